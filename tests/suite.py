@@ -5,7 +5,9 @@ add no options. The cache holds for every test and for every process that a test
 is left alone.
 """
 
+import contextlib
 import gc
+import importlib.util
 import os
 import resource
 import shutil
@@ -15,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
-pytest_plugins = ("tests.golden_support", "tests.run_examples")
+# Whoever runs some folder alone needs pytest, and only what that folder imports beside it.
+_HAS_SYBIL = importlib.util.find_spec("sybil") is not None
+pytest_plugins = ("tests.golden_support", *(["tests.run_examples"] if _HAS_SYBIL else []))
 
 LISTED = 20
 """How many of the slowest files are listed at the end of a run of more."""
@@ -28,16 +31,19 @@ os.environ["XDG_STATE_HOME"] = os.path.join(_FOLDER, "state")  # noqa: PTH118 (a
 
 # Property tests are the same on every run: fixed seeds, no deadline, no stored examples.
 # --hypothesis-profile=explore looks for new examples instead.
-settings.register_profile(
-    "steady",
-    database=None,
-    deadline=None,
-    derandomize=True,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],  # a loaded machine is not a wrong result
-)
-settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
-settings.load_profile("steady")
+with contextlib.suppress(ModuleNotFoundError):
+    from hypothesis import HealthCheck, settings
+
+    settings.register_profile(
+        "steady",
+        database=None,
+        deadline=None,
+        derandomize=True,
+        print_blob=True,
+        suppress_health_check=[HealthCheck.too_slow],  # a loaded machine is not a wrong result
+    )
+    settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
+    settings.load_profile("steady")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -171,6 +177,30 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Any:
     now = _seconds()
     report.cpu_seconds, _SPENT[0] = now - _SPENT[0], now
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Any:
+    """Skip a file that needs what is not installed, where files or folders were asked for.
+
+    A run of everything has to have everything, and fails.
+    """
+    report = yield
+    raised = getattr(getattr(report, "call", None), "excinfo", None)
+    cause = raised.value.__cause__ if raised is not None else None
+    asked = collector.config.args_source is pytest.Config.ArgsSource.ARGS
+    if asked and isinstance(cause, ModuleNotFoundError):
+        package = (cause.name or "").partition(".")[0]
+        if package and importlib.util.find_spec(package) is None:
+            report.outcome = "skipped"
+            reason = f"Skipped: {package} is not installed; pip install {_provider(package)} has it"
+            report.longrepr = (str(collector.path), None, reason)
+    return report
+
+
+def _provider(package: str) -> str:
+    _, ours, backend = package.partition("subgraphkit_")
+    return f"-e backends/{backend}" if ours else "-e '.[test]'"
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -41,6 +41,7 @@ EXTENSIONS_GROUP: Final = "subgraphkit.plugins"
 
 KNOWN_BACKENDS: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "iree": "pip install subgraphkit-iree",
         "numpy": "pip install subgraphkit-numpy",
         "onednn": "pip install subgraphkit-onednn",
         "onnxruntime": "pip install 'subgraphkit-onnxruntime[cpu]'",

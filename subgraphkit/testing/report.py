@@ -26,8 +26,17 @@ LEVEL_COLUMNS: Final = (
     "xfail",
     "skip",
     "wrong",
+    "result",
 )
-"""The columns of the table of levels; all but the first are counts."""
+"""The columns of the table of levels; all but the first and the last are counts."""
+
+NOTHING_CLAIMED: Final = "nothing claimed"
+_ADVICE: Final = {
+    NOTHING_CLAIMED: "it took no node of what it was offered, so nothing was learned about it; "
+    "`subgraphkit plan MODEL --backend NAME` says why it refuses nodes, and `suite.skip` declares "
+    "a level that is not for it",
+    "nothing offered": "every case was left out, for the reasons counted as skipped",
+}
 
 _CSV_COLUMNS: Final = (
     "operator",
@@ -59,6 +68,22 @@ class LevelSummary:
     def wrong(self) -> int:
         """How many cases went wrong."""
         return sum(count for outcome, count in self.counts.items() if outcome.is_wrong)
+
+    @property
+    def result(self) -> str:
+        """``passed``; ``wrong``; ``nothing claimed`` or ``nothing offered``, which pass nothing."""
+        if self.wrong:
+            return "wrong"
+        if any(map(self.counts.get, (Outcome.RIGHT, Outcome.XFAIL))):
+            return "passed"
+        if self.counts.get(Outcome.UNCLAIMED):
+            return NOTHING_CLAIMED
+        return "passed" if self.counts.get(Outcome.PASSED) else "nothing offered"
+
+    @property
+    def advice(self) -> str:
+        """What to do where the level is neither passed nor wrong; else empty."""
+        return _ADVICE.get(self.result, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,23 +173,22 @@ class Report:
     def level_passed(self) -> int | None:
         """The highest level that is passed with all below it; None if not even the first is.
 
-        A level is passed if nothing went wrong in it. From the first level on that offers nodes,
-        something must have been claimed and right as well: who claims nothing passes nothing.
+        A level is passed if nothing went wrong in it, and if the backend took a node where nodes
+        are offered. One of which every case was left out counts for nothing.
         """
         passed = None
         for summary in self.levels:
-            up_to = [finding for finding in self.findings if finding.level <= summary.level]
-            offered = any(finding.is_offer for finding in up_to)
-            right = any(one.is_offer and one.outcome is Outcome.RIGHT for one in up_to)
-            if summary.wrong or (offered and not right):
+            if summary.result == "passed":
+                passed = summary.level
+            elif summary.result != "nothing offered":
                 break
-            passed = summary.level
         return passed
 
     @property
     def is_passed(self) -> bool:
-        """Whether every level that was tried is passed."""
-        return bool(self.levels) and self.level_passed == self.levels[-1].level
+        """Whether every level that was tried is passed, but for those wholly left out."""
+        results = {summary.result for summary in self.levels}
+        return "passed" in results and results <= {"passed", "nothing offered"}
 
     @property
     def headline(self) -> str:
@@ -238,6 +262,8 @@ class Report:
                 {
                     "level": one.level,
                     "name": one.name,
+                    "result": one.result,
+                    "advice": one.advice,
                     "outcomes": {outcome.value: count for outcome, count in one.counts.items()},
                 }
                 for one in self.levels
@@ -268,13 +294,13 @@ class Report:
     def level_rows(self) -> list[list[str]]:
         """Return a row of text per level, in the columns of ``LEVEL_COLUMNS``."""
         return [
-            [f"{one.level} {one.name}", *(str(cell) for cell in _counted(one.counts))]
+            [f"{one.level} {one.name}", *map(str, _counted(one.counts)), one.result]
             for one in self.levels
         ]
 
 
 def _counted(counts: Mapping[Outcome, int]) -> list[int]:
-    plain = [counts.get(Outcome(word), 0) for word in LEVEL_COLUMNS[1:-1]]
+    plain = [counts.get(Outcome(word), 0) for word in LEVEL_COLUMNS[1:-2]]
     return [*plain, sum(count for outcome, count in counts.items() if outcome.is_wrong)]
 
 

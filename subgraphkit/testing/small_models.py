@@ -4,28 +4,36 @@ The checks of the contract, of artefacts and of stress need a subgraph of the ba
 is; they use the first of these models of which the backend takes a node.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, Final
+from itertools import islice
+from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-import onnx
-from onnx import parser
-from onnx.reference import ReferenceEvaluator
-
+from subgraphkit.comparing.offers import OFFERS, Offer
+from subgraphkit.comparing.small_models import ROWS, SmallModel, model_of
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.testing.cases import Outcome
 from subgraphkit.testing.subject import Stopped, Subject
 
-__all__ = ["ROWS", "SmallModel", "model_of", "model_taken", "small_models"]
+__all__ = [
+    "NOTHING",
+    "ROWS",
+    "SmallModel",
+    "model_of",
+    "model_taken",
+    "models_taken",
+    "small_models",
+]
 
-ROWS: Final = 4
-"""Size of the first axis unless another is asked for."""
+NOTHING: Final = (
+    f"it claims none of the {len(OFFERS)} models it was offered, alone, in other types, ranks and "
+    "sizes, nor in chains; `subgraphkit plan MODEL --backend NAME` says why it refuses nodes"
+)
+"""What is said of a backend that takes nothing at all."""
+
+_AXES_OF_PICTURES: Final = 4
 
 _ROWS_PER_IMAGE: Final = 64
-_HEADER: Final = '<ir_version: 10, opset_import: ["" : 17]>'
 _TEXTS: Final = (
     """mlp (float[N,16] x) => (float[N,8] y)
        <float[16,32] w1, float[32] b1, float[32,8] w2, float[8] b2>
@@ -50,57 +58,6 @@ _TEXTS: Final = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class SmallModel:
-    """A model with one input ``x`` and one output ``y``.
-
-    Attributes:
-        proto: The model.
-    """
-
-    proto: onnx.ModelProto
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return str(self.proto.graph.name)
-
-    def feeds(self, seed: int = 0) -> Mapping[str, npt.NDArray[Any]]:
-        """Return something to feed; another seed gives other values."""
-        tensor = self.proto.graph.input[0].type.tensor_type
-        shape = [dim.dim_value for dim in tensor.shape.dim]
-        drawn = np.random.default_rng(seed).standard_normal(shape)
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        return {"x": (drawn * 4 if dtype.kind == "i" else drawn).astype(dtype)}
-
-    def expected(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Return what onnx's own implementation computes."""
-        return list(ReferenceEvaluator(self.proto).run(None, dict(feeds)))
-
-
-def model_of(text: str, header: str = _HEADER) -> onnx.ModelProto:
-    """Read a model in onnx's text form.
-
-    Args:
-        text: The graph. Values that are declared and made by no node become initializers with
-            numbers drawn, unless they have some.
-        header: Versions of the format and of the operator sets.
-    """
-    model = parser.parse_model(f"{header} {text}")
-    graph = model.graph
-    made = {name for node in graph.node for name in node.output}
-    declared = [value for value in graph.value_info if value.name not in made]
-    rng = np.random.default_rng(5)
-    for value in declared:
-        tensor = value.type.tensor_type
-        shape = tuple(dim.dim_value for dim in tensor.shape.dim)
-        drawn = rng.standard_normal(shape) / 4
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        graph.initializer.append(onnx.numpy_helper.from_array(drawn.astype(dtype), value.name))
-        graph.value_info.remove(value)
-    return model
-
-
 @lru_cache(maxsize=2)
 def small_models(rows: int = ROWS) -> tuple[SmallModel, ...]:
     """Return the models, the most revealing first.
@@ -114,17 +71,49 @@ def small_models(rows: int = ROWS) -> tuple[SmallModel, ...]:
 
 
 def model_taken(subject: Subject, rows: int = ROWS) -> SmallModel:
-    """Return the first model of which the backend takes a node.
+    """Return the first model of which the backend takes a node, offers of the catalogue behind.
+
+    Args:
+        subject: The backend.
+        rows: Size of the first axis of ``x``, where the backend leaves a choice.
 
     Raises:
         Stopped: It takes none of any (``UNCLAIMED``), or fails when it is asked.
     """
     for model in small_models(rows):
-        try:
-            partitioning = subject.partitioned(subject.bound(model.proto))
-        except SubgraphkitError as error:
-            raise Stopped(Outcome.FAIL_PROBE, str(error)) from error
-        if subject.nodes_taken(partitioning):
+        if _takes(subject, model):
             return model
-    names = ", ".join(model.name for model in small_models())
-    raise Stopped(Outcome.UNCLAIMED, f"it takes no node of the models {names}")
+    images = max(1, rows // _ROWS_PER_IMAGE)
+    for offer in _in_turn(subject):
+        larger = offer.with_rows(rows if len(offer.shape) < _AXES_OF_PICTURES else images)
+        for one in (larger.model(), offer.model()):
+            if _takes(subject, one):
+                return one
+    raise Stopped(Outcome.UNCLAIMED, NOTHING)
+
+
+def models_taken(subject: Subject) -> Iterator[SmallModel]:
+    """Yield models of which the backend takes a node: the first, and one of other operators.
+
+    Raises:
+        Stopped: As for ``model_taken``.
+    """
+    first = model_taken(subject)
+    yield first
+    known = {node.op_type for node in first.proto.graph.node}
+    offers = (one for one in _in_turn(subject) if known.isdisjoint(one.operators))
+    yield from (one.model() for one in islice(offers, 1))
+
+
+def _in_turn(subject: Subject) -> list[Offer]:
+    """Return what it claims, the heavy first, that can be compared with onnx's own results."""
+    claims = sorted(subject.claims, key=lambda offer: not offer.form.is_heavy)
+    return [offer for offer in claims if offer.rows is not None]
+
+
+def _takes(subject: Subject, model: SmallModel) -> bool:
+    try:
+        partitioning = subject.partitioned(subject.bound(model.proto))
+    except SubgraphkitError as error:
+        raise Stopped(Outcome.FAIL_PROBE, str(error)) from error
+    return bool(subject.nodes_taken(partitioning))

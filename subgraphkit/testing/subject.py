@@ -18,6 +18,8 @@ from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.options import validate_options
 from subgraphkit.binding import BoundModel, Shapes, bind
 from subgraphkit.comparing import Tolerance, first_difference
+from subgraphkit.comparing.bystander import Bystander
+from subgraphkit.comparing.offers import Offer, offers_taken, variants_taken
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import BackendChoice
@@ -49,6 +51,8 @@ DataSet = tuple[Mapping[str, Any], Sequence[Any]]
 
 _FALLBACK: Final = "numpy"
 _ORIGIN: Final = "the conformance kit"
+_MOST_STOPS: Final = 8
+"""How often a backend is asked that has not answered once."""
 SETTINGS: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "strict": False,
@@ -163,6 +167,46 @@ class Subject:
         suite = Conformance()
         self.backend_class.conformance(suite)
         return suite
+
+    @cached_property
+    def claims(self) -> tuple[Offer, ...]:
+        """What it takes of the catalogue of offers, found out once; nothing is compiled.
+
+        Raises:
+            Stopped: It takes none, and failed when it was asked about one.
+        """
+        stops: list[Stopped] = []
+        answered = False
+
+        def ask(proto: Any) -> list[tuple[str, str]]:
+            nonlocal answered
+            try:
+                claimed = self._asked(proto)
+            except Stopped as stop:
+                stops.append(stop)
+                if len(stops) == _MOST_STOPS and not answered:
+                    raise
+                return []
+            answered = True
+            return claimed
+
+        taken = offers_taken(ask)
+        if stops and not taken:
+            raise stops[0]
+        return taken
+
+    def variants_claimed(self, offer: Offer) -> tuple[Offer, ...]:
+        """Return the other types, ranks and sizes in which it takes an offer.
+
+        Raises:
+            Stopped: It failed when it was asked.
+        """
+        return variants_taken(self._asked, offer)
+
+    def _asked(self, proto: Any) -> list[tuple[str, str]]:
+        bound = self.bound(proto, backend=[self.choice, Bystander])
+        nodes = self.nodes_taken(self.partitioned(bound))
+        return [(node.op_type, next(filter(None, node.outputs), "")) for node in nodes]
 
     # -- the road, step by step --------------------------------------------------------------
 

@@ -3,8 +3,10 @@
 ``Carry`` stands for a node that the backend under test cannot have; see ``foreign``.
 """
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -13,13 +15,17 @@ import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
+from subgraphkit.comparing.small_models import model_of
+from subgraphkit.testing.castings import Casting
 from subgraphkit.testing.foreign import DOMAIN
 from subgraphkit.testing.forms import without_foreign
-from subgraphkit.testing.small_models import model_of
 
 __all__ = ["Trap", "chain", "traps"]
 
-_HEADER: Final = f'<ir_version: 10, opset_import: ["" : 17, "{DOMAIN}" : 1]>'
+_OPSET: Final = 17
+_SHARED: Final = "weights_shared_by_two_subgraphs"
+_OPEN: Final = 5
+"""Size of an axis that has none in the model."""
 _NAN_FREE: Final = 0.25
 
 
@@ -29,17 +35,26 @@ class Trap:
 
     Attributes:
         name: What is special about it.
-        build: Makes the model.
+        text: The graph in onnx's text form; empty if that cannot say it.
+        finish: Adds what the text cannot say.
         needs: Capabilities it needs.
-        sizes: Sizes of its symbolic dimensions in what is fed.
         expected: The results, where onnx's own implementation cannot run the model.
     """
 
     name: str
-    build: Callable[[], onnx.ModelProto]
+    text: str = ""
+    finish: Callable[[onnx.ModelProto], onnx.ModelProto] = lambda model: model
     needs: tuple[str, ...] = ()
-    sizes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     expected: Callable[[Mapping[str, Any]], list[Any]] | None = None
+
+    def build(self) -> onnx.ModelProto:
+        """Make the model as it is."""
+        return self.finish(model_of(self.text, _header(_OPSET)) if self.text else onnx.ModelProto())
+
+    def cast(self, casting: Casting) -> onnx.ModelProto | None:
+        """Make the model with other operators; None if it means nothing with them."""
+        text = casting.of(self.text, shares=self.name == _SHARED)
+        return self.finish(model_of(text, _header(casting.opset))) if text else None
 
     def feeds(self, model: onnx.ModelProto) -> dict[str, Any]:
         """Return an array for every input that has no default."""
@@ -48,7 +63,7 @@ class Trap:
         fed = {}
         for value in model.graph.input:
             tensor = value.type.tensor_type
-            shape = [self.sizes.get(dim.dim_param, dim.dim_value) for dim in tensor.shape.dim]
+            shape = [_OPEN if dim.dim_param else dim.dim_value for dim in tensor.shape.dim]
             dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
             if value.name not in stored:
                 fed[value.name] = _drawn(rng, tuple(shape), dtype)
@@ -105,7 +120,11 @@ _TEXTS: Final[Mapping[str, str]] = MappingProxyType(
         "initializer_shared_by_two_subgraphs": """g (float[4] x) => (float[4] y)
             <float[4] w, float[4] b>
             { a = Mul(x, w) b = subgraphkit.testing.Carry(a) c = Mul(b, w) y = Add(c, w) }""",
+        _SHARED: """g (float[4] x) => (float[4] y) <float[4] b>
+            { a = Relu(x) b = subgraphkit.testing.Carry(a) y = Relu(b) }""",
         "input_is_an_output": "g (float[4] x) => (float[4] x, float[4] y) { y = Relu(x) }",
+        "dimension_that_is_not_known": """g (float[n,4] x) => (float[n,4] y)
+            { a = Relu(x) y = Add(a, x) }""",
         "no_nodes": "g (float[4] x) => (float[4] x) { }",
         "disconnected_parts": """g (float[4] x, float[3,3] z) => (float[4] y, float[3,3] u)
             { y = Relu(x) u = MatMul(z, z) }""",
@@ -123,7 +142,7 @@ _TEXTS: Final[Mapping[str, str]] = MappingProxyType(
             { a = Relu(x) s = SplitToSequence<axis=0>(a, n) b = SequenceAt(s, i) y = Tanh(b) }""",
     }
 )
-"""Those that onnx's text form can say; opset 17."""
+"""Those that need no more than operators; opset 17."""
 
 _WITH_BODIES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -148,32 +167,36 @@ _WITH_BODIES: Final[Mapping[str, str]] = MappingProxyType(
 
 def traps() -> Iterator[Trap]:
     """Return every trap, the same each time."""
+    needs = {"dimension_that_is_not_known": ("dynamic_shapes",)}
     for name, text in _TEXTS.items():
-        yield Trap(name, _reader(text))
+        yield Trap(name, text, needs=needs.get(name, ()))
     for name, text in _WITH_BODIES.items():
-        yield Trap(name, _reader(text), ("control_flow",))
-    yield Trap("dimension_that_is_not_known", _unknown_dimension, ("dynamic_shapes",), {"n": 5})
-    yield Trap("node_names_missing_or_repeated", _repeated_names)
-    yield Trap("output_named_twice", _output_twice)
-    yield Trap("initializer_that_is_an_input", _initializer_input)
-    yield Trap("initializer_that_is_an_output", _initializer_output)
-    yield Trap("function_of_the_model", _function)
-    yield Trap("sparse_initializer", _sparse, expected=_sparse_results)
-    yield Trap("chain_of_a_thousand", lambda: chain(1000))
+        yield Trap(name, text, needs=("control_flow",))
+    yield Trap("node_names_missing_or_repeated", _TEXTS["long_bypass"], _with_repeated_names)
+    yield Trap("output_named_twice", _TEXTS["chain"], _with_an_output_twice)
+    weighted = "<float[4] w> { a = Relu(x) y = Mul(a, w) }"
+    text = f"g (float[4] x) => (float[4] y) {weighted}"
+    yield Trap("initializer_that_is_an_input", text, partial(_with_initializer_in, "input"))
+    yield Trap("initializer_that_is_an_output", text, partial(_with_initializer_in, "output"))
+    yield Trap("function_of_the_model", finish=_function)
+    yield Trap("sparse_initializer", finish=_sparse, expected=_sparse_results)
+    yield Trap("chain_of_a_thousand", finish=lambda _: chain(1000))
 
 
-def _reader(text: str) -> Callable[[], onnx.ModelProto]:
-    return lambda: model_of(text, _HEADER)
+def _header(opset: int) -> str:
+    return f'<ir_version: 10, opset_import: ["" : {opset}, "{DOMAIN}" : 1]>'
 
 
-def chain(length: int) -> onnx.ModelProto:
-    """Return a chain of cheap nodes."""
+def chain(length: int, casting: Casting | None = None) -> onnx.ModelProto:
+    """Return a chain of nodes: cheap ones, or those of a casting."""
     operators = ("Relu", "Sigmoid", "Tanh")
-    nodes = [
-        helper.make_node(operators[place % 3], [f"v{place}"], [f"v{place + 1}"])
-        for place in range(length)
-    ]
-    return _model(nodes, ["v0"], [f"v{length}"])
+    names = ["x", *(f"v{place}" for place in range(1, length)), "y"]
+    pairs = itertools.pairwise(names)
+    nodes = [f"{to} = {operators[n % 3]}({of})" for n, (of, to) in enumerate(pairs)]
+    text = f"g (float[4] x) => (float[4] y) {{ {' '.join(nodes)} }}"
+    if casting is None:
+        return model_of(text, _header(_OPSET))
+    return model_of(casting.of(text), _header(casting.opset))
 
 
 def _model(
@@ -186,38 +209,25 @@ def _model(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
 
 
-def _weights(name: str) -> onnx.TensorProto:
-    return onnx.numpy_helper.from_array(np.array([1, -2, 3, -4], np.float32), name)
-
-
-def _unknown_dimension() -> onnx.ModelProto:
-    return model_of("g (float[n,4] x) => (float[n,4] y) { a = Relu(x) y = Add(a, x) }", _HEADER)
-
-
-def _repeated_names() -> onnx.ModelProto:
-    model = model_of(_TEXTS["long_bypass"], _HEADER)
+def _with_repeated_names(model: onnx.ModelProto) -> onnx.ModelProto:
     for node in model.graph.node[:4]:
         node.name = "the same"
     return model
 
 
-def _output_twice() -> onnx.ModelProto:
-    model = model_of(_TEXTS["chain"], _HEADER)
+def _with_an_output_twice(model: onnx.ModelProto) -> onnx.ModelProto:
     model.graph.output.append(model.graph.output[0])
     return model
 
 
-def _initializer_input() -> onnx.ModelProto:
-    nodes = [helper.make_node("Mul", ["x", "w"], ["a"]), helper.make_node("Relu", ["a"], ["y"])]
-    return _model(nodes, ["x", "w"], ["y"], initializer=[_weights("w")])
+def _with_initializer_in(field: str, model: onnx.ModelProto) -> onnx.ModelProto:
+    (tensor,) = (one for one in model.graph.initializer if one.name == "w")
+    described = helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+    getattr(model.graph, field).append(described)
+    return model
 
 
-def _initializer_output() -> onnx.ModelProto:
-    nodes = [helper.make_node("Mul", ["x", "w"], ["y"])]
-    return _model(nodes, ["x"], ["y", "w"], initializer=[_weights("w")])
-
-
-def _function() -> onnx.ModelProto:
+def _function(_: onnx.ModelProto) -> onnx.ModelProto:
     body = [helper.make_node("Relu", ["p"], ["q"]), helper.make_node("Add", ["q", "p"], ["r"])]
     opsets = [helper.make_opsetid("", 17)]
     function = helper.make_function("local", "Twice", ["p"], ["r"], body, opsets)
@@ -231,7 +241,7 @@ def _function() -> onnx.ModelProto:
     return model
 
 
-def _sparse() -> onnx.ModelProto:
+def _sparse(_: onnx.ModelProto) -> onnx.ModelProto:
     values = onnx.numpy_helper.from_array(np.array([2, 5], np.float32), "w")
     places = onnx.numpy_helper.from_array(np.array([0, 2], np.int64), "w_places")
     sparse = helper.make_sparse_tensor(values, places, [4])

@@ -140,13 +140,17 @@ class Workbench:
 
 
 @contextmanager
-def workbench(subject: Subject) -> Iterator[Workbench]:
-    """Compile a subgraph of the first small model that the backend takes; close it at the end.
+def workbench(subject: Subject, model: SmallModel | None = None) -> Iterator[Workbench]:
+    """Compile a subgraph of a small model that the backend takes; close it at the end.
+
+    Args:
+        subject: The backend.
+        model: The model; by default the first of which the backend takes a node.
 
     Raises:
         Stopped: It takes none, or fails on the way.
     """
-    model = model_taken(subject)
+    model = model or model_taken(subject)
     partitioning = subject.partitioned(subject.bound(model.proto))
     try:
         compiled = compile_subgraphs(partitioning)

@@ -1,5 +1,7 @@
 """The package that ``new-backend`` writes, really installed by pip, and its own test run."""
 
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,26 +12,30 @@ from subgraphkit.cli import main
 from tests.scripts import install_project, run_python
 
 FILES = {
+    ".github/workflows/test.yml",
+    "LICENSE",
     "README.md",
     "pyproject.toml",
     "subgraphkit_acme_npu/__init__.py",
     "subgraphkit_acme_npu/backend.py",
+    "subgraphkit_acme_npu/backend_options.py",
+    "subgraphkit_acme_npu/kernels.py",
     "subgraphkit_acme_npu/operator.py",
     "subgraphkit_acme_npu/py.typed",
     "subgraphkit_acme_npu/selector.py",
     "subgraphkit_acme_npu/subgraphkit-backend.toml",
-    "tests/test_conformance.py",
+    "tests/test_backend.py",
 }
-
-
-FEW = """
-from subgraphkit.testing import checking
-from subgraphkit_acme_npu.operator import KERNELS
-
-# the kit asks this of each case
-checking.fnmatchcase = lambda case, only: case[:3] != "L3/" or case.split("/")[1] in KERNELS
-"""
-"""Leaves out the official cases of operators that the package does not take."""
+DESIGNS = (
+    "",
+    "--selector pattern --operators Conv,Relu --options tile:int=8,mode:enum=fast|exact",
+    "--selector operators --operators Gemm,Softmax,Relu --options folder:path,exact:bool=no",
+    "--selector operators",
+    "--operators LSTM",
+)
+"""Words for ``new-backend``; nobody has written a kernel for Softmax or LSTM."""
+_TRIED = (1, 2, 4)
+"""Those whose tests are run apart from the first, which is really installed."""
 
 
 @pytest.fixture(scope="module")
@@ -48,19 +54,30 @@ def site(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Write packages of every kind."""
+    folder = tmp_path_factory.mktemp("designs")
+    for place, words in enumerate(DESIGNS):
+        command = ["new-backend", f"acme{place}", str(folder / str(place)), *words.split()]
+        assert main(command) == 0, words
+    return {words: folder / str(place) for place, words in enumerate(DESIGNS)}
+
+
 def test_a_new_backend_is_a_whole_package_without_gaps(project: Path) -> None:
-    files = {path.relative_to(project).as_posix(): path for path in project.rglob("*.*")}
+    files = {path.relative_to(project).as_posix(): path for path in project.rglob("*")}
     files = {name: path for name, path in files.items() if path.is_file()}
     assert files.keys() == FILES
-    assert not [name for name, path in files.items() if "$" in path.read_text(encoding="utf-8")]
+    gaps = re.compile(r"\$(?!\{\{ matrix)")
+    assert not [name for name, path in files.items() if gaps.search(path.read_text("utf-8"))]
 
 
-def test_a_new_backend_follows_the_style_of_the_project(project: Path) -> None:
+def test_a_new_backend_follows_the_style_of_the_project(others: dict[str, Path]) -> None:
     ignored = "ANN401,ARG,COM812,CPY,D103,D107,D203,D213,D413,I001,INP001,S101"
-    words = ["--isolated", "--line-length=100"]
+    words = ["--isolated", "--line-length=100", *map(str, others.values())]
     for command in (["check", "--select=ALL", f"--ignore={ignored}"], ["format", "--check"]):
         done = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, *words, str(project)],
+            [sys.executable, "-m", "ruff", *command, *words],
             capture_output=True,
             text=True,
             check=False,
@@ -68,18 +85,38 @@ def test_a_new_backend_follows_the_style_of_the_project(project: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_tests_of_every_kind_of_new_backend_pass(
+    others: dict[str, Path], tmp_path: Path
+) -> None:
+    registered = "import subgraphkit as sk\n" + "".join(
+        f"from subgraphkit_acme{place} import Acme{place}Backend\n"
+        f"sk.register_backend(Acme{place}Backend)\n"
+        for place in _TRIED
+    )
+    (tmp_path / "conftest.py").write_text(registered, encoding="utf-8")
+    folders = list(others.values())
+    for place in _TRIED:
+        folder = folders[place]
+        shutil.copytree(folder / f"subgraphkit_acme{place}", tmp_path / f"subgraphkit_acme{place}")
+        shutil.copy(folder / "tests" / "test_backend.py", tmp_path / f"test_acme{place}.py")
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", str(tmp_path)]
+    done = run_python(*words, site=tmp_path, folder=tmp_path, timeout=120)
+    assert "10 passed" in done.stdout
+
+
 def test_a_new_backend_is_found_healthy_by_the_doctor(site: Path, tmp_path: Path) -> None:
     done = run_python("-m", "subgraphkit", "doctor", "acme_npu", site=site, folder=tmp_path)
     assert "ready on cpu" in done.stdout
+    run_python("-m", "subgraphkit", "manifest", "check", "acme_npu", site=site, folder=tmp_path)
 
 
-def test_a_new_backend_passes_its_own_conformance_test_unchanged(
-    project: Path, site: Path, tmp_path: Path, pytestconfig: pytest.Config
+def test_pytest_alone_holds_a_new_backend_against_the_kit_as_well(
+    project: Path, site: Path, pytestconfig: pytest.Config
 ) -> None:
-    test = project / "tests" / "test_conformance.py"
-    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", str(test)]
-    if not pytestconfig.getoption("--foreign-operators"):
-        (tmp_path / "few.py").write_text(FEW, encoding="utf-8")
-        words += ["-p", "few"]
-    done = run_python(*words, site=site, folder=tmp_path, timeout=500)
-    assert "1 passed" in done.stdout
+    level = 5 if pytestconfig.getoption("--foreign-operators") else 0
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"]
+    done = run_python(*words, f"--subgraph-level={level}", site=site, folder=project, timeout=900)
+    assert "acme_npu: level" in done.stdout
+    assert "not passed" not in done.stdout
+    passed = int(re.findall(r"(\d+) passed", done.stdout)[-1])
+    assert passed == 4 + 10 if level == 0 else passed > 4 + 10 + 26

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.tree import ROOT, shown, text_files
+from tests.house.tree import PROJECTS, REPOSITORY, ROOT, shown, text_files
 
 # The brackets keep this file from being found itself.
 FORBIDDEN = re.compile(
@@ -25,15 +25,22 @@ def test_no_file_names_a_registry_or_a_path_of_one_machine() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=shown)
-def test_the_relative_links_of_a_page_lead_to_files(page: Path) -> None:
+def test_the_links_of_a_page_into_this_project_lead_to_files(page: Path) -> None:
     broken = []
     for link in LINK.finditer(_prose(page.read_text(encoding="utf-8"))):
-        target = link["target"].partition("#")[0]
+        target = re.sub(rf"^{REPOSITORY}/(blob|tree)/main/", "/", link["target"]).partition("#")[0]
         if target and "://" not in target and not target.startswith("mailto:"):
             place = ROOT / target[1:] if target.startswith("/") else page.parent / target
             if not place.exists():
                 broken.append(link["target"])
     assert broken == []
+
+
+@pytest.mark.parametrize("project", [ROOT, *(path.parent for path in PROJECTS)], ids=shown)
+def test_the_page_of_a_package_has_links_that_work_away_from_the_repository(project: Path) -> None:
+    page = (project / "README.md").read_text(encoding="utf-8")
+    links = [link["target"] for link in LINK.finditer(_prose(page))]
+    assert [link for link in links if not link.startswith("https://")] == []
 
 
 def test_every_page_of_the_documentation_is_in_a_table_of_contents() -> None:

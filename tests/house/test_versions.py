@@ -1,5 +1,6 @@
 """Versions and bounds of the distributions in this tree agree with each other."""
 
+import json
 import re
 import tomllib
 from importlib.metadata import EntryPoint
@@ -12,7 +13,7 @@ from packaging.version import Version
 
 import subgraphkit
 from subgraphkit.backend import contract, plugin_api
-from subgraphkit.backend.plugin_api import PLUGIN_API, is_compatible, parse_api
+from subgraphkit.backend.plugin_api import PLUGIN_API, api_text, is_compatible, parse_api
 from subgraphkit.configuration.names import KNOWN_BACKENDS
 from tests.house.tree import PROJECTS, ROOT, shown
 
@@ -40,6 +41,19 @@ def test_there_is_at_least_one_backend_in_the_tree() -> None:
 
 def test_the_package_and_its_metadata_have_one_version() -> None:
     assert subgraphkit.__version__ == CORE["version"]
+
+
+def test_the_page_on_versions_names_those_of_this_tree() -> None:
+    page = (ROOT / "docs" / "versions.md").read_text(encoding="utf-8")
+    assert f"| the packages, core and backends | `{CORE['version']}`" in page
+    assert f"| the [plugin API](backends.md#the-plugin-api) | `{api_text(PLUGIN_API)}`" in page
+    assert {_read(project)["project"]["version"] for project in PROJECTS} == {CORE["version"]}
+
+
+def test_the_citation_names_this_version() -> None:
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {CORE['version']}\n" in citation
+    assert f"\nrepository-code: {CORE['urls']['Source']}\n" in citation
 
 
 def test_the_changelog_has_an_entry_for_the_version() -> None:
@@ -84,7 +98,22 @@ def test_every_distribution_is_described_alike(project: Path) -> None:
     assert described["license"] == "Apache-2.0"
     assert described["requires-python"] == ">=3.11"
     assert (project.parent / described["readme"]).is_file()
+    assert described["urls"] == CORE["urls"]
     assert _read(project)["build-system"]["build-backend"] == "hatchling.build"
+
+
+@pytest.mark.parametrize("project", [ROOT / "pyproject.toml", *PROJECTS], ids=shown)
+def test_a_distribution_claims_the_systems_and_pythons_that_continuous_integration_runs(
+    project: Path,
+) -> None:
+    claimed = _read(project)["project"]["classifiers"]
+    assert [one for one in claimed if one.startswith("Operating System")] == [
+        "Operating System :: POSIX :: Linux"
+    ]
+    pythons = re.findall(r"(?m)^Programming Language :: Python :: (3\.\d+)$", "\n".join(claimed))
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
+    (line,) = re.findall(r"(?m)^ *python: (\[.*\])$", workflow)
+    assert pythons == json.loads(line)
 
 
 def test_the_command_leads_to_a_function() -> None:

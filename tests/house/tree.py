@@ -1,5 +1,6 @@
 """The files of this project, for tests that read them."""
 
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -7,20 +8,39 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[2]
 CORE: Final = ROOT / "subgraphkit"
 PROJECTS: Final = sorted((ROOT / "backends").glob("*/pyproject.toml"))
+REPOSITORY: Final[str] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+    "project"
+]["urls"]["Source"]
 
 _NAMED: Final = (
     ".ci/run",
     ".gitignore",
     "CHANGELOG.md",
+    "CITATION.cff",
+    "CODE_OF_CONDUCT.md",
     "CONTRIBUTING.md",
     "Makefile",
     "README.md",
+    "RELEASING.md",
     "RELIABILITY.md",
+    "SECURITY.md",
     "pyproject.toml",
 )
-_FOLDERS: Final = ("backends", "benchmarks", "docs", "examples", "subgraphkit", "tests")
+_FOLDERS: Final = (".github", "backends", "benchmarks", "docs", "examples", "subgraphkit", "tests")
 _MADE: Final = {"__pycache__", "_build", "build", "dist"}
-_TEXT: Final = {".cfg", ".css", ".html", ".json", ".md", ".py", ".rst", ".sh", ".toml", ".txt"}
+_TEXT: Final = {
+    ".cfg",
+    ".css",
+    ".html",
+    ".json",
+    ".md",
+    ".py",
+    ".rst",
+    ".sh",
+    ".toml",
+    ".txt",
+    ".yml",
+}
 
 
 def text_files() -> Iterator[Path]:

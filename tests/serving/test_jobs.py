@@ -8,18 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.__main__ import JOBS, ROOT
+from tests.jobs import ROOT
+from tests.serving.__main__ import JOBS
 
 PROGRAM = """
-import ctypes, json, sys
+import json, sys
 from pathlib import Path
-from tests.serving import __main__ as jobs
+from tests import jobs
+from tests.serving import __main__ as engines
 
-jobs.ROOT = jobs.ENVIRONMENTS = Path(sys.argv[1])
+jobs.ROOT = engines.ROOT = engines.ENVIRONMENTS = Path(sys.argv[1])
 jobs.ENDING_SECONDS = 0.5
-ctypes.CDLL(None).prctl(jobs.SUBREAPER, 1, 0, 0, 0)
+jobs.adopt_descendants()
 limits = {"tidy": 60, "leaving": 60, "slow": 1}
-lines = {name: jobs.carried_out(name, jobs.Job("", (f"test_{name}.py",), limit))
+lines = {name: engines.carried_out(name, engines.Job("", (f"test_{name}.py",), limit))
          for name, limit in limits.items()}
 print(json.dumps([lines, jobs.children()]))
 """

@@ -68,8 +68,11 @@ class Options:
     """Whether to take nodes of float64 and compute them in float32."""
     dims: OptionShapes = field(default_factory=lambda: MappingProxyType({}))
     """Smallest, usual and largest value of symbolic dimensions, such as {'batch': (1, 8, 32)} or
-    'batch=1x8x32'; inner shapes follow from them. Several ranges, [1, (1, 8, 32)] or
-    'batch=1|1x8x32', have an engine each."""
+    'batch=1x8x32'; inner shapes follow from them. There may be several ranges, [1, (1, 8, 32)]
+    or 'batch=1|1x8x32'."""
+    engine_per_range: bool = False
+    """Whether each of several ranges has an engine of its own; without, one engine is tuned for
+    all of them and holds the weights once."""
     min_shapes: OptionShapes = field(default_factory=lambda: MappingProxyType({}))
     """Smallest shapes of inputs of the model, where symbols are not enough."""
     opt_shapes: OptionShapes = field(default_factory=lambda: MappingProxyType({}))
@@ -96,10 +99,6 @@ class Options:
     """Streams beside the main one that an engine may use."""
     sparse_weights: bool = False
     """Whether kernels for weights with two zeros in four may be used."""
-    tactic_sources: tuple[str, ...] = ()
-    """Names of the sources of kernels that may be used; the others may not."""
-    preview_features: tuple[str, ...] = ()
-    """Names of preview features to switch on."""
     tiling_level: Literal["none", "fast", "moderate", "full"] = "none"
     """Effort spent on tiling."""
     l2_limit_for_tiling: int | None = None
@@ -114,10 +113,6 @@ class Options:
     """Whether timings of kernels are kept for the next build."""
     editable_timing_cache: bool = False
     """Whether builds choose the same kernels as before, from the timing cache."""
-    dla_core: int | None = None
-    """Core of the deep learning accelerator to build for, on boards that have one."""
-    gpu_fallback: bool = False
-    """Whether layers that the accelerator cannot run go to the GPU."""
     verbosity: Literal["none", "layer_names", "detailed"] = "layer_names"
     """How much a plan tells of its layers; detailed is for reports and profiles."""
     progress: Literal["auto", "off"] = "auto"
@@ -140,8 +135,6 @@ class Options:
     newer."""
     compute_capabilities: tuple[str, ...] = ()
     """GPUs that TensorRT for RTX builds for, such as SM89; current is the one here."""
-    target_platform: Literal["same", "windows"] = "same"
-    """Operating system the plan is for; another than this one is only built."""
     stream: int | None = None
     """Address of the CUDA stream to work on, a cudaStream_t that outlives all sessions on its
     GPU; without, the backend makes its own. For single runs, there is on_stream()."""

@@ -147,4 +147,5 @@ def build_engine(
     ranges: Mapping[str, InputRange] | None = None,
 ) -> EnginePlan:
     """Build the plan of a subgraph by options alone."""
-    return build.build_engine(subgraph, context_of(subgraph.graph, given), library, ranges)
+    wanted = None if ranges is None else [ranges]
+    return build.build_engine(subgraph, context_of(subgraph.graph, given), library, wanted)

@@ -302,6 +302,14 @@ def test_a_session_where_engines_can_only_be_built_is_refused_or_does_without(
     assert [one.backend for one in built.partitioning.subgraphs] == ["tensorrt"]
 
 
+def test_a_release_before_the_supported_ones_is_named(place: Place) -> None:
+    place("tensorrt", WITHOUT_DRIVER.replace("10.3.0", "8.6.1.post1"))
+    found = find("tensorrt")
+    assert (found.state, found.library) == ("absent library", None)
+    assert "TensorRT 8.6.1.post1 is installed; the oldest that can be used is 10.0" in found.problem
+    assert "newer" in found.hint
+
+
 def test_a_planner_goes_by_what_the_library_says_of_itself(place: Place) -> None:
     absent = TensorRTBackend.planner(Options(flavour="tensorrt_lean"))
     assert (absent.evidence, absent.library.flavour.name) == ("declared", "tensorrt_lean")
@@ -313,7 +321,7 @@ def test_a_planner_goes_by_what_the_library_says_of_itself(place: Place) -> None
     assert (old.evidence, old.library.capabilities.version) == ("declared", "10.3.0")
     assert "Attention" in rules_for(old.library, Options()).table.newer
     with pytest.raises(OptionError, match="cannot honour"):
-        TensorRTBackend.planner(Options(optimization_level=5))
+        TensorRTBackend.planner(Options(editable_timing_cache=True))
     model = load(
         b'<ir_version: 8, opset_import: ["acme": 1]> g (float[2] x) => (float[2] y) '
         b"{ y = acme.Own(x) }"

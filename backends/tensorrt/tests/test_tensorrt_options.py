@@ -21,7 +21,7 @@ from subgraphkit_tensorrt.options import (
     read_buckets,
     read_ranges,
 )
-from subgraphkit_tensorrt.options.checking import LISTED, NEEDS
+from subgraphkit_tensorrt.options.checking import NEEDS
 from subgraphkit_tensorrt.options.from_onnxruntime import _STEPS
 
 OPTIONS = TensorRTBackend.options
@@ -32,9 +32,6 @@ EXAMPLES: dict[str, Any] = {
     "tiling_level": "full",
     "precision": "bf16",
     "high_precision": "bf16",
-    "target_platform": "windows",
-    "tactic_sources": ("CUDNN",),
-    "preview_features": ("RUNTIME_ACTIVATION_RESIZE_10_10",),
 }
 """Values that not every release can honour, where flipping the default does not give one."""
 
@@ -73,11 +70,11 @@ def test_whatever_an_option_needs_is_a_capability() -> None:
     known = {one.name for one in fields(Capabilities)}
     known |= {name for name, value in vars(Capabilities).items() if isinstance(value, property)}
     needed = {need.partition(".")[0] for needs in NEEDS.values() for need in needs}
-    assert needed | {*LISTED} <= known
+    assert needed <= known
 
 
 def test_whatever_needs_something_is_an_option_or_a_value_of_one() -> None:
-    for key in (*NEEDS, *LISTED):
+    for key in NEEDS:
         name, of_value, value = key.partition("=")
         assert not of_value or value in TABLE[name].choices, key
 
@@ -85,24 +82,18 @@ def test_whatever_needs_something_is_an_option_or_a_value_of_one() -> None:
 @pytest.mark.parametrize(
     ("name", "where"),
     [
-        # one letter per release: 8.5.3 8.6.1 10.0.1 10.3.0 10.6.0 10.8.0 10.13.0 10.16.1 11.0.0
-        # 11.4.0 and TensorRT for RTX; x means that the option can be honoured
-        ("optimization_level", ".xxxxxxxxxx"),
-        ("weight_streaming", "...xxxxxxxx"),
-        ("refittable", "xxxxxxxxxxx"),
-        ("strip_weights", "..xxxxxxxxx"),
-        ("editable_timing_cache", ".....xxxxx."),
-        ("hardware_compatible", "......xxxx."),
-        ("target_platform", "...xxxxxxxx"),
-        ("tactic_sources", "xxxxxxxx..."),
-        ("preview_features", "......xxxxx"),
-        ("precision", "..xxxxxxxxx"),
-        ("compute_capabilities", "..........x"),
-        ("kernel_specialization", "..........x"),
-        ("plugin_libraries", ".xxxxxxxxx."),
-        ("dla_core", "xxxxxxxxxx."),
-        ("version_compatible", ".xxxxxxxxxx"),
-        ("tf32", "xxxxxxxxxxx"),
+        # one letter per release: 10.0.1 10.3.0 10.6.0 10.8.0 10.13.0 10.16.1 11.0.0 11.4.0 and
+        # TensorRT for RTX; x means that the option can be honoured
+        ("optimization_level", "xxxxxxxxx"),
+        ("weight_streaming", ".xxxxxxxx"),
+        ("refittable", "xxxxxxxxx"),
+        ("editable_timing_cache", "...xxxxx."),
+        ("tiling_level", "...xxxxxx"),
+        ("hardware_compatible", "....xxxx."),
+        ("compute_capabilities", "........x"),
+        ("kernel_specialization", "........x"),
+        ("plugin_libraries", "xxxxxxxx."),
+        ("tf32", "xxxxxxxxx"),
     ],
 )
 def test_an_option_that_a_release_cannot_honour_is_refused(name: str, where: str) -> None:
@@ -119,12 +110,12 @@ def test_an_option_that_a_release_cannot_honour_is_refused(name: str, where: str
 
 
 def test_the_refusal_names_what_the_library_lacks() -> None:
-    options = _with(tactic_sources="CUDNN")
+    options = _with(editable_timing_cache=True)
     with pytest.raises(OptionError) as caught:
-        check_library(options, _capabilities("11.4.0"))
+        check_library(options, _capabilities("10.3.0"))
     assert str(caught.value) == (
-        "[SGK160] option 'tactic_sources' of backend 'tensorrt' is ('CUDNN',), which tensorrt "
-        "11.4.0 cannot honour: it has no TacticSource.CUDNN\n"
+        "[SGK160] option 'editable_timing_cache' of backend 'tensorrt' is True, which tensorrt "
+        "10.3.0 cannot honour: it has no BuilderFlag.EDITABLE_TIMING_CACHE\n"
         "  Leave the option out, or use a library that has it."
     )
 
@@ -142,12 +133,10 @@ def test_the_refusal_names_what_the_library_lacks() -> None:
             "none larger than the next",
         ),
         ({"min_shapes": "x=1", "opt_shapes": "x=1x1", "max_shapes": "x=1"}, "equally many"),
-        ({"gpu_fallback": True}, "needs dla_core"),
         ({"weight_streaming_budget": "1GiB"}, "needs weight_streaming=True"),
         ({"lean_runtime": "/x/libnvinfer_lean.so"}, "needs version_compatible=True"),
         ({"precision": "int8"}, "needs calibration"),
         ({"high_precision": "fp32"}, "needs precision=int8"),
-        ({"target_platform": "windows"}, "needs build_only=True"),
         ({"build_at": "first_run", "allow_runtime_build": False}, "no time to build"),
         ({"exclude_nodes": ["conv("]}, "no regular expression"),
         ({"keep_fp32": ["*"]}, "no regular expression"),
@@ -196,10 +185,11 @@ def test_a_dimension_may_have_several_ranges(given: Any) -> None:
 
 
 def test_every_combination_of_ranges_has_an_engine_and_none_is_built_to_be_thrown_away() -> None:
-    wide = _with(dims="a=1|2|3;b=4|5x6x7", max_engines=6)
-    assert len(read_buckets(wide)) == 6
+    wide = {"dims": "a=1|2|3;b=4|5x6x7", "engine_per_range": True}
+    assert len(read_buckets(_with(**wide, max_engines=6))) == 6
     with pytest.raises(OptionError, match=r"SGK161.*6 engines.*max_engines=4"):
-        check_agreement(_with(dims="a=1|2|3;b=4|5x6x7"))
+        check_agreement(_with(**wide))
+    check_agreement(_with(dims=wide["dims"]))  # one engine has them all
 
 
 @pytest.mark.parametrize("text", ["batch=1|8x1x2", "batch=1|x", "batch=|", "batch=a", "batch=1x2"])
@@ -241,9 +231,9 @@ def test_onnxruntimes_options_become_ours() -> None:
             "trt_auxiliary_streams": 2,
             "trt_op_types_to_exclude": "NonZero,RoiAlign",
             "trt_extra_plugin_lib_paths": "a.so;b.so",
-            "trt_tactic_sources": "+JIT_CONVOLUTIONS",
+            "trt_tactic_sources": "",
             "trt_dla_core": 1,
-            "trt_dla_enable": True,
+            "trt_dla_enable": False,
             "trt_profile_min_shapes": "x:1x3,ids:1x16",
             "trt_engine_cache_enable": 0,
             "trt_engine_cache_path": "engines",
@@ -264,9 +254,6 @@ def test_onnxruntimes_options_become_ours() -> None:
         "calibration": "scales.json",
         "workspace_limit": 2147483648,
         "max_aux_streams": 2,
-        "tactic_sources": ("JIT_CONVOLUTIONS",),
-        "dla_core": 1,
-        "gpu_fallback": True,
         "min_shapes": {"x": (1, 3), "ids": (1, 16)},
         "cuda_graphs": "auto",
     }
@@ -295,7 +282,9 @@ def test_what_is_translated_can_be_given_to_the_backend() -> None:
         ({"trt_fp16_enable": 1, "trt_bf16_enable": 1}, "are both set"),
         ({"trt_build_heuristics_enable": 1}, "has no equivalent"),
         ({"trt_dump_ep_context_model": "1"}, "has no equivalent"),
-        ({"trt_tactic_sources": "-CUDNN"}, "switches -CUDNN off"),
+        ({"trt_tactic_sources": "-CUDNN"}, "has no equivalent"),
+        ({"trt_dla_enable": "1"}, "has no equivalent"),
+        ({"trt_op_types_to_exclude": "-Relu"}, "switches -Relu off"),
         ({"trt_profile_opt_shapes": "x=1x3"}, "expected a shape such as"),
     ],
 )

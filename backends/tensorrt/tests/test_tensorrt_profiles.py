@@ -4,13 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from backends.tensorrt.tests.tensorrt_models import (
     blocks,
     bound,
     buckets_at_bind,
     build_engine,
+    context_of,
     cut,
     needs_rtx,
     options,
@@ -48,6 +49,23 @@ def test_several_ranges_of_a_dimension_are_told_apart_inside_the_model() -> None
         "y0": InputRange((1, 16, 64), (8, 128, 64), (32, 512, 64))
     }
     assert buckets_at_bind(whole(blocks()), options()) is None
+
+
+def test_several_ranges_add_next_to_nothing_to_an_engine() -> None:
+    weights = [
+        numpy_helper.from_array(np.eye(512, dtype=np.float32) + k, f"w{k}") for k in range(3)
+    ]
+    nodes = [helper.make_node("MatMul", [f"y{k}", f"w{k}"], [f"y{k + 1}"]) for k in range(3)]
+    model = typed_model(nodes, {"y0": ["n", 512]}, {"y3": ["n", 512]}, weights)
+    subgraph = whole(model)
+    sizes = []
+    for dims in ((1, 8, 32), [(1, 8, 32), (32, 64, 128)], [(1, 8, 32), (32, 64, 128), (1, 8, 64)]):
+        asked = options(dims={"n": dims})
+        wanted = buckets_at_bind(subgraph, asked)
+        plan = build.build_engine(subgraph, context_of(subgraph.graph, asked), rtx(), wanted)
+        assert len(plan.profiles) == len(wanted)
+        sizes.append(len(plan.data))
+    assert sizes[0] <= sizes[1] <= sizes[2] < sizes[0] * 1.02
 
 
 def test_a_subgraph_that_does_not_see_the_difference_has_one_engine() -> None:
@@ -197,7 +215,7 @@ def test_an_input_that_shapes_are_computed_from_is_given_by_its_elements() -> No
         max_shapes={"x": (8, 8), "target": (64, 64)},
     )
     plan = build_engine(whole(_reshaped()), asked, rtx())
-    assert plan.ranges[1].values == ((1, 8), (4, 8), (64, 64))
+    assert plan.profiles[0][1].values == ((1, 8), (4, 8), (64, 64))
     assert plan.data[:4] == b"vtrt"
 
 

@@ -72,7 +72,7 @@ def _weighed(op_type: str, place: int, seed: int) -> onnx.ModelProto:
 def _key(subgraph: Subgraph) -> str:
     ranges = ranges_at_bind(subgraph, SHARED)
     assert ranges is not None
-    return plan_key(prepare_model(subgraph, SHARED), subgraph, ranges, rtx(), SHARED)
+    return plan_key(prepare_model(subgraph, SHARED), subgraph, [ranges], rtx(), SHARED)
 
 
 def _anatomy(subgraph: Subgraph) -> list[tuple[str, list[_Array]]]:

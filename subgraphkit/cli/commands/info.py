@@ -134,10 +134,12 @@ def _facts(record: BackendRecord) -> list[tuple[str, str]]:
 
 
 def _show_options(record: BackendRecord, report: CommandReport) -> None:
-    if record.manifest is None:
-        return
-    if not record.manifest.options:
-        report.show(f"backend {record.name!r} has no options")
+    if record.manifest is None or not record.manifest.options:
+        what = "the manifest lists no options" if record.manifest else "there is no manifest"
+        report.show(
+            f"{what}; if the class of backend {record.name!r} declares some, "
+            f"`subgraphkit manifest write {record.name}` lists them"
+        )
         return
     rows = [
         (

@@ -1,40 +1,29 @@
-"""``subgraphkit manifest``: the typed options of a backend, written from its manifest."""
+"""``subgraphkit manifest``: the declaration of a backend's options, and the types made of it."""
 
 import ast
-import json
-import textwrap
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend.manifest import MANIFEST_FILE, OPTIONS_FILE, Manifest, read_manifest
-from subgraphkit.backend.options import Option
+from subgraphkit.backend.options import PlainOptions
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.errors import CallerError
+from subgraphkit.cli.scaffolding.packages import folder_of, record_of
+from subgraphkit.cli.scaffolding.typed_options import (
+    WRITTEN,
+    manifest_text,
+    option_table,
+    render_options,
+)
+from subgraphkit.errors import CallerError, SubgraphkitError
+from subgraphkit.finding.registry import load_record
 from subgraphkit.texts import counted
 
-__all__ = ["COMMAND", "render_options"]
-
-_WIDTH: Final = 100
-_HEAD: Final = '"""Options of the backend as types'
-"""Every file that this command has written begins so."""
-_TYPES: Final = {
-    "bytes": "int",
-    "path": "Path",
-    "list": "tuple[str, ...]",
-    "shapes": "OptionShapes",
-}
-"""By kind of option, the type of its values where it is not called the same."""
-_IMPORTS: Final = {
-    "Path": "from pathlib import Path\n",
-    "MappingProxyType(": "from types import MappingProxyType\n",
-    "Literal[": "from typing import Literal\n",
-    "OptionShapes": "\nfrom subgraphkit.backend import OptionShapes\n",
-}
-"""By a word in the types and defaults, what it needs."""
+__all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
@@ -42,21 +31,72 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
     Raises:
         BackendLoadError: A manifest is missing or malformed (SGK116).
-        CallerError: A file cannot be written, or is somebody else's (SGK332).
+        CallerError: A file cannot be written, or is somebody else's (SGK332); a backend of that
+            name has no folder of its own (SGK242).
     """
     states, lines = {}, []
-    for folder in arguments.packages:
-        manifest, path = read_manifest(folder / MANIFEST_FILE), folder / OPTIONS_FILE
-        state = _state(manifest, path)
-        if state == "outdated" and arguments.action == "write":
-            _write(path, render_options(manifest))
-            state = "written"
-        states[str(folder)] = state
-        options = counted(len(manifest.options), "option")
-        lines.append(f"{folder}: backend {manifest.name!r}, {options}, {OPTIONS_FILE} {state}")
+    for word in arguments.packages:
+        folder = folder_of(word)
+        lacking, to_do = _beside(folder)
+        if lacking and arguments.action == "write":
+            _append(folder / MANIFEST_FILE, lacking)
+        if lacking and arguments.action == "check":
+            to_do = [f"These are missing in {folder / MANIFEST_FILE}:\n\n{lacking}", *to_do]
+            states[word] = "outdated"
+        else:
+            manifest, path = read_manifest(folder / MANIFEST_FILE), folder / OPTIONS_FILE
+            states[word] = _state(manifest, path)
+            if states[word] == "outdated" and arguments.action == "write":
+                _write(path, render_options(manifest))
+                states[word] = "written"
+            options = counted(len(manifest.options), "option")
+            state = f"{options}, {OPTIONS_FILE} {states[word]}"
+            lines.append(f"{folder}: backend {manifest.name!r}, {state}")
+        lines += to_do
     report.data = {"packages": states}
     report.show("\n".join(lines))
     return ExitCode.CHECK_FAILED if "outdated" in states.values() else ExitCode.OK
+
+
+def _beside(folder: Path) -> tuple[str, list[str]]:
+    """Look for what a class declares and its manifest does not.
+
+    A class that has its typed options from the manifest cannot, so it is not imported.
+
+    Returns:
+        What the manifest lacks, as TOML, and what is to be done about the class.
+    """
+    record = None if (folder / OPTIONS_FILE).exists() else record_of(folder)
+    backend: Any = None
+    if record is not None:
+        with suppress(SubgraphkitError):  # it has to say so itself where it is used
+            backend = load_record(record)
+    if backend is None:
+        return "", []
+    path = folder / MANIFEST_FILE
+    manifest = read_manifest(path) if path.exists() else None
+    listed = {option.name for option in manifest.options} if manifest else set()
+    tables = [option_table(one) for one in backend.options if one.name not in listed]
+    head = [] if manifest else [manifest_text(backend)]
+    return "\n".join([*head, *tables]), list(_to_change(backend, folder))
+
+
+def _to_change(backend: Any, folder: Path) -> Iterator[str]:
+    if isinstance(backend, type) and backend.options and backend.option_class is PlainOptions:
+        name = backend.__qualname__
+        yield (
+            f"In class {name}, replace `options = ...` by the types of those of the manifest:\n"
+            f"  from {folder.name}.{OPTIONS_FILE.removesuffix('.py')} import Options\n"
+            f"  class {name}(sk.Backend[Options]):"
+        )
+
+
+def _append(path: Path, text: str) -> None:
+    before = _text_of(path).rstrip() if path.exists() else ""
+    try:
+        path.write_text(f"{before}\n\n{text}".lstrip(), encoding="utf-8")
+    except OSError as error:
+        raise _no_place(path, error.strerror or str(error)) from error
 
 
 def _state(manifest: Manifest, path: Path) -> str:
@@ -83,7 +123,7 @@ def _gist(text: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    if path.exists() and not _text_of(path).startswith(_HEAD):
+    if path.exists() and not _text_of(path).startswith(WRITTEN):
         raise _no_place(path, "this command did not write the file that is there")
     try:
         path.write_text(text, encoding="utf-8")
@@ -100,85 +140,25 @@ def _no_place(path: Path, problem: str) -> CallerError:
     )
 
 
-def render_options(manifest: Manifest) -> str:
-    """Write the options of a manifest as a module with a frozen, typed class ``Options``."""
-    name, options = manifest.name, manifest.options
-    code = "".join(map(_declaration, options))
-    factory = ", field" if "= field(" in code else ""
-    imports = "".join(line for word, line in _IMPORTS.items() if word in code)
-    title = f"{_HEAD}; `subgraphkit manifest write` writes them from the manifest."
-    about = f"Options of backend {name!r}; `subgraphkit info {name} --options` says more."
-    fields = "".join(_declaration(option) + _docstring(option) for option in options)
-    text = (
-        f'{title}"""\n\nfrom dataclasses import dataclass{factory}\n{imports}\n'
-        '__all__ = ["Options"]\n\n\n@dataclass(frozen=True, slots=True, kw_only=True)\n'
-        f'class Options:\n    """{about}"""\n\n{fields}'
-    )
-    return f"{text.rstrip()}\n"
-
-
-def _declaration(option: Option) -> str:
-    words = [_literal(choice) for choice in option.choices]
-    has_words = bool(words) and not any(isinstance(one, float | Path) for one in option.choices)
-    kind = f"Literal[{', '.join(words)}]" if has_words else _TYPES.get(option.kind, option.kind)
-    if option.default is None:
-        kind += " | None"
-    default = _literal(option.default)
-    if option.kind in {"path", "shapes"} and option.default is not None:
-        default = f"field(default_factory=lambda: {default})"
-    start = f"    {option.name}: "
-    if len(f"{start}{kind} = {default}") <= _WIDTH:
-        return f"{start}{kind} = {default}\n"
-    if len(f"{start}{kind} = (") <= _WIDTH:
-        return f"{start}{kind} = (\n        {default}\n    )\n"
-    several = "".join(f"        {word},\n" for word in words)
-    return f"{start}Literal[\n{several}    ]{' | None' * (option.default is None)} = {default}\n"
-
-
-def _docstring(option: Option) -> str:
-    unit = f"Unit: {option.unit}." if option.unit else "In bytes." * (option.kind == "bytes")
-    text = f"{option.help} {unit}".strip().replace("\\", "\\\\").replace('"', '\\"')
-    lines = textwrap.wrap(f'"""{text}', _WIDTH - 7, break_long_words=False, break_on_hyphens=False)
-    return textwrap.indent("\n".join(lines) + '"""\n', "    ") if text else ""
-
-
-def _literal(value: Any) -> str:
-    """Write a value as Python has it."""
-    match value:
-        case str():
-            return json.dumps(value, ensure_ascii=False)
-        case Path():
-            own = value.relative_to(Path.home()) if value.is_relative_to(Path.home()) else None
-            # what was ~ is the home of whoever reads it, not of whoever wrote it
-            return f"Path({_literal(str(value))})" if own is None else f'Path.home() / "{own}"'
-        case Mapping():
-            items = (f"{_literal(key)}: {_literal(one)}" for key, one in value.items())
-            return f"MappingProxyType({{{', '.join(items)}}})"
-        case tuple():
-            return f"({', '.join(map(_literal, value))}{',' * (len(value) == 1)})"
-        case _:
-            return repr(value)
-
-
 def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "action",
         metavar="ACTION",
         choices=("check", "write"),
         help="check: read the manifest, and see whether the options were written from it; write: "
-        "write them",
+        "write them, and add to the manifest what the class alone declares",
     )
     parser.add_argument(
         "packages",
         metavar="PACKAGE",
         nargs="+",
-        type=Path,
-        help="a folder with an __init__.py and a subgraphkit-backend.toml",
+        help="a backend that is installed, or a folder with an __init__.py and a "
+        "subgraphkit-backend.toml",
     )
 
 
 COMMAND: Final = Command(
-    examples=("manifest write src/acme", "manifest check src/acme"),
+    examples=("manifest write acme", "manifest check src/subgraphkit_acme"),
     add_arguments=_arguments,
     execute=_execute,
 )

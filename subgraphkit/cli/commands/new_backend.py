@@ -1,4 +1,4 @@
-"""``subgraphkit new-backend``: a package to start from, which installs and passes its own test."""
+"""``subgraphkit new-backend``: a package to start from, which installs and passes its own tests."""
 
 import shlex
 from argparse import ArgumentParser, Namespace
@@ -8,25 +8,37 @@ from typing import Final
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.scaffolding.rendering import Names, write_package
+from subgraphkit.cli.scaffolding.rendering import SELECTORS, Design, write_package
+from subgraphkit.cli.scaffolding.typed_options import option_of
 
 __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Write the package and say what to do next."""
-    names = Names.of(arguments.name)
-    folder = arguments.folder or Path(names.distribution)
-    files = [path.as_posix() for path in write_package(names, folder)]
+    options = [option_of(word) for word in _words(arguments.options)]
+    operators = _words(arguments.operators)
+    design = Design(arguments.name, arguments.selector, operators, options)
+    folder = arguments.folder or Path(design.distribution)
+    files = [path.as_posix() for path in write_package(design, folder)]
+    place = shlex.quote(str(folder))
     following = [
-        f"pip install -e {shlex.quote(f'{folder}[test]')}",
-        f"subgraphkit doctor {names.name}",
-        f"subgraphkit test {names.name} --level 3",
+        f"cd {place}",
+        "pip install -e '.[test]'",
+        f"subgraphkit doctor {design.name}",
+        f"subgraphkit dev {design.name}",
+        f"subgraphkit test {design.name} --level 5",
+        "pytest",
+        "python -m build && twine check --strict dist/*",
     ]
-    report.data = {"name": names.name, "folder": str(folder), "files": files, "next": following}
+    report.data = {"name": design.name, "folder": str(folder), "files": files, "next": following}
     report.show("\n".join([f"{folder}/", *(f"  {path}" for path in files)]))
     report.show("\n".join(["Next:", *(f"  {command}" for command in following)]))
     return ExitCode.OK
+
+
+def _words(texts: list[str]) -> list[str]:
+    return [word.strip() for text in texts for word in text.split(",") if word.strip()]
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -36,12 +48,39 @@ def _arguments(parser: ArgumentParser) -> None:
         metavar="DIR",
         nargs="?",
         type=Path,
-        help="where to write it (default: subgraphkit-NAME)",
+        help="where to write it, in an empty folder (default: subgraphkit-NAME)",
+    )
+    kinds = "; ".join(f"{name}: {meaning}" for name, meaning in SELECTORS.items())
+    parser.add_argument(
+        "--selector",
+        metavar="KIND",
+        choices=tuple(SELECTORS),
+        default=next(iter(SELECTORS)),
+        help=f"how it finds its regions; {kinds} (default: stateful)",
+    )
+    parser.add_argument(
+        "--operators",
+        metavar="OPERATOR,...",
+        action="append",
+        default=[],
+        help="what it takes, in the order of a chain (default: Conv,BatchNormalization,Relu); "
+        "where there is no kernel in NumPy for one, the fallback computes it until there is",
+    )
+    parser.add_argument(
+        "--options",
+        metavar="NAME:TYPE=DEFAULT,...",
+        action="append",
+        default=[],
+        help="options for it to have besides min_nodes, such as tile:int=8,mode:enum=fast|exact",
     )
 
 
 COMMAND: Final = Command(
-    examples=("new-backend acme_npu", "new-backend acme_npu ~/src/acme"),
+    examples=(
+        "new-backend acme_npu",
+        "new-backend acme_npu ~/src/acme --operators Conv,Relu --options tile:int=8",
+        "new-backend acme_npu --selector operators --operators Gemm,Softmax",
+    ),
     add_arguments=_arguments,
     execute=_execute,
 )

@@ -62,8 +62,10 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 def _show(report: CommandReport, result: Any, worse: Any) -> None:
     columns = import_module("subgraphkit.testing.report").LEVEL_COLUMNS
-    right = " ".join(columns[1:])
+    right = " ".join(columns[1:-1])
     report.show(Table.of(" ".join(columns), result.level_rows(), right=right))
+    for level in filter(None, (one.advice and one for one in result.levels)):
+        report.show(f"level {level.level}: {level.result}: {level.advice}")
     wrong = result.wrong
     if wrong:
         named = [(one.outcome.value, one.case, _line(one.detail)) for one in wrong[:_MOST_SHOWN]]

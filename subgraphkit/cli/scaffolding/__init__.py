@@ -1,1 +1,1 @@
-"""The package that ``subgraphkit new-backend`` writes, and how it is written."""
+"""The package that ``subgraphkit new-backend`` writes, and the options that commands write."""

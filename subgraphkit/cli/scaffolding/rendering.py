@@ -1,89 +1,257 @@
 """Write a new backend package from the template.
 
-The template is a tree of text files. In them ``$word`` stands for what ``Names`` knows; the folder
-``package`` becomes the package, and every file loses its last suffix, which keeps tools from taking
-the template for Python.
+The template is a tree of text files. In them ``$word`` stands for what ``Design.words`` knows; the
+folder ``package`` becomes the package, and every file loses its last suffix, which keeps tools from
+taking the template for Python.
 """
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
-from typing import Final, Self
+from typing import Any, Final
+
+import onnx
 
 from subgraphkit import __version__
+from subgraphkit.backend.manifest import OPTIONS_FILE, Manifest
+from subgraphkit.backend.messages import did_you_mean
+from subgraphkit.backend.options import Option
 from subgraphkit.backend.plugin_api import BACKEND_NAME, PLUGIN_API, RESERVED_NAMES
+from subgraphkit.cli.scaffolding.kernels import KERNELS, WIDTH, Kernel
+from subgraphkit.cli.scaffolding.typed_options import option_table, render_options
 from subgraphkit.configuration.names import KNOWN_BACKENDS
 from subgraphkit.errors import CallerError
 
-__all__ = ["Names", "write_package"]
+__all__ = ["SELECTORS", "Design", "write_package"]
 
-_TEMPLATE: Final = Path(__file__).parent / "template"
+_HERE: Final = Path(__file__).parent
+_TEMPLATE: Final = _HERE / "template"
 _PACKAGE: Final = "package"
+_APART: Final = "\n\n\n"
+"""What is between the parts of a module."""
+_CHAIN: Final = ("Conv", "BatchNormalization", "Relu")
+_SEVERAL: Final = ("Add", "BatchNormalization", "Conv", "Exp", "MatMul", "Mul", "Relu", "Sub")
+_FOREIGN: Final = ("LeakyRelu", "Elu", "Celu", "Softsign", "Identity")
+"""Operators of which the test needs one that is not taken."""
+_SEVERAL_OUTPUTS: Final = """\
+    if len(node.outputs) > 1:
+        return sk.Refusal("border", f"{len(node.outputs)} outputs, one is computed")
+"""
+SELECTORS: Final[Mapping[str, str]] = {
+    "stateful": "a selector of its own that grows a chain of operators and keeps its place in it",
+    "pattern": "the same chains, taken by the PatternSelector of subgraphkit",
+    "operators": "every node of some operators, taken by the OpSelector of subgraphkit",
+}
+"""The kinds of selectors, each with what it is."""
+_OPTION: Final = Option(
+    "min_nodes",
+    "int",
+    default=1,
+    minimum=1,
+    help="How many nodes a region needs to be worth a call; smaller ones go to the next backend.",
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """The words that the template has gaps for.
+class Design:
+    """The choices about a new backend, from which all that is written follows.
 
     Attributes:
         name: The backend's name.
-        distribution: Name of the distribution.
-        package: Name of the package.
-        backend_class: Name of the backend's class.
-        property_class: Name of the property's class.
-        selector_class: Name of the selector's class.
-        operator_class: Name of the operator's class.
-        api: Version of the plugin API.
-        bounds: Versions of subgraphkit it works with.
+        selector: A key of ``SELECTORS``.
+        operators: What it takes; in a chain, in their order. Some that suit the selector if empty.
+        options: Options besides ``min_nodes``, which every new backend has.
+
+    Raises:
+        CallerError: No new backend may be called that (SGK330), or it cannot be as described
+            (SGK243).
     """
 
     name: str
-    distribution: str
-    package: str
-    backend_class: str
-    property_class: str
-    selector_class: str
-    operator_class: str
-    api: str
-    bounds: str
+    selector: str = "stateful"
+    operators: Sequence[str] = ()
+    options: Sequence[Option] = field(default=())
 
-    @classmethod
-    def of(cls, name: str) -> Self:
-        """Derive all from the backend's name.
-
-        Raises:
-            CallerError: No new backend may be called that (SGK330).
-        """
-        problem = _objection(name)
+    def __post_init__(self) -> None:
+        """Fill the operators in, and check all."""
+        problem = _objection(self.name)
         if problem:
             raise CallerError(
                 "SGK330",
-                f"a new backend cannot be called {name!r}: {problem}",
+                f"a new backend cannot be called {self.name!r}: {problem}",
                 hint="A name has up to 32 lower-case letters, digits and underscores, such as "
                 "'acme_npu'.",
-                name=name,
+                name=self.name,
             )
-        stem = "".join(part.capitalize() for part in name.split("_"))
+        usual = _SEVERAL if self.selector == "operators" else _CHAIN
+        object.__setattr__(self, "operators", tuple(self.operators) or usual)
+        known = {schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain}
+        for one in self.operators:
+            if one not in known:
+                raise CallerError(
+                    "SGK243",
+                    f"ONNX has no operator {one!r}{did_you_mean(one, sorted(known))}",
+                    hint="Name operators of the default domain, such as Conv,Relu.",
+                )
+        names = [_OPTION.name, *(option.name for option in self.options)]
+        twice = next((one for one in names if names.count(one) > 1), "")
+        if twice:
+            own = " by itself" if twice == _OPTION.name else ""
+            text = f"option {twice!r} is declared twice; the package has it{own}"
+            raise CallerError("SGK243", text, hint="Leave it out.")
+
+    @property
+    def distribution(self) -> str:
+        """Name of the distribution."""
+        return f"subgraphkit-{self.name.replace('_', '-')}"
+
+    @property
+    def package(self) -> str:
+        """Name of the package."""
+        return f"subgraphkit_{self.name}"
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest, as far as the typed options come from it."""
+        return Manifest(self.name, PLUGIN_API, options=(_OPTION, *self.options))
+
+    @property
+    def idle_tests(self) -> Sequence[str]:
+        """The beginnings of tests that the operators give nothing to do."""
+        tried = dict(self._tried())
+        has_weights = any(kernel.weights for kernel in tried.values())
+        return [
+            *([] if has_weights else ["def test_new_weights"]),
+            *([] if tried else ["def test_option"]),
+        ]
+
+    def words(self) -> dict[str, Any]:
+        """Return by word what is to be in the gaps of the template."""
+        stem = "".join(part.capitalize() for part in self.name.split("_"))
         major, minor = (int(part) for part in __version__.split(".")[:2])
-        return cls(
-            name=name,
-            distribution=f"subgraphkit-{name.replace('_', '-')}",
-            package=f"subgraphkit_{name}",
-            backend_class=f"{stem}Backend",
-            property_class=f"{stem}Property",
-            selector_class=f"{stem}Selector",
-            operator_class=f"{stem}Operator",
-            api=".".join(map(str, PLUGIN_API)),
-            bounds=f">={major}.{minor},<{major}.{minor + 1}",
+        sort = f"{', '.join(self.operators[:-1])} and {self.operators[-1]}".removeprefix(" and ")
+        text = f"chains of {sort}" if self.selector != "operators" else sort
+        options = self.manifest.options
+        return {
+            "name": self.name,
+            "upper": self.name.upper(),
+            "distribution": self.distribution,
+            "package": self.package,
+            "backend_class": f"{stem}Backend",
+            "property_class": f"{stem}Property",
+            "selector_class": f"{stem}Selector",
+            "operator_class": f"{stem}Operator",
+            "api": ".".join(map(str, PLUGIN_API)),
+            "bounds": f">={major}.{minor},<{major}.{minor + 1}",
+            "summary": f"Takes {text} in float32 and computes with NumPy",
+            "takes": f"It takes {text} in float32 and computes\nthem with NumPy.",
+            "option_tables": "\n".join(map(option_table, options)),
+            "option_rows": "\n".join(
+                f"| `{one.name}` | {'' if one.default is None else one.default} | {one.help} |"
+                for one in options
+            ),
+            **self._about_selector(f"{stem}Selector"),
+            **self._about_kernels(),
+            **self._about_test(),
+        }
+
+    @property
+    def _kernels(self) -> Mapping[str, Kernel]:
+        return {one: KERNELS[one] for one in sorted({*self.operators} & KERNELS.keys())}
+
+    @property
+    def _is_complete(self) -> bool:
+        return set(self.operators) == self._kernels.keys()
+
+    def _about_selector(self, selector_class: str) -> dict[str, str]:
+        only = [
+            f'\n    "{one}": {json.dumps(kernel.only)},'
+            for one, kernel in self._kernels.items()
+            if kernel.only
+        ]
+        source = (_HERE / "selectors" / f"{self.selector}.txt").read_text(encoding="utf-8")
+        chain = "The chain, in this order; all but the first may be absent."
+        every = '"{}"'.format('", "'.join(self.operators))
+        inputs = "{node.dtype(place).label for place, name in enumerate(node.inputs) if name}"
+        return {
+            "selector": Template(source).substitute(selector_class=selector_class).rstrip(),
+            "selector_arguments": "" if self.selector == "stateful" else "graph",
+            "operators": f"{every}," if len(self.operators) == 1 else every,
+            "operators_meaning": "What is taken." if self.selector == "operators" else chain,
+            "dtypes": inputs
+            if len(self._kernels) == len(self.operators)
+            else "{node.dtype().label}",
+            "only": f"{{{''.join(only)}\n}}" if only else "{}",
+            "several": _SEVERAL_OUTPUTS if self._is_complete else "",
+        }
+
+    def _about_kernels(self) -> dict[str, str]:
+        codes = [kernel.code for kernel in self._kernels.values()]
+        entries = [f'    "{one}": {kernel.entry},' for one, kernel in self._kernels.items()]
+        text = "\n".join([*codes, *entries])
+        words = {
+            "sliding_window_view": "from numpy.lib.stride_tricks import sliding_window_view",
+            "np.": "import numpy as np",
+        }
+        imports = [words[word] for word in ("np.", "sliding_window_view") if word in text]
+        ours = ["import subgraphkit as sk"] if any(codes) else []
+        lines = ["from collections.abc import Callable", "from typing import Any"]
+        lacking = (
+            "        if any(node.op_type not in KERNELS for node in subgraph.members):\n"
+            "            # until there is a kernel, the fallback computes such a region\n"
+            "            return super().create_operator(subgraph, context)\n"
         )
+        table = "".join(f"\n{entry}" for entry in entries)
+        groups = ["\n".join(group) for group in (lines, imports, ours) if group]
+        from_kernels = f"from {self.package}.kernels import KERNELS\n"
+        return {
+            "kernel_imports": "\n\n".join(groups),
+            "kernel_code": "".join(f"\n{code}" for code in codes if code),
+            "kernel_table": f"{{{table}\n}}" if entries else "{}",
+            "without_kernels": "" if self._is_complete else lacking,
+            "backend_imports": "" if self._is_complete else from_kernels,
+        }
+
+    def _about_test(self) -> dict[str, str]:
+        tried = list(self._tried())
+        rank = max((kernel.rank for _, kernel in tried), default=0) or 4
+        shape = ", ".join(["2", *[str(WIDTH)] * (rank - 1)])
+        weights = {name: size for _, kernel in tried for name, size in kernel.weights.items()}
+        places = ["x", *(f"v{place}" for place in range(1, len(tried) + 1))]
+        nodes = [
+            f"  {places[place + 1]} = {kernel.call.format(x=places[place])}"
+            for place, (_, kernel) in enumerate(tried)
+        ]
+        shapes = [f'    "{name}": {_as_tuple(size[1:-1])},' for name, size in weights.items()]
+        foreign = next((one for one in _FOREIGN if one not in self.operators), "Sin")
+        taken = "".join(f'\n        "{operator}",' for operator, _ in tried)
+        return {
+            "model_shape": shape,
+            "input_shape": _as_tuple(shape),
+            "model_nodes": "\n".join([*nodes, f"  y = {foreign}({places[-1]})"]),
+            "model_weights": "\n".join(["{", *shapes, "}"]) if shapes else "{}",
+            "model_taken": f"[{taken}\n    ]" if tried else "[]",
+        }
+
+    def _tried(self) -> Iterator[tuple[str, Kernel]]:
+        """Yield the operators of the test's model: those that go together and have a kernel."""
+        rank = 0
+        for operator in self.operators:
+            kernel = KERNELS.get(operator)
+            if kernel is None and self.selector != "operators":
+                return
+            if kernel is not None and (not rank or kernel.rank in {0, rank}):
+                rank = rank or kernel.rank
+                yield operator, kernel
 
 
-def write_package(names: Names, folder: Path) -> list[Path]:
+def write_package(design: Design, folder: Path) -> list[Path]:
     """Write the package.
 
     Args:
-        names: What to call everything.
+        design: What it is to be.
         folder: Where; made if it does not exist.
 
     Returns:
@@ -92,7 +260,7 @@ def write_package(names: Names, folder: Path) -> list[Path]:
     Raises:
         CallerError: The folder holds something already, or cannot be written to (SGK331).
     """
-    files = dict(_rendered(names))
+    files = dict(_rendered(design))
     try:
         if folder.exists() and any(folder.iterdir()):
             raise _no_place(folder, "it is not empty")
@@ -104,13 +272,25 @@ def write_package(names: Names, folder: Path) -> list[Path]:
     return sorted(files)
 
 
-def _rendered(names: Names) -> Iterator[tuple[Path, str]]:
-    words = asdict(names)
+def _rendered(design: Design) -> Iterator[tuple[Path, str]]:
+    words = design.words()
     for source in sorted(_TEMPLATE.rglob("*.txt")):
         path = source.relative_to(_TEMPLATE).with_suffix("")
         if path.parts[0] == _PACKAGE:
-            path = Path(names.package, *path.parts[1:])
-        yield path, Template(source.read_text(encoding="utf-8")).substitute(words)
+            path = Path(design.package, *path.parts[1:])
+        text = Template(source.read_text(encoding="utf-8")).substitute(words)
+        yield path, _without(text, design.idle_tests)
+    yield Path(design.package, OPTIONS_FILE), render_options(design.manifest)
+
+
+def _as_tuple(sizes: str) -> str:
+    return f"({sizes})" if "," in sizes else f"({sizes},)"
+
+
+def _without(text: str, tests: Sequence[str]) -> str:
+    """Leave tests out of a module."""
+    blocks = [one for one in text.split(_APART) if not one.startswith(tuple(tests))]
+    return _APART.join(blocks).rstrip() + "\n"
 
 
 def _objection(name: str) -> str:

@@ -53,18 +53,63 @@ def test_the_folder_is_named_after_the_distribution_unless_told(cli: Cli, tmp_pa
     ended = cli("new-backend", "acme_npu")
     assert ended.code == 0
     assert (tmp_path / "subgraphkit-acme-npu" / "pyproject.toml").is_file()
-    assert "subgraphkit test acme_npu --level 3" in ended.out
+    assert "subgraphkit test acme_npu --level 5" in ended.out
 
 
 def test_the_document_lists_the_files_and_what_to_do_next(cli: Cli, tmp_path: Path) -> None:
     data = json.loads(cli("new-backend", "acme", tmp_path / "a b", "--json").out)["data"]
     assert "subgraphkit_acme/backend.py" in data["files"]
     assert all((tmp_path / "a b" / name).is_file() for name in data["files"])
-    assert data["next"][0] == f"pip install -e '{tmp_path}/a b[test]'"
+    assert data["next"][:2] == [f"cd '{tmp_path}/a b'", "pip install -e '.[test]'"]
 
 
-def test_the_manifest_it_writes_can_be_read(cli: Cli, tmp_path: Path) -> None:
-    cli("new-backend", "acme", tmp_path / "new")
-    path = tmp_path / "new" / "subgraphkit_acme" / "subgraphkit-backend.toml"
-    manifest = parse_manifest(path.read_text(encoding="utf-8"), "acme")
+def test_the_manifest_it_writes_has_the_options_that_were_asked_for(
+    cli: Cli, tmp_path: Path
+) -> None:
+    words = (
+        "tile:int=8,mode:enum=fast|exact,place:path,share:float=1e-05,on:bool=yes,size:bytes=2GiB"
+    )
+    assert cli("new-backend", "acme", tmp_path / "new", "--options", words).code == 0
+    package = tmp_path / "new" / "subgraphkit_acme"
+    text = (package / "subgraphkit-backend.toml").read_text(encoding="utf-8")
+    manifest = parse_manifest(text, "acme")
     assert (manifest.name, manifest.devices) == ("acme", ("cpu",))
+    assert {option.name: option.default for option in manifest.options} == {
+        "min_nodes": 1,
+        "tile": 8,
+        "mode": "fast",
+        "place": None,
+        "share": 1e-5,
+        "on": True,
+        "size": 2 << 30,
+    }
+    assert cli("manifest", "check", package).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("--options tile:integer=8", "'integer'"),
+        ("--options tile", "one of the kinds"),
+        ("--options tile:int=many", "a whole number"),
+        ("--options mode:enum", "choices"),
+        ("--options class:int", "a lower-case identifier"),
+        ("--options a:int,a:str", "declared twice"),
+        ("--options min_nodes:int=2", "the package has it by itself"),
+        ("--operators Konv,Relu", "did you mean 'Conv'"),
+        ("--operators com.acme::Conv", "ONNX has no operator"),
+    ],
+)
+def test_a_design_that_cannot_be_is_refused_with_the_reason(
+    cli: Cli, tmp_path: Path, words: str, reason: str
+) -> None:
+    ended = cli("new-backend", "acme", *words.split())
+    assert ended.code == 2
+    assert "[SGK243]" in ended.err
+    assert reason in ended.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_selector_of_another_kind_is_a_usage_error(cli: Cli, tmp_path: Path) -> None:
+    assert "[SGK301]" in cli("new-backend", "acme", "--selector", "magic").err
+    assert list(tmp_path.iterdir()) == []

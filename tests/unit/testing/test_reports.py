@@ -57,6 +57,26 @@ def test_a_backend_that_claims_nothing_passes_no_level_that_offers_nodes() -> No
     )
 
 
+def test_a_level_in_which_nothing_was_claimed_is_not_passed_and_says_what_to_do() -> None:
+    apart = found("L1/properties", Outcome.PASSED, offers=False)
+    idle = found("L1/operator/results", Outcome.UNCLAIMED)
+    above = found("L2/chain", Outcome.RIGHT)
+    report = Report("idle", [STATIC, apart, idle, above])
+    assert (report.level_passed, report.is_passed) == (0, False)
+    document = report.to_dict()["levels"][1]
+    assert document["result"] == "nothing claimed"
+    assert "subgraphkit plan MODEL --backend NAME" in document["advice"]
+    assert report.level_rows()[1][-1] == "nothing claimed"
+
+
+def test_a_level_that_was_wholly_left_out_passes_nothing_and_stops_nothing() -> None:
+    left_out = found("L1/options", Outcome.SKIP, detail="declared")
+    assert not Report("mine", [left_out]).is_passed
+    report = Report("mine", [STATIC, left_out, found("L2/chain", Outcome.RIGHT)])
+    assert (report.level_passed, report.is_passed) == (2, True)
+    assert report.to_dict()["levels"][1]["result"] == "nothing offered"
+
+
 def test_one_wrong_case_fails_its_level_and_all_above() -> None:
     above = found("L7/many_runs", Outcome.PASSED, offers=False)
     report = Report("mine", [above, WRONG, RIGHT, STATIC])

@@ -42,7 +42,7 @@ def build_engine(
     subgraph: Subgraph,
     context: BindContext[Options],
     library: Library,
-    ranges: Mapping[str, InputRange] | None = None,
+    ranges: Sequence[Mapping[str, InputRange]] | None = None,
 ) -> EnginePlan:
     """Build the plan of a subgraph, or share that of an equal one.
 
@@ -54,8 +54,9 @@ def build_engine(
         context: What is known of the bind; its ``progress`` is told how far the build is, unless
             the option ``progress`` says not to, and stops it.
         library: The library; it can build.
-        ranges: By input of the subgraph, the shapes the engine is to take; None for what the
-            shapes fixed at bind, or the options, say.
+        ranges: By input of the subgraph, the shapes the engine is to take, and the more of them
+            the more ranges it has; None for the one that the shapes fixed at bind, or the options,
+            say.
 
     Raises:
         CompileError: The parser does not take it (SGK170), makes something else of it (SGK171), the
@@ -66,10 +67,14 @@ def build_engine(
         KeyboardInterrupt: The build was stopped by Ctrl-C.
     """
     options = context.options
-    wanted = ranges if ranges is not None else ranges_at_bind(subgraph, context)
-    if wanted is None:
-        raise _shapes_unknown(subgraph)
-    check_names(wanted, subgraph)
+    if ranges is None:
+        whole = ranges_at_bind(subgraph, context)
+        if whole is None:
+            raise _shapes_unknown(subgraph)
+        ranges = [whole]
+    wanted = tuple(ranges)
+    for one in wanted:
+        check_names(one, subgraph)
     model = prepare_model(subgraph, options)
 
     def build() -> EnginePlan:
@@ -81,7 +86,7 @@ def build_engine(
 def _build(
     subgraph: Subgraph,
     model: PreparedModel,
-    wanted: Mapping[str, InputRange],
+    wanted: Sequence[Mapping[str, InputRange]],
     library: Library,
     context: BindContext[Options],
 ) -> EnginePlan:
@@ -93,9 +98,10 @@ def _build(
             parsed = stack.enter_context(parse_model(model, subgraph, library, options))
             if separate and library.capabilities.mark_weights_refittable:
                 check_separate(parsed, separate, subgraph)
-            needed = check_ranges(wanted, parsed.network, subgraph.id)
+            needed = [check_ranges(one, parsed.network, subgraph.id) for one in wanted]
             config = configure(parsed, library, options)
-            add_profile(config, parsed, needed, library)
+            for one in needed:
+                add_profile(config, parsed, one, library)
         progress.check()
         with _DEVICE_LOCKS[options.device]:
             started = time.monotonic()
@@ -109,7 +115,7 @@ def _build(
         data,
         subgraph.inputs,
         subgraph.outputs,
-        tuple(wanted[name] for name in subgraph.inputs),
+        tuple(tuple(one[name] for name in subgraph.inputs) for one in wanted),
         bool(options.strip_weights or options.share_identical),
         report,
     )
@@ -123,11 +129,10 @@ def _built(
     context: BindContext[Options],
 ) -> bytes:
     options, progress = context.options, context.progress
-    if library.capabilities.progress_monitor:
-        title = f"TensorRT builds {subgraph.id}"
-        phases = BuildPhases(title, progress, is_told=options.progress != "off")
-        monitor = monitor_for(library.trt, phases)
-        config.progress_monitor = monitor
+    title = f"TensorRT builds {subgraph.id}"
+    phases = BuildPhases(title, progress, is_told=options.progress != "off")
+    monitor = monitor_for(library.trt, phases)
+    config.progress_monitor = monitor
     timings = timing_cache_for(context, library, _device(options.device))
     attached = timings.attach(config) if timings is not None else None
     made, lines = _run(parsed, config, progress)

@@ -7,7 +7,6 @@ from subgraphkit.errors import CompileError
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.network import ParsedNetwork
 from subgraphkit_tensorrt.building.profiles import InputRange
-from subgraphkit_tensorrt.building.weak_types import allow_types_of
 from subgraphkit_tensorrt.library.checks import check, tail
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import listening
@@ -29,7 +28,7 @@ def configure(parsed: ParsedNetwork, library: Library, options: Options) -> Any:
         options: The options of the backend.
 
     Raises:
-        CompileError: The library refuses a setting (SGK162), or has no accelerator (SGK173).
+        CompileError: The library refuses a setting (SGK162), or ignores it (SGK173).
     """
     trt = library.trt
     config = check(parsed.builder.create_builder_config(), "make a builder configuration")
@@ -51,12 +50,10 @@ def configure(parsed: ParsedNetwork, library: Library, options: Options) -> Any:
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, limit)
     verbosity = _VERBOSITY[options.verbosity]
     config.profiling_verbosity = trt.ProfilingVerbosity.__members__[verbosity]
-    _choose_kernels(config, trt, options)
+    if options.tiling_level != "none":
+        value = trt.TilingOptimizationLevel.__members__[options.tiling_level.upper()]
+        _put(config, "tiling_optimization_level", value, "tiling_level", options.tiling_level)
     _choose_targets(config, parsed, library, options)
-    if options.dla_core is not None:
-        _use_accelerator(config, parsed.builder, trt, options.dla_core)
-    if not library.capabilities.strongly_typed:
-        allow_types_of(parsed.model.proto, config, trt)
     return config
 
 
@@ -69,7 +66,6 @@ def _flags(options: Options) -> list[str]:
         "REFIT": options.refittable,
         "WEIGHT_STREAMING": options.weight_streaming,
         "VERSION_COMPATIBLE": options.version_compatible,
-        "GPU_FALLBACK": options.gpu_fallback,
     }
     flags = [flag for flag, is_asked in asked.items() if is_asked]
     # Plans that are shared, or stored without weights, get their weights when they are loaded.
@@ -81,30 +77,14 @@ def _flags(options: Options) -> list[str]:
     return flags
 
 
-def _choose_kernels(config: Any, trt: Any, options: Options) -> None:
-    for name in options.preview_features:
-        config.set_preview_feature(trt.PreviewFeature.__members__[name], True)  # noqa: FBT003 (it is by position)
-    if options.tactic_sources:
-        members = trt.TacticSource.__members__
-        bits = sum(1 << int(members[name]) for name in options.tactic_sources)
-        check(config.set_tactic_sources(bits), "restrict the sources of kernels")
-    if options.tiling_level != "none":
-        level = options.tiling_level.upper()
-        value = trt.TilingOptimizationLevel.__members__[level]
-        _put(config, "tiling_optimization_level", value, "tiling_level", options.tiling_level)
-
-
 def _choose_targets(config: Any, parsed: ParsedNetwork, library: Library, options: Options) -> None:
     trt = library.trt
     if options.hardware_compatible != "none":
         given = options.hardware_compatible
         level = trt.HardwareCompatibilityLevel.__members__[_HARDWARE[given]]
         _put(config, "hardware_compatibility_level", level, "hardware_compatible", given)
-    if options.target_platform == "windows":
-        platform = trt.RuntimePlatform.WINDOWS_AMD64
-        _put(config, "runtime_platform", platform, "target_platform", "windows")
     _choose_gpus(config, trt, options.compute_capabilities)
-    if options.version_compatible and library.capabilities.used_vc_plugin_libraries:
+    if options.version_compatible:
         _embed_plugins(config, parsed, allowed=options.allow_host_code)
 
 
@@ -147,18 +127,6 @@ def _put(config: Any, attribute: str, value: Any, option: str, given: Any) -> No
             f"this library does not take {option}={given}",
             f"It said:\n{said}" if said else f"It made {found} of it.",
         )
-
-
-def _use_accelerator(config: Any, builder: Any, trt: Any, core: int) -> None:
-    cores = builder.num_DLA_cores
-    if core >= cores:
-        raise _unusable(
-            f"option 'dla_core' is {core}, and there are {cores} cores of a deep learning "
-            "accelerator here",
-            "Leave dla_core out to build for the GPU.",
-        )
-    config.default_device_type = trt.DeviceType.DLA
-    config.DLA_core = core
 
 
 def _unusable(problem: str, hint: str) -> CompileError:

@@ -42,6 +42,7 @@ _TYPES: Final = {
 }
 
 
+_NARROWED: Final = (DataType.DOUBLE, DataType.FLOAT)
 _ONE_DEVICE_FROM: Final = (10, 14, 1)
 _ONE_DEVICE_TO: Final = (10, 16, 1)
 """Releases that build on one GPU of a process alone: NVIDIA/TensorRT#4845."""
@@ -138,10 +139,6 @@ def parse_model(
         network = check(builder.create_network(network_flags(trt)), "make a network", lines)
         parser = check(trt.OnnxParser(network, library.logger), "make a parser", lines)
         parsed = ParsedNetwork(model, builder, network, parser)
-        if options.dla_core is not None and library.capabilities.parser_builder_config:
-            config = _accelerator(builder, trt, options)
-            parsed.kept.append(config)
-            parser.set_builder_config(config)
         is_taken = _feed(parsed, library)
     if not is_taken or (network.num_layers == 0 and subgraph.outputs):
         raise _refused(model, subgraph, parser, lines)
@@ -158,14 +155,6 @@ def parse_model(
             differences=tuple(found),
         )
     return parsed
-
-
-def _accelerator(builder: Any, trt: Any, options: Options) -> Any:
-    """Return a configuration that tells the parser that it is asked for an accelerator."""
-    config = builder.create_builder_config()
-    config.default_device_type = trt.DeviceType.DLA
-    config.DLA_core = options.dla_core
-    return config
 
 
 def _feed(parsed: ParsedNetwork, library: Library) -> bool:
@@ -186,18 +175,13 @@ def _feed(parsed: ParsedNetwork, library: Library) -> bool:
     return bool(parser.parse_model_proto())
 
 
-def parser_errors(parser: Any, *, with_names: bool) -> list[str]:
-    """Return what the parser complained of, one line each; copied at once, as it owns nothing.
-
-    Args:
-        parser: The parser.
-        with_names: Whether its errors name nodes; see ``Capabilities.parser_node_names``.
-    """
+def parser_errors(parser: Any) -> list[str]:
+    """Return what the parser complained of, one line each; copied at once, as it owns nothing."""
     found = []
     for place in range(parser.num_errors):
         error = parser.get_error(place)
         said = " ".join(str(error.desc()).split())
-        node = f"{error.node_name()} ({error.node_operator()}): " if with_names else ""
+        node = f"{error.node_name()} ({error.node_operator()}): "
         found.append(f"{node}{said}" if error.node() >= 0 else said)
     return list(dict.fromkeys(found))
 
@@ -205,8 +189,7 @@ def parser_errors(parser: Any, *, with_names: bool) -> list[str]:
 def _refused(
     model: PreparedModel, subgraph: Subgraph, parser: Any, lines: Sequence[str]
 ) -> CompileError:
-    with_names = parser.num_errors > 0 and hasattr(parser.get_error(0), "node_name")
-    complaints = parser_errors(parser, with_names=with_names)
+    complaints = parser_errors(parser)
     places = sorted({place for text in complaints for place in model.names.places(text)})
     said = [model.names.readable(text) for text in complaints] or [tail(lines)]
     said = list(filter(None, said)) or ["It gave no reason."]
@@ -269,7 +252,9 @@ def _difference(
         return ""
     dtype = element_type(library.trt, tensor.dtype)
     is_known = type_.dtype is DataType.UNDEFINED or dtype is type_.dtype
-    if not is_known and (type_.dtype, dtype) not in _narrowings(library, options):
+    # Known, and undone when the border is crossed.
+    is_narrowed = options.truncate_double and (type_.dtype, dtype) == _NARROWED
+    if not is_known and not is_narrowed:
         return f"is {dtype.label}, expected {type_.dtype.label}"
     shape = tuple(tensor.shape)
     if type_.shape is None:
@@ -280,13 +265,3 @@ def _difference(
         for have, want in zip(shape, expected, strict=True)
     )
     return "" if fits else f"has shape {list(shape)}, expected {expected}"
-
-
-def _narrowings(library: Library, options: Options) -> set[tuple[DataType, DataType]]:
-    """Return the changes of type at the border that are known, and undone when it is crossed."""
-    known = set()
-    if options.truncate_double:
-        known.add((DataType.DOUBLE, DataType.FLOAT))
-    if not library.capabilities.int64:
-        known.add((DataType.INT64, DataType.INT32))
-    return known

@@ -5,7 +5,6 @@ the builder; a plan is looked at before any library sees it.
 """
 
 import json
-import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,10 +12,11 @@ from typing import Any, Final
 
 from subgraphkit.errors import CompileError
 from subgraphkit_tensorrt.building.profiles import InputRange
+from subgraphkit_tensorrt.library.capabilities import release_of
 
 __all__ = ["EnginePlan", "plan_problem", "read_plans", "write_plans"]
 
-_MAGIC: Final = b"subgraphkit-tensorrt plans 1\n"
+_MAGIC: Final = b"subgraphkit-tensorrt plans 2\n"
 _LENGTH: Final = struct.Struct("<Q")
 _HEADS: Final = {b"ftrt": "tensorrt", b"vtrt": "tensorrt_rtx"}
 _HEADER: Final = 28
@@ -33,7 +33,8 @@ class EnginePlan:
         inputs: Names of its inputs, in the order of ``subgraph.inputs``. They are those of the
             subgraph it was built for; one that shares it goes by the order.
         outputs: Names of its outputs, likewise.
-        ranges: By place in ``inputs``, the shapes it takes.
+        profiles: The ranges it takes, each by place in ``inputs``; TensorRT calls every one an
+            optimization profile, and counts them in this order.
         needs_weights: Whether weights have to be put into it before it can run.
         report: What it is made of; see ``report.describe``. JSON-able.
     """
@@ -41,13 +42,16 @@ class EnginePlan:
     data: bytes
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    ranges: tuple[InputRange, ...]
+    profiles: tuple[tuple[InputRange, ...], ...]
     needs_weights: bool = False
     report: Mapping[str, Any] = field(default_factory=dict)
 
     def covers(self, shapes: Sequence[Sequence[int]]) -> bool:
-        """Say whether it takes inputs of these shapes, in its order."""
-        return all(one.covers(shape) for one, shape in zip(self.ranges, shapes, strict=True))
+        """Say whether one of its ranges has inputs of these shapes, in its order."""
+        return any(
+            all(one.covers(shape) for one, shape in zip(ranges, shapes, strict=True))
+            for ranges in self.profiles
+        )
 
 
 def write_plans(plans: Sequence[EnginePlan]) -> bytes:
@@ -57,7 +61,7 @@ def write_plans(plans: Sequence[EnginePlan]) -> bytes:
             "size": len(plan.data),
             "inputs": plan.inputs,
             "outputs": plan.outputs,
-            "ranges": [one.to_json() for one in plan.ranges],
+            "profiles": [[one.to_json() for one in ranges] for ranges in plan.profiles],
             "needs_weights": plan.needs_weights,
             "report": plan.report,
         }
@@ -102,7 +106,7 @@ def _read(blob: memoryview) -> list[EnginePlan]:
                 data,
                 tuple(one["inputs"]),
                 tuple(one["outputs"]),
-                tuple(map(InputRange.from_json, one["ranges"])),
+                tuple(tuple(map(InputRange.from_json, ranges)) for ranges in one["profiles"]),
                 bool(one["needs_weights"]),
                 one["report"],
             )
@@ -141,7 +145,7 @@ def plan_problem(
     if size != len(data) % 2**32:
         return f"it has {len(data)} bytes, and says {size}"
     made_by = tuple(data[_VERSION_AT : _VERSION_AT + 4])
-    here = tuple(int(number) for number in re.findall(r"\d+", version)[:4])
+    here = release_of(version)[: len(made_by)]
     if not version_compatible and here and made_by[: len(here)] != here:
         return f"it was built by version {'.'.join(map(str, made_by))}, and {version} is in use"
     return ""

@@ -149,10 +149,9 @@ def ranges_at_bind(
 def buckets_at_bind(
     subgraph: Subgraph, context: BindContext[Options]
 ) -> list[dict[str, InputRange]] | None:
-    """Return what ``ranges_at_bind`` returns, apart for every engine that was asked for.
+    """Return what ``ranges_at_bind`` returns, apart for every combination that was asked for.
 
-    Dimensions with several ranges have an engine for each, unless this subgraph does not see the
-    difference.
+    Those between which this subgraph sees no difference are one.
 
     Raises:
         OptionError: The ranges asked for do not fit the model (SGK169), or are more than engines

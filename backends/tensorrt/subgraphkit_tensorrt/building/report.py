@@ -37,7 +37,7 @@ _SIZES: Final = {
     "Activation": "activation_bytes",
     "Weights": "weight_bytes",
 }
-"""What the builder writes into its log when it is done, in the same words since 8.5."""
+"""What the builder writes into its log when it is done, in the same words in every release."""
 
 
 def describe(

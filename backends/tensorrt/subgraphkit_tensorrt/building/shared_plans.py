@@ -8,7 +8,7 @@ import hashlib
 import json
 import threading
 import weakref
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from subgraphkit.backend import cache_values, options_of
@@ -122,7 +122,7 @@ def check_separate(parsed: ParsedNetwork, separate: Collection[str], subgraph: S
 def plan_key(
     model: PreparedModel,
     subgraph: Subgraph,
-    ranges: Mapping[str, InputRange],
+    ranges: Sequence[Mapping[str, InputRange]],
     library: Library,
     options: Options,
 ) -> str:
@@ -137,7 +137,7 @@ def plan_key(
         "library": [library.capabilities.flavour, library.capabilities.version],
         "device": options.device,
         "options": values,
-        "ranges": [ranges[name].to_json() for name in subgraph.inputs],
+        "ranges": [[one[name].to_json() for name in subgraph.inputs] for one in ranges],
         "model": model.digest(without=separate),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -72,8 +72,7 @@ def timing_cache_for(
     """
     capabilities = library.capabilities
     # There, the calls exist, do nothing, and ask for a GPU.
-    is_idle = capabilities.flavour == "tensorrt_rtx"
-    if is_idle or not capabilities.timing_cache or not context.options.timing_cache:
+    if not capabilities.keeps_timings or not context.options.timing_cache:
         return None
     folder = context.kept_folder()
     if folder is None:

@@ -49,7 +49,7 @@ def disagreements(
     Yields:
         The name of a value in the model, and one sentence on it.
     """
-    tensors = dict(_tensors(network, parser, proto, expected.library))
+    tensors = dict(_tensors(network, parser, proto))
     for name, tensor in tensors.items():
         value = expected.names.get(name, name)
         problem = _disagreement(tensor, expected.graph.types.get(value), expected)
@@ -57,16 +57,15 @@ def disagreements(
             yield name, f"TensorRT makes {problem} of {value!r}"
 
 
-def _tensors(network: Any, parser: Any, proto: Any, library: Library) -> Iterator[tuple[str, Any]]:
+def _tensors(network: Any, parser: Any, proto: Any) -> Iterator[tuple[str, Any]]:
     for place in range(network.num_inputs):
         tensor = network.get_input(place)
         yield tensor.name, tensor
-    if library.capabilities.layer_output_tensor:
-        for node in proto.graph.node:
-            for place, name in enumerate(node.output):
-                tensor = parser.get_layer_output_tensor(node.name, place) if name else None
-                if tensor is not None:
-                    yield name, tensor
+    for node in proto.graph.node:
+        for place, name in enumerate(node.output):
+            tensor = parser.get_layer_output_tensor(node.name, place) if name else None
+            if tensor is not None:
+                yield name, tensor
     for place in range(network.num_outputs):
         tensor = network.get_output(place)
         yield tensor.name, tensor
@@ -77,8 +76,6 @@ def _disagreement(tensor: Any, type_: ValueType | None, expected: Expectation) -
         return ""
     dtype = element_type(expected.library.trt, tensor.dtype)
     wanted = expected.rules.element_type(type_.dtype)
-    if wanted is DataType.INT64 and not expected.library.capabilities.int64:
-        wanted = DataType.INT32
     shape = tuple(tensor.shape)
     # A length of -1 means that nothing is known of it.
     fits = type_.shape is None or (

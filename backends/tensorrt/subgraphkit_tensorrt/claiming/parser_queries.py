@@ -246,12 +246,11 @@ class ParserQueries:
 
     def _blamed(self, error: Any, asked: _Asked) -> list[int]:
         """Return the places of nodes that an error is about."""
-        if self._library.capabilities.parser_node_names:
-            stack = error.local_function_stack()
-            # Inside a body, node names and numbers are those of the body.
-            places = asked.names.places(stack[0] if stack else error.node_name())
-            if places:
-                return places[:1]
+        stack = error.local_function_stack()
+        # Inside a body, node names and numbers are those of the body.
+        places = asked.names.places(stack[0] if stack else error.node_name())
+        if places:
+            return places[:1]
         number, nodes = error.node(), asked.proto.graph.node
         if 0 <= number < len(nodes):
             return asked.names.places(nodes[number].name)[:1]

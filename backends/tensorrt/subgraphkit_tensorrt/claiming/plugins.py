@@ -57,13 +57,10 @@ def plugin_refusal(library: Library, node: Node) -> Refusal | None:
 
 
 def _is_registered(library: Library, node: Node) -> bool:
-    registry, can = library.trt.get_plugin_registry(), library.capabilities
     version = _text(node.attribute("plugin_version", _VERSION))
     namespace = _text(node.attribute("plugin_namespace", ""))
-    wanted = (node.op_type, version, namespace)
-    if can.plugin_creators:
-        return registry.get_creator(*wanted) is not None
-    return registry.get_plugin_creator(*wanted) is not None
+    registry = library.trt.get_plugin_registry()
+    return registry.get_creator(node.op_type, version, namespace) is not None
 
 
 def _text(value: Any) -> str:

@@ -18,13 +18,16 @@ import re
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-__all__ = ["Capabilities", "is_there", "path_of"]
+__all__ = ["OLDEST", "Capabilities", "is_there", "path_of", "release_of"]
 
 _PATH: Final = "path"
 _ENUMERATION: Final = "enumeration"
 _DOCUMENTED: Final = {"tensorrt_rtx": "1.7"}
 _NEWEST: Final = "11.1"
 """The releases that the operator table is of, as far as it goes; ``_NEWEST`` if not named."""
+OLDEST: Final = (10, 0)
+"""The first release that has bindings for a Python this package runs on, and typed networks."""
+_RELEASE: Final = re.compile(r"\d+(\.\d+)*")
 _RTX_GENERATION: Final = (11, 0)
 """The release of TensorRT whose behaviour TensorRT for RTX 1.x shares."""
 
@@ -50,53 +53,32 @@ class Capabilities:
             that no name gives away.
         builder: It builds engines.
         parser: It reads ONNX.
-        strongly_typed_flag: Networks can be asked to keep the types of the model (10.0).
-        weak_precision_flags: Precision can be asked for by builder flags (until 10.x).
-        progress_monitor: A build reports progress and can be cancelled (10.0).
         supports_model_v2: The parser answers by subgraph, without lists in lists (10.3).
         load_initializer: The parser takes weights by address (10.13).
-        parser_builder_config: The parser is shown the builder's configuration (10.16).
-        layer_output_tensor: The parser shows what it made of each output of a node (8.6).
-        parser_node_names: Errors of the parser name the node and its operator (10.0).
-        used_vc_plugin_libraries: The parser names the plugin libraries a model uses.
         editable_timing_cache: Kernels can be fixed through the timing cache (10.8).
-        runtime_platform: Engines can be built for another operating system (10.3).
         max_num_tactics: The number of kernels tried can be limited (10.6).
         tiling_optimization_level: Tiling can be asked for (10.8).
         l2_limit_for_tiling: The L2 cache used for tiling can be limited (10.8).
-        hardware_compatibility_level: Engines for a class of GPUs (8.6).
-        builder_optimization_level: Effort of the builder (8.6).
-        max_aux_streams: Auxiliary streams can be limited (8.6).
-        plugins_to_serialize: Plugin libraries travel in the plan (8.6).
-        timing_cache: Timings can be kept from build to build.
         refitter: Weights of an engine can be replaced.
-        parser_refitter: Weights can be replaced from an ONNX model (10.0).
         mark_weights_refittable: Single weights can be made refittable (10.3).
         weight_streaming: Weights can be streamed from the host (10.3; the ``v2`` calls).
         device_memory_v2: Scratch memory is asked for by 64-bit calls (10.3).
         set_device_memory: Scratch memory is given with its size (10.3).
-        allocation_strategy: A context is told who allocates its scratch (10.0).
-        update_device_memory_size: Scratch for the shapes at hand (10.0).
         runtime_config: Contexts are made from a configuration object (10.13).
         runtime_cache: Kernels compiled on the device are kept (RTX).
         cuda_graph_strategy: The library captures CUDA graphs itself (RTX).
         kernel_specialization_strategy: When kernels are specialised for shapes (RTX).
         compute_capabilities: Engines are built for a list of GPUs (RTX).
-        host_code_allowed: The runtime can be allowed to run code inside plans (8.6).
-        load_runtime: A lean runtime can be loaded from a library (8.6).
+        host_code_allowed: The runtime can be allowed to run code inside plans.
+        load_runtime: A lean runtime can be loaded from a library.
         persistent_cache_limit: The L2 cache kept by a context can be limited.
         engine_stat: An engine tells its sizes (10.16).
-        streamable_weights_size: An engine tells the size of its weights (10.0).
-        plugin_creators: The registry finds creators of any version of plugins (10.0).
-        load_plugin_library: The registry loads plugin libraries (8.6).
         plugins_v2: Networks take plugins of the old interface.
-        plugins_v3: Networks take plugins of the interface of 10.0.
+        plugins_v3: Networks take plugins of the new one.
         builder_flags: Names of builder flags.
         preview_features: Names of preview features.
-        tactic_sources: Names of tactic sources.
         data_types: Names of element types.
         hardware_levels: Names of hardware compatibility levels.
-        platforms: Names of platforms engines can be built for.
     """
 
     flavour: str
@@ -104,33 +86,17 @@ class Capabilities:
     generation: tuple[int, ...]
     builder: bool = _has("Builder")
     parser: bool = _has("OnnxParser")
-    strongly_typed_flag: bool = _has("NetworkDefinitionCreationFlag.STRONGLY_TYPED")
-    weak_precision_flags: bool = _has("BuilderFlag.FP16")
-    progress_monitor: bool = _has("IProgressMonitor")
     supports_model_v2: bool = _has("OnnxParser.supports_model_v2")
     load_initializer: bool = _has("OnnxParser.load_initializer")
-    parser_builder_config: bool = _has("OnnxParser.set_builder_config")
-    layer_output_tensor: bool = _has("OnnxParser.get_layer_output_tensor")
-    parser_node_names: bool = _has("ParserError.node_name")
-    used_vc_plugin_libraries: bool = _has("OnnxParser.get_used_vc_plugin_libraries")
     editable_timing_cache: bool = _has("BuilderFlag.EDITABLE_TIMING_CACHE")
-    runtime_platform: bool = _has("IBuilderConfig.runtime_platform")
     max_num_tactics: bool = _has("IBuilderConfig.max_num_tactics")
     tiling_optimization_level: bool = _has("IBuilderConfig.tiling_optimization_level")
     l2_limit_for_tiling: bool = _has("IBuilderConfig.l2_limit_for_tiling")
-    hardware_compatibility_level: bool = _has("IBuilderConfig.hardware_compatibility_level")
-    builder_optimization_level: bool = _has("IBuilderConfig.builder_optimization_level")
-    max_aux_streams: bool = _has("IBuilderConfig.max_aux_streams")
-    plugins_to_serialize: bool = _has("IBuilderConfig.plugins_to_serialize")
-    timing_cache: bool = _has("IBuilderConfig.create_timing_cache")
     refitter: bool = _has("Refitter")
-    parser_refitter: bool = _has("OnnxParserRefitter")
     mark_weights_refittable: bool = _has("INetworkDefinition.mark_weights_refittable")
     weight_streaming: bool = _has("ICudaEngine.weight_streaming_budget_v2")
     device_memory_v2: bool = _has("ICudaEngine.device_memory_size_v2")
     set_device_memory: bool = _has("IExecutionContext.set_device_memory")
-    allocation_strategy: bool = _has("ExecutionContextAllocationStrategy")
-    update_device_memory_size: bool = _has("IExecutionContext.update_device_memory_size_for_shapes")
     runtime_config: bool = _has("ICudaEngine.create_runtime_config")
     runtime_cache: bool = _has("IRuntimeConfig.create_runtime_cache")
     cuda_graph_strategy: bool = _has("IRuntimeConfig.cuda_graph_strategy")
@@ -142,17 +108,12 @@ class Capabilities:
     load_runtime: bool = _has("Runtime.load_runtime")
     persistent_cache_limit: bool = _has("IExecutionContext.persistent_cache_limit")
     engine_stat: bool = _has("ICudaEngine.get_engine_stat")
-    streamable_weights_size: bool = _has("ICudaEngine.streamable_weights_size")
-    plugin_creators: bool = _has("IPluginRegistry.get_creator")
-    load_plugin_library: bool = _has("IPluginRegistry.load_library")
     plugins_v2: bool = _has("INetworkDefinition.add_plugin_v2")
     plugins_v3: bool = _has("INetworkDefinition.add_plugin_v3")
     builder_flags: frozenset[str] = _members("BuilderFlag")
     preview_features: frozenset[str] = _members("PreviewFeature")
-    tactic_sources: frozenset[str] = _members("TacticSource")
     data_types: frozenset[str] = _members("DataType")
     hardware_levels: frozenset[str] = _members("HardwareCompatibilityLevel")
-    platforms: frozenset[str] = _members("RuntimePlatform")
 
     @classmethod
     def of(cls, trt: Any, flavour: str) -> "Capabilities":
@@ -187,39 +148,19 @@ class Capabilities:
         return self.builder and self.parser
 
     @property
-    def strongly_typed(self) -> bool:
-        """Whether networks keep the types of the model: the flag exists, or nothing else does."""
-        return self.strongly_typed_flag or not self.weak_precision_flags
-
-    @property
     def plugins(self) -> bool:
         """Whether networks take plugins, which TensorRT for RTX does not."""
         return self.plugins_v2 or self.plugins_v3
 
     @property
-    def accelerators(self) -> bool:
-        """Whether it can build for deep learning accelerators, if the board has any."""
-        return self.flavour == "tensorrt"
-
-    @property
     def hardware_classes(self) -> bool:
         """Whether it builds for classes of GPUs; TensorRT for RTX takes the call and ignores it."""
-        return self.hardware_compatibility_level and self.flavour != "tensorrt_rtx"
+        return self.builder and self.flavour != "tensorrt_rtx"
 
     @property
     def keeps_timings(self) -> bool:
         """Whether a timing cache does anything; with TensorRT for RTX it only asks for a GPU."""
-        return self.timing_cache and self.flavour != "tensorrt_rtx"
-
-    @property
-    def int64(self) -> bool:
-        """Whether int64 stays int64; before, it is int32 inside and at the border."""
-        return "INT64" in self.data_types
-
-    @property
-    def shared_profiles(self) -> bool:
-        """Whether several contexts may use one profile at once."""
-        return self.generation >= (10, 0) or "PROFILE_SHARING_0806" in self.preview_features
+        return self.builder and self.flavour != "tensorrt_rtx"
 
 
 def path_of(capability: str) -> str:
@@ -256,7 +197,20 @@ def _names(trt: Any, enumeration: str) -> frozenset[str]:
     return frozenset(getattr(getattr(trt, enumeration, None), "__members__", ()))
 
 
+def release_of(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, up to ``.post1``, ``b6`` or whatever else is no part of it.
+
+    Args:
+        version: As packages say it, such as ``"10.7.0.post1"``.
+
+    Returns:
+        Such as ``(10, 7, 0)``; empty for a version that does not begin with a number.
+    """
+    found = _RELEASE.match(version.strip())
+    return tuple(map(int, found[0].split("."))) if found else ()
+
+
 def _generation(flavour: str, version: str) -> tuple[int, ...]:
-    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:3])
+    numbers = release_of(version)[:3]
     # A number that cannot be read is taken for a new one: old releases say theirs.
     return numbers if numbers and flavour != "tensorrt_rtx" else _RTX_GENERATION

@@ -2,8 +2,8 @@
 
 Engines run on the version and the kind of GPU they were built for. Options at build widen that:
 ``version_compatible`` to newer releases and to the lean and dispatch runtimes,
-``hardware_compatible`` to a class of GPUs, ``target_platform`` to Windows. The library itself has
-the last word when it loads the plan.
+``hardware_compatible`` to a class of GPUs. The library itself has the last word when it loads the
+plan.
 
 Source: NVIDIA's TensorRT documentation, "Engine Compatibility"; which major versions go together is
 in its "Support Matrix".
@@ -14,15 +14,14 @@ from typing import Final
 
 from subgraphkit.backend import Answer, EngineOrigin, Refusal
 from subgraphkit_tensorrt.backend_options import Options
+from subgraphkit_tensorrt.library.capabilities import release_of
 
 __all__ = ["engine_fits"]
 
 _DRIVER: Final = re.compile(r"(.*),cuda(\d+)\.(\d+)")
 _RUNTIMES: Final = frozenset({"tensorrt", "tensorrt_lean", "tensorrt_dispatch"})
-_NEXT_MAJOR: Final = {8: 10, 10: 11}
+_NEXT_MAJOR: Final = {10: 11}
 """The major versions whose runtimes take version-compatible engines of an older one."""
-_WINDOWS: Final = "win32-AMD64-"
-"""The only Windows that engines are built for elsewhere."""
 
 
 def engine_fits(made: EngineOrigin, here: EngineOrigin, options: Options) -> Answer:
@@ -39,7 +38,7 @@ def engine_fits(made: EngineOrigin, here: EngineOrigin, options: Options) -> Ans
     flavour, version, target, others = _parts(made.fingerprint)
     flavour_here, version_here, target_here, others_here = _parts(here.fingerprint)
     problem = (
-        _system_problem(made.system, here.system, options)
+        ("they were built for another system" if made.system != here.system else "")
         or _version_problem((flavour, version), (flavour_here, version_here), options)
         or _device_problem(target, target_here)
     )
@@ -56,12 +55,6 @@ def _parts(fingerprint: str) -> tuple[str, str, str, str]:
     return flavour, version, target, rest
 
 
-def _system_problem(made: str, here: str, options: Options) -> str:
-    if options.target_platform == "windows":
-        return "" if here.startswith(_WINDOWS) else "they were built for Windows on AMD64"
-    return "" if made == here else "they were built for another system"
-
-
 def _version_problem(made: tuple[str, str], here: tuple[str, str], options: Options) -> str:
     if made == here:
         return ""
@@ -73,7 +66,7 @@ def _version_problem(made: tuple[str, str], here: tuple[str, str], options: Opti
             "they run on the library they were built with; version_compatible=true builds for "
             "newer ones and for the lean and dispatch runtimes"
         )
-    then, now = _numbers(made[1]), _numbers(here[1])
+    then, now = release_of(made[1]), release_of(here[1])
     if not then or not now or now < then:
         return "they run on libraries no older than the one they were built with"
     if now[0] not in (then[0], _NEXT_MAJOR.get(then[0])):
@@ -90,7 +83,3 @@ def _device_problem(made: str, here: str) -> str:
     if (int(now[2]), int(now[3])) < (int(then[2]), int(then[3])):
         return "the driver here is older than where they were built"
     return ""
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version))

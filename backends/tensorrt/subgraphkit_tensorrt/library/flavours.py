@@ -13,7 +13,7 @@ from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
 from typing import Any, Final, Literal
 
-from subgraphkit_tensorrt.library.capabilities import Capabilities
+from subgraphkit_tensorrt.library.capabilities import OLDEST, Capabilities
 from subgraphkit_tensorrt.library.gpus import Machine, machine
 from subgraphkit_tensorrt.library.logger import listening, logger_for
 
@@ -201,6 +201,8 @@ def _load(flavour: Flavour, module: str) -> Installation:
             try:
                 trt = importlib.import_module(module)
                 capabilities = Capabilities.of(trt, flavour.name)
+                if capabilities.generation < OLDEST:
+                    return _too_old(flavour, capabilities.version, here)
                 library = Library(flavour, trt, capabilities, logger_for(trt))
             except Exception as error:  # noqa: BLE001 (whatever is wrong, it is told)
                 return _broken(flavour, module, error, here)
@@ -215,6 +217,13 @@ def _broken(flavour: Flavour, module: str, error: Exception, here: Machine) -> I
         f"Install its shared libraries: {flavour.install}\n"
         "Or add the folder that holds them to LD_LIBRARY_PATH (on Windows, PATH)."
     )
+    return Installation("absent library", None, here, problem, hint, flavour)
+
+
+def _too_old(flavour: Flavour, version: str, here: Machine) -> Installation:
+    oldest = ".".join(map(str, OLDEST))
+    problem = f"{flavour.title} {version} is installed; the oldest that can be used is {oldest}"
+    hint = f"Install a newer one beside it, in an environment of its own: {flavour.install}"
     return Installation("absent library", None, here, problem, hint, flavour)
 
 

@@ -40,10 +40,8 @@ def trial_problem(library: Library, *, load: bool) -> str:
 
 
 def network_flags(trt: Any) -> int:
-    """Return the flags for a network with explicit batches whose types are those of the model."""
-    members = trt.NetworkDefinitionCreationFlag.__members__
-    wanted = (members[name] for name in ("EXPLICIT_BATCH", "STRONGLY_TYPED") if name in members)
-    return sum(1 << int(member) for member in wanted)
+    """Return the flags for a network whose types are those of the model."""
+    return 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
 
 
 def _built(library: Library, lines: Any) -> bytes:

@@ -1,7 +1,6 @@
 """Checks of the options: against the library at hand, and against one another."""
 
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -12,15 +11,11 @@ from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.capabilities import Capabilities, path_of
 from subgraphkit_tensorrt.options.ranges import contradiction, read_buckets
 
-__all__ = ["LISTED", "NEEDS", "check_agreement", "check_library"]
+__all__ = ["NEEDS", "check_agreement", "check_library"]
 
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "plugin_libraries": ("load_plugin_library", "plugins"),
-        "precision=bf16": ("data_types.BF16",),
-        "high_precision=bf16": ("data_types.BF16",),
-        "optimization_level": ("builder_optimization_level",),
-        "max_aux_streams": ("max_aux_streams",),
+        "plugin_libraries": ("plugins",),
         "sparse_weights": ("builder_flags.SPARSE_WEIGHTS",),
         "tiling_level": ("tiling_optimization_level",),
         "l2_limit_for_tiling": ("l2_limit_for_tiling",),
@@ -28,11 +23,9 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "strict_nans": ("builder_flags.STRICT_NANS",),
         "distributive_independence": ("builder_flags.DISTRIBUTIVE_INDEPENDENCE",),
         "editable_timing_cache": ("editable_timing_cache", "keeps_timings"),
-        "dla_core": ("accelerators",),
-        "gpu_fallback": ("accelerators",),
         "refittable": ("refitter", "builder_flags.REFIT"),
-        "strip_weights": ("parser_refitter", "builder_flags.STRIP_PLAN"),
-        "share_identical": ("parser_refitter", "builder_flags.REFIT"),
+        "strip_weights": ("refitter", "builder_flags.STRIP_PLAN"),
+        "share_identical": ("refitter", "builder_flags.REFIT"),
         "weight_streaming": ("weight_streaming", "builder_flags.WEIGHT_STREAMING"),
         "version_compatible": ("builder_flags.VERSION_COMPATIBLE",),
         "exclude_lean_runtime": ("builder_flags.EXCLUDE_LEAN_RUNTIME",),
@@ -40,8 +33,6 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "hardware_compatible=same_cc": ("hardware_levels.SAME_COMPUTE_CAPABILITY",),
         "hardware_compatible=ampere_plus": ("hardware_levels.AMPERE_PLUS",),
         "compute_capabilities": ("compute_capabilities",),
-        "target_platform=windows": ("platforms.WINDOWS_AMD64",),
-        "context_memory=profile": ("allocation_strategy",),
         "persistent_l2_limit": ("persistent_cache_limit",),
         "weight_streaming_budget": ("weight_streaming",),
         "kernel_specialization": ("kernel_specialization_strategy",),
@@ -51,17 +42,13 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """What the library must be able to do for an option that is not left at its default, or for one of
 its values: fields of ``Capabilities``; ``"builder_flags.REFIT"`` is a name in one of its sets."""
-LISTED: Final = ("tactic_sources", "preview_features")
-"""Options that hold names out of the field of ``Capabilities`` that is called the same."""
 _DEFAULTS: Final = Options()
 _NEEDED: Final = (
     # (option, its value or None for any but the default, the option it is nothing without, value)
-    ("gpu_fallback", True, "dla_core", None),
     ("weight_streaming_budget", None, "weight_streaming", True),
     ("lean_runtime", None, "version_compatible", True),
     ("precision", "int8", "calibration", None),
     ("high_precision", None, "precision", "int8"),
-    ("target_platform", "windows", "build_only", True),
 )
 
 
@@ -95,8 +82,6 @@ def check_agreement(options: Options) -> None:
     """
     read_buckets(options)
     for name, value, other, needed in _NEEDED:
-        if name == "target_platform" and sys.platform == "win32":
-            continue  # they were built elsewhere, and run here
         if _is_set(options, name, value) and not _is_set(options, other, needed):
             wanted = f"{other}={needed}" if needed is not None else other
             asked = f"{name}={getattr(options, name)}"
@@ -144,10 +129,6 @@ def _missing(name: str, value: Any, capabilities: Capabilities) -> str:
         if not (member in found if member else found):
             path = path_of(field)
             return f"{path}.{member}" if member else path or field.replace("_", " ")
-    if name in LISTED:
-        lacking = [word for word in value if word not in getattr(capabilities, name)]
-        if lacking:
-            return f"{path_of(name)}.{lacking[0]}"
     return ""
 
 

@@ -207,11 +207,6 @@ def _int8(translation: Translation, name: str, value: Any) -> None:
         translation.put(name, "precision", "int8")
 
 
-def _dla_core(translation: Translation, name: str, value: Any) -> None:
-    if "dla_core" in translation.options:
-        translation.put(name, "dla_core", read_int(value))
-
-
 def _shapes(ours: str) -> _Step:
     """Text such as ``x:1x3x224x224,mask:1x128``."""
 
@@ -232,6 +227,7 @@ _WEIGHTS: Final = _moot("weights for a stripped plan are those of the session's 
 _CONTEXT: Final = _without_equivalent(
     "Build ahead with `subgraphkit build`; engines are found in the cache."
 )
+_EXPERT: Final = _without_equivalent("TensorRT chooses by itself; remove the option.")
 _NORMALIZATION: Final = ("LayerNormalization", "Pow", "ReduceMean")
 
 _STEPS: Final[Mapping[str, _Step]] = MappingProxyType(
@@ -256,8 +252,8 @@ _STEPS: Final[Mapping[str, _Step]] = MappingProxyType(
         "trt_builder_optimization_level": _number("optimization_level", silent=3),
         "trt_auxiliary_streams": _number("max_aux_streams", silent=-1),
         "trt_sparsity_enable": _switch(sparse_weights=True),
-        "trt_tactic_sources": _words("tactic_sources"),
-        "trt_preview_features": _words("preview_features"),
+        "trt_tactic_sources": _EXPERT,
+        "trt_preview_features": _EXPERT,
         "trt_build_heuristics_enable": _without_equivalent(
             "TensorRT has no such heuristics since version 10; lower optimization_level instead."
         ),
@@ -265,8 +261,10 @@ _STEPS: Final[Mapping[str, _Step]] = MappingProxyType(
         "trt_detailed_build_log": _moot(
             "the logger 'subgraphkit.tensorrt' tells it at level DEBUG"
         ),
-        "trt_dla_enable": _switch(dla_core=0, gpu_fallback=True),
-        "trt_dla_core": _dla_core,
+        "trt_dla_enable": _without_equivalent(
+            "Boards with an accelerator bring a Python older than this backend needs; remove it."
+        ),
+        "trt_dla_core": _moot("it says nothing without trt_dla_enable"),
         # shapes
         "trt_profile_min_shapes": _shapes("min_shapes"),
         "trt_profile_opt_shapes": _shapes("opt_shapes"),

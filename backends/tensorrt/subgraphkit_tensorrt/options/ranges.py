@@ -55,14 +55,14 @@ def read_buckets(options: Options) -> tuple[ShapeRanges, ...]:
     """Read what ``read_ranges`` reads, apart for every combination of ranges of dimensions.
 
     Raises:
-        OptionError: As ``read_ranges``, or they are more than engines are kept (SGK161).
+        OptionError: As ``read_ranges``, or they are to have more engines than are kept (SGK161).
     """
     span, several = read_ranges(options), _dims_of(options)
     buckets = tuple(
         replace(span, dims=MappingProxyType(dict(zip(several, chosen, strict=True))))
         for chosen in product(*several.values())
     )
-    if len(buckets) > options.max_engines:
+    if options.engine_per_range and len(buckets) > options.max_engines:
         raise contradiction(
             f"option 'dims' of backend 'tensorrt' asks for {len(buckets)} engines of a subgraph, "
             f"max_engines={options.max_engines} keeps fewer",
@@ -98,8 +98,8 @@ def _dim_ranges(name: str, values: tuple[Any, ...]) -> tuple[Range, ...]:
             f"option 'dims' of backend 'tensorrt' gives dimension {name!r} the range {values!r}, "
             "expected one number, or the smallest, the usual and the largest, or several such "
             "ranges",
-            f"Write dims={{{name!r}: (1, 8, 32)}}, or {name}=1x8x32 where text is wanted; for an "
-            f"engine per range, dims={{{name!r}: [(1, 1, 1), (1, 8, 32)]}}, or {name}=1|1x8x32.",
+            f"Write dims={{{name!r}: (1, 8, 32)}}, or {name}=1x8x32 where text is wanted; for "
+            f"several ranges, dims={{{name!r}: [(1, 1, 1), (1, 8, 32)]}}, or {name}=1|1x8x32.",
             "dims",
         )
     return ranges

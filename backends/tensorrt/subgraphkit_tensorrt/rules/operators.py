@@ -4,17 +4,17 @@ Where the documentation is known to be stricter than parsers, the table has what
 rules hold although the parser takes the node: what it makes of it is something else, or fails to
 build.
 
-Source: the ONNX operator support pages of TensorRT 8.5, 8.6, 10.0, 10.1, 10.16 and 11.1, and the
+Source: the ONNX operator support pages of TensorRT 10.0, 10.1, 10.16 and 11.1, and the
 parser and builder of TensorRT for RTX 1.7 asked about the official node tests of ONNX 1.23.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 from subgraphkit.types import DataType
+from subgraphkit_tensorrt.library.capabilities import release_of
 from subgraphkit_tensorrt.rules import operator_rules as ruled
 from subgraphkit_tensorrt.rules.element_types import MAX_RANK, types_of
 from subgraphkit_tensorrt.rules.judged_node import JudgedNode, Objections
@@ -22,19 +22,11 @@ from subgraphkit_tensorrt.rules.judged_node import JudgedNode, Objections
 __all__ = ["RANDOM", "Operator", "OperatorTable", "operator_table"]
 
 _Release = tuple[int, ...]
-_NOW: Final[_Release] = (99,)
-_FLOATS: Final = {(8, 6): "f32 f16", _NOW: "f32 f16 bf16"}
-_FLOATS_INT8: Final = {(8, 6): "f32 f16 i8", _NOW: "f32 f16 bf16"}
-_NEW_FLOATS: Final = {_NOW: "f32 f16 bf16"}
-_HALVES: Final = {_NOW: "f32 f16"}
-_NUMBERS: Final = {(8, 6): "f32 f16 i32", _NOW: "f32 f16 bf16 i32 i64"}
-_REDUCED: Final = {(8, 6): "f32 f16", _NOW: "f32 f16 bf16 i32 i64"}
-_RANKED: Final = {(8, 5): "f32 f16", (8, 6): "f32 f16 i32", _NOW: "f32 f16 bf16 i32 i64"}
-_SCATTERED: Final = {(8, 6): "f32 f16 i8 i32", _NOW: "f32 f16 bf16 i32 i64"}
-_ANY: Final = {(8, 6): "f32 f16 i32 bool", _NOW: "f32 f16 bf16 i32 i64 bool"}
-_ANY_INT8: Final = {(8, 6): "f32 f16 i32 i8 bool", _NOW: "f32 f16 bf16 i32 i64 bool"}
-_GATHERED: Final = {(8, 6): "f32 f16 i8 i32 bool", _NOW: "f32 f16 bf16 i32 i64 bool"}
-_BOOL: Final = {_NOW: "bool"}
+_FLOATS: Final = "f32 f16 bf16"
+_HALVES: Final = "f32 f16"
+_NUMBERS: Final = "f32 f16 bf16 i32 i64"
+_ANY: Final = "f32 f16 bf16 i32 i64 bool"
+_ALL_TYPES: Final[_Release] = (10, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +34,10 @@ class Operator:
     """The entry of one operator in the table.
 
     Attributes:
-        types: Element types by the last release that takes them, oldest first, in the words of
-            ``element_types``.
+        types: Element types, in the words of ``element_types``.
         of: Whose element types these are: ``input 0``, ``input 1``, ``inputs``, ``output 0`` or
             ``outputs``.
+        early: Those up to TensorRT 10.1, where there are fewer.
         since: The release that brought it; empty if all known ones have it.
         opset: Its first version that is taken.
         inside: Inputs that must not come from outside a network, because they are float shape
@@ -53,8 +45,9 @@ class Operator:
         rules: What else has to hold.
     """
 
-    types: Mapping[_Release, str]
+    types: str
     of: str = "input 0"
+    early: str = ""
     since: str = ""
     opset: int = 9
     inside: tuple[int, ...] = ()
@@ -62,7 +55,7 @@ class Operator:
 
     def dtypes(self, generation: _Release) -> tuple[DataType, ...]:
         """Return the element types that a release takes."""
-        return types_of(next(self.types[last] for last in self.types if generation[:2] <= last))
+        return types_of(self.early if self.early and generation < _ALL_TYPES else self.types)
 
 
 def _words(text: str) -> frozenset[str]:
@@ -84,115 +77,85 @@ _OPERATORS: Final[Mapping[str, Operator]] = {
         "Sinh Softmax Sqrt Tan",
         Operator(_FLOATS),
     ),
-    **_each("And Not Or Xor", Operator(_BOOL)),
-    **_each("ArgMax ArgMin", Operator(_RANKED)),
-    **_each("Concat Identity Reshape Shape Size Slice", Operator(_ANY_INT8)),
+    **_each("And Not Or Xor", Operator("bool")),
+    **_each("ArgMax ArgMin", Operator(_NUMBERS)),
+    **_each("Concat Identity Reshape Shape Size Slice", Operator(_ANY)),
     **_each(
         "Conv Elu GlobalAveragePool GlobalLpPool GlobalMaxPool HardSigmoid LeakyRelu PRelu "
         "ParametricSoftplus ScaledTanh Selu Sigmoid Softplus Softsign Tanh",
-        Operator(_FLOATS_INT8),
+        Operator(_FLOATS),
     ),
     **_each("Expand Flatten Tile", Operator(_ANY)),
-    **_each("Pad Scatter Sign", Operator(_SCATTERED)),
-    **_each("Gather", Operator(_GATHERED)),
-    "Attention": Operator(
-        {_NOW: "f32 f16 bf16 i8 f8"}, since="10.14", opset=23, rules=ruled.attention
-    ),
-    "AveragePool": Operator({(8, 6): "f32 f16 i8 i32", _NOW: "f32 f16 bf16"}, rules=ruled.pool),
+    **_each("Pad Scatter Sign", Operator(_NUMBERS)),
+    **_each("Gather", Operator(_ANY)),
+    "Attention": Operator("f32 f16 bf16 i8 f8", since="10.14", opset=23, rules=ruled.attention),
+    "AveragePool": Operator(_FLOATS, rules=ruled.pool),
     "BatchNormalization": Operator(_FLOATS, rules=lambda one: [one.attribute("training_mode", 0)]),
     **_each(
         "BlackmanWindow HammingWindow HannWindow",
         Operator(_HALVES, of="output 0", since="10.4", opset=17),
     ),
-    "Cast": Operator(
-        {
-            (8, 5): "f32 f16 i32 i8 bool",
-            (8, 6): "f32 f16 i32 i8 u8 bool",
-            _NOW: "f32 f16 bf16 i32 i64 u8 bool",
-        },
-        rules=ruled.cast,
-    ),
-    "CastLike": Operator(
-        {_NOW: "f32 f16 bf16 i32 i64 u8 bool"}, of="inputs", since="10.0", opset=15
-    ),
+    "Cast": Operator("f32 f16 bf16 i32 i64 u8 bool", rules=ruled.cast),
+    "CastLike": Operator("f32 f16 bf16 i32 i64 u8 bool", of="inputs", opset=15),
     "Celu": Operator(_FLOATS, opset=12),
-    "Clip": Operator({(8, 6): "f32 f16 i8 i32 i64", _NOW: "f32 f16 bf16 i32 i64"}),
+    "Clip": Operator(_NUMBERS),
     "Constant": Operator(
-        {
-            (8, 6): "f32 f16 i32 i8 bool",
-            (10, 1): "f32 f16 bf16 i32 i64 bool",
-            _NOW: "f32 f16 bf16 f8 f4 i4 i32 i64 bool",
-        },
-        of="output 0",
-        rules=ruled.constant,
+        "f32 f16 bf16 f8 f4 i4 i32 i64 bool", of="output 0", early=_ANY, rules=ruled.constant
     ),
-    "ConstantOfShape": Operator(
-        {
-            (10, 0): "f32",
-            (10, 1): "f32 f16 bf16 i32 i64 bool",
-            _NOW: "f32 f16 bf16 f8 f4 i4 i32 i64 bool",
-        },
-        of="output 0",
-    ),
-    "ConvTranspose": Operator(_FLOATS_INT8, rules=ruled.conv_transpose),
+    "ConstantOfShape": Operator("f32 f16 bf16 f8 f4 i4 i32 i64 bool", of="output 0", early=_ANY),
+    "ConvTranspose": Operator(_FLOATS, rules=ruled.conv_transpose),
     "CumSum": Operator(_FLOATS, opset=11, rules=lambda one: [one.constant(1, "axis")]),
     "DeformConv": Operator(_HALVES, since="10.1", opset=19, rules=ruled.deform_conv),
     "DequantizeLinear": Operator(
-        {(8, 6): "i8", (10, 1): "i8 f8 i4", _NOW: "i8 f8 f4 i4"}, opset=10, rules=ruled.quantization
+        "i8 f8 f4 i4", early="i8 f8 i4", opset=10, rules=ruled.quantization
     ),
     "Dropout": Operator(_FLOATS, rules=lambda one: [one.constant(2, "training_mode")]),
     "Einsum": Operator(_FLOATS, opset=12, rules=ruled.einsum),
     "EyeLike": Operator(_ANY, of="output 0", rules=lambda one: [one.static(0), one.rank(0, 2)]),
     **_each("GRU LSTM RNN", Operator(_FLOATS, rules=ruled.recurrent)),
-    **_each("GatherElements GatherND", Operator(_GATHERED, opset=11)),
+    **_each("GatherElements GatherND", Operator(_ANY, opset=11)),
     "Gelu": Operator(
-        {_NOW: "f32 f16 bf16 i8 i32 i64"},
-        since="10.0",
+        "f32 f16 bf16 i8 i32 i64",
         opset=20,
         rules=lambda one: [one.attribute("approximate", "none", "tanh")],
     ),
-    "Gemm": Operator(_FLOATS_INT8, rules=lambda one: [one.rank(0, 2)]),
+    "Gemm": Operator(_FLOATS, rules=lambda one: [one.rank(0, 2)]),
     **_each("GreaterOrEqual LessOrEqual", Operator(_NUMBERS, opset=12)),
     "GridSample": Operator(_HALVES, opset=16, rules=lambda one: [one.rank(0, 4)]),
-    "GroupNormalization": Operator(_FLOATS, since="8.6", opset=18),
-    "HardSwish": Operator({(8, 6): "f32 f16 i8", _NOW: "f32 f16 bf16 i8"}, opset=14),
-    "Hardmax": Operator(_NEW_FLOATS, since="9.2", rules=ruled.hardmax),
+    "GroupNormalization": Operator(_FLOATS, opset=18),
+    "HardSwish": Operator("f32 f16 bf16 i8", opset=14),
+    "Hardmax": Operator(_FLOATS, rules=ruled.hardmax),
     "If": Operator(_ANY, of="outputs", rules=ruled.branches),
-    "IsInf": Operator(_FLOATS, since="8.6", opset=10),
+    "IsInf": Operator(_FLOATS, opset=10),
     "LayerNormalization": Operator(
         _FLOATS,
-        since="8.6",
         opset=17,
         rules=lambda one: [one.unused(1, "Mean"), one.unused(2, "InvStdDev")],
     ),
     "Loop": Operator(_ANY, of="outputs", rules=ruled.loop),
     "LpNormalization": Operator(_FLOATS, rules=lambda one: [one.attribute("p", 1, 2, default=2)]),
-    **_each("LpPool MaxPool", Operator(_FLOATS_INT8, rules=ruled.pool)),
+    **_each("LpPool MaxPool", Operator(_FLOATS, rules=ruled.pool)),
     "MatMul": Operator(_FLOATS, rules=ruled.mat_mul),
-    "Mean": Operator({(8, 6): "f32 f16 i32", _NOW: "f32 f16 bf16 f8 i32 i64"}),
-    "Mish": Operator(_HALVES, since="10.0", opset=18),
+    "Mean": Operator("f32 f16 bf16 f8 i32 i64"),
+    "Mish": Operator(_HALVES, opset=18),
     "Mod": Operator(_NUMBERS, opset=10, rules=ruled.mod),
     "NonMaxSuppression": Operator(
         _HALVES, opset=10, rules=lambda one: [one.rank(0, 3), one.rank(1, 3)]
     ),
-    "NonZero": Operator({_NOW: "f32 f16 bf16 i32 i64 i8 bool"}),
+    "NonZero": Operator("f32 f16 bf16 i32 i64 i8 bool"),
     "OneHot": Operator(_ANY, rules=lambda one: [one.constant(1, "depth")]),
-    "Pow": Operator({(8, 6): "f32 f16", (10, 1): "f32 f16 bf16", _NOW: "f32 f16 bf16 i32 i64"}),
+    "Pow": Operator(_NUMBERS, early=_FLOATS),
     "QuantizeLinear": Operator(_FLOATS, opset=10, rules=ruled.quantization),
-    "RMSNormalization": Operator(_NEW_FLOATS, since="10.15", opset=23),
+    "RMSNormalization": Operator(_FLOATS, since="10.15", opset=23),
     "Range": Operator(_NUMBERS, opset=11),
     **_each(
         "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin "
         "ReduceProd ReduceSum ReduceSumSquare",
-        Operator(_REDUCED, rules=lambda one: [one.constant(1, "axes")]),
+        Operator(_NUMBERS, rules=lambda one: [one.constant(1, "axes")]),
     ),
-    "Relu": Operator({(8, 6): "f32 f16 i8", _NOW: "f32 f16 bf16 i32 i64"}),
+    "Relu": Operator(_NUMBERS),
     "Resize": Operator(_FLOATS, opset=10, inside=(1, 2), rules=ruled.resize),
-    "ReverseSequence": Operator(
-        {(8, 5): "f32 f16", (8, 6): "f32 f16 i32 i8 bool", _NOW: "f32 f16 bf16 i32 i64 bool"},
-        opset=10,
-        rules=ruled.reverse_sequence,
-    ),
+    "ReverseSequence": Operator(_ANY, opset=10, rules=ruled.reverse_sequence),
     "RoiAlign": Operator(
         _HALVES,
         opset=10,
@@ -202,24 +165,24 @@ _OPERATORS: Final[Mapping[str, Operator]] = {
         ],
     ),
     "RotaryEmbedding": Operator(
-        _NEW_FLOATS,
+        _FLOATS,
         since="10.15",
         opset=23,
         rules=lambda one: [one.typed(3, "i64", "position_ids")],
     ),
-    "Round": Operator(_FLOATS_INT8, opset=11),
-    "STFT": Operator({_NOW: "f32"}, since="10.5", opset=17, rules=ruled.stft),
+    "Round": Operator(_FLOATS, opset=11),
+    "STFT": Operator("f32", since="10.5", opset=17, rules=ruled.stft),
     "Scan": Operator(_FLOATS, of="outputs"),
-    "ScatterElements": Operator(_SCATTERED, opset=11, rules=ruled.scatter_elements),
+    "ScatterElements": Operator(_NUMBERS, opset=11, rules=ruled.scatter_elements),
     "ScatterND": Operator(
-        _SCATTERED, opset=11, rules=lambda one: [one.attribute("reduction", "none")]
+        _NUMBERS, opset=11, rules=lambda one: [one.attribute("reduction", "none")]
     ),
-    "Shrink": Operator({(8, 6): "f32 f16 i32 i8", _NOW: "f32 f16 bf16 i32 i64 i8"}),
+    "Shrink": Operator("f32 f16 bf16 i32 i64 i8"),
     "Split": Operator(_ANY, rules=ruled.split),
-    "Squeeze": Operator(_ANY_INT8, rules=ruled.squeeze),
-    "Swish": Operator(_NEW_FLOATS, since="11.0", opset=24),
+    "Squeeze": Operator(_ANY, rules=ruled.squeeze),
+    "Swish": Operator(_FLOATS, since="11.0", opset=24),
     "TensorScatter": Operator(
-        {_NOW: "f32 f16 bf16 i32"},
+        "f32 f16 bf16 i32",
         since="10.15",
         opset=24,
         rules=lambda one: [
@@ -229,15 +192,15 @@ _OPERATORS: Final[Mapping[str, Operator]] = {
             one.attribute("mode", "linear"),
         ],
     ),
-    "ThresholdedRelu": Operator(_FLOATS_INT8, opset=10),
-    "TopK": Operator(_RANKED, rules=ruled.top_k),
-    "Transpose": Operator(_ANY_INT8, rules=lambda one: [one.rank(0, *range(MAX_RANK + 1))]),
+    "ThresholdedRelu": Operator(_FLOATS, opset=10),
+    "TopK": Operator(_NUMBERS, rules=ruled.top_k),
+    "Transpose": Operator(_ANY, rules=lambda one: [one.rank(0, *range(MAX_RANK + 1))]),
     "Trilu": Operator(
-        _ANY_INT8,
+        _ANY,
         opset=14,
         rules=lambda one: [one.rank(0, *range(2, MAX_RANK + 1), expected="2 or more")],
     ),
-    "Unsqueeze": Operator(_ANY_INT8, rules=lambda one: [one.constant(1, "axes")]),
+    "Unsqueeze": Operator(_ANY, rules=lambda one: [one.constant(1, "axes")]),
     "Upsample": Operator(_FLOATS, inside=(1,)),
     "Where": Operator(_ANY, of="input 1"),
 }
@@ -264,7 +227,7 @@ _MISSING_IN: Final = {
 }
 """By flavour: plugins it lacks, and operators that its builder has no kernel for, or few."""
 
-_OPSETS: Final[Mapping[_Release, int]] = {(10, 16): 24, (10, 0): 20, (): 17}
+_OPSETS: Final[Mapping[_Release, int]] = {(10, 16): 24, (): 20}
 """The last documented version of the operator set, by the first release that documents it."""
 
 
@@ -295,11 +258,11 @@ def operator_table(generation: _Release, flavour: str) -> OperatorTable:
     """
     missing = _MISSING | _MISSING_IN.get(flavour, frozenset())
     known = {name: row for name, row in _OPERATORS.items() if name not in missing}
-    newer = {name: row.since for name, row in known.items() if generation < _numbers(row.since)}
+    newer = {
+        name: row.since
+        for name, row in known.items()
+        if row.since and generation < release_of(row.since)
+    }
     operators = {name: row for name, row in known.items() if name not in newer}
     last_opset = next(last for release, last in _OPSETS.items() if generation >= release)
     return OperatorTable(operators, newer, missing, last_opset)
-
-
-def _numbers(release: str) -> _Release:
-    return tuple(map(int, re.findall(r"\d+", release)))

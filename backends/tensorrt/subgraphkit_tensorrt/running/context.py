@@ -28,21 +28,29 @@ class Context:
         loader: Says library and device.
         times: Times of layers, if they are measured.
         managed_bytes: Scratch memory that it has to be given at most; None if it has its own.
+        profile: The place of the range of shapes it runs.
 
     Attributes:
         recording: The CUDA graph that is recorded from it.
         met_new: Whether it was given shapes it did not have before since kernels were last kept.
         is_enqueued: Whether a run was begun that has not ended well.
         times: Times of layers, if they are measured.
+        profile: The place of the range of shapes it runs.
 
     Thread-safety: none; leased by one run at a time.
     """
 
     def __init__(
-        self, made: Any, loader: Loader, times: LayerTimes | None, managed_bytes: int | None
+        self,
+        made: Any,
+        loader: Loader,
+        times: LayerTimes | None,
+        managed_bytes: int | None,
+        profile: int,
     ) -> None:
         self.recording = Recording(loader.device)
         self.times = times
+        self.profile = profile
         self.met_new = False
         self.is_enqueued = False
         self._made = made
@@ -66,6 +74,10 @@ class Context:
         """Order the lane behind the context's last run."""
         if self._stream is not None and self._stream != lane.stream:
             self._device.order(self._stream, lane.stream)
+        elif self._stream is None and self.profile:  # a new context has the first one
+            with listening() as lines:
+                done = self._made.set_optimization_profile_async(self.profile, lane.stream)
+            check_run(done, f"take range {self.profile} of an engine", lines)
         self._stream = lane.stream
 
     def set_shapes(
@@ -123,11 +135,9 @@ class Context:
         if self._managed_bytes is None:
             return 0
         if self._needs_bytes is None:
-            self._needs_bytes = self._managed_bytes
-            if self._can.update_device_memory_size:
-                # It returns 0 as well when it fails, and an engine may do without scratch.
-                found = int(self._made.update_device_memory_size_for_shapes())
-                self._needs_bytes = found or self._managed_bytes
+            # It returns 0 as well when it fails, and an engine may do without scratch.
+            found = int(self._made.update_device_memory_size_for_shapes())
+            self._needs_bytes = found or self._managed_bytes
             self._scratch = (0, 0)
         block = lane.scratch(self._needs_bytes)
         if self._scratch != (block.address, block.nbytes):

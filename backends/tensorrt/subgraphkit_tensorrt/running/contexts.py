@@ -63,7 +63,7 @@ class Contexts:
         # Streamed weights take scratch of their own, which the library knows best.
         self._shares_scratch = options.context_memory == "shared" and not options.weight_streaming
         can = self._library.capabilities
-        self._slots = threading.Semaphore(options.max_contexts if can.shared_profiles else 1)
+        self._turns: dict[int, threading.Semaphore] = {}
         self._resting: list[Context] = []
         self._recorded: OrderedDict[Hashable, Context] = OrderedDict()
         self._met: OrderedDict[Hashable, None] = OrderedDict()
@@ -73,30 +73,35 @@ class Contexts:
         self._making = threading.Lock()
         self._closed = False
         # TensorRT for RTX records graphs by itself, if told to.
-        self.records = can.shared_profiles and not can.cuda_graph_strategy
+        self.records = not can.cuda_graph_strategy
         self.scratch_bytes = _scratch_bytes(engine, can)
         """Scratch memory that a context needs at most."""
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Wait until one more run of the engine may be under way, and let it be."""
-        with self._slots:
+    def turn(self, profile: int = 0) -> Iterator[None]:
+        """Wait until one more run of a range of shapes may be under way, and let it be."""
+        with self._lock:
+            most = threading.Semaphore(self._options.max_contexts)
+            turns = self._turns.setdefault(profile, most)
+        with turns:
             yield
 
     @contextmanager
-    def lease(self, kind: Hashable = None) -> Iterator[tuple[Context, bool]]:
+    def lease(self, profile: int = 0, kind: Hashable = None) -> Iterator[tuple[Context, bool]]:
         """Hold a context, in a turn, and say whether its runs are recorded.
 
-        A context is thrown away if a run failed in it after it was begun.
+        A context is thrown away if a run failed in it after it was begun. Every range of shapes has
+        contexts of its own, as a context that changes to another forgets all it was set to.
 
         Args:
+            profile: The place of the range of shapes.
             kind: What runs that may be recorded have in common, such as shapes and stream; each
                 kind has a context of its own, if there is room or it comes again soon.
 
         Raises:
             ExecutionError: TensorRT cannot make a context (SGK163).
         """
-        context, is_recorded = self._take(kind)
+        context, is_recorded = self._take(profile, kind)
         try:
             yield context, is_recorded
         except BaseException:
@@ -142,18 +147,22 @@ class Contexts:
             self._forget(context)
         self._keep_kernels(at_end=True)
 
-    def _take(self, kind: Hashable) -> tuple[Context, bool]:
+    def _take(self, profile: int, kind: Hashable) -> tuple[Context, bool]:
         """Return a context, and whether its runs are recorded."""
+        context: Context | None
         with self._lock:
             is_recorded = kind is not None and self._has_room(kind)
             if is_recorded:
                 context = self._recorded.pop(kind, None)
             else:
-                context = self._resting.pop() if self._resting else None
+                fitting = (one for one in reversed(self._resting) if one.profile == profile)
+                context = next(fitting, None)
+                if context is not None:
+                    self._resting.remove(context)
             self._leased += 1
         if context is None:
             try:
-                context = self._make()
+                context = self._make(profile)
             except BaseException:
                 with self._lock:
                     self._leased -= 1
@@ -211,14 +220,14 @@ class Contexts:
         with self._lock:
             self._all.remove(context)
 
-    def _make(self) -> Context:
+    def _make(self, profile: int) -> Context:
         with self._making:  # others go on with the contexts there are
-            context = self._made()
+            context = self._made(profile)
         with self._lock:
             self._all.append(context)
         return context
 
-    def _made(self) -> Context:
+    def _made(self, profile: int) -> Context:
         with listening() as lines:
             execution_context = self._created()
             if execution_context is None and self._device.memory.kept_bytes:
@@ -234,17 +243,13 @@ class Contexts:
             execution_context.persistent_cache_limit = limit
         times = LayerTimes() if self._options.profiling else None
         managed = self.scratch_bytes if self._shares_scratch else None
-        return Context(execution_context, self._loader, times, managed)
+        return Context(execution_context, self._loader, times, managed, profile)
 
     def _created(self) -> Any:
         trt, can, engine = self._library.trt, self._library.capabilities, self.engine
         wanted = "shared" if self._shares_scratch else self._options.context_memory
         if wanted == "shared" and self._options.weight_streaming:
             wanted = "static"
-        if not can.allocation_strategy:
-            if self._shares_scratch:
-                return engine.create_execution_context_without_device_memory()
-            return engine.create_execution_context()
         strategy = trt.ExecutionContextAllocationStrategy.__members__[_STRATEGIES[wanted]]
         if not can.runtime_config:
             return engine.create_execution_context(strategy)

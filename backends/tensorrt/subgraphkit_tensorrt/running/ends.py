@@ -148,29 +148,19 @@ def overlap(one: Foreign, other: DeviceArray | Foreign) -> bool:
 def to_engine(array: npt.NDArray[Any], tensor: IOTensor) -> npt.NDArray[Any]:
     """Return an array of the engine's element type in row-major order, the same one if it is.
 
-    Wide numbers become narrow ones where TensorRT has no others: int64 before 10.0, float64.
+    Numbers of float64 become float32, where the option ``truncate_double`` says so.
 
     Raises:
-        ExecutionError: A whole number does not fit (SGK179).
         InputError: It is of another kind, as only arrays on a device can be that do not say what
             they are (SGK141).
     """
     if array.dtype != tensor.dtype:
-        if array.dtype.kind != tensor.dtype.kind or array.itemsize < tensor.dtype.itemsize:
+        is_narrowed = array.itemsize > tensor.dtype.itemsize
+        if {array.dtype.kind, tensor.dtype.kind} != {"f"} or not is_narrowed:
             raise InputError(
                 "SGK141",
                 f"input {tensor.name!r} is {array.dtype}; the engine reads {tensor.dtype}",
             )
-        if array.dtype.kind == "i" and array.size:
-            info = np.iinfo(tensor.dtype)
-            if array.min() < info.min or array.max() > info.max:
-                raise ExecutionError(
-                    "SGK179",
-                    f"input {tensor.name!r} holds numbers beyond {tensor.dtype}, in which this "
-                    f"TensorRT computes",
-                    backend="tensorrt",
-                    hint="TensorRT 10 and newer compute in int64.",
-                )
         array = array.astype(tensor.dtype)
     # Not ascontiguousarray, which gives 0-d arrays an axis.
     return array if array.flags.c_contiguous else array.copy(order="C")

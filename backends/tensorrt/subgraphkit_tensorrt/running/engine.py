@@ -120,8 +120,7 @@ class LoadedEngine:
         if can.engine_stat:
             stat = self._library.trt.EngineStat.TOTAL_WEIGHTS_SIZE
             found["weight_bytes"] = int(engine.get_engine_stat(stat))
-        if can.streamable_weights_size:
-            found["streamable_weight_bytes"] = int(engine.streamable_weights_size)
+        found["streamable_weight_bytes"] = int(engine.streamable_weights_size)
         if self.weight_budget is not None:
             found["weight_budget_bytes"] = self.weight_budget
         return found

@@ -39,7 +39,7 @@ def builder_for(library: Library, context: BindContext[Options]) -> Builder | No
     context = replace(context, logger=LOGGER)  # that of the property is of the bind
 
     def build(subgraph: Subgraph, ranges: Mapping[str, InputRange]) -> EnginePlan:
-        return build_engine(subgraph, context, library, ranges)
+        return build_engine(subgraph, context, library, [ranges])
 
     return build
 
@@ -60,10 +60,21 @@ class _PooledEngine:
     users: int = 0
     retired: bool = False
 
-    @property
-    def extent(self) -> int:
-        """How many elements its largest inputs have together; the smaller, the better it fits."""
-        return sum(int(np.prod(one.max, dtype=np.int64)) for one in self.plan.ranges)
+    def tightest(self, inputs: Sequence[Any]) -> tuple[int, int] | None:
+        """Find the range that fits arrays best.
+
+        Returns:
+            How many elements the largest inputs of the range have together, the fewer the better,
+            and the place of the range; None if none covers the arrays.
+        """
+        return min(
+            (
+                (sum(int(np.prod(one.max, dtype=np.int64)) for one in ranges), place)
+                for place, ranges in enumerate(self.plan.profiles)
+                if _covers(ranges, self.engine, inputs)
+            ),
+            default=None,
+        )
 
 
 class Engines:
@@ -160,16 +171,19 @@ class Engines:
                     entry.plan = replace(entry.plan, data=b"")
 
     @contextmanager
-    def using(self, inputs: Sequence[Any]) -> Iterator[LoadedEngine]:
+    def using(self, inputs: Sequence[Any]) -> Iterator[tuple[LoadedEngine, int]]:
         """Hold an engine that covers the shapes of arrays; it is built if there is none.
+
+        Yields:
+            The engine, and the place of its range that fits them best.
 
         Raises:
             ExecutionError: There is none, and none may be built (SGK178).
             CompileError: It cannot be built or loaded.
         """
-        entry = self._held(inputs) or self._built(inputs)
+        entry, profile = self._held(inputs) or self._built(inputs)
         try:
-            yield entry.engine
+            yield entry.engine, profile
         finally:
             with self._lock:
                 entry.users -= 1
@@ -191,19 +205,20 @@ class Engines:
         for entry in idle:
             entry.engine.close()
 
-    def _held(self, inputs: Sequence[Any]) -> _PooledEngine | None:
+    def _held(self, inputs: Sequence[Any]) -> tuple[_PooledEngine, int] | None:
         with self._lock:
-            covering = [entry for entry in self._entries if _covers(entry, inputs)]
-            if not covering:
+            found = [(entry, entry.tightest(inputs)) for entry in self._entries]
+            fits = [(best, entry) for entry, best in found if best is not None]
+            if not fits:
                 return None
-            entry = min(covering, key=lambda one: one.extent) if covering[1:] else covering[0]
+            (_, profile), entry = min(fits, key=lambda one: one[0][0])
             if entry is not self._entries[-1]:
                 self._entries.remove(entry)
                 self._entries.append(entry)
             entry.users += 1
-            return entry
+            return entry, profile
 
-    def _built(self, inputs: Sequence[Any]) -> _PooledEngine:
+    def _built(self, inputs: Sequence[Any]) -> tuple[_PooledEngine, int]:
         with self._building:
             found = self._held(inputs)  # another thread may have built it meanwhile
             if found is None:
@@ -238,7 +253,8 @@ class Engines:
             met = next((entry for entry in reversed(self._entries) if entry.met), None)
         if met is None:
             return ranges
-        former = dict(zip(self.subgraph.inputs, met.plan.ranges, strict=True))
+        (grown,) = met.plan.profiles  # what is built for shapes that were met has one range
+        former = dict(zip(self.subgraph.inputs, grown, strict=True))
         return {
             name: former[name].widened(one) if len(former[name].min) == len(one.min) else one
             for name, one in ranges.items()
@@ -246,7 +262,11 @@ class Engines:
 
     def _uncovered(self, inputs: Sequence[Any]) -> ExecutionError:
         with self._lock:
-            ranges = ["; ".join(map(_range_shown, entry.plan.ranges)) for entry in self._entries]
+            ranges = [
+                "; ".join(map(_range_shown, ranges))
+                for entry in self._entries
+                for ranges in entry.plan.profiles
+            ]
         return ExecutionError(
             "SGK178",
             f"no engine of subgraph {self.subgraph.id!r} takes inputs of shapes {_shown(inputs)}; "
@@ -263,15 +283,15 @@ def _kind_of_device(index: int) -> str:
     return str(devices[index].name) if index < len(devices) else ""
 
 
-def _covers(entry: _PooledEngine, inputs: Sequence[Any]) -> bool:
-    places = zip(entry.plan.ranges, entry.engine.inputs, inputs, strict=True)
+def _covers(ranges: Sequence[InputRange], engine: LoadedEngine, inputs: Sequence[Any]) -> bool:
+    places = zip(ranges, engine.inputs, inputs, strict=True)
     # The elements of an input count only if shapes are computed from them, on the host.
     return all(
         one.covers(value.shape)
         and (
             tensor is None
             or not tensor.on_host
-            or _covers_values(one, tensor, value, entry.engine.device)
+            or _covers_values(one, tensor, value, engine.device)
         )
         for one, tensor, value in places
     )
@@ -284,8 +304,9 @@ def _covers_values(one: InputRange, tensor: IOTensor, value: Any, device: Device
 
 def _within(inner: _PooledEngine, outer: _PooledEngine) -> bool:
     return all(
-        big.covers(small.min) and big.covers(small.max)
-        for small, big in zip(inner.plan.ranges, outer.plan.ranges, strict=True)
+        outer.plan.covers([one.min for one in ranges])
+        and outer.plan.covers([one.max for one in ranges])
+        for ranges in inner.plan.profiles
     )
 
 

@@ -1,8 +1,8 @@
 """One run of an engine, in the order that is right for every TensorRT.
 
 Shapes, then addresses of what is on the host, then what follows from them, then addresses on the
-device, then the run; results are waited for only if the host wants them. Inputs of the host are
-copied in one piece to memory of the lane, and outputs for it in one piece from there.
+device, then the run. What comes from the host, and what goes there, is copied in one piece each;
+results are waited for only if the host wants them.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,9 +44,9 @@ class Execution:
 
     Args:
         loaded: The engine.
+        profile: The place of its range of shapes.
         lane: Held for the run; its device is the thread's current one.
-        deliver: Makes the result of an output by its place and what the device copied, which is
-            overwritten by the next run.
+        deliver: Makes the result of an output by its place and what the device copied.
         records: Whether runs may be recorded as CUDA graphs.
 
     Thread-safety: none; made for one run.
@@ -55,20 +55,21 @@ class Execution:
     def __init__(
         self,
         loaded: LoadedEngine,
+        profile: int,
         lane: Lane,
         deliver: Callable[[int, npt.NDArray[Any]], Any],
         *,
         records: bool,
     ) -> None:
         self._loaded = loaded
+        self._profile = profile
         self._lane = lane
         self._deliver = deliver
         self._device = loaded.device
         self._cuda = loaded.device.cuda
         self._memory = loaded.device.memory
         self._records = records
-        self._is_recorded = False
-        self._is_lent = False
+        self._is_recorded = self._is_lent = False
         self._base = self._up_bytes = self._down_bytes = 0
         self._own: list[Block] = []
         self._foreign: list[Foreign] = []
@@ -95,7 +96,7 @@ class Execution:
             if self._records and self._loaded.contexts.records:
                 ends = ((source.shape, source.host is None) for source in sources)
                 kind = (self._lane.stream, *ends, *(place is None for place in wanted))
-            with self._loaded.contexts.lease(kind) as (context, is_recorded):
+            with self._loaded.contexts.lease(self._profile, kind) as (context, is_recorded):
                 self._is_recorded = is_recorded
                 context.move_to(self._lane)
                 return self._run_in(context, sources, wanted)
@@ -189,14 +190,10 @@ class Execution:
             check_target(name, target, result)
             if isinstance(result.wanted, DeviceArray):
                 result.wanted.written_on(stream)
-            is_direct = (
-                result.host is None
-                and result.allocator is None
-                and not self._is_recorded
-                and is_usable(target.address)
-                and not any(overlap(target, array) for array in read)
-            )
-            result.address = target.address if is_direct else 0
+            is_free = result.host is None and result.allocator is None and not self._is_recorded
+            apart = not any(overlap(target, array) for array in read)
+            if is_free and apart and is_usable(target.address):
+                result.address = target.address
 
     # -- on the device -----------------------------------------------------------------------
 
@@ -335,21 +332,21 @@ class Execution:
                 self._write(result, result.target)
         start = self._up_bytes
         if any(result.allocator is not None for result in results):
-            start = 0
-            self._download([result for result in results if result.goes])
+            start = self._download([result for result in results if result.goes])
         if any(map(self._is_waited_for, results)):
             self._lane.wait()
         elif self._is_lent:
             self._cuda.wait_for_stream(self._lane.copies)
         return [self._handed_over(at, result, start) for at, result in enumerate(results)]
 
-    def _download(self, results: Sequence[EngineOutput]) -> None:
-        """Copy outputs to the host whose sizes are known only now."""
+    def _download(self, results: Sequence[EngineOutput]) -> int:
+        """Copy outputs to the host whose sizes are known only now; return where they begin."""
         self._lane.down.reserve(laid_out(results, 0))
         for result in results:
             if result.nbytes:
                 host = self._lane.down.address(result.offset)
                 self._cuda.download(host, result.place, result.nbytes, self._lane.stream)
+        return 0
 
     def _is_waited_for(self, result: EngineOutput) -> bool:
         """Say whether an output is read outside the order of streams, so that the host waits."""

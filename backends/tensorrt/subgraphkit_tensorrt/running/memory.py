@@ -246,9 +246,7 @@ class DeviceMemory:
                 is waited for.
         """
         self._late.append((block, is_strange))
-        if not self._cuda.is_recording and self._owner != threading.get_ident():
-            with self._alone():
-                pass
+        self._drain()
 
     def trim(self) -> None:
         """Free what is not in use; waits for the device."""
@@ -258,7 +256,7 @@ class DeviceMemory:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Hold the lock; take what was given back while somebody else held it."""
+        """Hold the lock; take what is given back while it is held, or was recorded."""
         with self._lock:
             self._owner = threading.get_ident()
             try:
@@ -266,6 +264,19 @@ class DeviceMemory:
                 yield
             finally:
                 self._owner = 0
+        self._drain()
+
+    def _drain(self) -> None:
+        """Take what was given back, unless whoever holds the lock will do it; never waits."""
+        while self._late and not self._cuda.is_recording and self._owner != threading.get_ident():
+            if not self._lock.acquire(blocking=False):
+                return
+            try:
+                self._owner = threading.get_ident()
+                self._take_late()
+            finally:
+                self._owner = 0
+                self._lock.release()
 
     def _take_late(self) -> None:
         while self._late:

@@ -100,16 +100,16 @@ class TensorRTOperator(SubgraphOperator):
             self._engines.let_go_of_plans()  # whoever stores engines has done so
         self._check_remote(inputs)
         wanted: Sequence[Any] = (None,) * len(self._dtypes) if outputs is None else outputs
-        with self._device.active(), self._engines.using(inputs) as loaded:
+        with self._device.active(), self._engines.using(inputs) as (loaded, profile):
             places = [
                 self._place(buffer, tensor.dtype == dtype)
                 for buffer, tensor, dtype in zip(wanted, loaded.outputs, self._dtypes, strict=True)
             ]
             stream = stream_for(self._options)
-            with loaded.contexts.turn(), self._device.lane(stream) as lane:
+            with loaded.contexts.turn(profile), self._device.lane(stream) as lane:
                 records = self._records and loaded.is_recordable
                 execution = Execution(
-                    loaded, lane, lambda at, array: self._delivered(at, array, wanted[at]),
+                    loaded, profile, lane, lambda at, array: self._delivered(at, array, wanted[at]),
                     records=records,
                 )  # fmt: skip
                 return execution.run(inputs, places)
@@ -211,7 +211,7 @@ class TensorRTOperator(SubgraphOperator):
 
     def _described(self, plan: EnginePlan, loaded: LoadedEngine) -> dict[str, Any]:
         facts: dict[str, Any] = {
-            "ranges": [one.to_json() for one in plan.ranges],
+            "ranges": [[one.to_json() for one in ranges] for ranges in plan.profiles],
             # What an engine does not tell of itself, the builder told.
             "memory": {**plan.report.get("memory", {}), **loaded.memory()},
             "contexts": loaded.contexts.count(),

@@ -3,10 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import onnx
-
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
@@ -36,18 +32,14 @@ def refit(loaded: LoadedEngine, subgraph: Subgraph, options: Options, library: L
         loaded.device.cuda.wait_for_device()
         loaded.contexts.forget_recordings()
         refitter = _refitter(loaded, library, lines)
-        if library.capabilities.parser_refitter:
-            parser_refitter = trt.OnnxParserRefitter(refitter, library.logger)
-            check(_parsed(parser_refitter, model), "read the new weights from the model", lines)
-            held = []
-        else:
-            held = _name_all(refitter, model, trt, lines)
+        parser_refitter = trt.OnnxParserRefitter(refitter, library.logger)
+        check(_parsed(parser_refitter, model), "read the new weights from the model", lines)
         missing = refitter.get_missing_weights()
         what = f"replace the weights; it lacks {', '.join(missing[:5])}"
         check(not missing, what, lines)
         check(refitter.refit_cuda_engine(), "replace the weights", lines)
         # What it read from may go now.
-        del refitter, held
+        del refitter
 
 
 def _refitter(loaded: LoadedEngine, library: Library, lines: Sequence[str]) -> Any:
@@ -69,20 +61,3 @@ def _parsed(parser_refitter: Any, model: PreparedModel) -> bool:
                 return False
         return bool(parser_refitter.refit_model_proto())
     return bool(parser_refitter.refit_from_bytes(model.whole().SerializeToString()))
-
-
-def _name_all(refitter: Any, model: PreparedModel, trt: Any, lines: Any) -> list[Any]:
-    """Hand the weights over one by one, as releases before 10 want it.
-
-    Returns:
-        The weights, which TensorRT reads when it refits and not before.
-    """
-    wanted = set(refitter.get_all_weights())
-    held: list[npt.NDArray[Any]] = []
-    for tensor in model.whole().graph.initializer:
-        if tensor.name in wanted:
-            array = np.ascontiguousarray(onnx.numpy_helper.to_array(tensor))
-            held.append(array)
-            done = refitter.set_named_weights(tensor.name, trt.Weights(array))
-            check(done, f"take new values of weight {tensor.name!r}", lines)
-    return held

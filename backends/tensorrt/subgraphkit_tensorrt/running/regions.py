@@ -9,7 +9,7 @@ from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.build import build_engine
 from subgraphkit_tensorrt.building.plan import EnginePlan, plan_problem, read_plans, write_plans
-from subgraphkit_tensorrt.building.profiles import buckets_at_bind
+from subgraphkit_tensorrt.building.profiles import InputRange, buckets_at_bind
 from subgraphkit_tensorrt.building.report import readable
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.running.engines import builder_for
@@ -46,11 +46,11 @@ def _plans(subgraph: Subgraph, library: Library, context: BindContext[Options]) 
     buckets = buckets_at_bind(subgraph, context)
     if buckets is None and may_wait:
         return []
+    engines: Sequence[Sequence[Mapping[str, InputRange]] | None] = [buckets]
+    if buckets is not None and options.engine_per_range:
+        engines = [[one] for one in buckets]
     try:
-        return [
-            build_engine(subgraph, context, library, ranges)
-            for ranges in (buckets if buckets is not None else [None])
-        ]
+        return [build_engine(subgraph, context, library, ranges) for ranges in engines]
     except CompileError as error:
         # Shapes may depend on elements of inputs, which are known when they are there.
         if error.code == _OPEN and may_wait and not _states_ranges(options):

@@ -48,16 +48,15 @@ def control_flow(bench: ModelOpener) -> str:
 
 
 def several_ranges(bench: ModelOpener) -> str:
-    """An engine for each range of shapes, and the tightest of them used."""
+    """One engine for several ranges of shapes, and the tightest of them used."""
     model = models.model(models.PERCEPTRON)
     with opened(bench, model, dims={"n": [1, (2, 4, 8), (1, 16, 64)]}) as found:
-        used = []
         for n in (1, 8, 64):
             same(bench, model, found, {"x": _x(n)})
-            (operator,) = found.operators()
-            used.append(operator["engines"][-1]["ranges"][0]["max"][0])
-    require(used == [1, 8, 64], f"batches of 1, 8 and 64 ran on engines for {used}")
-    return "batches of 1, 8 and 64 ran on engines of their own"
+        (operator,) = found.operators()
+    counts = [(len(one["ranges"]), one["contexts"]) for one in operator["engines"]]
+    require(counts == [(3, 3)], f"ranges and contexts of engines are {counts}, expected [(3, 3)]")
+    return "batches of 1, 8 and 64 ran on one engine, each in the range made for it"
 
 
 def two_sessions(bench: ModelOpener) -> str:

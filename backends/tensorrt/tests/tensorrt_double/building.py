@@ -1,5 +1,4 @@
 """The double's builder and parser: they take whatever ONNX takes, and build nothing."""
-# ruff: noqa: N802 (the names are those of the libraries)
 
 import ctypes
 import json
@@ -130,6 +129,12 @@ class OnnxParser:
     def get_subgraph_nodes(self, index: int) -> list[int]:
         return list(range(self._network.num_layers)) if index == 0 else []
 
+    def get_used_vc_plugin_libraries(self) -> list[str]:
+        return []
+
+    def get_layer_output_tensor(self, name: str, i: int) -> Any:
+        del name, i  # as of a layer that was fused away
+
     def load_model_proto(self, model: Any, path: str | None = None) -> bool:
         del path
         self._pending = onnx.load_from_string(bytes(model))
@@ -197,10 +202,6 @@ class Builder:
         self._device = self._double.cuda.current  # type: ignore[attr-defined]
         self._double.builders.add(self)  # type: ignore[attr-defined]
 
-    @property
-    def num_DLA_cores(self) -> int:
-        return 0
-
     def create_network(self, flags: int = 0) -> INetworkDefinition:
         return INetworkDefinition(self._trt, flags)  # type: ignore[attr-defined]
 
@@ -224,11 +225,12 @@ class Builder:
             for tensor in proto.graph.initializer:
                 array = onnx.numpy_helper.to_array(tensor)
                 tensor.CopyFrom(onnx.numpy_helper.from_array(np.zeros_like(array), tensor.name))
-        profile = config.profiles[0] if config.profiles else IOptimizationProfile()
+        profiles = config.profiles or [IOptimizationProfile()]
         missing = [
             name
             for name in computation.inputs
-            if computation.type_of(name).element_count is None and name not in profile.shapes
+            if computation.type_of(name).element_count is None
+            and any(name not in profile.shapes for profile in profiles)
         ]
         if missing:
             self._logger.log(
@@ -240,8 +242,8 @@ class Builder:
             text = f"Total {told} bytes"
             self._logger.log(self._logger.Severity.INFO, text)
         described = {
-            "shapes": profile.shapes,
-            "values": profile.values,
+            "shapes": [profile.shapes for profile in profiles],
+            "values": [profile.values for profile in profiles],
             "flags": sorted(config.given),
             "device": cuda.current,
         }

@@ -22,6 +22,7 @@ class IExecutionContext:
         self._of = engine
         self._managed = managed
         self._shapes: dict[str, tuple[int, ...]] = {}
+        self._profile = 0
         self._addresses: dict[str, int] = {}
         self._allocators: dict[str, Any] = {}
         self._scratch: tuple[int, int] | None = None
@@ -30,6 +31,7 @@ class IExecutionContext:
         self._put = 0
         self._ran = 0
         self._alive = [True]
+        self._state: dict[str, tuple[int, ...]] = {}
 
     def __del__(self) -> None:
         if hasattr(self, "_alive"):
@@ -76,7 +78,7 @@ class IExecutionContext:
 
     def set_input_shape(self, name: str, shape: Any) -> bool:
         shape = tuple(shape)
-        given = self._of._described["shapes"].get(name)
+        given = self._of._described["shapes"][self._profile].get(name)
         fixed = self._of.get_tensor_shape(name)
         low, high = (given[0], given[2]) if given else (fixed, fixed)
         fits = len(shape) == len(low) and all(
@@ -85,6 +87,15 @@ class IExecutionContext:
         if not fits:
             return self._say(f"shape {shape} of {name} is outside the profile {low} to {high}")
         self._shapes[name] = shape
+        return True
+
+    def set_optimization_profile_async(self, profile_index: int, stream_handle: int) -> bool:
+        self._double.cuda.put(stream_handle, lambda: None)
+        if not 0 <= profile_index < self._of.num_optimization_profiles:
+            return self._say(f"there is no profile {profile_index}")
+        self._profile = profile_index
+        self._shapes.clear()
+        self._addresses.clear()
         return True
 
     def set_tensor_address(self, name: str, memory: int) -> bool:
@@ -140,6 +151,8 @@ class IExecutionContext:
             )
         elif not self._execute_at_once(stream, compute, dynamic, targets):
             return False
+        self._state.clear()
+        self._state.update(self._shapes)
         self._report(stream)
         compile_kernels(self)
         self._double.enqueued += 1
@@ -162,9 +175,9 @@ class IExecutionContext:
     def _same_state(self, shapes: dict[str, tuple[int, ...]]) -> Any:
         """Return what sees that the context is as it was when a graph was recorded from it.
 
-        A graph reads what the context keeps on the device, which other shapes overwrite.
+        A graph reads what the context keeps on the device, which a run of other shapes overwrites.
         """
-        alive, now, violations = self._alive, self._shapes, self._double.violations
+        alive, now, violations = self._alive, self._state, self._double.violations
 
         def look() -> bool:
             if not alive:

@@ -58,6 +58,7 @@ class ICudaEngine:
         engine = cls()
         engine._described = described
         engine._computation = Computation(model)
+        engine._computation.open()
         engine._budget = 0
         engine._contexts = 0
         return engine
@@ -72,7 +73,7 @@ class ICudaEngine:
 
     @property
     def num_optimization_profiles(self) -> int:
-        return 1
+        return len(self._described["shapes"])
 
     @property
     def refittable(self) -> bool:

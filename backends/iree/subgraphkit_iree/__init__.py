@@ -1,0 +1,5 @@
+"""The iree backend of subgraphkit."""
+
+from subgraphkit_iree.backend import IreeBackend
+
+__all__ = ["IreeBackend"]

@@ -1,0 +1,121 @@
+"""What the iree backend takes: what IREE's compiler says it can compute, but for what is known."""
+
+from typing import Final
+
+import subgraphkit as sk
+from subgraphkit.backend import BindContext
+from subgraphkit.ir import BoundGraph, make_subgraph
+from subgraphkit.onnx_io import node_key, outside_weights
+from subgraphkit.storing import Answers, Passing, is_machine_fault
+from subgraphkit.types import DataType, TensorType, ValueType
+from subgraphkit_iree.backend_options import Options
+from subgraphkit_iree.compiler import CompilerEndedError, the_compiler
+from subgraphkit_iree.devices import compiler_flags, open_device, versions
+from subgraphkit_iree.operator import IreeOperator
+
+__all__ = ["IreeProperty", "IreeSelector"]
+
+_ANSWERS: Final = Answers("answers")
+
+_FORMAT: Final = 1
+"""Changes with what is asked, so that answers of older versions are not believed."""
+
+_TAKEN: Final = frozenset(
+    {
+        DataType.FLOAT16,
+        DataType.FLOAT,
+        DataType.DOUBLE,
+        DataType.BFLOAT16,
+        DataType.BOOL,
+        DataType.INT8,
+        DataType.UINT8,
+        DataType.INT16,
+        DataType.UINT16,
+        DataType.INT32,
+        DataType.UINT32,
+        DataType.INT64,
+        DataType.UINT64,
+    }
+)
+
+
+class IreeSelector(sk.SubgraphSelector):
+    """Asks the compiler about each kind of node once.
+
+    Args:
+        graph: The graph that the nodes belong to.
+        context: The bind.
+    """
+
+    stateless = True
+
+    def __init__(self, graph: BoundGraph, context: BindContext[Options]) -> None:
+        self._graph = graph
+        self._context = context
+        self._folder = context.kept_folder()
+
+    def select(self, node: sk.Node) -> bool | sk.Refusal:
+        """Say yes, or why not."""
+        if node.domain:
+            return sk.Refusal("op_unsupported", f"{node.qualified_op_type} is not of ONNX itself")
+        if node.bodies:
+            return sk.Refusal("op_unsupported", f"{node.op_type} has bodies, which are not taken")
+        types = self._graph.types
+        for name in (*node.inputs, *node.outputs):
+            refusal = _untakeable(types.get(name)) if name else None
+            if refusal is not None:
+                return refusal
+        question = f"{versions()}\n{_FORMAT}\n{node_key(node, types.get)}"
+        said = _ANSWERS.recall(question, lambda: self._ask(node), self._folder)
+        return sk.Refusal("op_unsupported", f"IREE says: {said}") if said else True
+
+    def _ask(self, node: sk.Node) -> str | Passing:
+        alone = make_subgraph(self._graph, [node.id], "iree")
+        try:
+            said = the_compiler.takes(alone.to_model(weights="outside"), self._context)
+        except CompilerEndedError as error:
+            said = str(error)
+        return Passing(said) if is_machine_fault(said) else said
+
+
+def _untakeable(type_: ValueType | None) -> sk.Refusal | None:
+    if not isinstance(type_, TensorType):
+        return sk.Refusal("dtype", f"{type_} is no tensor of a known type")
+    if type_.dtype not in _TAKEN:
+        return sk.Refusal("dtype", f"{type_.dtype.label} is not taken")
+    if type_.shape is None:
+        return sk.Refusal("rank", "a value has a rank that is not known before running")
+    return None
+
+
+class IreeProperty(sk.SubgraphProperty):
+    """Regions of nodes that the compiler takes, each compiled as one module."""
+
+    def prepare(self, graph: BoundGraph, context: BindContext[Options]) -> None:
+        """Keep what the selector needs."""
+        del graph
+        self._context = context
+
+    def create_selector(self, graph: BoundGraph) -> sk.SubgraphSelector:
+        """Make the selector."""
+        return IreeSelector(graph, self._context)
+
+    def create_operator(
+        self, subgraph: sk.Subgraph, context: BindContext[Options]
+    ) -> sk.SubgraphOperator:
+        """Compile a region.
+
+        Raises:
+            Unsupported: The compiler cannot after all; with the nodes that it names, if it does.
+        """
+        model = subgraph.to_model(weights="outside")
+        made = the_compiler.compile(model, compiler_flags(context.options), context)
+        if made.problem:
+            at_home = {name: node.id for node in subgraph.members for name in node.outputs}
+            firsts = (model.graph.node[place].output[0] for place in made.nodes)
+            raise sk.Unsupported(
+                f"IREE says: {made.problem}",
+                nodes=[at_home[one] for one in firsts if one in at_home],
+            )
+        device = open_device(context.options, context.threads)
+        return IreeOperator(made.engine, subgraph, outside_weights(model, subgraph), device)

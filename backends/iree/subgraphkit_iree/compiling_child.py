@@ -1,0 +1,236 @@
+"""A child process that imports ONNX into IREE's compiler and compiles it, a line of JSON each way.
+
+The compiler cannot be stopped, and some models take it down; here neither does harm. A command has
+``do``, which is ``takes`` or ``compile``; ``model``, an ONNX model whose large weights are outside;
+the compiler's ``flags``; and ``limits`` of bytes and seconds. The answer has ``problem``, empty if
+there is none, ``nodes``, the places of those that it names, and the compiled ``engine``.
+"""
+
+import base64
+import io
+import json
+import math
+import os
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Final
+
+import onnx
+from iree.compiler import ir
+from iree.compiler.api import Invocation, Output, Session, Source
+from iree.compiler.dialects import util
+from iree.compiler.extras import onnx_importer
+
+__all__ = ["IDLE_SECONDS"]
+
+IDLE_SECONDS: Final = 20
+"""After how long without a command the process ends."""
+
+_ASKED: Final = (
+    "func.func(convert-torch-onnx-to-torch),torch-to-iree",
+    "torch-onnx-to-torch-backend-pipeline,torch-to-iree",
+)
+"""The passes that replace ONNX's operators, with which the compiler begins; what they leave, no
+other pass takes. Without some of them they take a fifth of the time, and most operators."""
+
+_MOST_SAID: Final = 500
+_ERROR: Final = re.compile(r"(?:^|\s)error: (?:loc\([^)]*\): )?(.*?)(?:: [%\"].*)?$", re.MULTILINE)
+_UNKNOWN: Final = re.compile(r"error:.*torch\.operator.*name = \"onnx\.(\w+)\"")
+_NODE: Final = re.compile(r'"node (\d+)"')
+
+
+def main() -> None:
+    """Answer until nobody asks any more."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what the compiler prints is no answer
+    _doze()
+    for line in sys.stdin:
+        _doze(0)
+        json.dump(_answered(json.loads(line)), answers)
+        answers.write("\n")
+        answers.flush()
+        _doze()
+
+
+def _doze(seconds: int = IDLE_SECONDS) -> None:
+    """End the process after so many seconds; never if there are none."""
+    if hasattr(signal, "alarm"):
+        signal.alarm(seconds)
+
+
+def _answered(command: Mapping[str, Any]) -> dict[str, Any]:
+    with tempfile.TemporaryFile() as printed:
+        engine = b""
+        try:
+            with _printing_to(printed.fileno()):
+                code = _imported(base64.b64decode(command["model"]))
+                with _limited(*command["limits"]):
+                    engine = _DOES[command["do"]](code, command["flags"])
+            problem = ""
+        except _Refused:
+            printed.seek(0)
+            problem = printed.read().decode(errors="replace")
+        except (onnx_importer.OnnxImportError, ir.MLIRError, ValueError) as error:
+            problem = f"error: {error}"
+    return {
+        "problem": _in_short(problem),
+        "nodes": sorted({int(number) for number in _NODE.findall(problem)}),
+        "engine": base64.b64encode(engine).decode(),
+    }
+
+
+@contextmanager
+def _limited(most_bytes: int, seconds: int) -> Iterator[None]:
+    """Have the system refuse memory, and end this process after so much time; 0 is no limit."""
+    if find_spec("resource") is None:  # Windows
+        yield
+        return
+    resource = import_module("resource")
+    kinds = (
+        (resource.RLIMIT_DATA, most_bytes),
+        (
+            resource.RLIMIT_CPU,
+            seconds and math.ceil(time.process_time()) + seconds,
+        ),
+    )
+    before = [(kind, resource.getrlimit(kind)) for kind, _ in kinds]
+    for (kind, wanted), (_, (_, most)) in zip(kinds, before, strict=True):
+        if wanted:
+            least = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+            resource.setrlimit(kind, (least, most))
+    try:
+        yield
+    finally:
+        for kind, limits in before:
+            resource.setrlimit(kind, limits)
+
+
+def _in_short(printed: str) -> str:
+    """Return the first error that the compiler printed, without the code that it is about."""
+    unknown = _UNKNOWN.search(printed)
+    if unknown:
+        return f"it has no conversion for this {unknown[1]}"
+    found = _ERROR.search(printed)
+    text = (found[1] if found else printed).strip()
+    return text[:_MOST_SAID] or (printed and "no reason given")
+
+
+class _Refused(Exception):  # noqa: N818 (a state: the compiler has printed what it is)
+    """The compiler returned without a result."""
+
+
+@contextmanager
+def _printing_to(place: int) -> Iterator[None]:
+    before = os.dup(2)
+    os.dup2(place, 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+
+
+def _imported(data: bytes) -> bytes:
+    """Return a model as MLIR in its binary form; weights outside of it are parameters."""
+    model = onnx.load_from_string(data)
+    graph = model.graph
+    graph.name = "main"
+    for place, node in enumerate(graph.node):
+        node.name = f"node {place}"
+    left_out = [one for one in graph.initializer if one.data_location == onnx.TensorProto.EXTERNAL]
+    inputs = len(graph.input)
+    for tensor in left_out:
+        graph.initializer.remove(tensor)
+        graph.input.append(
+            onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        )
+    info = onnx_importer.ModelInfo(model)
+    context = ir.Context()
+    module = info.create_module(context=context).operation
+    onnx_importer.NodeImporter.define_function(info.main_graph, module).import_all()
+    with context, ir.Location.unknown():
+        _with_parameters(module, inputs)
+    code = io.BytesIO()
+    module.write_bytecode(code)
+    return code.getvalue()
+
+
+def _with_parameters(module: ir.Operation, inputs: int) -> None:
+    """Make parameters of all arguments of the function beyond so many, called by their place."""
+    (function,) = module.regions[0].blocks[0].operations
+    block = function.regions[0].blocks[0]
+    weights = list(block.arguments)[inputs:]
+    for place, weight in enumerate(weights):
+        stored = _stored(weight.type)
+        with ir.InsertionPoint(function):
+            util.GlobalOp(
+                ir.StringAttr.get(f"weight_{place}"),
+                ir.TypeAttr.get(stored),
+                sym_visibility=ir.StringAttr.get("private"),
+                initial_value=ir.Attribute.parse(
+                    f'#flow.parameter.named<"weights"::"{place}"> : {stored}'
+                ),
+            )
+        with ir.InsertionPoint.at_block_begin(block):
+            loaded = util.GlobalLoadOp(stored, f"weight_{place}")
+            value = ir.Operation.create(
+                "torch_c.from_builtin_tensor", results=[weight.type], operands=[loaded.result]
+            ).result
+        weight.replace_all_uses_with(value)
+    for _ in weights:
+        block.erase_argument(inputs)
+    type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    function.attributes["function_type"] = ir.TypeAttr.get(
+        ir.FunctionType.get(type_.inputs[:inputs], type_.results)
+    )
+
+
+def _stored(type_: ir.Type) -> ir.Type:
+    """Return the tensor type that holds a ``!torch.vtensor<[2,3],si8>``: integers have no sign."""
+    dims, element = re.findall(r"\[(.*)\],[su]?(\w+)>", str(type_))[0]
+    return ir.Type.parse(f"tensor<{'x'.join([*filter(None, dims.split(',')), element])}>")
+
+
+@contextmanager
+def _ready(code: bytes, flags: Sequence[str]) -> Iterator[Invocation]:
+    """Open the compiler with a module that it has read."""
+    with Session() as session:
+        session.set_flags(*flags)
+        with session.invocation() as invocation:
+            invocation.enable_console_diagnostics()
+            if not invocation.parse_source(Source.wrap_buffer(session, code)):
+                raise _Refused
+            yield invocation
+
+
+def _tried(code: bytes, flags: Sequence[str]) -> bytes:
+    for passes in _ASKED:
+        with _ready(code, flags) as invocation:
+            if invocation.execute_text_pass_pipeline(passes):
+                return b""
+    raise _Refused
+
+
+def _compiled(code: bytes, flags: Sequence[str]) -> bytes:
+    with _ready(code, flags) as invocation:
+        if not invocation.execute():
+            raise _Refused
+        with Output.open_membuffer() as engine:
+            invocation.output_vm_bytecode(engine)
+            return bytes(engine.map_memory())
+
+
+_DOES: Final[Mapping[str, Callable[[bytes, Sequence[str]], bytes]]] = {
+    "takes": _tried,
+    "compile": _compiled,
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""Options of a backend in three forms: a word, a table of the manifest, a typed class.
+
+A word is ``tile:int=8``, as ``subgraphkit new-backend`` takes it.
+"""
+
+import json
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from subgraphkit.backend.manifest import Manifest
+from subgraphkit.backend.options import Option
+from subgraphkit.errors import CallerError, OptionError
+
+__all__ = ["WRITTEN", "manifest_text", "option_of", "option_table", "render_options"]
+
+_WIDTH: Final = 100
+WRITTEN: Final = '"""Options of the backend as types'
+"""Every file of typed options begins so."""
+_TYPES: Final = {
+    "bytes": "int",
+    "path": "Path",
+    "list": "tuple[str, ...]",
+    "shapes": "OptionShapes",
+}
+"""By kind of option, the type of its values where it is not called the same."""
+_IMPORTS: Final = {
+    "Path": "from pathlib import Path\n",
+    "MappingProxyType(": "from types import MappingProxyType\n",
+    "Literal[": "from typing import Literal\n",
+    "OptionShapes": "\nfrom subgraphkit.backend import OptionShapes\n",
+}
+"""By a word in the types and defaults, what it needs."""
+
+
+def option_of(word: str) -> Option:
+    """Read ``NAME:TYPE=DEFAULT``; the choices of an ``enum`` are in place of it, the default first.
+
+    Args:
+        word: Such as ``tile:int=8``, ``mode:enum=fast|exact`` or ``folder:path``.
+
+    Raises:
+        CallerError: It is none, or the default is not of the type (SGK243).
+    """
+    declared, _, default = word.partition("=")
+    name, _, kind = declared.partition(":")
+    choices = tuple(default.split("|")) if kind == "enum" and default else ()
+    unless = "" if default else "; the backend decides if it is not given"
+    try:
+        return Option(
+            name,
+            kind,  # type: ignore[arg-type]  # looked at there
+            default=(choices or (default or None,))[0],
+            help=f"What {name} is for{unless}.",
+            choices=choices,
+            cache=True,
+        )
+    except OptionError as error:
+        raise CallerError(
+            "SGK243",
+            f"{word!r} declares no option: {error.message}",
+            hint="Write NAME:TYPE=DEFAULT, such as tile:int=8 or mode:enum=fast|exact.",
+        ) from error
+
+
+def option_table(option: Option) -> str:
+    """Write an option as a table of a manifest; what is as always is left out."""
+    given = {
+        "type": option.kind,
+        "default": option.default,
+        "choices": list(option.choices),
+        "min": option.minimum,
+        "max": option.maximum,
+        "unit": option.unit,
+        "help": option.help,
+        "scope": option.scope if option.scope != "bind" else "",
+        "cache": option.cache,
+        "alias": option.alias,
+        "needs_trust": option.needs_trust,
+        "expected": option.expected,
+        "elsewhere": dict(option.elsewhere),
+    }
+    lines = [
+        f"{key} = {_toml(value)}\n"
+        for key, value in given.items()
+        if value not in (None, "", [], {}) and (value is not False or key == "default")
+    ]
+    return "".join([f"[options.{option.name}]\n", *lines])
+
+
+def manifest_text(backend: Any) -> str:
+    """Write the beginning of a manifest from a backend's class, without its options."""
+    words = (getattr(backend, "__doc__", "") or f"The {backend.name} backend").partition("\n")[0]
+    given = {"name": backend.name, "api": backend.api, "summary": words.rstrip(".")}
+    return "".join(f"{key} = {_toml(value)}\n" for key, value in given.items())
+
+
+def _toml(value: Any) -> str:
+    match value:
+        case Mapping():
+            pairs = ", ".join(f"{_toml(key)} = {_toml(one)}" for key, one in value.items())
+            return f"{{ {pairs} }}"
+        case list() | tuple():
+            return f"[{', '.join(map(_toml, value))}]"
+        case float():
+            return repr(value)
+        case bool() | int():
+            return json.dumps(value)
+        case _:  # the texts of JSON are texts of TOML
+            return json.dumps(str(value), ensure_ascii=False)
+
+
+def render_options(manifest: Manifest) -> str:
+    """Write the options of a manifest as a module with a frozen, typed class ``Options``."""
+    name, options = manifest.name, manifest.options
+    code = "".join(map(_declaration, options))
+    factory = ", field" if "= field(" in code else ""
+    imports = "".join(line for word, line in _IMPORTS.items() if word in code)
+    title = f"{WRITTEN}; `subgraphkit manifest write` writes them from the manifest."
+    about = f"Options of backend {name!r}; `subgraphkit info {name} --options` says more."
+    fields = "".join(_declaration(option) + _docstring(option) for option in options)
+    text = (
+        f'{title}"""\n\nfrom dataclasses import dataclass{factory}\n{imports}\n'
+        '__all__ = ["Options"]\n\n\n@dataclass(frozen=True, slots=True, kw_only=True)\n'
+        f'class Options:\n    """{about}"""\n\n{fields}'
+    )
+    return f"{text.rstrip()}\n"
+
+
+def _declaration(option: Option) -> str:
+    words = [_literal(choice) for choice in option.choices]
+    has_words = bool(words) and not any(isinstance(one, float | Path) for one in option.choices)
+    kind = f"Literal[{', '.join(words)}]" if has_words else _TYPES.get(option.kind, option.kind)
+    if option.default is None:
+        kind += " | None"
+    default = _literal(option.default)
+    if option.kind in {"path", "shapes"} and option.default is not None:
+        default = f"field(default_factory=lambda: {default})"
+    start = f"    {option.name}: "
+    if len(f"{start}{kind} = {default}") <= _WIDTH:
+        return f"{start}{kind} = {default}\n"
+    if len(f"{start}{kind} = (") <= _WIDTH:
+        return f"{start}{kind} = (\n        {default}\n    )\n"
+    several = "".join(f"        {word},\n" for word in words)
+    return f"{start}Literal[\n{several}    ]{' | None' * (option.default is None)} = {default}\n"
+
+
+def _docstring(option: Option) -> str:
+    unit = f"Unit: {option.unit}." if option.unit else "In bytes." * (option.kind == "bytes")
+    text = f"{option.help} {unit}".strip().replace("\\", "\\\\").replace('"', '\\"')
+    lines = textwrap.wrap(f'"""{text}', _WIDTH - 7, break_long_words=False, break_on_hyphens=False)
+    return textwrap.indent("\n".join(lines) + '"""\n', "    ") if text else ""
+
+
+def _literal(value: Any) -> str:
+    """Write a value as Python has it."""
+    match value:
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case Path():
+            own = value.relative_to(Path.home()) if value.is_relative_to(Path.home()) else None
+            # what was ~ is the home of whoever reads it, not of whoever wrote it
+            return f"Path({_literal(str(value))})" if own is None else f'Path.home() / "{own}"'
+        case Mapping():
+            items = (f"{_literal(key)}: {_literal(one)}" for key, one in value.items())
+            return f"MappingProxyType({{{', '.join(items)}}})"
+        case tuple():
+            return f"({', '.join(map(_literal, value))}{',' * (len(value) == 1)})"
+        case _:
+            return repr(value)

@@ -1,0 +1,73 @@
+"""The distributions of this tree, as their ``pyproject.toml`` describe them."""
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from packaging.requirements import Requirement
+
+from tests.jobs import ROOT
+
+__all__ = ["CORE", "PROJECTS", "Project", "claimed_pythons", "lowest"]
+
+
+@dataclass(frozen=True)
+class Project:
+    """A distribution of this tree.
+
+    Attributes:
+        folder: Where it is.
+        described: The table ``project`` of its ``pyproject.toml``.
+    """
+
+    folder: Path
+    described: Mapping[str, Any]
+
+    @property
+    def backend(self) -> str:
+        """The name of the backend; of the core, ``core``."""
+        return "core" if self.folder == ROOT else self.folder.name
+
+    def with_library(self) -> str:
+        """Return what pip installs: the folder, and the first extra that brings a library."""
+        extras = self.described.get("optional-dependencies", {})
+        chosen = next((f"[{name}]" for name in LIBRARIES if name in extras), "")
+        return f"{self.folder}{'' if self.folder == ROOT else chosen}"
+
+
+# A library for this machine comes with an extra where several libraries exclude each other.
+LIBRARIES: Final = ("cpu", "rtx")
+
+
+def _project(path: Path) -> Project:
+    return Project(path.parent, tomllib.loads(path.read_text(encoding="utf-8"))["project"])
+
+
+CORE: Final = _project(ROOT / "pyproject.toml")
+PROJECTS: Final = (CORE, *map(_project, sorted(ROOT.glob("backends/*/pyproject.toml"))))
+
+
+def claimed_pythons() -> list[str]:
+    """Return the versions of Python that the classifiers of the core name, such as ``3.12``."""
+    pattern = re.compile(r"Programming Language :: Python :: (3\.\d+)")
+    return [found[1] for one in CORE.described["classifiers"] if (found := pattern.fullmatch(one))]
+
+
+def lowest(projects: Iterable[Project]) -> list[str]:
+    """Return constraints that take each dependency in the oldest version that is allowed.
+
+    A bound has to be a version that was released, or pip finds none.
+    """
+    ours = {project.described["name"] for project in PROJECTS}
+    bounds: dict[str, str] = {}
+    for project in projects:
+        extras = project.described.get("optional-dependencies", {})
+        taken = [entry for name in LIBRARIES for entry in extras.get(name, [])]
+        for wanted in map(Requirement, [*project.described["dependencies"], *taken]):
+            for clause in wanted.specifier:
+                if wanted.name not in ours and clause.operator == ">=":
+                    bounds[wanted.name] = max(bounds.get(wanted.name, ""), clause.version)
+    return [f"{name}=={version}" for name, version in sorted(bounds.items())]

@@ -1,0 +1,148 @@
+"""Sound backends that take little, each in its own way; the fallback computes for them."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from subgraphkit.backend import Answer, SubgraphProperty, SubgraphSelector
+from subgraphkit.ir import Node
+from subgraphkit.testing.faulty.computing import WritesInputs
+from subgraphkit.testing.faulty.wrapping import EveryNode, WrappingBackend, WrappingProperty
+from subgraphkit.types import DataType, TensorType
+
+_FOLLOWERS = {"Conv": "BatchNormalization", "BatchNormalization": "Relu"}
+
+
+class _Fused(SubgraphSelector):
+    """Starts at a Conv and takes what may be fused behind it."""
+
+    def __init__(self) -> None:
+        self.last = ""
+
+    def select(self, node: Node) -> Answer:
+        self.last = node.op_type
+        return node.op_type == "Conv"
+
+    def select_input(self, node: Node, producer: Node) -> Answer:
+        del node, producer
+        return False
+
+    def select_output(self, node: Node, consumer: Node) -> Answer:
+        if node.op_type == self.last and _FOLLOWERS.get(self.last) == consumer.op_type:
+            self.last = consumer.op_type
+            return True
+        return False
+
+    def reset(self) -> None:
+        self.last = ""
+
+
+class ConvRuns(WrappingBackend):
+    """A stateful selector that starts at Conv."""
+
+    selector_class: ClassVar[type[SubgraphSelector]] = _Fused
+
+
+class WholeRun(_Fused):
+    """Keeps nothing but whole runs."""
+
+    def filter(self, candidates: Sequence[Node]) -> Sequence[Node]:
+        return candidates if len(candidates) == len(_FOLLOWERS) + 1 else []
+
+
+class WholeRuns(WrappingBackend):
+    """Takes Conv, BatchNormalization and Relu together or not at all."""
+
+    selector_class: ClassVar[type[SubgraphSelector]] = WholeRun
+
+
+class _Named(EveryNode):
+    operators: ClassVar[frozenset[str]] = frozenset()
+
+    def select(self, node: Node) -> Answer:
+        return node.op_type in self.operators
+
+
+class _Gemm(_Named):
+    operators = frozenset({"Gemm"})
+
+
+class GemmOnly(WrappingBackend):
+    """Takes one operator."""
+
+    selector_class: ClassVar[type[SubgraphSelector]] = _Gemm
+
+
+class _Quantized(_Named):
+    operators = frozenset({"QLinearConv"})
+
+
+class QuantizedOnly(WrappingBackend):
+    """Takes a convolution of 8 bits."""
+
+    selector_class: ClassVar[type[SubgraphSelector]] = _Quantized
+
+
+class _Attention(_Named):
+    operators = frozenset({"Attention"})
+
+
+class AttentionOnly(WrappingBackend):
+    """Takes what only new operator sets have."""
+
+    selector_class: ClassVar[type[SubgraphSelector]] = _Attention
+
+
+class _Sorting(_Named):
+    operators = frozenset({"TopK"})
+
+
+class SortingOnly(WrappingBackend):
+    """Takes an operator with two results that no small model of old has."""
+
+    selector_class: ClassVar[type[SubgraphSelector]] = _Sorting
+
+
+def _types(node: Node) -> list[Any]:
+    graph = node.graph
+    return [graph.types[name] for name in (*node.inputs, *node.outputs) if name in graph.types]
+
+
+class _Half(EveryNode):
+    def select(self, node: Node) -> Answer:
+        types = _types(node)
+        return all(isinstance(t, TensorType) and t.dtype is DataType.FLOAT16 for t in types)
+
+
+class HalfOnly(WrappingBackend):
+    """Takes float16."""
+
+    selector_class: ClassVar[type[SubgraphSelector]] = _Half
+
+
+class _Fixed(EveryNode):
+    def select(self, node: Node) -> Answer:
+        shapes = [getattr(type_, "shape", None) or (None,) for type_ in _types(node)]
+        return all(isinstance(size, int) for shape in shapes for size in shape)
+
+
+class FixedOnly(WrappingBackend):
+    """Takes shapes that are all known."""
+
+    selector_class: ClassVar[type[SubgraphSelector]] = _Fixed
+
+
+class _LargeProperty(WrappingProperty):
+    min_nodes = 3
+
+
+class LargeOnly(WrappingBackend):
+    """Takes regions of three nodes and more."""
+
+    def properties(self) -> Sequence[SubgraphProperty]:
+        return (_LargeProperty(self),)
+
+
+class QuantizedThatWrites(WritesInputs):
+    """Takes a convolution of 8 bits, and writes to its inputs."""
+
+    selector_class: ClassVar[type[SubgraphSelector]] = _Quantized
