@@ -1,7 +1,7 @@
 """The backend: it finds the library, checks the options, and hands both to claim, build and run."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
@@ -12,12 +12,11 @@ from subgraphkit.backend import (
     Answer,
     Backend,
     BindContext,
-    Check,
     EngineOrigin,
     Evidence,
-    ModelOpener,
     Pool,
     ProbeResult,
+    SelfCheck,
     SubgraphOperator,
     SubgraphProperty,
     unavailable,
@@ -33,6 +32,7 @@ from subgraphkit_tensorrt.library.flavours import (
     Installation,
     Library,
     find,
+    kernels_problem,
     planning_library,
     wanted_flavour,
 )
@@ -42,7 +42,7 @@ from subgraphkit_tensorrt.lowering import identity, load_modules
 from subgraphkit_tensorrt.options import check_agreement, check_library
 from subgraphkit_tensorrt.options.from_onnxruntime import in_our_words
 from subgraphkit_tensorrt.running.regions import restore
-from subgraphkit_tensorrt.selftest import run_checklist
+from subgraphkit_tensorrt.selftest import checks
 
 __all__ = ["TensorRTBackend"]
 
@@ -125,16 +125,9 @@ class TensorRTBackend(Backend[Options]):
         return _Planner(options)
 
     @classmethod
-    def selftest(cls, bench: ModelOpener) -> Iterator[Check]:
-        """Go through the GPU checklist.
-
-        Args:
-            bench: Opens models on the backend.
-
-        Raises:
-            BackendUnavailableError: There is no library, or no GPU (SGK104).
-        """
-        return run_checklist(bench)
+    def selftest(cls) -> Sequence[SelfCheck]:
+        """Return the GPU checklist."""
+        return checks()
 
     @classmethod
     def foreign_option(cls, name: str, value: Any) -> str:
@@ -203,6 +196,18 @@ class TensorRTBackend(Backend[Options]):
                 f"option 'device' of backend 'tensorrt' is {index}, expected a number below "
                 f"{len(devices)}: {', '.join(map(str, devices))}",
                 hint="CUDA_VISIBLE_DEVICES says which GPUs CUDA may see, and in which order.",
+                backend="tensorrt",
+                option="device",
+            )
+        options = self.option_values
+        problem = kernels_problem(self.library, devices[index]) if devices else ""
+        if problem and not options.build_only:
+            title = f"{self.library.flavour.title} {self.library.capabilities.version}"
+            raise OptionError(
+                "SGK156",
+                f"option 'device' of backend 'tensorrt' is {index}, where {title} cannot run: "
+                f"{problem}",
+                hint="Name another device, or install TensorRT itself.",
                 backend="tensorrt",
                 option="device",
             )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -149,6 +150,27 @@ def test_a_library_that_can_do_nothing_without_a_gpu_says_so(place: Place, text:
     assert probe.versions["tensorrt"] == "10.3.0"
     with pytest.raises(BackendUnavailableError, match="needs a GPU"):
         TensorRTBackend(Options(build_only=True))
+
+
+KERNELS = "\nclass ComputeCapability: __members__ = {'CURRENT': 1, 'SM75': 75, 'SM89': 89}\n"
+
+
+def test_a_library_without_kernels_for_the_gpu_says_which_it_has(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place("tensorrt_rtx", WITHOUT_DRIVER + KERNELS)
+    h100 = Gpu(0, "NVIDIA H100", (9, 0), 132, 80 << 30)
+    _with_devices(monkeypatch, h100)
+    found = find()
+    said = "it has kernels for SM75, SM89 and none for cuda:0 NVIDIA H100 (9.0)"
+    assert (found.state, said in found.problem) == ("absent device", True)
+    assert "pip install 'subgraphkit-tensorrt[cu13]'" in found.hint
+    assert not TensorRTBackend.probe().available
+    _with_devices(monkeypatch, h100, L4)
+    assert find().state == "ready"
+    assert TensorRTBackend(Options(device=1)).fingerprint()
+    with pytest.raises(OptionError, match=f"SGK156.*{re.escape(said)}"):
+        TensorRTBackend(Options(device=0))
 
 
 def test_with_a_gpu_the_library_is_ready(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
