@@ -134,6 +134,17 @@ class TensorRTBackend(Backend[Options]):
         """Say what to write for an option of ONNX Runtime's TensorRT provider."""
         return in_our_words(name, value)
 
+    def neighbour(self) -> str:
+        """Name ONNX Runtime on the same GPU, which takes arrays where they are.
+
+        Nothing is near where engines are only built.
+        """
+        options = self.option_values
+        if options.build_only:
+            return ""
+        place = f":provider_options=device_id={options.device}" if options.device else ""
+        return f"onnxruntime:providers=cuda{place}"
+
     def fingerprint(self) -> str:
         """Return library, device and driver, and what plugin libraries and converters hold.
 

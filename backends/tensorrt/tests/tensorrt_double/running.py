@@ -322,7 +322,9 @@ class IExecutionContext:
             if not alive:
                 violations.append("a graph is launched whose context is gone")
             elif now != shapes:
-                violations.append(f"a graph of shapes {shapes} is launched, and its context has {now}")
+                violations.append(
+                    f"a graph of shapes {shapes} is launched, and its context has {now}"
+                )
             return True
 
         return look
