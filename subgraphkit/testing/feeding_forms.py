@@ -19,7 +19,7 @@ def _read_only(array: _Array) -> _Array:
 
 
 def _spread(array: _Array) -> _Array:
-    wide = np.full((*array.shape[:-1], 2 * array.shape[-1]), -1, array.dtype)
+    wide = np.full((*array.shape[:-1], 2 * array.shape[-1]), 1, array.dtype)
     wide[..., ::2] = array
     return wide[..., ::2]
 

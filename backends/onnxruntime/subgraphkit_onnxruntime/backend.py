@@ -76,7 +76,7 @@ class OnnxRuntimeProperty(SubgraphProperty):
     name: ClassVar[str] = "sessions"
     connectivity: Connectivity = "any"
     loses_nan: ClassVar[frozenset[str]] = frozenset(
-        {"GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin"}
+        {"GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "Sign"}
     )
 
     def __init__(self, settings: SessionSettings) -> None:

@@ -82,8 +82,8 @@ def _beside(folder: Path) -> tuple[str, list[str]]:
 
 
 def _to_change(backend: Any, folder: Path) -> Iterator[str]:
-    if isinstance(backend, type) and backend.options and backend.option_class is PlainOptions:
-        name = backend.__qualname__
+    name = getattr(backend, "__qualname__", "")  # a namespace of hooks has none
+    if name and backend.options and backend.option_class is PlainOptions:
         yield (
             f"In class {name}, replace `options = ...` by the types of those of the manifest:\n"
             f"  from {folder.name}.{OPTIONS_FILE.removesuffix('.py')} import Options\n"

@@ -28,6 +28,7 @@ from subgraphkit.testing.references import REFERENCE
 from subgraphkit.testing.run_checks import Check
 from subgraphkit.testing.small_models import SmallModel, model_of, small_models
 from subgraphkit.testing.subject import SETTINGS, Stopped, Subject
+from subgraphkit.testing.sweep_cases import sweep_cases
 
 __all__ = ["cases"]
 
@@ -73,7 +74,6 @@ _NOT_IN_A_CHILD: Final = "SGK127"
 
 def cases(subject: Subject) -> Iterable[Case]:
     """Build the cases of this level."""
-    del subject
     yield from _cases_of_small_models()
     for text in _DYNAMIC:
         yield _case(f"shapes/several/{_name(text)}", partial(_several_shapes, text), _SHAPES)
@@ -88,13 +88,16 @@ def cases(subject: Subject) -> Iterable[Case]:
     yield _case("errors/travel", _error_travels)
     yield _case("processes/forked", _forked)
     yield _case("processes/spec", _opened_by_spec)
-    for seed in range(_RANDOM_GRAPHS):
+    yield from sweep_cases()
+    first = subject.seed * _RANDOM_GRAPHS
+    for seed in range(first, first + _RANDOM_GRAPHS):
         yield _case(f"random_graphs/{seed}", partial(_random, seed))
 
 
 _SHAPES: Final = ("dynamic_shapes",)
 _CHECKS: Final[dict[str, Check]] = {
     "runs/repeated": run_checks.repeated_runs_are_equal,
+    "runs/written_in_place": run_checks.written_in_place,
     "runs/results_stay": run_checks.results_stay,
     "runs/refused_feeds": run_checks.good_run_after_refused_feeds,
     "threads/one_session": run_checks.threads_share_a_session,

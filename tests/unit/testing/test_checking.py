@@ -13,9 +13,9 @@ import pytest
 
 from subgraphkit.errors import BackendNotFoundError, ConfigError
 from subgraphkit.finding.registry import registered
-from subgraphkit.testing import Finding, Outcome, check_backend
-from subgraphkit.testing.children import Ended, Pool, Task
-from subgraphkit.testing.faulty.computing import AbortsInRun, SleepsInRun, WrongDtype
+from subgraphkit.testing import Outcome, check_backend
+from subgraphkit.testing.children import Ended, Pool
+from subgraphkit.testing.faulty.computing import SleepsInRun, WrongDtype
 from subgraphkit.testing.faulty.wrapping import WrappingBackend
 from tests.interrupting import heard
 
@@ -75,15 +75,6 @@ def test_a_level_that_does_not_exist_is_an_error_at_once(level: int) -> None:
         check_backend("numpy", level)
 
 
-def test_the_rest_goes_on_after_a_crash() -> None:
-    findings = {one.case: one for one in check_backend(AbortsInRun, 2, only="L2/t[ew]*")}
-    assert findings["L2/two_roots"].outcome is Outcome.CRASH
-    assert findings["L2/text"].outcome is Outcome.CRASH
-    assert "signal SIGABRT" in findings["L2/two_roots"].detail
-    (probed,) = check_backend(AbortsInRun, 0, only="L0/probe")
-    assert probed.outcome is Outcome.PASSED
-
-
 def test_nothing_is_tried_on_a_backend_that_cannot_be_probed() -> None:
     target = "subgraphkit.testing.faulty.choosing:RaisesInProbe"
     levels = {finding.level for finding in check_backend(target, 2)}
@@ -101,15 +92,6 @@ def pool() -> Iterator[Pool]:
     made = Pool({"target": f"{FAULTY}:{SleepsInRun.__name__}"}, 1)
     yield made
     made.close()
-
-
-def test_a_child_that_hangs_is_replaced(pool: Pool) -> None:
-    listed = {one["case"]["case"]: Finding.from_dict(one["case"]) for one in pool.listed(2)}
-    slow, quick = listed["L2/one_node"], listed["L2/no_nodes"]
-    found = list(pool.findings([Task(slow, 3.0), Task(quick, 30.0)]))
-    assert [one.outcome for one in found] == [Outcome.HANG, Outcome.PASSED]
-    assert found[0].case == "L2/one_node"
-    assert found[0].detail.startswith("no answer within 3 s")
 
 
 def test_a_closed_pool_starts_no_more_children(pool: Pool) -> None:
