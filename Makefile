@@ -89,6 +89,25 @@ torch: $(DEV) ## install PyTorch, and run the tests of the doors for it
 serving: $(MADE) ## run the tests of Ray, Triton and other engines, which it installs
 	$(BIN)/python -m tests.serving
 
+# Into a folder that can be carried to a machine without a network, in pieces: the library is gigabytes.
+# The extra says which TensorRT: cu13, cu12 or rtx.
+EXTRA ?= cu13
+WHEELS ?= build/wheels
+PIECE ?= 60M
+
+wheels: $(MADE) ## collect what `make gpu` needs on a machine without a network
+	$(PIP) wheel --wheel-dir $(WHEELS) . ./backends/numpy "./backends/tensorrt[$(EXTRA)]"
+	find $(WHEELS) -name '*.whl' -size +$(PIECE) -exec split --bytes $(PIECE) -d -a 3 {} {}.part \; -delete
+
+gpu: $(MADE) ## the first ten minutes on a machine with a GPU; from build/wheels if that is there
+	@for first in $(WHEELS)/*.part000; do [ -e "$$first" ] || continue; \
+		cat "$${first%000}"* >"$${first%.part000}" && rm "$${first%000}"* || exit 1; done
+	if [ -d $(WHEELS) ]; then \
+		$(PIP) install --no-index --find-links $(WHEELS) subgraphkit-numpy "subgraphkit-tensorrt[$(EXTRA)]"; \
+	else $(PIP) install . ./backends/numpy "./backends/tensorrt[$(EXTRA)]"; fi
+	-$(BIN)/subgraphkit doctor tensorrt --deep
+	$(BIN)/subgraphkit selftest tensorrt --output report.json
+
 docs: $(DEV) ## build the pages into build/docs; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs build/docs
 
