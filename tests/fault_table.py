@@ -1,8 +1,8 @@
 """The table of faults in the documentation: which case of the kit caught each, before and now.
 
-``python -m tests.fault_table TREE`` holds every corruption against the kit of another tree, say one
-of an earlier commit, and writes what caught it there to ``docs/support/faults.csv``. What catches a
-fault today is not measured here: it stands in the table of faults, and a test holds it to that.
+``python -m tests.fault_table TREE [NAME ...]`` holds every corruption, or those that are named,
+against the kit of another tree, say one of an earlier commit, and writes what caught it there to
+``docs/support/faults.csv``. What catches a fault today is not measured here: it stands in the table of faults, and a test holds it to that.
 
 Cases of models that have none of the operators in question are left out, for they cannot tell; so
 are level 4, cases between foreign nodes, most random graphs, and checks that watch a process.
@@ -68,21 +68,30 @@ def measure() -> None:
 
     warnings.simplefilter("ignore")
     cases = list(_cases())
-    part, parts = int(sys.argv[1]), int(sys.argv[2])
-    for name, one in list(CORRUPTIONS.items())[part::parts]:
+    for name in sys.argv[1:]:
+        one = CORRUPTIONS[name]
         sys.stdout.write(f"{name},{caught(name, set(one.takes.split()), cases)}\n")
         sys.stdout.flush()
 
 
-def main(tree: Path) -> None:
-    """Copy the corruptions into a tree, measure them there, and write the table."""
+def main(tree: Path, names: list[str]) -> None:
+    """Copy the corruptions into a tree, measure them there, and write the table.
+
+    Args:
+        tree: A checkout.
+        names: The corruptions to be measured, all if there are none; what was measured of the
+            others stays.
+    """
+    from subgraphkit.testing.faulty.corruptions import CORRUPTIONS  # noqa: PLC0415 (of this tree)
+
     for name in _ADDED:
         (tree / _FAULTY / name).write_bytes((ROOT / _FAULTY / name).read_bytes())
+    chosen = names or list(CORRUPTIONS)
     code = "from tests.fault_table import measure; measure()"
     path = os.pathsep.join([str(tree), str(ROOT)])
     started = [
         subprocess.Popen(
-            [sys.executable, "-c", code, str(part), str(_AT_ONCE)],
+            [sys.executable, "-c", code, *chosen[part::_AT_ONCE]],
             env={**os.environ, "PYTHONPATH": path},
             cwd=tree,
             stdout=subprocess.PIPE,
@@ -90,21 +99,25 @@ def main(tree: Path) -> None:
         )
         for part in range(_AT_ONCE)
     ]
-    lines = [line for one in started for line in one.communicate()[0].split()]
+    write(dict(line.split(",") for one in started for line in one.communicate()[0].split()))
+
+
+def write(measured: Mapping[str, str]) -> None:
+    """Write the table, with what was measured now and what was before."""
+    from subgraphkit.testing.faulty.corruptions import CORRUPTIONS  # noqa: PLC0415 (of this tree)
+
+    before: dict[str, str] = {}
+    if TABLE.exists():
+        with TABLE.open(encoding="utf-8", newline="") as stream:
+            before = {row[0]: row[2] for row in csv.reader(stream)}
+    before |= {name: case or "nothing" for name, case in measured.items()}
     with TABLE.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(("backend", "what it does", "caught before by", "caught by"))
-        writer.writerows(rows(dict(line.split(",") for line in lines)))
-
-
-def rows(before: Mapping[str, str]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield a row for each corruption."""
-    from subgraphkit.testing.faulty.corruptions import CORRUPTIONS  # noqa: PLC0415 (of this tree)
-
-    for name, one in CORRUPTIONS.items():
-        text = f"{one.text} ({one.takes.replace(' ', ', ')})"
-        yield name, text, before[name] or "nothing", one.case
+        for name, one in CORRUPTIONS.items():
+            text = f"{one.text} ({one.takes.replace(' ', ', ')})"
+            writer.writerow((name, text, before.get(name, "not measured"), one.case))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve())
+    main(Path(sys.argv[1]).resolve(), sys.argv[2:])

@@ -94,6 +94,7 @@ class Subject:
         target: Where its class is, as ``module:Class``, if it is tested without being installed.
         options: Values of its options, by name.
         models: A directory of further models to be tried, or empty.
+        seed: Draws the cases that are random.
     """
 
     installed: str = ""
@@ -101,6 +102,7 @@ class Subject:
     target: str = ""
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     models: str = ""
+    seed: int = 0
 
     @cached_property
     def name(self) -> str:
@@ -260,12 +262,22 @@ class Subject:
         Raises:
             Stopped: The model is refused, or the backend failed on the way.
         """
+        partitioning = self._divided(source, shapes, constraints, settings)
+        with self.compiled(partitioning) as session:
+            yield session
+
+    def _divided(
+        self,
+        source: ModelSource | Model,
+        shapes: Shapes | None,
+        constraints: Constraints | None,
+        settings: Mapping[str, Any],
+    ) -> Partitioning:
         try:
             bound = self.bound(source, shapes, **settings)
         except ModelError as error:
             raise Stopped(Outcome.REFUSED, told(error)) from error
-        with self.compiled(self.partitioned(bound, constraints)) as session:
-            yield session
+        return self.partitioned(bound, constraints)
 
     def run(self, session: Session, feeds: Mapping[str, Any]) -> list[Any]:
         """Run a session once.
@@ -354,10 +366,14 @@ class Subject:
             **settings: As for ``bound``.
 
         Returns:
-            How it ended; nothing is raised because of the backend.
+            How it ended; nothing is raised because of the backend. Where it takes nothing, nothing
+            is compiled: what the others make of a model is no matter of this backend.
         """
         try:
-            with self.session(source, shapes, constraints=constraints, **settings) as session:
+            partitioning = self._divided(source, shapes, constraints, settings)
+            if not self.nodes_taken(partitioning):
+                return Finding(Outcome.UNCLAIMED)
+            with self.compiled(partitioning) as session:
                 taken = self.operators_taken(session.partitioning)
                 claimed = any(map(of, self.nodes_taken(session.partitioning)))
                 for feeds, expected in data_sets:

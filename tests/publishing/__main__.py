@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 
 from tests.jobs import adopt_descendants
+from tests.publishing.archives import rehearse
 from tests.publishing.pythons import Line, try_lowest, try_pythons
 
 
@@ -19,8 +20,11 @@ def main() -> int:
     matrix.add_argument("only", nargs="*", metavar="3.N", help="these versions alone")
     for command in (matrix, commands.add_parser("lowest", help="tests with oldest dependencies")):
         command.add_argument("--python", action="append", default=[], help="an interpreter to use")
+    commands.add_parser("dry", help="build, compare, check, install and describe; upload nothing")
     words = parser.parse_args()
     adopt_descendants()
+    if words.command == "dry":
+        return _shown(rehearse())
     if words.command == "matrix":
         return _shown(try_pythons(words.only, words.python))
     return _shown(try_lowest(words.python))
@@ -30,7 +34,7 @@ def _shown(lines: Iterable[Line]) -> int:
     """Print each line when it is known, and the count at the end."""
     found = []
     for line in lines:
-        sys.stdout.write(f"{line.python:8}{line.what:14}{line.outcome}\n")
+        sys.stdout.write(f"{line.first:18}{line.what:40}{line.outcome}\n")
         sys.stdout.flush()
         found.append(line.outcome)
     failed = sum(outcome.startswith("FAILED") for outcome in found)

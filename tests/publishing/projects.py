@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 from tests.jobs import ROOT
 
@@ -32,14 +33,21 @@ class Project:
         return "core" if self.folder == ROOT else self.folder.name
 
     def with_library(self) -> str:
-        """Return what pip installs: the folder, and the first extra that brings a library."""
-        extras = self.described.get("optional-dependencies", {})
-        chosen = next((f"[{name}]" for name in LIBRARIES if name in extras), "")
-        return f"{self.folder}{'' if self.folder == ROOT else chosen}"
+        """Return what pip installs: the folder, with the extra that brings a library, if any."""
+        return f"{self.folder}[{LIBRARY}]" if LIBRARY in self._extras() else str(self.folder)
+
+    def bounds(self) -> list[Requirement]:
+        """Return what that requires."""
+        taken = self._extras().get(LIBRARY, [])
+        return [Requirement(entry) for entry in [*self.described["dependencies"], *taken]]
+
+    def _extras(self) -> Mapping[str, list[str]]:
+        extras: Mapping[str, list[str]] = self.described.get("optional-dependencies", {})
+        return extras
 
 
-# A library for this machine comes with an extra where several libraries exclude each other.
-LIBRARIES: Final = ("cpu", "rtx")
+LIBRARY: Final = "cpu"
+"""The extra with a library for any machine, where several libraries exclude each other."""
 
 
 def _project(path: Path) -> Project:
@@ -64,10 +72,9 @@ def lowest(projects: Iterable[Project]) -> list[str]:
     ours = {project.described["name"] for project in PROJECTS}
     bounds: dict[str, str] = {}
     for project in projects:
-        extras = project.described.get("optional-dependencies", {})
-        taken = [entry for name in LIBRARIES for entry in extras.get(name, [])]
-        for wanted in map(Requirement, [*project.described["dependencies"], *taken]):
+        for wanted in project.bounds():
             for clause in wanted.specifier:
                 if wanted.name not in ours and clause.operator == ">=":
-                    bounds[wanted.name] = max(bounds.get(wanted.name, ""), clause.version)
+                    known = bounds.get(wanted.name, clause.version)
+                    bounds[wanted.name] = max(known, clause.version, key=Version)
     return [f"{name}=={version}" for name, version in sorted(bounds.items())]

@@ -15,24 +15,27 @@ from pathlib import Path
 from typing import Final
 
 from tests.jobs import ROOT, failure, install, outcome_of
-from tests.publishing.projects import CORE, PROJECTS, Project, claimed_pythons, lowest
+from tests.publishing.projects import CORE, PROJECTS, claimed_pythons, lowest
 
 __all__ = ["Line", "interpreters", "try_lowest", "try_pythons"]
 
 ENVIRONMENTS: Final = ROOT / "build" / "pythons"
 FOR_TESTS: Final = ("pytest>=9.0", "hypothesis>=6.130")
 CHOICE: Final = (
-    *(f"tests/unit/{room}" for room in ("ir", "binding", "finding", "onnx_io", "partitioning")),
-    "tests/unit/running",
+    *(f"tests/unit/{room}" for room in ("ir", "onnx_io", "storing", "finding", "binding")),
+    "tests/unit/partitioning/test_pass_golden.py",
+    *(f"tests/unit/{room}" for room in ("planning", "bundling", "running")),
     "tests/unit/test_errors.py",
     *(f"backends/numpy/tests/test_{name}.py" for name in ("control_flow", "numpy_backend")),
     *(f"backends/numpy/tests/test_{name}.py" for name in ("fusing", "window_kernels", "threads")),
 )
-"""What is run of the tests of the core and of NumPy: a minute of each, with every room below."""
+"""What is run of the tests: the rooms from the file to the run, and some of NumPy's."""
 
 SECONDS: Final = 900.0
 LEVEL: Final = "2"
-"""Up to which level the conformance kit tries every other backend."""
+"""The level of the conformance kit that tries every other backend."""
+
+NUMPY: Final = next(one for one in PROJECTS if one.backend == "numpy")
 
 
 @dataclass(frozen=True)
@@ -40,12 +43,12 @@ class Line:
     """A line of the table.
 
     Attributes:
-        python: Which Python.
-        what: Which distributions.
+        first: Which Python, or which step.
+        what: Which distributions, or what of the step.
         outcome: What became of them; begins with FAILED or "left out" where that is so.
     """
 
-    python: str
+    first: str
     what: str
     outcome: str
 
@@ -98,33 +101,37 @@ def _tried(version: str, python: str, folder: Path, words: Sequence[str]) -> Ite
     own = str(folder / "bin" / "python")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--python", own]
     pip += ["install", "--only-binary", ":all:", *words]
-    numpy = next(one for one in PROJECTS if one.backend == "numpy")
     problem = install(
         folder,
         [
             [python, "-m", "venv", "--without-pip", str(folder)],
-            [*pip, "-e", CORE.with_library(), "-e", numpy.with_library(), *FOR_TESTS],
+            [*pip, "-e", CORE.with_library(), "-e", NUMPY.with_library(), *FOR_TESTS],
         ],
     )
     if problem:
         yield Line(version, "core, numpy", f"FAILED, cannot be installed: {problem}")
         return
+    there = []
+    for project in PROJECTS:
+        if project not in (CORE, NUMPY):
+            log = folder / f"{project.backend}.log"
+            problem = failure([*pip, "-e", project.with_library()], log, SECONDS)
+            if problem:
+                yield Line(version, project.backend, f"left out: cannot be installed: {problem}")
+            else:
+                there.append(project.backend)
     with (folder / "tests.log").open("w") as printed:
         yield Line(version, "core, numpy", outcome_of(folder, CHOICE, SECONDS, printed.fileno()))
-    for project in PROJECTS:
-        if project.backend not in ("core", "numpy"):
-            outcome = _backend_tried(project, folder, pip)
-            yield Line(version, project.backend, outcome)
+    for backend in there:
+        yield Line(version, backend, _kit(backend, folder))
 
 
-def _backend_tried(project: Project, folder: Path, pip: Sequence[str]) -> str:
-    log = folder / f"{project.backend}.log"
-    problem = failure([*pip, "-e", project.with_library()], log, SECONDS)
-    if problem:
-        return f"left out: cannot be installed: {problem}"
-    command = [str(folder / "bin" / "subgraphkit"), "test", project.backend, "--level", LEVEL]
+def _kit(backend: str, folder: Path) -> str:
+    """Let the conformance kit try a backend; return what it says in the end."""
+    log = folder / f"{backend}.log"
+    command = [str(folder / "bin" / "subgraphkit"), "test", backend, "--level", LEVEL]
     problem = failure(command, log, SECONDS)
     printed = log.read_text().strip()
-    if problem and "[SGK104]" in printed:  # the library is there, its device is not
+    if problem and "[SGK104]" in printed:  # it is installed, its library or device is not here
         return f"left out: {printed.partition('[SGK104] ')[2].splitlines()[0][:200]}"
     return f"FAILED: {problem}" if problem else printed.splitlines()[-1]

@@ -43,7 +43,8 @@ class Corrupted(WrappedOperator):
         """Have the corruption compute, with what computes as it should."""
 
         def right(fed: Sequence[Any]) -> list[Any]:
-            return [np.array(one) for one in super(Corrupted, self).run(fed)]
+            made = super(Corrupted, self).run(fed)
+            return [np.array(one) if isinstance(one, np.ndarray) else one for one in made]
 
         return type(self).corrupt(self, list(inputs), right)
 
@@ -109,7 +110,8 @@ def results(change: Callable[[Any], Any], where: Callable[[Node], Any] | None = 
     def corrupt(operator: Corrupted, inputs: list[Any], right: _Run) -> Sequence[Any]:
         made = right(inputs)
         for place, name in enumerate(operator.subgraph.outputs):
-            if where is None or where(operator.makers[name]):
+            is_array = isinstance(made[place], np.ndarray)
+            if is_array and (where is None or where(operator.makers[name])):
                 changed = change(made[place])
                 made[place] = made[place] if changed is None else np.asarray(changed)
         return made
