@@ -2,7 +2,8 @@
 
 ``python -m tests.fault_table TREE [NAME ...]`` holds every corruption, or those that are named,
 against the kit of another tree, say one of an earlier commit, and writes what caught it there to
-``docs/support/faults.csv``. What catches a fault today is not measured here: it stands in the table of faults, and a test holds it to that.
+``docs/support/faults.csv``. What catches a fault today is not measured here: it is in the table of
+faults, and a test holds it to that.
 
 Cases of models that have none of the operators in question are left out, for they cannot tell; so
 are level 4, cases between foreign nodes, most random graphs, and checks that watch a process.
