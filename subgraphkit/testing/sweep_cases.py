@@ -10,7 +10,7 @@ from subgraphkit.testing import run_checks
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.combinations import PRODUCERS, combinations
 from subgraphkit.testing.feeding_forms import FEEDING_FORMS
-from subgraphkit.testing.operations import FAMILIES, Operation, operations
+from subgraphkit.testing.operations import FAMILIES, OperatorForm, operations
 from subgraphkit.testing.small_models import SmallModel
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.sweeps import Sweep, number_of
@@ -48,7 +48,7 @@ _RUNS_PER_THREAD: Final = 6
 _MOST_IN_THREADS: Final = 24
 
 
-_Row = tuple[Operation, int]
+_Row = tuple[OperatorForm, int]
 _Step = Callable[[Subject, Sweep, Session], Finding | None]
 
 

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from subgraphkit.testing.cases import Finding, Outcome
-from subgraphkit.testing.operations import Argument, Operation
+from subgraphkit.testing.operations import Argument, OperatorForm
 from subgraphkit.testing.small_models import SmallModel
 
 __all__ = ["Sweep", "number_of"]
@@ -77,7 +77,7 @@ class Sweep(SmallModel):
         is_open: Whether ``N`` is a symbol, the same for all, and their sizes only the usual ones.
     """
 
-    def __init__(self, rows: Sequence[tuple[Operation, int]], *, is_open: bool = False) -> None:
+    def __init__(self, rows: Sequence[tuple[OperatorForm, int]], *, is_open: bool = False) -> None:
         self.rows = tuple(rows)
         self.is_open = is_open
         self._constants = _constants(self.rows)
@@ -205,7 +205,7 @@ class Sweep(SmallModel):
         return typed_model
 
 
-def _typed(operation: Operation, one: Argument, *, wide: bool) -> int:
+def _typed(operation: OperatorForm, one: Argument, *, wide: bool) -> int:
     name = one.element_type or operation.element_type
     if wide and name in _FRACTIONS:
         name = "double"
@@ -216,7 +216,7 @@ def _dims(one: Argument, size: Any) -> list[Any]:
     return [size if dim == "N" else int(dim) for dim in one.dims]
 
 
-def _constants(rows: Sequence[tuple[Operation, int]]) -> dict[str, _Array]:
+def _constants(rows: Sequence[tuple[OperatorForm, int]]) -> dict[str, _Array]:
     made = {}
     for number, (operation, size) in enumerate(rows):
         for place, one in enumerate(operation.arguments):
@@ -232,7 +232,7 @@ def _agree(number: int, fed: dict[str, _Array]) -> None:
         second.flat[::3] = first.flat[::3]
 
 
-def _drawn(place: int, operation: Operation, one: Argument, size: int) -> _Array:
+def _drawn(place: int, operation: OperatorForm, one: Argument, size: int) -> _Array:
     """Take values from those drawn; another place gives others."""
     shape = _dims(one, size)
     dtype = helper.tensor_dtype_to_np_dtype(_typed(operation, one, wide=False))
@@ -267,7 +267,7 @@ def _pool(dtype_text: str, kind: str) -> _Array:
     return small if kind == "small" else np.where(half, large, small)
 
 
-def _special(operation: Operation, dtype: np.dtype[Any], *, loses: bool) -> _Array | None:
+def _special(operation: OperatorForm, dtype: np.dtype[Any], *, loses: bool) -> _Array | None:
     """Return special values of a type, or None where ONNX does not say what becomes of them."""
     vague = operation.family not in _SPECIAL or operation.text.startswith(_VAGUE)
     if vague or dtype.kind != "f":
