@@ -80,7 +80,6 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             BitShift<direction="LEFT">(x[N], z+[N])
             BitShift<direction="RIGHT">(x[N], z+[N])""",
         "bits float": """
-            Mod<fmod=1>(x[N], z+[N])
             Cast<to=7>(x[N])
             Cast<to=6>(x[N])
             Cast<to=9>(x[N])
@@ -98,6 +97,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
         "bits double": "Cast<to=1>(x[N])",
         "bits float16": "Cast<to=1>(x[N])",
         "near float double": """
+            Mod<fmod=1>(x[N], z+[N])
             Pow(x+[N], z[N])
             Pow(x[N], e:int64![]={2})
             Pow(z![1]={2.5}, x[3,N])
@@ -197,7 +197,6 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             ReverseSequence<batch_axis=0, time_axis=1>(x[2,N], l:int64![2]={1,1})
             NonZero(x[3,N])
             Compress<axis=1>(x[3,N], c:bool[N])
-            Unique(x[N])
             y, r = Split<axis=1, num_outputs=2>(x[3,N])
             c = Concat<axis=0>(x[2,N], x); y, r = Split<axis=0, num_outputs=2>(c)
             r, y = Split<axis=-1>(x[N,5], s:int64![2]={2,3})
@@ -205,6 +204,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             t = Transpose<perm=[1,0]>(x[3,N]); y = Transpose<perm=[1,0]>(t)""",
     },
     "reductions": {
+        "equal float int32": "Unique(x[N])",
         "near float float16": """
             ReduceSum(x[3,N], a:int64![1]={1})
             ReduceMean<keepdims=0>(x[3,N], a:int64![1]={-1})""",

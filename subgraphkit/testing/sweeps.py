@@ -28,7 +28,8 @@ _UNITS: Final = 2
 _MOST_ROUNDED: Final = 0.01
 """The part of numbers that ``step`` allows to be the next one."""
 _LEAST: Final = 0.05
-"""What counts for the largest element where all are smaller."""
+_LARGEST: Final = 3.0
+"""The largest fraction that is fed, unless it is a special one."""
 _TERMS: Final = 1 << 14
 """How many numbers may be added up before more is allowed."""
 _PRECISE: Final = frozenset({"ulp", "near"})
@@ -63,10 +64,12 @@ class _Wanted(NamedTuple):
     Attributes:
         array: The values, in double where precision is judged.
         terms: How many times more was added up than ``near`` is meant for.
+        least: What counts for the largest element where all are smaller.
     """
 
     array: _Array
     terms: float
+    least: float
 
 
 class Sweep(SmallModel):
@@ -127,13 +130,16 @@ class Sweep(SmallModel):
             else array
             for name, array in feeds.items()
         }
-        terms = [1.0] * len(self.rows)
+        terms, least = [1.0] * len(self.rows), [_LEAST] * len(self.rows)
         for name, array in feeds.items():
-            terms[number_of(name)] = max(terms[number_of(name)], array.size / _TERMS)
+            number = number_of(name)
+            terms[number] = max(terms[number], array.size / _TERMS)
+            if self.rows[number][0].family == "reductions" and array.dtype.kind == "f":
+                least[number] = _LARGEST  # what cancels leaves the errors of what was added up
         with np.errstate(all="ignore"):
             made = self._reference.run(None, wide)
         return [
-            _Wanted(np.asarray(array), terms[number])
+            _Wanted(np.asarray(array), terms[number], least[number])
             for number, array in zip(self._number_of.values(), made, strict=True)
         ]
 
@@ -326,6 +332,6 @@ def _right(judged: str, wanted: _Wanted, have: _Array, declared: _Declared) -> A
         same &= ~zeros | (np.signbit(have) == np.signbit(want))
         return same | (~zeros & (np.abs(have.astype(np.float64) - want) <= allowed))
     finite = np.abs(want[np.isfinite(want)])
-    largest = max(_LEAST, float(finite.max()) if finite.size else 0.0)
+    largest = max(wanted.least, float(finite.max()) if finite.size else 0.0)
     limit = _NEAR[str(have.dtype)] * wanted.terms * largest
     return same | (np.abs(have.astype(np.float64) - want) <= limit)

@@ -321,6 +321,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "Attention": _attention,
         "AveragePool": pool_problem,
         "GroupNormalization": _group_normalization,
+        "Hardmax": lambda _: "one of several equal numbers, of which it may take another",
         "LSTM": _lstm,
         "LpPool": pool_problem,
         "MatMul": _mat_mul,
