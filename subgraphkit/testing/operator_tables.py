@@ -336,8 +336,6 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             QuantizeLinear(x[3,N], s+![], z:uint8![]={9})
             QuantizeLinear<axis=0>(x[3,N], s+![3], z:int8![3]={1,-2,3})
             y, s, z = DynamicQuantizeLinear(x[3,N])""",
-        "near float": """
-            q = QuantizeLinear(x[3,N], s+![], z:int8![]={1}); y = DequantizeLinear(q, s, z)""",
         "near uint8": """
             DequantizeLinear(x[3,N], s+:float![], z:uint8![]={9})""",
         "near int8": """
