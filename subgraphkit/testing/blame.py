@@ -1,4 +1,4 @@
-"""Whose fault a wrong result is: the tested backend's, the fallback's, or nobody's but rounding's.
+"""The search for whose fault a wrong result is: the backend's, the fallback's, or rounding's alone.
 
 A model is ill-conditioned if rounding alone moves its results further than the tolerance. This is
 measured: the model is computed again with a few units of rounding added to what every node makes.
@@ -25,7 +25,7 @@ from subgraphkit.running import Session
 from subgraphkit.testing.cases import Finding, Outcome
 from subgraphkit.testing.references import reference_results
 
-__all__ = ["ILL_CONDITIONED", "OF_OTHERS", "Judge", "noisy", "stage_of", "told"]
+__all__ = ["ILL_CONDITIONED", "OF_OTHERS", "Blame", "noisy", "stage_of", "told"]
 
 OF_OTHERS: Final = "values are wrong in nodes that the fallback computed, and right in this backend"
 """Why a case counts for nothing in which the backend did its part."""
@@ -60,7 +60,7 @@ class _Off:
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class Blame:
     """What results are judged by.
 
     Attributes:
