@@ -40,7 +40,7 @@ from subgraphkit.partitioning import Constraints, Partitioning, partition
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
 from subgraphkit.testing.aliasing import bytes_of, shared
-from subgraphkit.testing.blame import Blame, stage_of, told
+from subgraphkit.testing.blame import Blame, told
 from subgraphkit.testing.cases import Finding, Outcome
 from subgraphkit.types import DataType
 
@@ -289,9 +289,7 @@ class Subject:
             return session.run(None, feeds)
         except ExecutionError as error:
             taken = self.operators_taken(session.partitioning)
-            found = Finding(stage_of(error), told(error))
-            if error.backend != self.name:
-                found = self._blame.of_a_failure(session, feeds, found)
+            found = self._blame.of_a_failure(session, feeds, error)
             raise Stopped(found.outcome, found.detail, taken) from error
 
     @property
