@@ -81,7 +81,9 @@ def _taken_rightly(parts: Sequence[Part], subject: Subject) -> list[tuple[str, .
 
 
 def _joined(parts: Sequence[Part]) -> Part:
-    graphs, feeds, expected = [], {}, []
+    graphs: list[onnx.GraphProto] = []
+    feeds: dict[str, Any] = {}
+    expected: list[Any] = []
     for place, (model, fed, wanted) in enumerate(parts):
         graphs.append(compose.add_prefix(model, _prefix(place)).graph)
         feeds |= {_prefix(place) + name: value for name, value in fed.items()}
