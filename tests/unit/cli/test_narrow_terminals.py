@@ -29,7 +29,10 @@ COMMANDS = (
     "convert m.onnx --precision fp16 --report --values -o half.onnx",
     "list --all",
     "info bundle",
-    *(f"info {name}" for name in ("numpy", "onednn", "onnxruntime", "openvino", "tensorrt", "tvm")),
+    *(
+        f"info {name}"
+        for name in ("iree", "numpy", "onednn", "onnxruntime", "openvino", "tensorrt", "tvm")
+    ),
     "config",
     "cache ls",
     "cache verify",
