@@ -97,6 +97,11 @@ def _recurrent(node: sk.Node) -> str:
     return ""
 
 
+def _stacked(node: sk.Node) -> str:
+    ranks = {len(node.shape(place) or ()) for place in (0, 3)}
+    return "" if ranks == {2} else "matrices in a stack"
+
+
 def _always(reason: str) -> Callable[[sk.Node], str]:
     return lambda _: reason
 
@@ -120,6 +125,8 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
         "Det": _always("it makes NaN of matrices that want rows exchanged"),
         "Dropout": _training,
         "GridSample": _sampled,
+        "QLinearMatMul": _stacked,
+        "ReverseSequence": _always("it cannot be compiled"),
         "LpNormalization": _always("it makes NaN of a row of zeros"),
         "Pow": _power,
     }
