@@ -14,7 +14,7 @@ from tests.models import parsed
 from tests.unit.cli.conftest import Cli
 
 PLAIN = {"manifest", "new-backend", "completion", "calibrate", "profile", "batch", "serve", "spec"}
-PLAIN |= {"export-triton", "probe"}
+PLAIN |= {"export-triton", "probe", "dev"}
 """Commands that print no table."""
 
 COMMANDS = (
