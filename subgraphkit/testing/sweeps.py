@@ -146,12 +146,18 @@ def _drawn(
     shape = _dims(one, size)
     dtype = helper.tensor_dtype_to_np_dtype(_typed(operation, one, wide=False))
     if one.values:
-        return np.array([float(v) if "." in v else int(v) for v in one.values.split(",")]).astype(
-            dtype
-        ).reshape(shape)
+        return (
+            np.array([float(v) if "." in v else int(v) for v in one.values.split(",")])
+            .astype(dtype)
+            .reshape(shape)
+        )
     if dtype.kind == "b":
         return rng.random(shape) > 0.5
-    drawn = _fractions(rng, one, shape) if dtype.kind == "f" else _integers(rng, one, shape, dtype, is_first=first is None)
+    drawn = (
+        _fractions(rng, one, shape)
+        if dtype.kind == "f"
+        else _integers(rng, one, shape, dtype, is_first=first is None)
+    )
     drawn = np.asarray(drawn).astype(dtype)
     if first is not None and operation.judged in {"bits", "equal"} and not one.kind:
         if first.shape == drawn.shape and first.dtype == dtype:
