@@ -43,6 +43,7 @@ _HOMES: Final = {
     "ProgressListener": "subgraphkit.backend.progress",
     "Refusal": "subgraphkit.backend.refusal",
     "RunEvent": "subgraphkit.backend.events",
+    "SelfCheck": "subgraphkit.backend.selftest",
     "StepEvent": "subgraphkit.backend.events",
     "SubgraphOperator": "subgraphkit.backend.operator",
     "SubgraphProperty": "subgraphkit.backend.property",

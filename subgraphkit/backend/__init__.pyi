@@ -90,6 +90,7 @@ from subgraphkit.backend.selector import (
 from subgraphkit.backend.selftest import (
     ModelOpener,
     OpenedModel,
+    SelfCheck,
 )
 from subgraphkit.limits import (
     LoadLimits,
@@ -129,6 +130,7 @@ __all__ = [
     "ProgressListener",
     "Refusal",
     "RunEvent",
+    "SelfCheck",
     "StepEvent",
     "SubgraphOperator",
     "SubgraphProperty",

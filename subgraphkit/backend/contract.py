@@ -1,13 +1,12 @@
 """The backend class: a named set of properties, and the facts of its library for the core."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal, get_args, get_origin
 
 from subgraphkit.backend.conformance import Conformance
-from subgraphkit.backend.events import Check
 from subgraphkit.backend.footprint import Footprint
 from subgraphkit.backend.manifest import options_of
 from subgraphkit.backend.operator import SubgraphOperator
@@ -15,7 +14,7 @@ from subgraphkit.backend.options import Option, PlainOptions
 from subgraphkit.backend.plugin_api import PLUGIN_API, Dated
 from subgraphkit.backend.property import BindContext, OptionsT, SubgraphProperty
 from subgraphkit.backend.refusal import Answer
-from subgraphkit.backend.selftest import ModelOpener
+from subgraphkit.backend.selftest import SelfCheck
 from subgraphkit.errors import BackendUnavailableError
 from subgraphkit.ir import Subgraph
 
@@ -185,22 +184,29 @@ class Backend(Dated, ABC, Generic[OptionsT]):
             suite: Takes the declarations.
         """
 
-    @classmethod
-    def selftest(cls, bench: ModelOpener) -> Iterator[Check]:
-        """Try on this machine what only the device can show; ``subgraphkit selftest``.
+    def neighbour(self) -> str:
+        """Name a backend that runs what this one leaves, without its values going far.
 
-        Args:
-            bench: Opens models on the backend.
+        Asked where this backend is the only one that was named, and nobody chose a fallback. What
+        is named is used if it can run here; the fallback gets the rest.
 
-        Yields:
-            One finding after the other; none if the backend has no self-test. A check that goes
-            wrong is a finding and not an exception.
-
-        Raises:
-            BackendUnavailableError: There is no device to try anything on (SGK104).
+        Returns:
+            A backend as in a selection, such as ``"onnxruntime:providers=cuda"``, whose options
+            give way to the user's; empty for the fallback alone.
         """
-        del bench
-        yield from ()
+        return ""
+
+    @classmethod
+    def selftest(cls) -> Sequence[SelfCheck]:
+        """Return checks of what only the device can show, for ``subgraphkit selftest``.
+
+        They are made in this order, the most telling ones first, and also where there is no device:
+        each says what it lacks.
+
+        Returns:
+            The checks; none if the backend has no self-test.
+        """
+        return ()
 
     @classmethod
     def foreign_option(cls, name: str, value: Any) -> str:

@@ -4,10 +4,13 @@ A backend sees nothing of sessions. Whoever starts a self-test, which is the com
 a bench that opens them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["ModelOpener", "OpenedModel"]
+from subgraphkit.backend.events import Check
+
+__all__ = ["ModelOpener", "OpenedModel", "SelfCheck"]
 
 
 class OpenedModel(Protocol):
@@ -30,6 +33,9 @@ class OpenedModel(Protocol):
     def operators(self) -> Sequence[Mapping[str, Any]]:
         """Return ``info()`` of the operators of the backend under test, in order."""
 
+    def elsewhere(self) -> Sequence[str]:
+        """Return the operators of the nodes that are not on the backend under test, in order."""
+
     def close(self) -> None:
         """Release it."""
 
@@ -42,3 +48,33 @@ class ModelOpener(Protocol):
 
     def expected(self, model: Any, feeds: Mapping[str, Any]) -> Sequence[Any]:
         """Compute all outputs on the fallback backend alone."""
+
+    def engines(self, model: Any, folder: str, **options: Any) -> Sequence[str]:
+        """Open a ``ModelProto`` in a new process.
+
+        Args:
+            model: The model.
+            folder: Where engines are kept.
+            **options: Options of the backend under test.
+
+        Returns:
+            For each engine ``"built"``, or ``"found"`` in the folder.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class SelfCheck:
+    """One check of a self-test.
+
+    Attributes:
+        name: What is tried.
+        needs: What it needs, in a word or two for the report, such as ``"CUDA"``.
+        attempt: Tries it on models that it opens. Whatever goes wrong is a finding and no
+            exception; what is not here is a warning that says what it lacks.
+        seconds: How long it may take; then its process is ended, and the next goes on in a new one.
+    """
+
+    name: str
+    needs: str
+    attempt: Callable[[ModelOpener], Check]
+    seconds: float = 120.0

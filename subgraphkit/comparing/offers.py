@@ -7,7 +7,7 @@ leave.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
@@ -19,7 +19,16 @@ from onnx import compose, helper, numpy_helper, shape_inference
 from subgraphkit.comparing.operator_texts import FORMS, Form
 from subgraphkit.comparing.small_models import ROWS, SmallModel, model_of
 
-__all__ = ["OFFERS", "Ask", "Offer", "offers_taken", "together", "variants", "variants_taken"]
+__all__ = [
+    "OFFERS",
+    "Ask",
+    "Offer",
+    "claims_whole",
+    "offers_taken",
+    "together",
+    "variants",
+    "variants_taken",
+]
 
 _SHAPES: Final = {
     "vector": "C",
@@ -38,6 +47,9 @@ _OTHER_TYPES: Final = (
 )  # fmt: skip
 _ANY_RANK: Final = ("vector", "picture", "sequence", "flat")
 _WIDE: Final = 8
+_FEW: Final = 8
+_MOST_FAILURES: Final = 8
+"""How often a backend is asked that fails and has not answered once."""
 _TIMES: Final = (3, 8)
 _HALVES: Final = frozenset({onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16})
 _SIZED: Final = re.compile(r"\b(\d*)C\b")
@@ -97,8 +109,7 @@ class Offer:
         """Return the graph in onnx's text form; weights are declared, and have no numbers."""
         weights, body = self.between("x", "y")
         declared = f"<{', '.join(weights)}>" if weights else ""
-        name = re.sub(r"\W+", "_", self.name)
-        return f"{name} ({self.type} x) => ({self.type} y) {declared} {{ {body} }}"
+        return f"offer ({self.type} x) => ({self.type} y) {declared} {{ {body} }}"
 
     @property
     def type(self) -> str:
@@ -106,40 +117,45 @@ class Offer:
         axes = ",".join("N" if size is None else str(size) for size in self.shape)
         return f"{self.element_type}[{axes}]"
 
-    def between(self, source: str, target: str, mark: str = "") -> tuple[list[str], str]:
+    def between(
+        self, source: str, target: str, mark: str = "", *, shared: str = ""
+    ) -> tuple[list[str], str]:
         """Write the nodes between two values in onnx's text form.
 
         Args:
             source: The value they read.
             target: The value they make.
             mark: What the names of all else end with.
+            shared: What those of weights end with, if they are the weights of others as well.
 
         Returns:
             Declarations of weights, and the nodes.
         """
         weights, bodies = [], []
         for place in range(self.times):
-            ends = (
-                source if not place else f"{target}_{place - 1}",
-                target if place == self.times - 1 else f"{target}_{place}",
-            )
-            own = f"{mark}_{place}" if self.times > 1 else mark
-            weights += [self._placed(text, *ends, own) for text in self.form.weights]
-            bodies.append(self._placed(self.form.body, *ends, own))
+            first, last = not place, place == self.times - 1
+            ends = {
+                "x": source if first else f"{target}_{place - 1}",
+                "y": target if last else f"{target}_{place}",
+            }
+            at = f"_{place}" if self.times > 1 else ""
+            names = {name: name + mark + at for name in self.form.made}
+            names |= {name: name + (shared or mark) + at for name in self.form.declared}
+            weights += [self._placed(text, names | ends) for text in self.form.weights]
+            bodies.append(self._placed(self.form.body, names | ends))
         return weights, " ".join(bodies)
 
     def is_valid(self) -> bool:
-        """Say whether ONNX defines its operators for its type."""
-        return _is_valid(self)
+        """Say whether ONNX defines its operators for its type, as it does for the usual one."""
+        return self.element_type == self.form.base_type or _is_valid(self)
 
-    def _placed(self, text: str, source: str, target: str, mark: str) -> str:
+    def _placed(self, text: str, names: Mapping[str, str]) -> str:
         channels = self._sized(_PER_CHANNEL.get(self.kind, "C"))
         text = text.replace("CHANNELS", channels).replace("PLACES", self._places())
         text = re.sub(r"\bT\b", self.element_type, self._sized(text))
-        ends = {"x": source, "y": target}
         return re.sub(
-            rf"\b({'|'.join(self.form.names)})\b(?!\s*=\s*[\d\"\[])(?!\()",  # no attributes
-            lambda found: ends.get(found[1], found[1] + mark),
+            rf"\b({'|'.join(names)})\b(?!\s*=\s*[\d\"\[])(?!\()",  # no attributes
+            lambda found: names[found[1]],
             text,
         )
 
@@ -153,6 +169,7 @@ class Offer:
 @lru_cache(maxsize=2048)
 def _built(offer: Offer) -> onnx.ModelProto:
     proto = model_of(offer.text(), _header(offer.form.opset))
+    proto.graph.name = offer.name
     for tensor in proto.graph.initializer:
         if tensor.data_type in _HALVES and tensor.int32_data:  # the text says 2, not the bits of 2
             dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
@@ -208,6 +225,7 @@ def together(offers: Sequence[Offer]) -> onnx.ModelProto:
             continue
         for field in ("node", "input", "output", "initializer"):
             getattr(whole.graph, field).extend(getattr(part.graph, field))
+    whole.graph.name = f"{offers[0].name} and {len(offers) - 1} more"
     return whole
 
 
@@ -218,24 +236,66 @@ Ask = Callable[[onnx.ModelProto], Sequence[tuple[str, str]]]
 def offers_taken(ask: Ask) -> tuple[Offer, ...]:
     """Find out what a backend takes; nothing is compiled.
 
-    Every form is offered alone, in its usual type and shape. If it takes none, they are offered in
-    others until it takes something; and so is what computes most, if it takes little of that.
+    Every form is offered in its usual type and shape. If it takes none, they are offered in others
+    until it takes something; and so is what computes most, if it takes little of that.
 
     Returns:
         What it takes whole; or, if there is no such thing, what it takes a part of. See
         ``variants_taken`` for more.
+
+    Raises:
+        Exception: What the backend raised first when it was asked, if it takes nothing.
     """
-    shares = {offer: _share(offer, ask(offer.model().proto)) for offer in OFFERS}
-    tried: Iterable[Offer] = OFFERS
-    if any(share == _WHOLE for share in shares.values()):
-        tried = [one for one, share in shares.items() if one.form.is_heavy and share < _WHOLE]
-    for vary in (*_SINGLE, *_DOUBLE):
-        varied = {one: vary(one) for one in tried}
-        found = _side_by_side(ask, [one for plain, one in varied.items() if one != plain])
+    asking = _Patient(ask)
+    taken = _offers_taken(asking)
+    if asking.failure is not None and not taken:
+        raise asking.failure
+    return taken
+
+
+class _Patient:
+    """Goes on asking a backend that fails, unless it never answers.
+
+    Attributes:
+        failure: What it raised first.
+    """
+
+    def __init__(self, ask: Ask) -> None:
+        self.failure: Exception | None = None
+        self._ask = ask
+        self._failed = 0
+        self._answered = False
+
+    def __call__(self, model: onnx.ModelProto) -> Sequence[tuple[str, str]]:
+        try:
+            claimed = self._ask(model)
+        except Exception as error:  # noqa: BLE001 (whatever a backend raises)
+            self.failure = self.failure or error
+            self._failed += 1
+            if self._failed == _MOST_FAILURES and not self._answered:
+                raise self.failure from None
+            return ()
+        self._answered = True
+        return claimed
+
+
+def _offers_taken(ask: Ask) -> tuple[Offer, ...]:
+    shares = _side_by_side(ask, OFFERS)
+    heavy = [offer for offer in OFFERS if offer.form.is_heavy]
+    if _WHOLE not in shares.values():  # it may look at all of a model, and want nothing beside
+        shares |= {offer: _alone(ask, offer) for offer in (*OFFERS[:_FEW], *heavy)}
+    if _WHOLE in shares.values():
+        tried = [offer for offer in heavy if shares[offer] < _WHOLE]
+        ways = [(tried, vary) for vary in _SINGLE[: _ENOUGH + 1]]
+    else:
+        by_operators = {offer.operators: offer for offer in reversed(OFFERS)}
+        tried = [offer for offer in OFFERS if by_operators[offer.operators] is offer]
+        ways = [(tried, vary) for vary in _SINGLE] + [(heavy, vary) for vary in _DOUBLE]
+    nothing = _WHOLE not in shares.values()
+    for offers, vary in ways:
+        found = _side_by_side(ask, [one for offer in offers if (one := vary(offer)) != offer])
         shares |= found
-        if tried is OFFERS and _WHOLE in found.values():
-            break
-        if tried is not OFFERS and vary is _SINGLE[_ENOUGH]:
+        if nothing and _WHOLE in found.values():
             break
     whole = tuple(offer for offer, share in shares.items() if share == _WHOLE)
     return whole or tuple(offer for offer, share in shares.items() if share)
@@ -248,21 +308,38 @@ def variants_taken(ask: Ask, plain: Offer) -> tuple[Offer, ...]:
 
 
 def _side_by_side(ask: Ask, offers: Iterable[Offer]) -> dict[Offer, int]:
-    """Offer many at once, which takes a fraction of the time; what is taken so, again alone."""
+    """Offer many at once, which takes a fraction of the time.
+
+    What is taken so may be taken for the company it is in. The first is offered again alone, and if
+    that makes a difference, so are the others.
+    """
     found: dict[Offer, int] = {}
     by_opset: dict[int, list[Offer]] = {}
     for one in offers:
         if one.is_valid():
             by_opset.setdefault(one.form.opset, []).append(one)
     for group in by_opset.values():
-        claimed = ask(together(group))
-        for place, one in enumerate(group):
-            mine = [(op, name) for op, name in claimed if name.startswith(f"{place}:")]
-            found[one] = _share(one, mine) and _share(one, ask(one.model().proto))
+        claimed: dict[str, list[tuple[str, str]]] = {}
+        for operator, name in ask(together(group)):
+            claimed.setdefault(name.partition(":")[0], []).append((operator, name))
+        shares = {one: _share(one, claimed.get(str(at), ())) for at, one in enumerate(group)}
+        taken = [one for one in group if shares[one]]
+        if taken and _alone(ask, taken[0]) != shares[taken[0]]:
+            shares |= {one: _alone(ask, one) for one in taken}
+        found |= shares
     return found
 
 
+def _alone(ask: Ask, offer: Offer) -> int:
+    return _share(offer, ask(offer.model().proto))
+
+
 _WHOLE: Final = 2
+
+
+def claims_whole(offer: Offer, claimed: Iterable[tuple[str, str]]) -> bool:
+    """Say whether the operators that an offer is about are among those claimed."""
+    return _share(offer, claimed) == _WHOLE
 
 
 def _share(offer: Offer, claimed: Iterable[tuple[str, str]]) -> int:
@@ -285,7 +362,7 @@ def _in_kind(kind: str) -> Callable[[Offer], Offer]:
     return vary
 
 
-def _alone(plain: Offer) -> Offer:
+def _one_row(plain: Offer) -> Offer:
     return replace(plain, rows=1)
 
 
@@ -304,7 +381,7 @@ def _eight(plain: Offer) -> Offer:
 _SINGLE: Final = (
     _in_type("float16"),
     _in_type("int8"),
-    _alone,
+    _one_row,
     _thrice,
     _wide,
     *(_in_kind(kind) for kind in _ANY_RANK),
@@ -313,7 +390,7 @@ _SINGLE: Final = (
 )
 _DOUBLE: Final = tuple(
     lambda plain, one=one, other=other: one(other(plain))
-    for one in (_in_type("float16"), _in_type("int8"), _alone)
+    for one in (_in_type("float16"), _in_type("int8"), _one_row)
     for other in (_thrice, _wide)
 )
 _ENOUGH: Final = 3

@@ -44,12 +44,15 @@ class Form:
         return products or any("C,C" in text for text in self.weights)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names of its values."""
-        declared = (text.split("=")[0].split()[-1] for text in self.weights)
-        made = re.findall(r"(\w+(?:, \w+)*) = [A-Z]", self.body)
-        results = [name for names in made for name in names.split(", ")]
-        return tuple(dict.fromkeys(("x", *declared, *results)))
+    def declared(self) -> tuple[str, ...]:
+        """The names of its weights."""
+        return tuple(text.split("=")[0].split()[-1] for text in self.weights)
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """The names of what its nodes make."""
+        results = re.findall(r"(\w+(?:, \w+)*) = [A-Z]", self.body)
+        return tuple(name for names in results for name in names.split(", "))
 
 
 _RANKS: Final = ("vector", "picture", "sequence", "flat")
@@ -65,7 +68,7 @@ _UNARY: Final = (
     "Softsign", "Erf", "Abs", "Neg", "Identity", "Floor", "Ceil", "Round", "Sign", "Sin", "Cos",
     "Atan", "Celu", "ThresholdedRelu", "Not",
 )  # fmt: skip
-_LATER: Final = {"Gelu": 20, "Mish": 18}
+_LATER: Final = {"Gelu": 20, "Mish": 20}
 _OF_POSITIVE: Final = ("Sqrt", "Log", "Reciprocal")
 _BINARY: Final = ("Add", "Mul", "Sub", "Max", "Min")
 _COMPARED: Final = ("Greater", "Less", "Equal", "GreaterOrEqual", "LessOrEqual")
@@ -135,7 +138,7 @@ _OTHERS: Final = (
     Form("RMSNormalization", "y = RMSNormalization<axis=-1>(x, g)", _NORMS[:1],
          ("vector", "sequence"), opset=23),
     Form("GroupNormalization", "y = GroupNormalization<num_groups=2>(x, g, h)", _NORMS[:2],
-         _PICTURE, opset=21),
+         _PICTURE, opset=23),
     Form("LRN", "y = LRN<size=3>(x)", (), _PICTURE),
     Form("LpNormalization", "y = LpNormalization<axis=1>(x)", (), ("vector", "picture")),
     Form("Softmax", "y = Softmax<axis=-1>(x)", (), _RANKS),
@@ -188,14 +191,14 @@ _OTHERS: Final = (
     Form("MatMulInteger", "h = MatMulInteger(x, w, z, z) y = CastLike(h, x)",
          ("T z = {3}", "T[C,C] w"), ("vector", "sequence"), "uint8"),
     *(Form(name, "q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z)",
-           ("float s = {0.037}", "uint8 z = {128}"), ("vector", "picture", "sequence"), opset=19)
+           ("float s = {0.037}", "uint8 z = {128}"), ("vector", "picture", "sequence"), opset=20)
       for name in ("QuantizeLinear", "DequantizeLinear")),
     Form("DequantizeLinear-Conv-QuantizeLinear",
          f"f = DequantizeLinear(x, sx, z) k = DequantizeLinear(w, sw, zw) c = Conv<{_SAME}>(f, k) "
          "y = QuantizeLinear(c, sy, z)",
-         (*_QUANTIZED, "int8 zw = {0}", "int8[C,C,3,3] w"), _PICTURE, "uint8", 19),
+         (*_QUANTIZED, "int8 zw = {0}", "int8[C,C,3,3] w"), _PICTURE, "uint8", 20),
     Form("DynamicQuantizeLinear", "q, s, z = DynamicQuantizeLinear(x) "
-         "y = DequantizeLinear(q, s, z)", opset=19),
+         "y = DequantizeLinear(q, s, z)", opset=20),
 )  # fmt: skip
 
 _RUNS: Final = (

@@ -1,82 +1,52 @@
 """One small model down the whole road on a backend: does it compile, run, and compute rightly?
 
-A backend takes the nodes it likes, so a few common ones are offered, and at last a chain for those
-that take no node alone. What they are to compute is computed here by NumPy, so that no other
-backend is needed.
+A backend takes the nodes it likes, so it is asked about a few common ones, and then about the whole
+catalogue; the first that it claims is compiled. What that is to compute onnx's own implementation
+says, so that no other backend is needed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-import numpy as np
-import numpy.typing as npt
+from onnx import ModelProto
 
 from subgraphkit.backend.tolerances import tolerance_for
-from subgraphkit.binding import bind
+from subgraphkit.binding import BoundModel, bind
+from subgraphkit.comparing.bystander import Bystander
 from subgraphkit.comparing.differences import compare_values
 from subgraphkit.comparing.messages import wrong
+from subgraphkit.comparing.offers import OFFERS, Ask, Offer, claims_whole, offers_taken
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import NONE
 from subgraphkit.errors import SubgraphkitError, UnclaimedNodesError
 from subgraphkit.finding.child_probe import end_of_traceback
 from subgraphkit.finding.opening import open_fallback
-from subgraphkit.onnx_io import Model, load
+from subgraphkit.onnx_io import load
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
 
-__all__ = ["OFFERED", "Trial", "try_backend"]
-
-_Floats = npt.NDArray[np.float32]
-
-_HEADER: Final = '<ir_version: 8, opset_import: ["" : 17]>'
-_WEIGHTS: Final = "<float[3, 3] w = {1, 2, 3, 0, -1, 1, 2, 0, -2}>"
-_W: Final = np.array([[1, 2, 3], [0, -1, 1], [2, 0, -2]], np.float32)
+__all__ = ["Trial", "try_backend"]
 
 # Reduced precision is a choice of the user's; what is looked for here are results that are wrong.
 _RELATIVE: Final = 0.05
 _ABSOLUTE: Final = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class _Offer:
-    """A model with one float32 input ``x`` of shape [2, 3] and one output ``y``."""
-
-    text: str
-    compute: Callable[[_Floats], _Floats]
-
-    def model(self) -> Model:
-        text = f"{_HEADER} trial (float[2, 3] x) => (float[2, 3] y) {self.text}"
-        return load(text.encode())
-
-
-OFFERED: Final = {
-    "Relu": _Offer("{ y = Relu(x) }", lambda x: np.maximum(x, 0)),
-    "Add": _Offer("{ y = Add(x, x) }", lambda x: x + x),
-    "Mul": _Offer("{ y = Mul(x, x) }", lambda x: x * x),
-    "MatMul": _Offer(f"{_WEIGHTS} {{ y = MatMul(x, w) }}", lambda x: x @ _W),
-    "Softmax": _Offer("{ y = Softmax(x) }", lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True)),
-    "MatMul-Add-Relu": _Offer(
-        f"{_WEIGHTS} {{ a = MatMul(x, w)  b = Add(a, x)  y = Relu(b) }}",
-        lambda x: np.maximum(x @ _W + x, 0),
-    ),
-    "Add-Relu-Mul": _Offer(
-        "{ a = Add(x, x)  b = Relu(a)  y = Mul(b, x) }", lambda x: np.maximum(x + x, 0) * x
-    ),
-}
-"""What a backend is offered, in this order, by the operators."""
+_FIRST: Final = ("Relu", "Add", "Mul", "MatMul", "Softmax", "Conv", "Gemm", "MatMul-Add-Relu")
+"""What most backends take, which are asked about nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The result of a backend on the first of ``OFFERED`` that it took.
+    """The result of a backend on the first model offered that it took.
 
     Attributes:
         state: ``ok``; ``idle`` if it took nothing; ``wrong`` if results are not those of NumPy;
             ``error`` if it failed to claim, to compile or to run.
-        operators: What it took, a key of ``OFFERED``; empty if ``idle``.
+        operators: What it took; empty if ``idle``.
         code: Code of the error, or an empty string.
         text: What happened, as a user would be told; empty if ``ok``.
         trace: The end of the traceback of the backend's own exception, if it raised one.
@@ -92,7 +62,7 @@ class Trial:
 def try_backend(
     backend: Any, starting: Callable[[str], None] = lambda _: None, *, runs: bool = True
 ) -> Trial:
-    """Compile and run the first of a few small models that a backend takes, and compare.
+    """Compile and run the first of the small models that a backend takes, and compare.
 
     Options are those that are configured for the backend.
 
@@ -104,28 +74,57 @@ def try_backend(
     Returns:
         What became of it; this function does not raise because of a plugin.
     """
-    for operators, offer in OFFERED.items():
-        starting(operators)
-        try:
-            trial = _tried(backend, operators, offer, runs=runs)
-        except UnclaimedNodesError:  # there is no fallback either
-            continue
-        except SubgraphkitError as error:
-            trace = end_of_traceback(error.__cause__) if error.__cause__ is not None else ""
-            return Trial("error", operators, error.code, str(error), trace)
-        except Exception as error:  # noqa: BLE001 (errors of plugins that are raised as they are)
-            text = f"{type(error).__name__}: {error}"
-            return Trial("error", operators, text=text, trace=end_of_traceback(error))
-        if trial is not None:
-            return trial
-    return Trial("idle", text=f"takes none of {', '.join(OFFERED)} in float32")
+    last = ""
+
+    def starts(operators: str) -> None:
+        nonlocal last
+        if operators != last:
+            last = operators
+            starting(operators)
+
+    def ask(model: ModelProto) -> Sequence[tuple[str, str]]:
+        starts(model.graph.name)
+        return _claimed(backend, model)
+
+    try:
+        for offer in _claims(ask):
+            starts(offer.name)
+            trial = _tried(backend, offer, runs=runs)
+            if trial is not None:
+                return trial
+    except SubgraphkitError as error:
+        trace = end_of_traceback(error.__cause__) if error.__cause__ is not None else ""
+        return Trial("error", last, error.code, str(error), trace)
+    except Exception as error:  # noqa: BLE001 (errors of plugins that are raised as they are)
+        text = f"{type(error).__name__}: {error}"
+        return Trial("error", last, text=text, trace=end_of_traceback(error))
+    others = len(OFFERS) - len(_FIRST)
+    text = f"takes none of {', '.join(_FIRST)}, nor of {others} more, in any type, rank or size"
+    return Trial("idle", text=text)
 
 
-def _tried(backend: Any, operators: str, offer: _Offer, *, runs: bool) -> Trial | None:
-    """Return what became of one model; None if the backend takes nothing of it."""
-    bound = bind(
-        offer.model(),
-        backend=backend,
+def _claims(ask: Ask) -> Iterator[Offer]:
+    """Yield what a backend claims, looking no further than it is asked for."""
+    by_name = {offer.name: offer for offer in OFFERS}
+    first = [by_name[name] for name in _FIRST]
+    yield from (one for one in first if claims_whole(one, ask(one.model().proto)))
+    yield from (one for one in offers_taken(ask) if one not in first)
+
+
+def _claimed(backend: Any, model: ModelProto) -> list[tuple[str, str]]:
+    """Return the nodes that a backend claims: the operator and the first output of each."""
+    bound = _bound(backend, model, Bystander)
+    name = bound.settings.backends[0].name
+    mine = [one for one in partition(bound).subgraphs if one.backend == name]
+    return [
+        (node.op_type, next(filter(None, node.outputs), "")) for one in mine for node in one.members
+    ]
+
+
+def _bound(backend: Any, model: ModelProto, *others: Any) -> BoundModel:
+    return bind(
+        load(model),
+        backend=[backend, *others],
         on_run_error="raise",
         on_compile_error="raise",
         strict=False,
@@ -134,25 +133,32 @@ def _tried(backend: Any, operators: str, offer: _Offer, *, runs: bool) -> Trial 
         cache=False,  # an engine of another day would hide that it no longer compiles
         fallback=_healthy_fallback(),
     )
+
+
+def _tried(backend: Any, offer: Offer, *, runs: bool) -> Trial | None:
+    """Return what became of one model; None if the backend gives it back."""
+    model = offer.model()
+    bound = _bound(backend, model.proto)
     name = bound.settings.backends[0].name
-    partitioning = partition(bound)
-    if not _takes_part(name, partitioning.subgraphs):
+    try:
+        partitioning = partition(bound)
+        planned = plan(partitioning, compile_subgraphs(partitioning))
+    except UnclaimedNodesError:  # it gave back what it had claimed, and there is no fallback
         return None
-    x = np.linspace(-2, 3, 6, dtype=np.float32).reshape(2, 3)
-    planned = plan(partitioning, compile_subgraphs(partitioning))
+    feeds = model.feeds()
     with Session(planned) as session:
         if not _takes_part(name, session.partitioning.subgraphs):
-            return None  # it gave back what it had claimed
+            return None
         if not runs:
-            return Trial("ok", operators)
-        (y,) = session.run(None, {"x": x})
+            return Trial("ok", offer.name)
+        (y,) = session.run(None, feeds)
     (found,) = compare_values(
-        "y", y, offer.compute(x), lambda dtype: tolerance_for(dtype, _RELATIVE, _ABSOLUTE)
+        "y", y, model.expected(feeds)[0], lambda dtype: tolerance_for(dtype, _RELATIVE, _ABSOLUTE)
     )
     if found.agrees:
-        return Trial("ok", operators)
-    error = wrong(name, operators, found.problem or f"{found.got}, expected {found.expected}")
-    return Trial("wrong", operators, error.code, str(error))
+        return Trial("ok", offer.name)
+    error = wrong(name, offer.name, found.problem or f"{found.got}, expected {found.expected}")
+    return Trial("wrong", offer.name, error.code, str(error))
 
 
 def _healthy_fallback() -> str:

@@ -6,13 +6,12 @@ its cause; ``KeyboardInterrupt`` alone passes. An import that does not return ca
 inside the process; see ``child_probe``.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint
 from typing import Any, TypeVar
 
 from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.contract import Backend, ProbeResult
-from subgraphkit.backend.events import Check
 from subgraphkit.backend.hookspecs import (
     BACKEND_HOOKS,
     EXTENSION_HOOKS,
@@ -24,7 +23,7 @@ from subgraphkit.backend.messages import unavailable
 from subgraphkit.backend.notices import mark_as_plugin_error
 from subgraphkit.backend.options import Option, PlainOptions
 from subgraphkit.backend.plugin_api import is_compatible, parse_api
-from subgraphkit.backend.selftest import ModelOpener
+from subgraphkit.backend.selftest import SelfCheck
 from subgraphkit.boundary import is_to_pass
 from subgraphkit.configuration.names import BACKENDS_GROUP
 from subgraphkit.errors import SubgraphkitError, describe_exception
@@ -96,9 +95,9 @@ class HookFactory:
         type(self()).conformance(suite)
         self._hooks.hook.subgraphkit_conformance(suite=suite)
 
-    def selftest(self, bench: ModelOpener) -> Iterator[Check]:
-        """Try on this machine what only the device can show."""
-        return type(self()).selftest(bench)
+    def selftest(self) -> Sequence[SelfCheck]:
+        """Return the checks of what only the device can show."""
+        return type(self()).selftest()
 
 
 BackendFactory = type[Backend] | HookFactory

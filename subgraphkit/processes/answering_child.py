@@ -146,11 +146,14 @@ class AnsweringChild:
         """Return the end of what the child wrote to standard error, in at most so many bytes."""
         return self._printed.text(most).strip()
 
-    def stop(self, patience: float = 0.0) -> None:
+    def stop(self, patience: float = 0.0) -> int:
         """Stop the process, and whatever it started.
 
         Args:
             patience: Seconds the process gets to end by itself, once told that nothing follows.
+
+        Returns:
+            Its exit status, negative for a signal, which may be the one that stopped it.
         """
         if patience:
             with suppress(OSError):
@@ -160,8 +163,9 @@ class AnsweringChild:
         self.kill()
         with suppress(OSError):
             self._commands.close()  # after the end of who may not have read all of them
-        self._process.wait()
+        code = self._process.wait()
         self._let_go()
+        return code
 
     def kill(self) -> None:
         """End the process, and whatever it started, at once; whoever waits for it is told."""

@@ -13,12 +13,18 @@ from typing import Final
 
 __all__ = ["give_back", "machine_bytes", "peak_bytes", "resident_bytes"]
 
-_STATUS: Final = Path("/proc/self/status")
+_PROCESSES: Final = Path("/proc")
 _CONTAINER_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 
 
-def resident_bytes() -> int | None:
-    """Return the memory in use now; what was the peak so far, where only that is known."""
+def resident_bytes(process: int | None = None) -> int | None:
+    """Return the memory in use now; what was the peak so far, where only that is known.
+
+    Args:
+        process: The number of another process, of which None may be known; this one if not given.
+    """
+    if process is not None:
+        return _field("VmRSS", str(process))
     return _field("VmRSS") or peak_bytes()
 
 
@@ -55,8 +61,10 @@ def machine_bytes() -> int:
     return min(physical, int(allowed)) if allowed.isdecimal() else physical
 
 
-def _field(name: str) -> int | None:
-    if not _STATUS.exists():
+def _field(name: str, process: str = "self") -> int | None:
+    try:
+        status = (_PROCESSES / process / "status").read_text()
+    except OSError:  # another system, or the process has gone
         return None
-    found = re.search(rf"^{name}:\s+(\d+) kB$", _STATUS.read_text(), re.MULTILINE)
+    found = re.search(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)
     return int(found[1]) * 1024 if found else None

@@ -29,7 +29,7 @@ class Outcome(enum.Enum):
     RIGHT = "right"
     """The backend claimed what it was offered, and all was right."""
     UNCLAIMED = "unclaimed"
-    """The backend was offered nodes and took none of them; the fallback's result was right."""
+    """The backend was offered nodes and took none of them; nothing was compiled or run."""
     PASSED = "passed"
     """A check that offers no nodes holds."""
     REFUSED = "refused"
@@ -38,6 +38,8 @@ class Outcome(enum.Enum):
     """It went wrong, as the author of the backend has declared."""
     SKIP = "skip"
     """It was not tried, for the reason given."""
+    UNTRIED = "untried"
+    """It was not tried, because the time for its level had passed."""
     FAIL_PROBE = "fail_probe"
     """The backend could not be found, imported, probed or built."""
     FAIL_SELECT = "fail_select"
@@ -78,7 +80,7 @@ class Outcome(enum.Enum):
 
 
 _ENDS_OF_PROCESS: Final = frozenset({Outcome.CRASH, Outcome.HANG})
-_NO_OFFER: Final = frozenset({Outcome.PASSED, Outcome.REFUSED, Outcome.SKIP})
+_NO_OFFER: Final = frozenset({Outcome.PASSED, Outcome.REFUSED, Outcome.SKIP, Outcome.UNTRIED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,9 @@ class Case:
         needs: Capabilities without which it is skipped; keys of ``CAPABILITIES``.
         offers: Whether nodes are offered to the backend.
         patience: How many times the usual time it may take.
+        joint: Says with which cases it may be carried out in one model, see ``joining``: those that
+            have the same; empty if it must be alone.
+        part: Makes the model, what to feed and what to expect, if it has a ``joint``.
     """
 
     id: str
@@ -161,6 +166,8 @@ class Case:
     needs: tuple[str, ...] = ()
     offers: bool = True
     patience: float = 1.0
+    joint: str = ""
+    part: Callable[[], Any] = tuple
 
     def signed(self, finding: Finding) -> Finding:
         """Return a finding that says of which case it is."""

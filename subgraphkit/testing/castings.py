@@ -71,7 +71,8 @@ class Casting:
         def played(found: re.Match[str]) -> str:
             target, role, source = found.groups()
             offer = self.offers[_ROLES.index(role) % len(self.offers)]
-            declared, nodes = offer.between(source, target, f"_of_{role if shares else target}")
+            together = f"_of_{role}" if shares else ""
+            declared, nodes = offer.between(source, target, f"_of_{target}", shared=together)
             weights.update(dict.fromkeys(declared))
             return nodes
 

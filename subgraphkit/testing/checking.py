@@ -1,10 +1,15 @@
 """``check_backend``: the conformance kit for people without pytest."""
 
 import os
+import random
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib import import_module
+from itertools import chain, zip_longest
+from math import inf
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
@@ -17,33 +22,50 @@ from subgraphkit.finding.registry import find_record
 from subgraphkit.testing.cases import LEVELS, Finding
 from subgraphkit.testing.children import Ended, Pool, Task
 
-__all__ = ["DEFAULT_SECONDS", "GATES", "LAST_LEVEL", "check_backend", "subject_of"]
+__all__ = [
+    "DEFAULT_SECONDS",
+    "GATES",
+    "LAST_LEVEL",
+    "check_backend",
+    "in_turn",
+    "subject_of",
+]
 
 LAST_LEVEL: Final = len(LEVELS) - 1
 DEFAULT_SECONDS: Final = 60.0
 """How long a case may take unless told otherwise."""
+_SHARES: Final = {3: 5, 4: 1, 5: 4}
+"""The drawn levels, whose cases come in an order that is drawn, with their parts of the time."""
+_PATIENCE_OF_LARGE: Final = 2.0
+"""What has more is large: a real network."""
+_BEGIN_LARGE: Final = 0.75
+"""The part of the time after which no large case is begun: one takes long."""
 
 GATES: Final = frozenset({"L0/import", "L0/probe"})
 """Cases without which no other level has any sense."""
 _LOOPBACK: Final = {"loopback": "subgraphkit.testing.loopback:LoopbackBackend"}
 _MOST_CHILDREN: Final = 2
+_MOST_JOINT: Final = 16
+"""How many cases come in one model: most of what a compilation costs is shared by then."""
 _ORIGIN: Final = "the backend to be tested"
 
 
-def check_backend(
+def check_backend(  # noqa: PLR0913 (what is tried, and how long)
     backend: Any,
     level: int = LAST_LEVEL,
     *,
     options: Mapping[str, Any] | None = None,
-    only: str = "*",
+    only: str | Collection[str] = "*",
     models: str = "",
     timeout_seconds: float = DEFAULT_SECONDS,
+    seed: int = 0,
+    within: float = inf,
 ) -> Iterator[Finding]:
     """Hold a backend against the contract.
 
-    Every case runs in a child process: one that crashes or hangs is a finding like any other, and
-    the rest goes on. If the backend cannot be loaded or cannot run here, the findings end with the
-    checks that say so.
+    Cases run in child processes, many in each: one that crashes, hangs or takes half the machine's
+    memory is a finding like any other, and the rest goes on. If the backend cannot be loaded or
+    cannot run here, the findings end with the checks that say so.
 
     Args:
         backend: Name of an installed backend, with options as in a selection
@@ -52,14 +74,21 @@ def check_backend(
             that claims everything and runs it on the fallback.
         level: The last level to be tried, from 0.
         options: Values of the backend's options, by name.
-        only: A pattern that cases must match, ``*`` standing for any text.
+        only: A pattern that cases must match, ``*`` standing for any text; or the cases themselves.
         models: A directory of models to be tried at level 4 besides those of ONNX: files
             ``NAME.onnx``, compared with the NumPy backend, or ``NAME/model.onnx`` with what to feed
             and to expect in ``NAME/test_data_set_0``, as ONNX stores them.
         timeout_seconds: How long one case may take; some are given several times as much.
+        seed: Draws the random cases, and the order of levels 3 to 5: each group of cases, such as
+            those of an operator, has its turn before one has its second. The same seed draws the
+            same.
+        within: After how many seconds no case of levels 3 to 5 is begun any more; each of them has
+            a part of the time, and large models come last. What is left is ``UNTRIED``. The other
+            levels are always tried.
 
     Yields:
-        One finding per case, level by level, in the order in which they come.
+        One finding per case, level by level but for large models, in the order in which they come.
+        One that is found to have harmed another after it comes a second time, which counts.
 
     Raises:
         ConfigError: There is no such level, no model in the directory, or a class no new process
@@ -80,48 +109,114 @@ def check_backend(
             f"the directory {models!r} holds no models",
             hint="Models are files NAME.onnx, or NAME/model.onnx with NAME/test_data_set_0 beside.",
         )
-    subject = {**subject_of(backend, options or {}), "models": models}
-    return _findings(subject, level, only, timeout_seconds)
+    subject = {**subject_of(backend, options or {}), "models": models, "seed": seed}
+    levels = [number for number in range(level + 1) if _may_match(number, only)]
+    return _Run(subject, levels, only, timeout_seconds, within).findings()
 
 
-def _findings(
-    subject: Mapping[str, Any], level: int, only: str, timeout_seconds: float
-) -> Iterator[Finding]:
-    pool = Pool(subject, min(_MOST_CHILDREN, os.cpu_count() or 1))
-    try:
-        for number in range(level + 1):
-            if not _may_match(number, only):
-                continue
-            shut = False
-            for finding in _of_level(pool, number, only, timeout_seconds):
-                shut |= finding.is_wrong and finding.case in GATES
-                yield finding
-            if shut:
-                return
-    finally:
-        pool.close()
+@dataclass(frozen=True)
+class _Run:
+    """The cases of some levels, carried out in order."""
+
+    subject: Mapping[str, Any]
+    levels: Sequence[int]
+    only: str | Collection[str]
+    timeout_seconds: float
+    within: float
+
+    def findings(self) -> Iterator[Finding]:
+        begun = time.monotonic()
+        end = begun + self.within
+        pool = Pool(self.subject, min(_MOST_CHILDREN, os.cpu_count() or 1))
+        large: list[list[Task]] = []
+        try:
+            for number in self.levels:
+                shut = False
+                for finding in self._of_level(pool, number, end, large):
+                    shut |= finding.is_wrong and finding.case in GATES
+                    yield finding
+                if shut:
+                    return
+                if number == max(_SHARES.keys() & {*self.levels}, default=-1):
+                    yield from pool.findings(large, begun + _BEGIN_LARGE * self.within)
+        finally:
+            pool.close()
+
+    def _of_level(
+        self, pool: Pool, level: int, end: float, large: list[list[Task]]
+    ) -> Iterator[Finding]:
+        """Carry out the cases of a level; those that are large wait, if it is a drawn one."""
+        try:
+            listed = pool.listed(level)
+        except Ended as ended:
+            name = f"L{level}/list of cases"
+            yield Finding(ended.outcome, ended.detail, case=name, level=level, offers=False)
+            return
+        tasks = [
+            Task(
+                Finding.from_dict(one["case"]),
+                self.timeout_seconds * one["patience"],
+                one["joint"],
+            )
+            for one in listed
+            if _matches(one["case"]["case"], self.only)
+        ]
+        if level not in _SHARES:
+            yield from pool.findings([task] for task in tasks)
+            return
+        drawn = in_turn(tasks, self.subject["seed"])
+        most = _PATIENCE_OF_LARGE * self.timeout_seconds
+        large += [batch for batch in drawn if batch[0].seconds > most]
+        small = [batch for batch in drawn if batch[0].seconds <= most]
+        now = time.monotonic()
+        left = sum(part for number, part in _SHARES.items() if level <= number <= self.levels[-1])
+        until = now + (end - now) * _SHARES[level] / left
+        yield from pool.findings(small, until)
 
 
-def _may_match(level: int, only: str) -> bool:
+def in_turn(tasks: Sequence[Task], seed: int) -> list[list[Task]]:
+    """Shuffle the cases of each group, as those of an operator, and take a batch of each in turn.
+
+    The first of a group is alone in its model; the others come jointly where they may.
+
+    Args:
+        tasks: The cases.
+        seed: What draws the order.
+    """
+    drawn = random.Random(seed)  # noqa: S311 (the same for the same seed, and no secret)
+    groups: dict[str, list[Task]] = {}
+    for task in tasks:
+        groups.setdefault(task.case.case.split("/")[1], []).append(task)
+    for group in groups.values():
+        drawn.shuffle(group)
+    turns = [_batches(group) for group in groups.values()]
+    drawn.shuffle(turns)
+    return [batch for batch in chain(*zip_longest(*turns)) if batch is not None]
+
+
+def _batches(group: Sequence[Task]) -> list[list[Task]]:
+    batches = [[group[0]]]
+    open_ones: dict[str, list[Task]] = {}
+    for task in group[1:]:
+        batch = open_ones.get(task.joint)
+        if not task.joint or batch is None or len(batch) == _MOST_JOINT:
+            batch = open_ones[task.joint] = []
+            batches.append(batch)
+        batch.append(task)
+    return batches
+
+
+def _matches(case: str, only: str | Collection[str]) -> bool:
+    return fnmatchcase(case, only) if isinstance(only, str) else case in only
+
+
+def _may_match(level: int, only: str | Collection[str]) -> bool:
     """Say whether a case of a level can match, for building the cases of some takes seconds."""
-    plain = re.split(r"[*?\[]", only, maxsplit=1)[0]
     prefix = f"L{level}/"
+    if not isinstance(only, str):
+        return any(case.startswith(prefix) for case in only)
+    plain = re.split(r"[*?\[]", only, maxsplit=1)[0]
     return prefix.startswith(plain) or plain.startswith(prefix)
-
-
-def _of_level(pool: Pool, level: int, only: str, timeout_seconds: float) -> Iterator[Finding]:
-    try:
-        listed = pool.listed(level)
-    except Ended as ended:
-        yield Finding(
-            ended.outcome, ended.detail, case=f"L{level}/list of cases", level=level, offers=False
-        )
-        return
-    tasks = [
-        Task(Finding.from_dict(one["case"]), timeout_seconds * one["patience"]) for one in listed
-    ]
-    chosen = [task for task in tasks if fnmatchcase(task.case.case, only)]
-    yield from pool.findings(chosen)
 
 
 def subject_of(backend: Any, options: Mapping[str, Any]) -> dict[str, Any]:

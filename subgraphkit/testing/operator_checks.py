@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from subgraphkit.testing.aliasing import shared
 from subgraphkit.testing.cases import Finding, Outcome
-from subgraphkit.testing.subject import shared
 from subgraphkit.testing.workbench import Workbench, workbench
 
 __all__ = ["OPERATOR_CHECKS"]

@@ -5,10 +5,12 @@ None. It raises ``Stopped`` where a run fails.
 """
 
 import multiprocessing
+import sys
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
@@ -17,9 +19,11 @@ import numpy.typing as npt
 from subgraphkit.errors import InputError, SubgraphkitError
 from subgraphkit.processes.child_process import how_it_ended
 from subgraphkit.running import Session
+from subgraphkit.testing.aliasing import shared
 from subgraphkit.testing.cases import Finding, Outcome
 from subgraphkit.testing.small_models import SmallModel
-from subgraphkit.testing.subject import Stopped, Subject, shared, untouched
+from subgraphkit.testing.subject import Stopped, Subject, untouched
+from subgraphkit.testing.sweeps import Sweep
 
 __all__ = [
     "Check",
@@ -28,6 +32,7 @@ __all__ = [
     "fed_in_a_form",
     "fed_with",
     "good_run_after_refused_feeds",
+    "hundreds_of_runs_are_equal",
     "in_a_forked_child",
     "in_threads",
     "in_turn",
@@ -35,6 +40,7 @@ __all__ = [
     "results_stay",
     "spread_buffers_are_filled",
     "threads_share_a_session",
+    "written_in_place",
 ]
 
 _Array = npt.NDArray[Any]
@@ -42,9 +48,11 @@ Check = Callable[[Subject, SmallModel, Session], Finding | None]
 """Finds fault with a session of a model, or returns None."""
 
 _RUNS: Final = 5
+_MANY_RUNS: Final = 130
 _THREADS: Final = 8
 _PATIENCE_SECONDS: Final = 30.0
 _FORKED_SECONDS: Final = 20.0
+_SWITCH_SECONDS: Final = 1e-4
 _GUARD: Final = 77  # what stands beside a buffer, and must stand there afterwards
 
 
@@ -55,7 +63,15 @@ def fed_with(
     expected = model.expected({name: _native(array) for name, array in feeds.items()})
     with untouched(feeds):
         results = subject.run(session, feeds)
-    return subject.difference(expected, results) or shared(feeds, results)
+    return _difference(subject, model, expected, results) or shared(feeds, results)
+
+
+def _difference(
+    subject: Subject, model: SmallModel, expected: Sequence[Any], results: Sequence[Any]
+) -> Finding | None:
+    if isinstance(model, Sweep):
+        return model.difference(expected, results)
+    return subject.difference(expected, results)
 
 
 def _native(array: _Array) -> _Array:
@@ -66,7 +82,8 @@ def fed_in_a_form(
     form: Callable[[_Array], _Array], subject: Subject, model: SmallModel, session: Session
 ) -> Finding | None:
     """Feed arrays of some layout or byte order."""
-    return fed_with(subject, model, session, {n: form(a) for n, a in model.feeds().items()})
+    fed = {name: form(array) if array.ndim else array for name, array in model.feeds().items()}
+    return fed_with(subject, model, session, fed)
 
 
 def repeated_runs_are_equal(
@@ -87,6 +104,21 @@ def repeated_runs_are_equal(
     return None
 
 
+def hundreds_of_runs_are_equal(
+    subject: Subject, model: SmallModel, session: Session
+) -> Finding | None:
+    """Run as often as it takes a library to change to faster code, or a counter to be full."""
+    feeds = model.feeds()
+    first = [one.tobytes() for one in subject.run(session, feeds)]
+    for number in range(_MANY_RUNS):
+        results = subject.run(session, feeds)
+        for name, one, before in zip(session.graph.outputs, results, first, strict=True):
+            if one.tobytes() != before:
+                text = f"output {name!r} is another in run {number + 2} than in the first"
+                return Finding(Outcome.FAIL_VALUE, text)
+    return None
+
+
 def results_stay(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
     """Keep the results of several runs: none may change or share memory with another."""
     kept: list[tuple[list[_Array], list[_Array]]] = []
@@ -102,6 +134,40 @@ def results_stay(subject: Subject, model: SmallModel, session: Session) -> Findi
                 text = f"output {name!r} belongs to the caller and cannot be written to"
                 return Finding(Outcome.FAIL_ALIAS, text)
     return shared({}, [array for results, _ in kept for array in results])
+
+
+def written_in_place(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
+    """Write to arrays that have been fed and feed them again: what is in them counts.
+
+    They are filled anew; then one element of each is changed; then elements change places, by which
+    no sum of them changes.
+    """
+    feeds = {name: array.copy() for name, array in model.feeds().items()}
+    for change in (lambda _: None, *_CHANGES):
+        change(feeds)
+        found = fed_with(subject, model, session, feeds)
+        if found is not None:
+            return Finding(found.outcome, f"fed arrays that were written to: {found.detail}")
+    return None
+
+
+def _fill_anew(feeds: Mapping[str, _Array]) -> None:
+    for array in feeds.values():
+        array[...] = np.flip(array).copy()
+
+
+def _change_one(feeds: Mapping[str, _Array]) -> None:
+    for array in feeds.values():
+        if array.size:
+            array.flat[array.size // 2] = array.flat[0]
+
+
+def _exchange(feeds: Mapping[str, _Array]) -> None:
+    for array in feeds.values():
+        array[...] = np.roll(array, array.size // 2 + 1).copy()
+
+
+_CHANGES: Final = (_fill_anew, _change_one, _exchange)
 
 
 def good_run_after_refused_feeds(
@@ -142,15 +208,16 @@ def in_threads(
         runs: How often each thread runs it.
     """
     start = threading.Barrier(len(entrances))
+    fed = [model.feeds(number) for number in range(len(entrances))]
+    wanted = [model.expected(feeds) for feeds in fed]
 
     def work(number: int) -> Finding | None:
-        feeds = model.feeds(number)
-        expected = model.expected(feeds)
+        feeds, expected = fed[number], wanted[number]
         try:
             session = entrances[number]()
             start.wait(_PATIENCE_SECONDS)
             results = (subject.run(session, feeds) for _ in range(runs))
-            found = (subject.difference(expected, one) for one in results)
+            found = (_difference(subject, model, expected, one) for one in results)
             return next((finding for finding in found if finding is not None), None)
         except threading.BrokenBarrierError:
             return None  # another thread says why
@@ -161,13 +228,24 @@ def in_threads(
             start.abort()
             raise
 
-    with ThreadPoolExecutor(len(entrances)) as pool:
+    with _switching_often(), ThreadPoolExecutor(len(entrances)) as pool:
         everything = list(pool.map(work, range(len(entrances))))
     for number, finding in enumerate(everything):
         if finding is not None:
             text = f"in thread {number} of {len(entrances)}: {finding.detail}"
             return Finding(finding.outcome, text)
     return None
+
+
+@contextmanager
+def _switching_often() -> Iterator[None]:
+    """Have Python change threads after every few instructions, where one may meet another."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def in_a_forked_child(check: Callable[[], Finding | None]) -> Finding | None:
@@ -209,7 +287,7 @@ def in_turn(subject: Subject, model: SmallModel, one: Session, other: Session) -
     pairs = list(zip((one, other), feeds, expected, strict=True))
     kept = [(want, subject.run(session, fed)) for session, fed, want in pairs * 2]
     for want, results in kept:
-        found = subject.difference(want, results)
+        found = _difference(subject, model, want, results)
         if found is not None:
             return found
     return shared({}, [array for _, results in kept for array in results])
@@ -230,7 +308,7 @@ def bound_outputs_are_new(subject: Subject, model: SmallModel, session: Session)
         _run_bound(session, binding)
         kept.append(binding.get_outputs())
     for fed, results in zip(feeds, kept, strict=True):
-        found = subject.difference(model.expected(fed), results)
+        found = _difference(subject, model, model.expected(fed), results)
         if found is not None:
             return found
     return shared({}, [array for results in kept for array in results])
@@ -252,25 +330,35 @@ def _filled(
     subject: Subject, model: SmallModel, session: Session, *, spread: bool
 ) -> Finding | None:
     binding = session.io_binding()
-    rooms = []
-    for name, want in zip(session.graph.outputs, model.expected(model.feeds()), strict=True):
-        step = 2 if spread else 1
-        room = np.full((*want.shape[:-1], step * want.shape[-1]), _GUARD, want.dtype)
-        binding.bind_output(name, room[..., ::step])
-        rooms.append(room)
+    step = 2 if spread else 1
+    rooms: dict[int, _Array] = {}
+    several = [subject.run(session, model.feeds(seed)) for seed in range(2)]
+    for place, (name, one, other) in enumerate(zip(session.graph.outputs, *several, strict=True)):
+        if one.shape == other.shape and one.ndim:
+            shape = (*one.shape[:-1], step * one.shape[-1])
+            rooms[place] = np.full(shape, _GUARD, one.dtype)
+            binding.bind_output(name, rooms[place][..., ::step])
+        else:
+            binding.bind_output(name)
     for seed in range(2):
         feeds = model.feeds(seed)
         for name, array in feeds.items():
             binding.bind_cpu_input(name, array)
         with untouched(feeds):
             _run_bound(session, binding)
-        step = 2 if spread else 1
-        found = subject.difference(model.expected(feeds), [room[..., ::step] for room in rooms])
+        results = binding.get_outputs()
+        for place, room in rooms.items():
+            results[place] = room[..., ::step]
+        found = _difference(subject, model, model.expected(feeds), results)
         if found is not None:
             return Finding(found.outcome, f"in the buffer: {found.detail}")
-        if spread and any((room[..., 1::2] != _GUARD).any() for room in rooms):
+        if spread and any(_is_touched(room) for room in rooms.values()):
             return Finding(Outcome.FAIL_ALIAS, "it wrote beside the elements of a buffer")
     return None
+
+
+def _is_touched(room: _Array) -> bool:
+    return bool((room[..., 1::2] != np.full((), _GUARD, room.dtype)).any())
 
 
 def _run_bound(session: Session, binding: Any) -> None:

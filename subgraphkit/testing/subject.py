@@ -5,13 +5,11 @@ Thread-safety: a subject may be used from several threads; its declarations are 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final
-
-import numpy as np
 
 from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.contract import Backend
@@ -41,6 +39,8 @@ from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, Partitioning, partition
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
+from subgraphkit.testing.aliasing import bytes_of, shared
+from subgraphkit.testing.blame import Judge, stage_of, told
 from subgraphkit.testing.cases import Finding, Outcome
 from subgraphkit.types import DataType
 
@@ -51,8 +51,6 @@ DataSet = tuple[Mapping[str, Any], Sequence[Any]]
 
 _FALLBACK: Final = "numpy"
 _ORIGIN: Final = "the conformance kit"
-_MOST_STOPS: Final = 8
-"""How often a backend is asked that has not answered once."""
 SETTINGS: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "strict": False,
@@ -96,6 +94,7 @@ class Subject:
         target: Where its class is, as ``module:Class``, if it is tested without being installed.
         options: Values of its options, by name.
         models: A directory of further models to be tried, or empty.
+        seed: Draws the cases that are random.
     """
 
     installed: str = ""
@@ -103,6 +102,7 @@ class Subject:
     target: str = ""
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     models: str = ""
+    seed: int = 0
 
     @cached_property
     def name(self) -> str:
@@ -175,25 +175,7 @@ class Subject:
         Raises:
             Stopped: It takes none, and failed when it was asked about one.
         """
-        stops: list[Stopped] = []
-        answered = False
-
-        def ask(proto: Any) -> list[tuple[str, str]]:
-            nonlocal answered
-            try:
-                claimed = self._asked(proto)
-            except Stopped as stop:
-                stops.append(stop)
-                if len(stops) == _MOST_STOPS and not answered:
-                    raise
-                return []
-            answered = True
-            return claimed
-
-        taken = offers_taken(ask)
-        if stops and not taken:
-            raise stops[0]
-        return taken
+        return offers_taken(self._asked)
 
     def variants_claimed(self, offer: Offer) -> tuple[Offer, ...]:
         """Return the other types, ranks and sizes in which it takes an offer.
@@ -239,15 +221,15 @@ class Subject:
         except ConfigError:
             raise
         except UnclaimedNodesError as error:
-            raise Stopped(Outcome.SKIP, _told(error)) from error
+            raise Stopped(Outcome.SKIP, told(error)) from error
         except SelectorContractError as error:
-            raise Stopped(Outcome.FAIL_SELECT, _told(error)) from error
+            raise Stopped(Outcome.FAIL_SELECT, told(error)) from error
         except SubgraphkitError as error:
             named = isinstance(error, BackendUnavailableError | CallerError) or hasattr(
                 error, "backend"
             )
             raise Stopped(
-                Outcome.FAIL_PROBE if named else Outcome.FAIL_SELECT, _told(error)
+                Outcome.FAIL_PROBE if named else Outcome.FAIL_SELECT, told(error)
             ) from error
 
     def compiled(self, partitioning: Partitioning) -> Session:
@@ -259,8 +241,12 @@ class Subject:
         taken = self.operators_taken(partitioning)
         try:
             return Session(plan(partitioning, compile_subgraphs(partitioning)))
+        except UnclaimedNodesError as error:  # it gave back what nobody else computes
+            raise Stopped(Outcome.SKIP, told(error), taken) from error
         except SubgraphkitError as error:
-            raise Stopped(Outcome.FAIL_COMPILE, _told(error), taken) from error
+            others = getattr(error, "backend", self.name) != self.name
+            outcome = Outcome.SKIP if others else Outcome.FAIL_COMPILE
+            raise Stopped(outcome, told(error), taken) from error
 
     @contextmanager
     def session(
@@ -276,12 +262,22 @@ class Subject:
         Raises:
             Stopped: The model is refused, or the backend failed on the way.
         """
+        partitioning = self._divided(source, shapes, constraints, settings)
+        with self.compiled(partitioning) as session:
+            yield session
+
+    def _divided(
+        self,
+        source: ModelSource | Model,
+        shapes: Shapes | None,
+        constraints: Constraints | None,
+        settings: Mapping[str, Any],
+    ) -> Partitioning:
         try:
             bound = self.bound(source, shapes, **settings)
         except ModelError as error:
-            raise Stopped(Outcome.REFUSED, _told(error)) from error
-        with self.compiled(self.partitioned(bound, constraints)) as session:
-            yield session
+            raise Stopped(Outcome.REFUSED, told(error)) from error
+        return self.partitioned(bound, constraints)
 
     def run(self, session: Session, feeds: Mapping[str, Any]) -> list[Any]:
         """Run a session once.
@@ -293,7 +289,14 @@ class Subject:
             return session.run(None, feeds)
         except ExecutionError as error:
             taken = self.operators_taken(session.partitioning)
-            raise Stopped(_stage_of(error), _told(error), taken) from error
+            found = Finding(stage_of(error), told(error))
+            if error.backend != self.name:
+                found = self._judge.of_a_failure(session, feeds, found)
+            raise Stopped(found.outcome, found.detail, taken) from error
+
+    @property
+    def _judge(self) -> Judge:
+        return Judge(self.name, self.difference, self.declarations.tolerance_for)
 
     # -- what became of it -------------------------------------------------------------------
 
@@ -363,10 +366,14 @@ class Subject:
             **settings: As for ``bound``.
 
         Returns:
-            How it ended; nothing is raised because of the backend.
+            How it ended; nothing is raised because of the backend. Where it takes nothing, nothing
+            is compiled: what the others make of a model is no matter of this backend.
         """
         try:
-            with self.session(source, shapes, constraints=constraints, **settings) as session:
+            partitioning = self._divided(source, shapes, constraints, settings)
+            if not self.nodes_taken(partitioning):
+                return Finding(Outcome.UNCLAIMED)
+            with self.compiled(partitioning) as session:
                 taken = self.operators_taken(session.partitioning)
                 claimed = any(map(of, self.nodes_taken(session.partitioning)))
                 for feeds, expected in data_sets:
@@ -374,7 +381,8 @@ class Subject:
                         results = self.run(session, feeds)
                     found = self.difference(expected, results, least) or shared(feeds, results)
                     if found is not None:
-                        return Finding(found.outcome, found.detail, taken)
+                        found = self._judge.blamed(session, source, feeds, expected, results, found)
+                        return replace(found, taken=taken)
         except Stopped as stop:
             return stop.finding
         return Finding(Outcome.RIGHT if claimed else Outcome.UNCLAIMED, taken=taken)
@@ -387,52 +395,8 @@ def untouched(feeds: Mapping[str, Any]) -> Iterator[None]:
     Raises:
         Stopped: One of them was written to.
     """
-    before = {name: _bytes_of(value) for name, value in feeds.items()}
+    before = {name: bytes_of(value) for name, value in feeds.items()}
     yield
     for name, value in feeds.items():
-        if _bytes_of(value) != before[name]:
+        if bytes_of(value) != before[name]:
             raise Stopped(Outcome.FAIL_ALIAS, f"input {name!r} was written to")
-
-
-def shared(feeds: Mapping[str, Any], results: Sequence[Any]) -> Finding | None:
-    """Look for memory that results share with inputs or with one another."""
-    seen = [(f"input {name!r}", array) for name, value in feeds.items() for array in _arrays(value)]
-    for place, value in enumerate(results):
-        mine = [(f"output {place}", array) for array in _arrays(value)]
-        for _, array in mine:
-            for other, before in seen:
-                if np.may_share_memory(array, before) and np.shares_memory(array, before):
-                    text = f"output {place} shares memory with {other}"
-                    return Finding(Outcome.FAIL_ALIAS, text)
-        seen += mine
-    return None
-
-
-def _arrays(value: Any) -> list[Any]:
-    if isinstance(value, np.ndarray):
-        return [value]
-    return [array for item in value for array in _arrays(item)] if isinstance(value, list) else []
-
-
-def _bytes_of(value: Any) -> list[Any]:
-    return [
-        array.tolist() if array.dtype.hasobject else array.tobytes() for array in _arrays(value)
-    ]
-
-
-def _stage_of(error: ExecutionError) -> Outcome:
-    wrong = error.context.get("wrong")
-    if wrong:
-        return Outcome.wrong_at(wrong)
-    # Whoever leaves with SystemExit would leave with the caller's program.
-    return (
-        Outcome.FAIL_RUN if isinstance(error.__cause__, Exception | None) else Outcome.FAIL_CONTRACT
-    )
-
-
-def _told(error: SubgraphkitError) -> str:
-    """Return an error as one line, with the plugin's own exception."""
-    cause = error.__cause__
-    reason = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
-    text = f"[{error.code}] {error.message}"
-    return text if reason.strip(" ()") in text else text + reason

@@ -94,6 +94,7 @@ CONTRACT = [
     "ProgressListener",
     "Refusal",
     "RunEvent",
+    "SelfCheck",
     "StepEvent",
     "SubgraphOperator",
     "SubgraphProperty",

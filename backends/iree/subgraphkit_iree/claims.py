@@ -3,13 +3,14 @@
 from typing import Final
 
 import subgraphkit as sk
-from subgraphkit.backend import BindContext
+from subgraphkit.backend import BindContext, Connectivity
 from subgraphkit.ir import BoundGraph, make_subgraph
 from subgraphkit.onnx_io import node_key, outside_weights
 from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_iree.backend_options import Options
 from subgraphkit_iree.compiler import CompilerEndedError, the_compiler
+from subgraphkit_iree.deviations import LOSES_NAN, deviation
 from subgraphkit_iree.devices import compiler_flags, open_device, versions
 from subgraphkit_iree.operator import IreeOperator
 
@@ -17,7 +18,7 @@ __all__ = ["IreeProperty", "IreeSelector"]
 
 _ANSWERS: Final = Answers("answers")
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 """Changes with what is asked, so that answers of older versions are not believed."""
 
 _TAKEN: Final = frozenset(
@@ -65,6 +66,9 @@ class IreeSelector(sk.SubgraphSelector):
             refusal = _untakeable(types.get(name)) if name else None
             if refusal is not None:
                 return refusal
+        reason = deviation(node)
+        if reason:
+            return sk.Refusal("deviation", reason)
         question = f"{versions()}\n{_FORMAT}\n{node_key(node, types.get)}"
         said = _ANSWERS.recall(question, lambda: self._ask(node), self._folder)
         return sk.Refusal("op_unsupported", f"IREE says: {said}") if said else True
@@ -90,6 +94,9 @@ def _untakeable(type_: ValueType | None) -> sk.Refusal | None:
 
 class IreeProperty(sk.SubgraphProperty):
     """Regions of nodes that the compiler takes, each compiled as one module."""
+
+    connectivity: Connectivity = "any"
+    loses_nan = LOSES_NAN
 
     def prepare(self, graph: BoundGraph, context: BindContext[Options]) -> None:
         """Keep what the selector needs."""

@@ -19,6 +19,9 @@ __all__ = ["Compiled", "Compiler", "CompilerEndedError", "the_compiler"]
 _CHILD: Final = "subgraphkit_iree.compiling_child"
 _ENDED_IDLE: Final = -getattr(signal, "SIGALRM", 0)
 _PRINTED: Final = 2_000
+_ASKED_SECONDS: Final = 10
+"""Of processor time. The compiler answers within 0.2, or turns in circles for ever."""
+
 _EVER: Final = 1e9
 
 
@@ -93,11 +96,12 @@ class Compiler:
         context: BindContext[Options],
     ) -> Compiled:
         limits = context.limits
+        seconds = _ASKED_SECONDS if what == "takes" else limits.max_compile_seconds
         command = {
             "do": what,
             "model": base64.b64encode(model.SerializeToString()).decode(),
             "flags": list(flags),
-            "limits": (limits.compile_bytes, limits.max_compile_seconds),
+            "limits": (limits.compile_bytes, seconds),
         }
         with self._lock:
             said = self._answer(command, context.progress)

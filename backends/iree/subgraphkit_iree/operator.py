@@ -1,7 +1,9 @@
 """A compiled region on a device, with its weights."""
 
+import atexit
+import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,6 +14,8 @@ from subgraphkit_iree.compiler import the_compiler
 from subgraphkit_iree.devices import Device
 
 __all__ = ["IreeOperator"]
+
+_alive: Final["weakref.WeakSet[IreeOperator]"] = weakref.WeakSet()
 
 
 class IreeOperator(sk.SubgraphOperator):
@@ -28,78 +32,37 @@ class IreeOperator(sk.SubgraphOperator):
     """
 
     def __init__(
-        self,
-        engine: bytes,
-        subgraph: sk.Subgraph,
-        weights: Mapping[str, Any],
-        device: Device,
+        self, engine: bytes, subgraph: sk.Subgraph, weights: Mapping[str, Any], device: Device
     ) -> None:
-        from iree import runtime  # noqa: PLC0415 (the manifest says whether it is there)
-
-        self._runtime: Any = runtime
         self._engine = engine
         self._outputs = subgraph.outputs
-        self._inputs = [_element(runtime, one) for one in map(_dtype, subgraph.input_types)]
-        self._dtypes = [_dtype(one).numpy for one in subgraph.output_types]
-        self._device: Device | None = device
+        self._input_dtypes = [_dtype(one) for one in subgraph.input_types]
+        self._output_dtypes = [_dtype(one) for one in subgraph.output_types]
         self._weights = dict(weights)
+        self._device: Device | None = device
+        self._program: _Program | None = _Program(engine, self._weights.values(), device)
         self._info = {
             "device": device.driver,
             "threads": device.threads or "all",
             "engine_bytes": len(engine),
-            "weight_bytes": sum(array.nbytes for array in weights.values()),
+            "weight_bytes": sum(array.nbytes for array in self._weights.values()),
         }
-        self._load(device)
-
-    def _load(self, device: Device) -> None:
-        runtime = self._runtime
-        modules = [runtime.create_hal_module(device.instance, device.hal)]
-        if self._weights:
-            index = runtime.ParameterIndex()
-            for place, array in enumerate(self._weights.values()):
-                index.add_buffer(str(place), _plain(array))
-            provider = index.create_provider("weights")
-            modules.append(runtime.create_io_parameters_module(device.instance, provider))
-        module = runtime.VmModule.copy_buffer(device.instance, self._engine)
-        self._context = runtime.VmContext(device.instance, [*modules, module])
-        self._function = module.lookup_function("main")
+        _alive.add(self)
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         """Compute the outputs on the device, from copies of the inputs."""
-        runtime, hal = self._runtime, self._opened().hal
-        arguments = runtime.VmVariantList(len(inputs))
-        allocate = hal.allocator.allocate_buffer_copy
-        for array, element in zip(inputs, self._inputs, strict=True):
-            arguments.push_ref(
-                allocate(
-                    memory_type=runtime.MemoryType.DEVICE_LOCAL,
-                    allowed_usage=runtime.BufferUsage.DEFAULT,
-                    device=hal,
-                    buffer=_plain(array),
-                    element_type=element,
-                )
-            )
-        returned = runtime.VmVariantList(len(self._outputs))
-        self._context.invoke(self._function, arguments, returned)
-        results = []
-        for place, dtype in enumerate(self._dtypes):
-            view = returned.get_as_object(place, runtime.HalBufferView)
-            on_device = runtime.DeviceArray(hal, view, override_dtype=dtype)
-            # what the module returns may be an input, a constant or returned twice
-            results.append(np.array(on_device.to_host()))
+        if self._program is None:
+            raise RuntimeError("the operator is closed")
+        results = self._program(inputs, self._input_dtypes, self._output_dtypes)
         return fill_buffers(self._outputs, outputs, results)
 
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
-        """Load the module again with new parameters; those inside of it cannot be changed."""
-        if not changed.keys() <= self._weights.keys():
+        """Load the module again with new parameters; what is in it cannot be changed."""
+        if self._device is None or not changed.keys() <= self._weights.keys():
             return False
-        before = self._weights
-        self._weights = before | dict(changed)
-        try:
-            self._load(self._opened())
-        except BaseException:
-            self._weights = before
-            raise
+        weights = self._weights | dict(changed)
+        self._program = _Program(self._engine, weights.values(), self._device)
+        self._weights = weights
         return True
 
     def serialize(self) -> bytes:
@@ -107,23 +70,72 @@ class IreeOperator(sk.SubgraphOperator):
         return self._engine
 
     def bare_engine(self) -> bytes:
-        """Return the compiled module, which ``iree-run-module`` takes."""
+        """Return the compiled module, which ``iree-run-module`` takes with its parameters."""
         return self._engine
 
     def info(self) -> Mapping[str, Any]:
         """Return where it runs and how large it is."""
         return self._info
 
-    def _opened(self) -> Device:
-        if self._device is None:
-            raise RuntimeError("the operator is closed")
-        return self._device
-
     def close(self) -> None:
-        """Let the module, its weights and the device go."""
-        self._context = self._function = self._device = None
+        """Let the module, its weights and the device go, and the compiler if it is idle."""
+        self._program = self._device = None
         self._weights = {}
         the_compiler.rest()
+
+
+class _Program:
+    """A module that is loaded.
+
+    Args:
+        engine: The module.
+        weights: Its parameters.
+        device: Where it runs.
+    """
+
+    def __init__(self, engine: bytes, weights: Any, device: Device) -> None:
+        from iree import runtime  # noqa: PLC0415 (may be missing, which the probe says)
+
+        self._runtime: Any = runtime
+        self._device = device
+        index = runtime.ParameterIndex()
+        for place, array in enumerate(weights):
+            index.add_buffer(str(place), _plain(array))
+        modules = [runtime.create_hal_module(device.instance, device.hal)]
+        if weights:
+            provider = index.create_provider("weights")
+            modules.append(runtime.create_io_parameters_module(device.instance, provider))
+        modules.append(runtime.VmModule.copy_buffer(device.instance, engine))
+        self._context = runtime.VmContext(device.instance, modules)
+        self._function = modules[-1].lookup_function("main")
+
+    def __call__(
+        self,
+        inputs: Sequence[Any],
+        input_dtypes: Sequence[DataType],
+        output_dtypes: Sequence[DataType],
+    ) -> list[Any]:
+        """Compute; the results are new arrays."""
+        runtime, hal = self._runtime, self._device.hal
+        arguments = runtime.VmVariantList(len(inputs))
+        for array, dtype in zip(inputs, input_dtypes, strict=True):
+            fed = hal.allocator.allocate_buffer_copy(
+                memory_type=runtime.MemoryType.DEVICE_LOCAL,
+                allowed_usage=runtime.BufferUsage.DEFAULT,
+                device=hal,
+                buffer=_plain(array),
+                element_type=_element(runtime.HalElementType, dtype),
+            )
+            arguments.push_ref(fed)
+        returned = runtime.VmVariantList(len(output_dtypes))
+        self._context.invoke(self._function, arguments, returned)
+        results = []
+        for place, dtype in enumerate(output_dtypes):
+            view = returned.get_as_object(place, runtime.HalBufferView)
+            there = runtime.DeviceArray(hal, view, override_dtype=dtype.numpy)
+            # copied, since a module may return what it was given, a constant, or one thing twice
+            results.append(np.array(there.to_host()))
+        return results
 
 
 def _dtype(type_: ValueType | None) -> DataType:
@@ -132,15 +144,20 @@ def _dtype(type_: ValueType | None) -> DataType:
     return type_.dtype
 
 
-def _element(runtime: Any, dtype: DataType) -> Any:
+def _element(kinds: Any, dtype: DataType) -> Any:
     """Return the element type as the runtime has it: ``FLOAT_32``, ``UINT_8``, ``BOOL_8``."""
-    kind = {"DOUBLE": "FLOAT", "BFLOAT16": "BFLOAT"}.get(
-        dtype.name, dtype.name.rstrip("0123456789")
-    )
-    return getattr(runtime.HalElementType, f"{kind}_{dtype.bits}")
+    name = dtype.name.rstrip("0123456789")
+    return getattr(kinds, f"{'FLOAT' if name == 'DOUBLE' else name}_{dtype.bits}")
 
 
 def _plain(array: Any) -> Any:
     """Return an array that speaks the buffer protocol and has no gaps."""
     plain = np.asarray(array, order="C")
     return plain.view(np.uint16) if plain.dtype.name == "bfloat16" else plain
+
+
+@atexit.register
+def _close_all() -> None:
+    """Let everything of the runtime go before it is unloaded; it complains of what is left."""
+    for operator in list(_alive):
+        operator.close()

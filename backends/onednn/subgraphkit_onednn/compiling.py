@@ -280,11 +280,12 @@ def _not_to_fuse(draft: GraphDraft) -> set[int]:
     """Return the values over which oneDNN 3.2 fuses what it then computes wrongly.
 
     An elementwise operation of two tensors fused into a pool reads the second in the wrong layout;
-    a depthwise convolution fused into the one before it ends the process where there is no kernel.
+    fused into a softmax, it reads one that is broadcast along the last axis beyond its end. A
+    depthwise convolution fused into the one before it ends the process where there is no kernel.
     """
     makers = {op.outputs[0].number: op.kind for op in draft.operations}
-    pooled = {number for number, kind in makers.items() if kind in {"avg_pool", "max_pool"}}
-    return pooled | {
+    alone = {"avg_pool", "log_softmax", "max_pool", "softmax"}
+    return {number for number, kind in makers.items() if kind in alone} | {
         op.inputs[0].number
         for op in draft.operations
         if op.kind == "convolution"

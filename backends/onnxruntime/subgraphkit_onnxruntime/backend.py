@@ -76,7 +76,7 @@ class OnnxRuntimeProperty(SubgraphProperty):
     name: ClassVar[str] = "sessions"
     connectivity: Connectivity = "any"
     loses_nan: ClassVar[frozenset[str]] = frozenset(
-        {"GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin"}
+        {"GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "Sign"}
     )
 
     def __init__(self, settings: SessionSettings) -> None:
@@ -134,7 +134,7 @@ class OnnxRuntimeProperty(SubgraphProperty):
             weights.kept(),
             _facts(session, subgraph, settings, profiling=bool(prefix)),
             partial(ProfiledOperator, partial(self._opened, subgraph, context), subgraph),
-        )
+        ).placed(settings)
 
     def _session(
         self, subgraph: Subgraph, settings: SessionSettings, prefix: str, progress: Progress

@@ -1,7 +1,7 @@
 """The backend: it finds the library, checks the options, and hands both to claim, build and run."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
@@ -12,12 +12,11 @@ from subgraphkit.backend import (
     Answer,
     Backend,
     BindContext,
-    Check,
     EngineOrigin,
     Evidence,
-    ModelOpener,
     Pool,
     ProbeResult,
+    SelfCheck,
     SubgraphOperator,
     SubgraphProperty,
     unavailable,
@@ -33,16 +32,17 @@ from subgraphkit_tensorrt.library.flavours import (
     Installation,
     Library,
     find,
+    kernels_problem,
     planning_library,
     wanted_flavour,
 )
-from subgraphkit_tensorrt.library.gpus import Gpu
+from subgraphkit_tensorrt.library.gpus import FP8_FROM, Gpu
 from subgraphkit_tensorrt.library.trial import trial_problem
 from subgraphkit_tensorrt.lowering import identity, load_modules
 from subgraphkit_tensorrt.options import check_agreement, check_library
 from subgraphkit_tensorrt.options.from_onnxruntime import in_our_words
 from subgraphkit_tensorrt.running.regions import restore
-from subgraphkit_tensorrt.selftest import run_checklist
+from subgraphkit_tensorrt.selftest import checks
 
 __all__ = ["TensorRTBackend"]
 
@@ -125,21 +125,25 @@ class TensorRTBackend(Backend[Options]):
         return _Planner(options)
 
     @classmethod
-    def selftest(cls, bench: ModelOpener) -> Iterator[Check]:
-        """Go through the GPU checklist.
-
-        Args:
-            bench: Opens models on the backend.
-
-        Raises:
-            BackendUnavailableError: There is no library, or no GPU (SGK104).
-        """
-        return run_checklist(bench)
+    def selftest(cls) -> Sequence[SelfCheck]:
+        """Return the GPU checklist."""
+        return checks()
 
     @classmethod
     def foreign_option(cls, name: str, value: Any) -> str:
         """Say what to write for an option of ONNX Runtime's TensorRT provider."""
         return in_our_words(name, value)
+
+    def neighbour(self) -> str:
+        """Name ONNX Runtime on the same GPU, which takes arrays where they are.
+
+        Nothing is near where engines are only built.
+        """
+        options = self.option_values
+        if options.build_only:
+            return ""
+        place = f":provider_options=device_id={options.device}" if options.device else ""
+        return f"onnxruntime:providers=cuda{place}"
 
     def fingerprint(self) -> str:
         """Return library, device and driver, and what plugin libraries and converters hold.
@@ -203,6 +207,29 @@ class TensorRTBackend(Backend[Options]):
                 f"option 'device' of backend 'tensorrt' is {index}, expected a number below "
                 f"{len(devices)}: {', '.join(map(str, devices))}",
                 hint="CUDA_VISIBLE_DEVICES says which GPUs CUDA may see, and in which order.",
+                backend="tensorrt",
+                option="device",
+            )
+        options = self.option_values
+        if not devices or options.build_only:
+            return
+        if options.precision == "fp8" and devices[index].compute_capability < FP8_FROM:
+            raise OptionError(
+                "SGK157",
+                f"option 'precision' of backend 'tensorrt' is 'fp8', which {devices[index]} does "
+                "not compute in; GPUs of compute capability 8.9, 9.0 and newer do",
+                hint="Ask for int8, fp16 or bf16, or name another device.",
+                backend="tensorrt",
+                option="precision",
+            )
+        problem = kernels_problem(self.library, devices[index])
+        if problem:
+            title = f"{self.library.flavour.title} {self.library.capabilities.version}"
+            raise OptionError(
+                "SGK156",
+                f"option 'device' of backend 'tensorrt' is {index}, where {title} cannot run: "
+                f"{problem}",
+                hint="Name another device, or install TensorRT itself.",
                 backend="tensorrt",
                 option="device",
             )

@@ -40,8 +40,18 @@ PICKED = "agraph (float[n] x) => (int64[1,m] y, float[n] z) { y = NonZero(x) z =
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
 
 _QUIET: dict[str, Any] = {"progress": "off", "timing_cache": False}
-_DTYPES = {"FLOAT", "FLOAT16", "BFLOAT16", "INT8", "UINT8", "INT32", "INT64", "BOOL"}
-_NEVER = {"If", "Loop", "Scan", "RandomNormal", "RandomUniform", "Bernoulli", "Multinomial"}
+_DTYPES = {
+    "FLOAT8E4M3FN",
+    "FLOAT",
+    "FLOAT16",
+    "BFLOAT16",
+    "INT8",
+    "UINT8",
+    "INT32",
+    "INT64",
+    "BOOL",
+}
+_NEVER = {"Loop", "Scan", "RandomNormal", "RandomUniform", "Bernoulli", "Multinomial"}
 
 
 def summed(x: Any) -> Any:

@@ -4,21 +4,30 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 import subgraphkit as sk
+from backends.tensorrt.tests import double_road
 from backends.tensorrt.tests.double_road import DoubleBackend
 from backends.tensorrt.tests.tensorrt_double import Double
-from subgraphkit.backend import Backend, Check, ProbeResult, validate_options
+from subgraphkit.backend import Backend, Check, ProbeResult, SelfCheck, validate_options
 from subgraphkit.cli import main
-from subgraphkit.errors import BackendUnavailableError
+from subgraphkit.cli.commands import selftest
 from subgraphkit.finding.registry import registered
+from subgraphkit.processes import NoAnswer
 from subgraphkit_tensorrt.library.flavours import Installation
 from subgraphkit_tensorrt.library.gpus import Gpu, Machine
 from subgraphkit_tensorrt.options import check_library
-from subgraphkit_tensorrt.selftest import checklist, run_checklist
+from subgraphkit_tensorrt.selftest import (
+    checklist,
+    checks,
+    computing,
+    device_checks,
+    engines,
+    needs,
+)
 
 
 class Bench:
@@ -34,7 +43,9 @@ class Bench:
         check_library(backend.option_values, self._double.library.capabilities)
         session = sk.InferenceSession(model, backend=[backend, "numpy"])
         steps = session.plan.steps
+        others = [one for one in session.partitioning.subgraphs if one.backend == "numpy"]
         return SimpleNamespace(
+            elsewhere=lambda: [node.op_type for one in others for node in one.members],
             run=lambda feeds: session.run(None, feeds),
             run_bound=lambda feeds, outputs: _run_bound(session, feeds, outputs),
             update_weights=session.update_weights,
@@ -45,6 +56,14 @@ class Bench:
     def expected(self, model: Any, feeds: Mapping[str, Any]) -> Sequence[Any]:
         with sk.InferenceSession(model, backend="numpy") as session:
             return session.run(None, feeds)
+
+    def engines(self, model: Any, folder: str, **options: Any) -> Sequence[str]:
+        kept = Path(folder, "engine")
+        found = ["found" if kept.exists() else "built"]
+        opened = self.open(model, dims=options["dims"])
+        kept.write_text(str(opened.operators()))
+        opened.close()
+        return found
 
 
 def _run_bound(session: Any, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> Any:
@@ -62,24 +81,62 @@ def placed(double: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
     """Return the double, found on a machine with a GPU."""
     device = Gpu(0, "a double", (8, 9), 58, 1 << 30)
     found = Installation("ready", double.library, Machine((device,), "13.0"))
-    monkeypatch.setattr(checklist, "find", lambda _: found)
+    lacking = Installation(
+        "absent package", None, found.machine, "it is not installed", "Install it"
+    )
+    monkeypatch.setattr(needs, "find", lambda name: lacking if "lean" in name else found)
+    # On a device, what may go wrong seldom is tried often.
+    for place, name, few in (
+        (device_checks, "_ORDERED", 10),
+        (device_checks, "_FLOATS", 1 << 10),
+        (device_checks, "_LONGEST", 64),
+        (engines, "_RUNS", 20),
+        (engines, "_PAIRED", 4),
+        (engines, "_TIMED", 5),
+        (computing, "_MOST", 20),
+    ):
+        monkeypatch.setattr(place, name, few)
     return double
+
+
+def _findings(double: Double) -> dict[str, Check]:
+    return {one.name: one.attempt(Bench(double)) for one in checks()}
 
 
 @pytest.mark.parametrize("double", ["11.4.0"], indirect=True)
 def test_every_check_passes_on_the_double(placed: Double) -> None:
-    found = list(run_checklist(Bench(placed)))
-    assert [one.name for one in found] == ["device", *checklist.CHECKS]
-    assert [(one.name, one.text) for one in found if one.status != "ok"] == []
+    found = _findings(placed)
+    assert list(found) == [name for name, _, _ in checklist.CHECKS]
+    found.pop("memory after every length")
+    assert {name: one.text for name, one in found.items() if one.status != "ok"} == {
+        "exchange with PyTorch": "not tried: torch is not installed",
+        "tensors of PyTorch": "not tried: torch is not installed",
+        "second GPU": "not tried: there is one GPU",
+        "lean runtime": "not tried: it is not installed; Install it",
+    }
 
 
 @pytest.mark.parametrize("double", ["10.0.1"], indirect=True)
 def test_what_an_old_release_cannot_do_is_not_tried(placed: Double) -> None:
-    by_status: dict[str, list[str]] = {}
-    for one in run_checklist(Bench(placed)):
-        by_status.setdefault(one.status, []).append(one.name)
-    assert sorted(by_status) == ["ok", "warning"]
-    assert by_status["warning"] == ["weight streaming"]
+    streaming = next(one for one in checks() if one.name == "weight streaming")
+    assert streaming.attempt(Bench(placed)).status == "warning"
+
+
+@pytest.mark.parametrize("double", ["rtx-1.7.1"], indirect=True)
+def test_what_a_library_leaves_to_others_is_not_taken_for_tried(placed: Double) -> None:
+    found = {one.name: one for one in checks()}["shapes from data"].attempt(Bench(placed))
+    assert (found.status, found.text) == ("warning", "not tried: TensorRT for RTX has no NonZero")
+
+
+def test_a_node_that_ran_elsewhere_is_a_failure(
+    placed: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(double_road, "_NEVER", {"Softmax"})
+    found = {one.name: one for one in checks()}["perceptron"].attempt(Bench(placed))
+    assert (found.status, found.text) == (
+        "failure",
+        "NotAsExpected: Softmax did not come to TensorRT",
+    )
 
 
 def test_a_device_that_computes_wrongly_is_found_out(
@@ -87,18 +144,19 @@ def test_a_device_that_computes_wrongly_is_found_out(
 ) -> None:
     run = Bench.expected
     monkeypatch.setattr(Bench, "expected", lambda *given: [one * 1.01 for one in run(*given)])
-    found = {one.name: one for one in run_checklist(Bench(placed))}
-    assert found["perceptron"].status == "failure"
-    assert "the error is" in found["perceptron"].text
+    found = {one.name: one for one in checks()}["perceptron"].attempt(Bench(placed))
+    assert found.status == "failure"
+    assert "the error is" in found.text
 
 
-def test_without_a_device_a_coded_message_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    absent = Installation(
-        "absent package", None, Machine(), "TensorRT is not installed", "Install it."
-    )
-    monkeypatch.setattr(checklist, "find", lambda _: absent)
-    with pytest.raises(BackendUnavailableError, match=r"SGK104.*TensorRT is not installed"):
-        list(run_checklist(Bench(Double())))
+def test_without_a_device_every_check_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = Machine(problem="there is no NVIDIA GPU", hint="Look at CUDA_VISIBLE_DEVICES.")
+    absent = Installation("absent package", None, nothing, "no TensorRT", "Install it")
+    monkeypatch.setattr(needs, "find", lambda _: absent)
+    found = _findings(Double())
+    assert {(one.status, one.text) for one in found.values()} == {
+        ("warning", f"not tried: {nothing.problem}; {nothing.hint}")
+    }
 
 
 class TriedOut(DoubleBackend):
@@ -114,9 +172,9 @@ class TriedOut(DoubleBackend):
         return ProbeResult(available=True, devices=("a device",))
 
     @classmethod
-    def selftest(cls, bench: Any) -> Any:
-        yield Check("first", "ok", "all is well")
-        yield Check("second", "failure", "it is not")
+    def selftest(cls) -> Sequence[SelfCheck]:
+        found = {"first": ("ok", "all is well"), "second": ("failure", "it is not")}
+        return [SelfCheck(name, "nothing", lambda _, n=name: Check(n, *found[n])) for name in found]
 
 
 class Silent(TriedOut):
@@ -135,18 +193,28 @@ class Absent(TriedOut):
     def probe(cls, *, deep: bool = False) -> ProbeResult:
         return ProbeResult(available=False, problems=("there is no GPU",), hint="Buy one.")
 
+    @classmethod
+    def selftest(cls) -> Sequence[SelfCheck]:
+        return [SelfCheck("first", "a GPU", lambda _: Check("first", "warning", "not tried"))]
+
 
 def test_the_command_writes_a_report_and_fails_if_a_check_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with registered(TriedOut):
-        assert main(["selftest", "tested", "-o", str(tmp_path / "report.json")]) == 1
+        assert main(["selftest", "tested", "--here", "-o", str(tmp_path / "report.json")]) == 1
+        assert main(["selftest", "tested", "--here", "--only", "first"]) == 0
+        assert main(["selftest", "tested", "--here", "--only", "frist"]) == 2
     report = json.loads((tmp_path / "report.json").read_text())
-    assert [one["status"] for one in report["checks"]] == ["ok", "failure"]
-    assert report["devices"] == ["a device"]
+    assert [(one["status"], one["needs"]) for one in report["checks"]] == [
+        ("ok", "nothing"),
+        ("failure", "nothing"),
+    ]
+    assert (report["devices"], report["complete"]) == (["a device"], True)
     ended = capsys.readouterr()
     assert "2 checks, 1 failed" in ended.out
     assert "FAIL  second: it is not" in ended.err
+    assert "did you mean 'first'" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -156,5 +224,80 @@ def test_a_backend_without_a_self_test_or_a_device_is_told_with_a_code(
     backend: Any, code: str, status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with registered(backend):
-        assert main(["selftest", backend.name]) == status
+        assert main(["selftest", backend.name, "--here"]) == status
     assert code in capsys.readouterr().err
+
+
+class Fragile:
+    """A child whose first check is not survived, and whose second takes for ever."""
+
+    made: ClassVar[list[str]] = []
+    ends: ClassVar[dict[int, int | None]] = {0: -11, 1: None}
+
+    def __init__(self, module: str, words: Sequence[str]) -> None:
+        self.made.append(f"{module} {' '.join(words)}")
+        self._place = -1
+
+    def tell(self, what: Mapping[str, Any]) -> None:
+        self._place = what["check"]
+
+    def answer(self, seconds: float) -> Any:
+        if self._place in self.ends:
+            raise NoAnswer(self.ends[self._place])
+        described = {"name": "third", "status": "ok", "text": "fine", "fix": ""}
+        return {**described, "needs": "nothing", "seconds": 0.1}
+
+    def printed(self, most: int) -> str:
+        return "CUDA error: an illegal memory access"
+
+    def stop(self, patience: float = 0.0) -> None: ...
+
+
+class Three(TriedOut):
+    """A backend with three checks."""
+
+    name = "three"
+
+    @classmethod
+    def selftest(cls) -> Sequence[SelfCheck]:
+        names = ("first", "second", "third")
+        return [SelfCheck(one, "nothing", lambda _: Check("", "ok", ""), 7.0) for one in names]
+
+
+def test_a_check_that_takes_its_process_down_keeps_no_other_from_being_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selftest, "AnsweringChild", Fragile)
+    with registered(Three):
+        assert main(["selftest", "three", "-o", str(tmp_path / "report.json")]) == 1
+    found = json.loads((tmp_path / "report.json").read_text())["checks"]
+    assert [one["text"] for one in found] == [
+        "its process ended with signal SIGSEGV: CUDA error: an illegal memory access",
+        "its process took more than 7 s: CUDA error: an illegal memory access",
+        "fine",
+    ]
+    assert Fragile.made == ["subgraphkit.cli.selftest_child three"] * 3
+
+
+def test_what_was_found_before_ctrl_c_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pressed(child: Fragile, seconds: float) -> Any:
+        if child._place:
+            raise KeyboardInterrupt
+        return {"name": "first", "status": "ok", "text": "", "needs": "", "seconds": 0}
+
+    monkeypatch.setattr(Fragile, "answer", pressed)
+    monkeypatch.setattr(selftest, "AnsweringChild", Fragile)
+    with registered(Three):
+        assert main(["selftest", "three", "-o", str(tmp_path / "report.json")]) == 130
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert ([one["name"] for one in report["checks"]], report["complete"]) == (["first"], False)
+
+
+def test_checks_are_made_in_a_process_of_their_own(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    main(["selftest", "tensorrt", "--only", "driver", "-o", str(report)])
+    (found,) = json.loads(report.read_text())["checks"]
+    assert found["name"] == "driver"
+    assert found["status"] in {"ok", "warning"}

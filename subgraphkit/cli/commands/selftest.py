@@ -3,133 +3,176 @@
 import json
 import platform
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit import InferenceSession, __version__
-from subgraphkit.backend.events import Check
-from subgraphkit.backend.messages import unavailable
+from subgraphkit import __version__
+from subgraphkit.backend.messages import did_you_mean, unavailable
+from subgraphkit.backend.selftest import SelfCheck
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.cli.selftest_child import Bench, attempted
 from subgraphkit.cli.tables import Table
-from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import CallerError
 from subgraphkit.finding.registry import get_backend
+from subgraphkit.processes import AnsweringChild, NoAnswer, how_it_ended
+from subgraphkit.storing.files import write_whole
 
 __all__ = ["COMMAND"]
 
-_MARKS = {"ok": "ok", "warning": "WARN", "failure": "FAIL"}
+_MODULE: Final = "subgraphkit.cli.selftest_child"
+_MARKS: Final = {"ok": "ok", "warning": "WARN", "failure": "FAIL"}
+_PATIENCE: Final = 5.0
+_STARTING_SECONDS: Final = 60.0
+_SHOWN: Final = 400
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Make every check of a backend, show them, and write the report that was asked for.
+    """Make every check of a backend, show them, and keep the report that was asked for.
 
     Raises:
-        CallerError: The backend has no self-test, or the report cannot be written (SGK301).
-        BackendUnavailableError: It cannot run here (SGK104).
+        CallerError: The backend has no self-test, or none of that name, or the report cannot be
+            written (SGK301).
+        BackendUnavailableError: Nothing could be tried here (SGK104).
     """
     backend = get_backend(arguments.name)
+    checks = _chosen(backend.selftest(), arguments)
     found = backend.probe()
-    if not found.available:
-        raise unavailable(arguments.name, found.problems, found.hint)
-    checks = []
-    for check in _checked(backend, _Bench(arguments.name), arguments.name):
-        report.note(f"{_MARKS[check.status]:4}  {check.name}: {check.text}")
-        checks.append(check)
+    rows: list[dict[str, Any]] = []
     report.data = {
         "backend": arguments.name,
         "subgraphkit": __version__,
         "platform": platform.platform(),
         "devices": list(found.devices),
         "versions": dict(found.versions),
-        "checks": [
-            {"name": one.name, "status": one.status, "text": one.text, "fix": one.fix}
-            for one in checks
-        ],
+        "checks": rows,
+        "complete": False,
     }
-    failed = [one for one in checks if one.status == "failure"]
-    rows = [(_MARKS[one.status], one.name, one.text) for one in checks]
-    report.show(Table.of("result check finding", rows))
-    report.show(f"{len(checks)} checks, {len(failed)} failed")
-    if arguments.output:
-        _write(arguments.output, report.data)
+    made = _made_here if arguments.here else _made_in_children
+    with closing(made(arguments.name, checks)) as findings:
+        for row in findings:
+            rows.append(row)
+            report.note(f"{_MARKS[row['status']]:4}  {row['name']}: {row['text']}")
+            _keep(arguments.output, report.data)
+    report.data["complete"] = True
+    _keep(arguments.output, report.data)
+    failed = [row for row in rows if row["status"] == "failure"]
+    report.show(
+        Table.of(
+            "result check needs seconds finding",
+            [
+                (
+                    _MARKS[row["status"]],
+                    row["name"],
+                    row["needs"],
+                    f"{row['seconds']:.1f}",
+                    row["text"],
+                )
+                for row in rows
+            ],
+        )
+    )
+    report.show(f"{len(rows)} checks, {len(failed)} failed")
+    if all(row["status"] == "warning" for row in rows):
+        raise unavailable(arguments.name, found.problems, found.hint)
     return ExitCode.CHECK_FAILED if failed else ExitCode.OK
 
 
-def _checked(backend: Any, bench: "_Bench", name: str) -> Iterator[Check]:
-    none = True
-    for check in backend.selftest(bench):
-        none = False
-        yield check
-    if none:
+def _chosen(checks: Sequence[SelfCheck], arguments: Namespace) -> list[tuple[int, SelfCheck]]:
+    """Return the checks to make with their numbers."""
+    names = [check.name for check in checks]
+    if not names:
         raise CallerError(
             "SGK301",
-            f"backend {name!r} has no self-test",
-            hint=f"Hold it against the contract: subgraphkit test {name}",
+            f"backend {arguments.name!r} has no self-test",
+            hint=f"Hold it against the contract: subgraphkit test {arguments.name}",
         )
+    for name in arguments.only:
+        if name not in names:
+            raise CallerError(
+                "SGK301",
+                f"backend {arguments.name!r} has no check {name!r}{did_you_mean(name, names)}",
+                hint=f"It has: {', '.join(names)}.",
+            )
+    wanted = enumerate(checks)
+    return [(at, one) for at, one in wanted if not arguments.only or one.name in arguments.only]
 
 
-class _Bench:
-    """Opens sessions on one backend, with the fallback behind it."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._fallback = resolve().fallback
-
-    def open(self, model: Any, **options: Any) -> "_Opened":
-        return _Opened(model, self._name, [(self._name, options), self._fallback])
-
-    def expected(self, model: Any, feeds: Mapping[str, Any]) -> Sequence[Any]:
-        with InferenceSession(model, backend=self._fallback, build="now", require={}) as session:
-            results: list[Any] = session.run(None, feeds)
-            return results
+def _made_here(name: str, checks: Sequence[tuple[int, SelfCheck]]) -> Generator[dict[str, Any]]:
+    """Make checks in this process, for a debugger; none has a limit."""
+    bench = Bench(name)
+    for _, check in checks:
+        yield attempted(check, bench)
 
 
-class _Opened:
-    def __init__(self, model: Any, name: str, backends: Sequence[Any]) -> None:
-        self._name = name
-        self._session = InferenceSession(
-            model, backend=backends, on_fallback="ok", build="now", require={}
-        )
-
-    def run(self, feeds: Mapping[str, Any]) -> Sequence[Any]:
-        results: list[Any] = self._session.run(None, feeds)
-        return results
-
-    def run_bound(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> Sequence[Any]:
-        binding = self._session.io_binding()
-        for name, array in feeds.items():
-            binding.bind_ortvalue_input(name, array)
-        for name, place in outputs.items():
-            binding.bind_output(name, place)
-        self._session.run_with_iobinding(binding)
-        results: list[Any] = binding.get_outputs()
-        return results
-
-    def update_weights(self, weights: Mapping[str, Any]) -> Mapping[str, str]:
-        outcome: Mapping[str, str] = self._session.update_weights(weights)
-        return outcome
-
-    def operators(self) -> Sequence[Mapping[str, Any]]:
-        steps = self._session.plan.steps
-        return [one.operator.info() for one in steps if one.subgraph.backend == self._name]
-
-    def close(self) -> None:
-        self._session.close()
-
-
-def _write(file: str, data: Mapping[str, Any]) -> None:
+def _made_in_children(
+    name: str, checks: Sequence[tuple[int, SelfCheck]]
+) -> Generator[dict[str, Any]]:
+    """Make checks in a process that is replaced after a failure, which a GPU may not survive."""
+    child: AnsweringChild | None = None
     try:
-        Path(file).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+        for place, check in checks:
+            if child is None:
+                child = AnsweringChild(_MODULE, [name])
+            child.tell({"check": place})
+            try:
+                row = child.answer(check.seconds + _STARTING_SECONDS)
+            except NoAnswer as ended:
+                row = _unanswered(check, ended.code, child.printed(_SHOWN))
+            yield row
+            if row["status"] == "failure":
+                child.stop()
+                child = None
+    finally:
+        if child is not None:
+            child.stop(_PATIENCE)
+
+
+def _unanswered(check: SelfCheck, code: int | None, printed: str) -> dict[str, Any]:
+    how = f"took more than {check.seconds:.0f} s"
+    if code is not None:
+        how = f"ended with {how_it_ended(code)}"
+    said = f": {' '.join(printed.split())}" if printed else ""
+    return {
+        "name": check.name,
+        "status": "failure",
+        "text": f"its process {how}{said}",
+        "fix": "",
+        "needs": check.needs,
+        "seconds": check.seconds if code is None else 0.0,
+    }
+
+
+def _keep(file: str | None, data: Mapping[str, Any]) -> None:
+    """Write what is known by now, so that whatever happens next leaves a report."""
+    if not file:
+        return
+    text = json.dumps(data, indent=2) + "\n"
+    try:
+        write_whole(Path(file).absolute(), text.encode(), mode=0o666, durable=False)
     except OSError as error:
         raise CallerError("SGK301", f"{file!r} cannot be written: {error}") from error
 
 
 def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="a backend")
-    parser.add_argument("-o", "--output", metavar="FILE.json", help="where to store the report")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE.json",
+        help="where to keep the report, which is written anew after every check",
+    )
+    parser.add_argument(
+        "--only", metavar="CHECK", action="append", default=[], help="make this check; repeatable"
+    )
+    parser.add_argument(
+        "--here",
+        action="store_true",
+        help="in this process and without limits, for a debugger",
+    )
 
 
 COMMAND: Final = Command(

@@ -55,14 +55,14 @@ class WholeRuns(WrappingBackend):
     selector_class: ClassVar[type[SubgraphSelector]] = WholeRun
 
 
-class _Named(EveryNode):
+class Named(EveryNode):
     operators: ClassVar[frozenset[str]] = frozenset()
 
     def select(self, node: Node) -> Answer:
         return node.op_type in self.operators
 
 
-class _Gemm(_Named):
+class _Gemm(Named):
     operators = frozenset({"Gemm"})
 
 
@@ -72,7 +72,7 @@ class GemmOnly(WrappingBackend):
     selector_class: ClassVar[type[SubgraphSelector]] = _Gemm
 
 
-class _Quantized(_Named):
+class _Quantized(Named):
     operators = frozenset({"QLinearConv"})
 
 
@@ -82,7 +82,7 @@ class QuantizedOnly(WrappingBackend):
     selector_class: ClassVar[type[SubgraphSelector]] = _Quantized
 
 
-class _Attention(_Named):
+class _Attention(Named):
     operators = frozenset({"Attention"})
 
 
@@ -92,7 +92,7 @@ class AttentionOnly(WrappingBackend):
     selector_class: ClassVar[type[SubgraphSelector]] = _Attention
 
 
-class _Sorting(_Named):
+class _Sorting(Named):
     operators = frozenset({"TopK"})
 
 

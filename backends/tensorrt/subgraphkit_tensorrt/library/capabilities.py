@@ -79,6 +79,8 @@ class Capabilities:
         preview_features: Names of preview features.
         data_types: Names of element types.
         hardware_levels: Names of hardware compatibility levels.
+        gpus: Names of the compute capabilities it has kernels for, such as ``SM89``; empty if it
+            does not say (RTX).
     """
 
     flavour: str
@@ -114,6 +116,7 @@ class Capabilities:
     preview_features: frozenset[str] = _members("PreviewFeature")
     data_types: frozenset[str] = _members("DataType")
     hardware_levels: frozenset[str] = _members("HardwareCompatibilityLevel")
+    gpus: frozenset[str] = _members("ComputeCapability")
 
     @classmethod
     def of(cls, trt: Any, flavour: str) -> "Capabilities":

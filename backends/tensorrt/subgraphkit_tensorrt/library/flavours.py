@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import Any, Final, Literal
 
 from subgraphkit_tensorrt.library.capabilities import OLDEST, Capabilities
-from subgraphkit_tensorrt.library.gpus import Machine, machine
+from subgraphkit_tensorrt.library.gpus import Gpu, Machine, machine
 from subgraphkit_tensorrt.library.logger import listening, logger_for
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Installation",
     "Library",
     "find",
+    "kernels_problem",
     "planning_library",
     "wanted_flavour",
 ]
@@ -236,15 +237,29 @@ def _distribution(module: str) -> str:
 
 
 def _placed(library: Library, here: Machine) -> Installation:
-    if here.devices:
+    problems = [kernels_problem(library, gpu) for gpu in here.devices]
+    if not all(problems):
         return Installation("ready", library, here)
     title = f"{library.flavour.title} {library.capabilities.version}"
+    why, hint = "; ".join(problems) or here.problem, here.hint
+    if problems:
+        hint = f"Install TensorRT itself: {FLAVOURS['tensorrt'].install}"
     if _builds(library):
-        problem = f"{title} can build engines here but cannot run them: {here.problem}"
-        return Installation("build only", library, here, problem, here.hint)
-    return Installation(
-        "absent device", library, here, f"{title} needs a GPU: {here.problem}", here.hint
-    )
+        problem = f"{title} can build engines here but cannot run them: {why}"
+        return Installation("build only", library, here, problem, hint)
+    return Installation("absent device", library, here, f"{title} needs a GPU: {why}", hint)
+
+
+def kernels_problem(library: Library, gpu: Gpu) -> str:
+    """Say why a library cannot run on a GPU; empty if it can, or does not say for which it is.
+
+    TensorRT for RTX has kernels for GeForce RTX and RTX PRO alone, and none for an H100.
+    """
+    known = library.capabilities.gpus - {"NONE", "CURRENT"}
+    if not known or gpu.sm in known:
+        return ""
+    names = ", ".join(sorted(known, key=lambda name: (len(name), name)))
+    return f"it has kernels for {names} and none for {gpu}"
 
 
 def _builds(library: Library) -> bool:

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-__all__ = ["Gpu", "Machine", "machine"]
+__all__ = ["FP8_FROM", "Gpu", "Machine", "machine"]
 
+FP8_FROM: Final = (8, 9)
+"""The compute capability from which GPUs multiply numbers of float8: Ada, Hopper and newer."""
 _LIBRARY: Final = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _MULTIPROCESSORS: Final = 16
 _COMPUTE_MAJOR: Final = 75
@@ -43,6 +45,11 @@ class Gpu:
     compute_capability: tuple[int, int]
     multiprocessors: int
     memory_bytes: int
+
+    @property
+    def sm(self) -> str:
+        """Its compute capability as libraries name it, such as ``SM89``."""
+        return "SM{}{}".format(*self.compute_capability)
 
     def __str__(self) -> str:
         """Render for people, such as ``cuda:0 NVIDIA L4 (8.9)``."""

@@ -1,6 +1,7 @@
 """Trials of a library: it builds one node, loads it, and says which operators its parser has."""
 
 import threading
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -11,7 +12,7 @@ from subgraphkit_tensorrt.library.checks import check, tail
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import listening
 
-__all__ = ["has_operator", "network_flags", "trial_problem"]
+__all__ = ["has_operator", "network_flags", "trial_plan", "trial_problem"]
 
 _LOCK = threading.Lock()
 
@@ -28,7 +29,7 @@ def trial_problem(library: Library, *, load: bool) -> str:
     """
     with listening() as lines:
         try:
-            plan = _built(library, lines)
+            plan = trial_plan(library, lines)
             if load:
                 runtime = check(library.trt.Runtime(library.logger), "make a runtime", lines)
                 check(runtime.deserialize_cuda_engine(plan), "load the engine it built", lines)
@@ -44,13 +45,25 @@ def network_flags(trt: Any) -> int:
     return 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
 
 
-def _built(library: Library, lines: Any) -> bytes:
+def trial_plan(library: Library, lines: Sequence[str], *flags: str) -> bytes:
+    """Build an engine of one node.
+
+    Args:
+        library: The library; it has a builder.
+        lines: What it says meanwhile.
+        *flags: Names of builder flags.
+
+    Raises:
+        CompileError: It failed (SGK162).
+    """
     trt = library.trt
     builder = check(trt.Builder(library.logger), "make a builder", lines)
     network = check(builder.create_network(network_flags(trt)), "make a network", lines)
     parser = check(trt.OnnxParser(network, library.logger), "make a parser", lines)
     check(parser.parse(_model()), "read a model of one node", lines)
     config = check(builder.create_builder_config(), "make a configuration", lines)
+    for flag in flags:
+        config.set_flag(trt.BuilderFlag.__members__[flag])
     plan = check(builder.build_serialized_network(network, config), "build one node", lines)
     return bytes(plan)
 

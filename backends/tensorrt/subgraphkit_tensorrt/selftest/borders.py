@@ -10,9 +10,10 @@ from subgraphkit_tensorrt.running import cudart
 from subgraphkit_tensorrt.running.cudart import Cuda
 from subgraphkit_tensorrt.running.streams import on_stream
 from subgraphkit_tensorrt.selftest import models
-from subgraphkit_tensorrt.selftest.computing import NotAsExpected, opened, require, same
+from subgraphkit_tensorrt.selftest.computing import opened, same
+from subgraphkit_tensorrt.selftest.needs import NotAsExpected, cuda_library, module, require
 
-__all__ = ["CounterOfMemory", "allocator", "device_arrays", "user_stream"]
+__all__ = ["CounterOfMemory", "allocator", "device_arrays", "torch_tensors", "user_stream"]
 
 _RANGES: Final = {"dims": {"n": (1, 4, 8)}}
 _SHAPE: Final = (4, 3)
@@ -73,7 +74,7 @@ def _close(found: Any, right: Any, what: str) -> None:
 
 def device_arrays(bench: ModelOpener) -> str:
     """Arrays on the device as inputs and outputs, at addresses of every kind."""
-    model, cuda = models.model(models.CHAIN), cudart.cuda_runtime()
+    model, cuda = models.model(models.CHAIN), cuda_library()
     x = _x(*_SHAPE)
     (once,) = bench.expected(model, {"x": x})
     (twice,) = bench.expected(model, {"x": once})
@@ -93,7 +94,7 @@ def device_arrays(bench: ModelOpener) -> str:
 
 def user_stream(bench: ModelOpener) -> str:
     """Runs on a stream of the caller, in its order and without waiting."""
-    model, cuda = models.model(models.CHAIN), cudart.cuda_runtime()
+    model, cuda = models.model(models.CHAIN), cuda_library()
     x, y = _Lent(cuda, _x(*_SHAPE)), _Lent(cuda, np.zeros(_SHAPE, np.float32))
     try:
         with opened(bench, model, **_RANGES) as found:
@@ -110,6 +111,24 @@ def user_stream(bench: ModelOpener) -> str:
         x.close()
         y.close()
     return "20 runs agree, each between copies on the same stream"
+
+
+def torch_tensors(bench: ModelOpener) -> str:
+    """Tensors of PyTorch are fed and written into where they are."""
+    cuda_library()
+    torch, model = module("torch"), models.model(models.CHAIN)
+    if not torch.cuda.is_available():
+        return "PyTorch is installed without CUDA, so there is nothing to try"
+    with opened(bench, model, **_RANGES) as found:
+        for number in range(20):
+            host = _x(*_SHAPE) * np.float32(number)
+            (right,) = bench.expected(model, {"x": host})
+            theirs, buffer = torch.from_numpy(host).cuda(), torch.zeros(_SHAPE, device="cuda")
+            found.run_bound({"x": theirs}, {"y": buffer})
+            _close(buffer.cpu().numpy(), right, f"run {number} into a tensor of PyTorch")
+            (left,) = found.run_bound({"x": theirs}, {"y": "cuda"})
+            _close(torch.from_dlpack(left).cpu().numpy(), right, "an output read by PyTorch")
+    return "20 runs from tensor to tensor"
 
 
 class CounterOfMemory:

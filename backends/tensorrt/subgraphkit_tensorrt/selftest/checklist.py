@@ -1,75 +1,88 @@
-"""The checks of the self-test, and how each becomes a finding."""
+"""The checks of the self-test, most telling first, and how each becomes a finding."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
-from subgraphkit.backend import Check, ModelOpener, unavailable
-from subgraphkit_tensorrt.library.flavours import find, wanted_flavour
-from subgraphkit_tensorrt.selftest import borders, computing, engines
+from subgraphkit.backend import Check, ModelOpener, SelfCheck
+from subgraphkit_tensorrt.selftest import borders, computing, device_checks, engines
+from subgraphkit_tensorrt.selftest.needs import NotAvailable
 
-__all__ = ["CHECKS", "run_checklist"]
+__all__ = ["CHECKS", "checks"]
 
 Checked = Callable[[ModelOpener], str]
 """Tries one thing and says in a sentence what was seen; raises if it was not as it should be."""
 
-CHECKS: Final[dict[str, Checked]] = {
-    "perceptron": computing.perceptron,
-    "convolutions": computing.convolutions,
-    "quantized model": computing.quantized,
-    "fp16": computing.half,
-    "bf16": computing.brain,
-    "element types": computing.element_types,
-    "empty and strided inputs": computing.odd_inputs,
-    "shapes from values": computing.shapes_from_values,
-    "shapes from data": computing.shapes_from_data,
-    "range of shapes": computing.range_of_shapes,
-    "control flow": engines.control_flow,
-    "several ranges": engines.several_ranges,
-    "arrays on the device": borders.device_arrays,
-    "stream of the caller": borders.user_stream,
-    "allocator of the caller": borders.allocator,
-    "threads": engines.threads,
-    "two sessions": engines.two_sessions,
-    "scratch memory": engines.scratch_memory,
-    "CUDA graphs": engines.cuda_graphs,
-    "refit": engines.refit,
-    "plans without weights": engines.plans_without_weights,
-    "plans for other GPUs": engines.compatible_plans,
-    "weight streaming": engines.weight_streaming,
-    "layers": engines.layers,
-    "memory of many runs": engines.many_runs,
-    "time of a run": engines.time_of_a_run,
-}
-"""By name, in the order of growing risk."""
+_DRIVER: Final = "driver"
+_CUDA: Final = "CUDA runtime"
+_LIBRARY: Final = "TensorRT or RTX"
+_FULL: Final = "TensorRT"
+
+CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
+    ("driver", "", device_checks.driver),
+    ("CUDA runtime", _DRIVER, device_checks.cuda_runtime),
+    ("copies", _CUDA, device_checks.copies),
+    ("order of streams", _CUDA, device_checks.order_of_streams),
+    ("CUDA graph of a copy", _CUDA, device_checks.graph_of_a_copy),
+    ("threads that copy", _CUDA, device_checks.threads_that_copy),
+    ("memory after every length", _CUDA, device_checks.lengths),
+    ("exchange with PyTorch", "CUDA runtime, torch", device_checks.torch_arrays),
+    ("build and load", _LIBRARY, engines.build_and_load),
+    ("perceptron", _LIBRARY, computing.perceptron),
+    ("engine found again", _LIBRARY, engines.found_again),
+    ("CUDA graphs of two shapes", _LIBRARY, engines.cuda_graphs),
+    ("every length", _LIBRARY, computing.every_length),
+    ("arrays on the device", _LIBRARY, borders.device_arrays),
+    ("tensors of PyTorch", "TensorRT or RTX, torch", borders.torch_tensors),
+    ("stream of the caller", _LIBRARY, borders.user_stream),
+    ("fp16", _LIBRARY, computing.half),
+    ("quantized model", _LIBRARY, computing.quantized),
+    ("float8", "TensorRT or RTX, Ada or Hopper", computing.eight_bit_floats),
+    ("bf16", _LIBRARY, computing.brain),
+    ("convolutions", _LIBRARY, computing.convolutions),
+    ("element types", _LIBRARY, computing.element_types),
+    ("empty and strided inputs", _LIBRARY, computing.odd_inputs),
+    ("shapes from values", _LIBRARY, computing.shapes_from_values),
+    ("shapes from data", _FULL, computing.shapes_from_data),
+    ("range of shapes", _LIBRARY, computing.range_of_shapes),
+    ("several ranges", _LIBRARY, engines.several_ranges),
+    ("control flow", _LIBRARY, engines.control_flow),
+    ("threads", _LIBRARY, engines.threads),
+    ("two sessions", _LIBRARY, engines.two_sessions),
+    ("memory of many runs", _LIBRARY, engines.many_runs),
+    ("memory of many runs with shapes from data", _FULL, engines.many_runs_of_any_length),
+    ("Ctrl-C", _LIBRARY, engines.interrupted),
+    ("second GPU", "two GPUs", engines.second_gpu),
+    ("allocator of the caller", _LIBRARY, borders.allocator),
+    ("scratch memory", _LIBRARY, engines.scratch_memory),
+    ("refit", _LIBRARY, engines.refit),
+    ("plans without weights", _LIBRARY, engines.plans_without_weights),
+    ("plans for other GPUs", _FULL, engines.compatible_plans),
+    ("weight streaming", _LIBRARY, engines.weight_streaming),
+    ("layers", _LIBRARY, engines.layers),
+    ("lean runtime", "TensorRT and its lean runtime", engines.lean_runtime),
+    ("time of a run", _LIBRARY, engines.time_of_a_run),
+)
+"""Name, what it needs, and what it tries."""
+
+_SECONDS: Final = 120.0
+_MORE: Final = {"engine found again": 600.0, "build and load": 300.0, "every length": 300.0}
 
 
-def run_checklist(bench: ModelOpener) -> Iterator[Check]:
-    """Make every check; one that goes wrong does not keep the others from being made.
-
-    Args:
-        bench: Opens models on this backend.
-
-    Yields:
-        The findings.
-
-    Raises:
-        BackendUnavailableError: There is no library, or no device to run on (SGK104).
-    """
-    found = find(wanted_flavour())
-    library = found.library
-    if library is None or found.state != "ready":
-        raise unavailable("tensorrt", [found.problem], found.hint)
-    devices = ", ".join(map(str, found.machine.devices))
-    text = f"{library.flavour.title} {library.capabilities.version} on {devices}"
-    yield Check("device", "ok", f"{text}, driver for CUDA {found.machine.driver}")
-    for name, check in CHECKS.items():
-        yield _finding(name, check, bench)
+def checks() -> Sequence[SelfCheck]:
+    """Return the checks; one that goes wrong does not keep the others from being made."""
+    return tuple(
+        SelfCheck(
+            name, needs or "nothing", partial(_finding, name, check), _MORE.get(name, _SECONDS)
+        )
+        for name, needs, check in CHECKS
+    )
 
 
 def _finding(name: str, check: Checked, bench: ModelOpener) -> Check:
     try:
         return Check(name, "ok", check(bench))
-    except computing.NotAvailable as missing:
+    except NotAvailable as missing:
         return Check(name, "warning", f"not tried: {missing}")
     except Exception as error:  # noqa: BLE001 (whatever goes wrong is the finding)
         text = " ".join(str(error).split())

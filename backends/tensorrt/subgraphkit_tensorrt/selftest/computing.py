@@ -1,6 +1,6 @@
 """Checks of the results of engines against those of the fallback backend."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -8,22 +8,30 @@ import numpy as np
 
 from subgraphkit.backend import ModelOpener, OpenedModel
 from subgraphkit.errors import OptionError, SubgraphkitError
+from subgraphkit_tensorrt.library.gpus import FP8_FROM
+from subgraphkit_tensorrt.rules.operators import operator_table
 from subgraphkit_tensorrt.selftest import models
+from subgraphkit_tensorrt.selftest.needs import (
+    NotAsExpected,
+    NotAvailable,
+    gpus,
+    require,
+    tensorrt,
+)
 
 __all__ = [
     "EXACT",
-    "NotAsExpected",
-    "NotAvailable",
     "brain",
     "convolutions",
+    "eight_bit_floats",
     "element_types",
+    "every_length",
     "half",
     "odd_inputs",
     "opened",
     "perceptron",
     "quantized",
     "range_of_shapes",
-    "require",
     "same",
     "shapes_from_data",
     "shapes_from_values",
@@ -33,43 +41,44 @@ EXACT: Final = 1e-4
 """Largest error against the largest value, without TF32."""
 
 _HALF: Final = 1e-2
+_EIGHT: Final = 1e-1
+_MOST: Final = 256
+_MOST_KEPT: Final = 64 << 20
 _BRAIN: Final = 4e-2
 _TYPES: Final = ("float16", "int32", "int64", "bool")
 
 
-class NotAsExpected(Exception):  # noqa: N818 (its text is the finding)
-    """Something came out differently."""
-
-
-def require(holds: bool, text: str) -> None:  # noqa: FBT001 (reads as an assertion)
-    """Make sure of something.
-
-    Raises:
-        NotAsExpected: It does not hold.
-    """
-    if not holds:
-        raise NotAsExpected(text)
-
-
-class NotAvailable(Exception):  # noqa: N818 (not a failure)
-    """The library cannot do what was to be tried."""
-
-
 @contextmanager
-def opened(bench: ModelOpener, model: Any, **options: Any) -> Iterator[OpenedModel]:
+def opened(
+    bench: ModelOpener, model: Any, *, without: Collection[str] = (), **options: Any
+) -> Iterator[OpenedModel]:
     """Open a model without TF32, for the length of a check.
 
+    Args:
+        bench: Opens it.
+        model: The model.
+        without: Operators that need not run on TensorRT.
+        **options: Options of the backend.
+
     Raises:
-        NotAvailable: The library cannot honour the options.
-        NotAsExpected: None of the model runs on this backend.
+        NotAvailable: There is no library or no device, or it cannot honour the options, or has not
+            got an operator at all.
+        NotAsExpected: Another node of the model does not run on TensorRT.
     """
+    library = tensorrt()
+    table = operator_table(library.capabilities.generation, library.flavour.name)
+    lacking = table.missing.intersection(node.op_type for node in model.graph.node) - {*without}
+    if lacking:
+        raise NotAvailable(f"{library.flavour.title} has no {', '.join(sorted(lacking))}")
     given = {"tf32": False, "min_subgraph_nodes": 1, **options}
     try:
         found = bench.open(model, **given)
     except OptionError as error:
         raise NotAvailable(error.message) from error
     try:
+        left = [name for name in found.elsewhere() if name not in without]
         require(bool(found.operators()), "no node of the model came to TensorRT")
+        require(not left, f"{', '.join(left)} did not come to TensorRT")
         yield found
     finally:
         found.close()
@@ -128,6 +137,29 @@ def quantized(bench: ModelOpener) -> str:
     model = models.model(models.QUANTIZED)
     with opened(bench, model, dims={"n": (1, 2, 4)}) as found:
         return f"the error is {same(bench, model, found, {'x': _draw(3, 16)}, _HALF):.1e}"
+
+
+def eight_bit_floats(bench: ModelOpener) -> str:
+    """A model with quantisation to float8, which GPUs have from Ada and Hopper on."""
+    able = [gpu for gpu in gpus() if gpu.compute_capability >= FP8_FROM]
+    if not able:
+        raise NotAvailable("no GPU here computes in float8; those of 8.9, 9.0 and newer do")
+    model = models.model(models.EIGHT_BITS, opset=19)
+    with opened(bench, model, dims={"n": (1, 2, 4)}) as found:
+        return f"the error is {same(bench, model, found, {'x': _draw(3, 16)}, _EIGHT):.1e}"
+
+
+def every_length(bench: ModelOpener) -> str:
+    """Batches of every size, in memory that does not add up."""
+    model = models.model(models.PERCEPTRON)
+    with opened(bench, model, dims={"n": (1, _MOST // 4, _MOST)}) as found:
+        for n in range(1, _MOST + 1):
+            found.run({"x": _draw(n, 16)})
+        errors = [same(bench, model, found, {"x": _draw(n, 16)}) for n in (1, _MOST)]
+        memory = found.operators()[0]["memory"]
+    kept, most = memory["device_bytes_kept"], _MOST_KEPT
+    require(kept <= most, f"{kept:,} bytes are kept, expected {most:,} at most")
+    return f"{_MOST} batch sizes, {kept:,} bytes are kept, the error is {max(errors):.1e}"
 
 
 def half(bench: ModelOpener) -> str:

@@ -2,24 +2,37 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from signal import SIGINT, raise_signal
+from tempfile import TemporaryDirectory
+from threading import Timer
 from typing import Any, Final
 
 import numpy as np
 from onnx import numpy_helper
 
 from subgraphkit.backend import ModelOpener
+from subgraphkit_tensorrt.library.checks import check
+from subgraphkit_tensorrt.library.logger import listening
+from subgraphkit_tensorrt.library.trial import trial_plan, trial_problem
 from subgraphkit_tensorrt.selftest import models
-from subgraphkit_tensorrt.selftest.computing import opened, require, same
+from subgraphkit_tensorrt.selftest.computing import opened, same
+from subgraphkit_tensorrt.selftest.needs import NotAsExpected, NotAvailable, gpus, require, tensorrt
 
 __all__ = [
+    "build_and_load",
     "compatible_plans",
     "control_flow",
     "cuda_graphs",
+    "found_again",
+    "interrupted",
     "layers",
+    "lean_runtime",
     "many_runs",
+    "many_runs_of_any_length",
     "plans_without_weights",
     "refit",
     "scratch_memory",
+    "second_gpu",
     "several_ranges",
     "threads",
     "time_of_a_run",
@@ -28,9 +41,11 @@ __all__ = [
 ]
 
 _THREADS: Final = 4
-_RUNS: Final = 200
+_RUNS: Final = 250
 _PAIRED: Final = 50
 _TIMED: Final = 300
+_PRESSED_AFTER: Final = 0.2
+_NOTICED_WITHIN: Final = 10.0
 _RANGES: Final = {"dims": {"n": (1, 4, 8)}}
 
 
@@ -140,7 +155,7 @@ def weight_streaming(bench: ModelOpener) -> str:
     """Weights in the memory of the host."""
     model = models.model(models.PERCEPTRON)
     for budget in (0, 1 << 20):
-        given = {"weight_streaming": True, "weight_streaming_budget": budget}
+        given: dict[str, Any] = {"weight_streaming": True, "weight_streaming_budget": budget}
         with opened(bench, model, **given, **_RANGES) as found:
             same(bench, model, found, {"x": _x(4)})
     return "weights that are streamed give the same"
@@ -164,13 +179,86 @@ def layers(bench: ModelOpener) -> str:
     return f"{len(timed)} layers have a time, {len(named)} of them lead back to nodes"
 
 
+def build_and_load(bench: ModelOpener) -> str:
+    """An engine of one node is built and loaded, by the library alone."""
+    del bench
+    library = tensorrt()
+    title = f"{library.flavour.title} {library.capabilities.version}"
+    if not library.capabilities.can_build:
+        return f"{title}, which runs engines and builds none"
+    problem = trial_problem(library, load=True)
+    require(not problem, f"{title}: {problem}")
+    return title
+
+
+def found_again(bench: ModelOpener) -> str:
+    """An engine that one process built is found by the next."""
+    model = models.model(models.PERCEPTRON)
+    tensorrt()
+    with TemporaryDirectory() as folder:
+        given = {"dims": "n=1x4x8", "min_subgraph_nodes": "1"}
+        first, second = (list(bench.engines(model, folder, **given)) for _ in range(2))
+    require(first == ["built"], f"the first process has engines {first}")
+    require(second == ["found"], f"the second process has engines {second}")
+    return "built by one process, found by the next"
+
+
+def lean_runtime(bench: ModelOpener) -> str:
+    """A version-compatible engine of one node is loaded by the lean runtime."""
+    del bench
+    library, lean = tensorrt("tensorrt"), tensorrt("tensorrt_lean")
+    with listening() as lines:
+        plan = trial_plan(library, lines, "VERSION_COMPATIBLE", "EXCLUDE_LEAN_RUNTIME")
+        runtime = check(lean.trt.Runtime(lean.logger), "make a runtime", lines)
+        check(runtime.deserialize_cuda_engine(plan), "load the engine", lines)
+    return (
+        f"{lean.flavour.title} {lean.capabilities.version} loads what {library.flavour.title} built"
+    )
+
+
+def second_gpu(bench: ModelOpener) -> str:
+    """The same model on the second GPU."""
+    tensorrt()
+    if not gpus()[1:]:
+        raise NotAvailable("there is one GPU")
+    model = models.model(models.PERCEPTRON)
+    with opened(bench, model, device=1, **_RANGES) as found:
+        return f"the error is {same(bench, model, found, {'x': _x(4)}):.1e}"
+
+
+def interrupted(bench: ModelOpener) -> str:
+    """Ctrl-C ends runs, and the next ones go well."""
+    model = models.model(models.PERCEPTRON)
+    feeds = {"x": _x(8)}
+    with opened(bench, model, **_RANGES) as found:
+        timer = Timer(_PRESSED_AFTER, raise_signal, (SIGINT,))
+        timer.start()
+        end = time.monotonic() + _NOTICED_WITHIN
+        try:
+            while time.monotonic() < end:
+                found.run(feeds)
+        except KeyboardInterrupt:
+            return f"noticed; the error of the next run is {same(bench, model, found, feeds):.1e}"
+        finally:
+            timer.cancel()
+    raise NotAsExpected(f"Ctrl-C was not noticed within {_NOTICED_WITHIN:.0f} s")
+
+
 def many_runs(bench: ModelOpener) -> str:
-    """Memory does not grow from run to run, not where shapes depend on data either."""
-    model = models.model(models.PICKED)
+    """Memory does not grow from run to run."""
+    return _repeatedly(bench, models.model(models.PERCEPTRON), _x(8))
+
+
+def many_runs_of_any_length(bench: ModelOpener) -> str:
+    """Memory does not grow where shapes depend on data either."""
+    return _repeatedly(bench, models.model(models.PICKED), _x(4).reshape(-1))
+
+
+def _repeatedly(bench: ModelOpener, model: Any, x: Any) -> str:
     with opened(bench, model, dims={"n": (1, 16, 64)}) as found:
         sizes = []
         for place in range(2 * _RUNS):
-            found.run({"x": _x(4).reshape(-1)})
+            found.run({"x": x})
             if place in {_RUNS - 1, 2 * _RUNS - 1}:
                 memory = found.operators()[0]["memory"]
                 sizes.append(memory["device_bytes_in_use"] + memory["device_bytes_kept"])

@@ -11,6 +11,7 @@ __all__ = [
     "CHAIN",
     "CONTROLLED",
     "CONVOLUTION",
+    "EIGHT_BITS",
     "PERCEPTRON",
     "PICKED",
     "QUANTIZED",
@@ -73,20 +74,30 @@ QUANTIZED: Final = (
     ),
     ((16, 8),),
 )
+EIGHT_BITS: Final = (
+    (
+        "agraph (float[n,16] x) => (float[n,8] y) <float scale = {0.02}> "
+        "{ zero = Constant<value = float8e4m3fn {0}>() q = QuantizeLinear(x, scale, zero) "
+        "d = DequantizeLinear(q, scale, zero) v = QuantizeLinear(w0, scale, zero) "
+        "w = DequantizeLinear(v, scale, zero) m = MatMul(d, w) y = Relu(m) }"
+    ),
+    ((16, 8),),
+)
 TYPED: Final = "agraph ({0}[2,3] x) => ({0}[2,3] y) {{ a = Identity(x) y = Identity(a) }}"
 
 Text = tuple[str, Sequence[tuple[int, ...]]]
 
 
-def model(text: Text, factor: float = 1.0) -> Any:
+def model(text: Text, factor: float = 1.0, opset: int = _OPSET) -> Any:
     """Return a ``ModelProto``.
 
     Args:
         text: ONNX's textual form, and the shapes of the weights ``w0``, ``w1`` and so on.
         factor: What the weights are multiplied by.
+        opset: Version of the operators.
     """
     body, shapes = text
-    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {_OPSET}]> {body}')
+    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> {body}')
     draw = np.random.default_rng(_SEED)
     for place, shape in enumerate(shapes):
         weight = (factor * draw.standard_normal(shape) / np.sqrt(shape[0])).astype(np.float32)

@@ -1,0 +1,115 @@
+"""Uses of operators that IREE 3.13 takes and computes otherwise than ONNX says, each with a reason.
+
+Found with the official cases of ONNX's operators and with the conformance kit. What IREE refuses by
+itself is not here.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import subgraphkit as sk
+
+__all__ = ["LOSES_NAN", "deviation"]
+
+LOSES_NAN: Final = frozenset({"Clip", "Max", "Min", "Sign"})
+"""Operators that make a number of NaN."""
+
+
+def deviation(node: sk.Node) -> str:
+    """Return why a node that IREE takes is not to be given to it; an empty text if it is."""
+    rule = _RULES.get(node.op_type)
+    return rule(node) if rule else ""
+
+
+def _indices(node: sk.Node) -> str:
+    """Look whether all indices are in range, because IREE does not, and reads what is there."""
+    data, indices = node.shape(0), node.constant(1)
+    if indices is None:
+        return "indices that are not constant; IREE does not look whether they are in range"
+    if data is None:
+        return "indices into an array whose rank is not known"
+    if node.op_type in {"GatherND", "ScatterND"}:
+        batch = node.attribute("batch_dims", 0)
+        columns = [(data[batch + k], indices[..., k]) for k in range(indices.shape[-1])]
+    else:
+        columns = [(data[node.attribute("axis", 0)], indices)]
+    for size, column in columns:
+        if not isinstance(size, int):
+            return "indices into a dimension that is not known before running"
+        if column.size and not (-size <= column.min() and column.max() < size):
+            return "an index that is out of range"
+    return ""
+
+
+_EXPONENTS: Final = frozenset(range(6))
+
+
+def _power(node: sk.Node) -> str:
+    """Take what becomes products; else it is exp(y * log(x)), which is NaN for negative x."""
+    exponent = node.constant(1)
+    if exponent is None:
+        return "an exponent that is not constant; IREE makes NaN of negative numbers"
+    if exponent.size == 1 and exponent.item() in _EXPONENTS:
+        return ""
+    return "an exponent other than a whole number from 0 to 5"
+
+
+def _remainder(node: sk.Node) -> str:
+    is_float = node.dtype().label.startswith(("float", "bfloat"))
+    return "the remainder of floats, which IREE rounds" if is_float else ""
+
+
+def _training(node: sk.Node) -> str:
+    if node.input_type(2) is None:
+        return ""
+    on = node.constant(2)
+    return "" if on is not None and not on.any() else "a training mode"
+
+
+def _weighted(node: sk.Node) -> str:
+    return "" if node.input_type(2) is None else "weights of classes; where some are 0, it divides"
+
+
+def _sampled(node: sk.Node) -> str:
+    mode = node.attribute("mode", "linear")
+    return "" if mode in {"linear", "bilinear"} else f"mode {mode}, which takes other places"
+
+
+def _recurrent(node: sk.Node) -> str:
+    """Take the plain ones; the importer drops what it does not know of the others."""
+    if any(node.input_type(place) is not None for place in (4, 7)):
+        return "lengths of sequences or peepholes"
+    odd = {"activations", "activation_alpha", "activation_beta", "clip", "input_forget"}
+    found = sorted(odd & node.attributes.keys())
+    if found or node.attribute("layout", 0):
+        return f"attribute {found[0] if found else 'layout'}"
+    return ""
+
+
+def _always(reason: str) -> Callable[[sk.Node], str]:
+    return lambda _: reason
+
+
+_RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND"),
+            _indices,
+        ),
+        **dict.fromkeys(
+            ("Cos", "Sin", "Tan"),
+            _always("angles above some hundreds come out wrong, and large ones as infinity"),
+        ),
+        **dict.fromkeys(
+            ("Acosh", "Asinh", "Cosh", "Sinh"), _always("it overflows before its result does")
+        ),
+        **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
+        **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _weighted),
+        "Dropout": _training,
+        "GridSample": _sampled,
+        "LpNormalization": _always("it makes NaN of a row of zeros"),
+        "Mod": _remainder,
+        "Pow": _power,
+    }
+)

@@ -1,0 +1,155 @@
+"""Sessions on the iree backend: what is taken, how it is kept, and how its compiler is stopped."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.errors import BackendUnavailableError, CompileTimeoutError
+from subgraphkit.testing import check_backend
+from subgraphkit_iree import IreeBackend, claims
+from subgraphkit_iree.compiler import Compiler, CompilerEndedError, the_compiler
+
+found = IreeBackend.probe()
+pytestmark = pytest.mark.skipif(not found.available, reason="; ".join(found.problems))
+
+TEXT = """
+<ir_version: 10, opset_import: ["": 21]>
+layers (float[N, 8] x, int32[N] add) => (float[N, 64] y, int32[N] z)
+{
+    p = MatMul(x, w)
+    q = Relu(p)
+    y = Add(q, b)
+    z = Mul(add, add)
+}
+"""
+WEIGHTS = np.linspace(-1, 1, 512, dtype=np.float32).reshape(8, 64)
+BIAS = np.linspace(0, 1, 64, dtype=np.float32)
+
+
+def model(weights: np.ndarray = WEIGHTS) -> onnx.ModelProto:
+    made = onnx.parser.parse_model(TEXT)
+    for name, values in {"w": weights, "b": BIAS}.items():
+        made.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+    return made
+
+
+def feeds(rows: int) -> dict[str, np.ndarray]:
+    numbers = np.arange(rows * 8, dtype=np.float32)
+    return {"x": np.sin(numbers).reshape(rows, 8), "add": np.arange(rows, dtype=np.int32)}
+
+
+def expected(fed: dict[str, np.ndarray], weights: np.ndarray = WEIGHTS) -> list[np.ndarray]:
+    return [np.maximum(fed["x"] @ weights, 0) + BIAS, fed["add"] ** 2]
+
+
+def test_open_dimensions_and_new_weights_need_one_compilation(tmp_path: Path) -> None:
+    with sk.config(cache_dir=tmp_path), sk.InferenceSession(model(), "iree", threads=1) as session:
+        (subgraph,) = session.partitioning.subgraphs
+        assert (subgraph.backend, len(subgraph.members)) == ("iree", 4)
+        for rows in (1, 3, 17, 0):
+            fed = feeds(rows)
+            for got, right in zip(session.run(None, fed), expected(fed), strict=True):
+                np.testing.assert_allclose(got, right, rtol=1e-5, atol=1e-6)
+        session.update_weights({"w": -WEIGHTS})
+        fed = feeds(5)
+        np.testing.assert_allclose(
+            session.run(["y"], fed)[0], expected(fed, -WEIGHTS)[0], rtol=1e-5, atol=1e-6
+        )
+
+
+def test_an_engine_is_restored_without_the_compiler_and_serves_other_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sk.config(cache_dir=tmp_path):
+        sk.InferenceSession(model(), "iree", threads=1).close()
+        monkeypatch.setattr(Compiler, "_answer", None)
+        monkeypatch.setattr(claims, "_ANSWERS", claims.Answers("answers"))  # those in memory
+        with sk.InferenceSession(model(WEIGHTS * 2), "iree", threads=1) as session:
+            fed = feeds(3)
+            np.testing.assert_allclose(
+                session.run(["y"], fed)[0], expected(fed, WEIGHTS * 2)[0], rtol=1e-5, atol=1e-6
+            )
+
+
+def test_what_the_compiler_or_a_table_refuses_has_a_reason() -> None:
+    text = """
+    <ir_version: 10, opset_import: ["": 21]>
+    g (float[4, 4] x, bool[4] c, string[4] s) => (float[N, 4] y, string[4] t, float[4] d)
+    { y = Compress<axis = 0>(x, c) t = Identity(s) d, e = Dropout(x) }
+    """
+    bound = sk.bind(
+        sk.load(onnx.parser.parse_model(text.replace("d, e = Dropout(x)", "d = Det(x)")))
+    )
+    refusals = sk.partition(bound, ["iree", "numpy"]).refusals
+    reasons = {node: said[0].refusal for node, said in refusals.items()}
+    assert reasons[0].code == "op_unsupported"
+    assert "IREE says" in reasons[0].text
+    assert reasons[1].code == "dtype"
+
+
+def test_a_compiler_at_work_is_stopped_when_time_is_up() -> None:
+    text = '<ir_version: 10, opset_import: ["": 21]> g (float[9, 9] x) => (float[9, 9] y) {'
+    steps = [f"v{i + 1} = MatMul(v{i}, x)" for i in range(300)]
+    proto = onnx.parser.parse_model(text + " v0 = Sin(x) " + " ".join(steps) + " y = Cos(v300) }")
+    before = time.monotonic()
+    with pytest.raises(CompileTimeoutError):
+        sk.InferenceSession(proto, "iree", timeout_s=2.0)
+    assert the_compiler._child is None or time.monotonic() - before < 60
+
+
+def test_a_compiler_that_was_killed_is_an_error_once() -> None:
+    bound = sk.bind(sk.load(model()))
+    proto = sk.partition(bound, ["iree", "numpy"]).subgraphs[0].to_model(weights="outside")
+    compiler, context = Compiler(), sk.backend.BindContext("iree")
+    assert compiler.takes(proto, context) == ""
+    os.kill(compiler._child.number, signal.SIGKILL)
+    with pytest.raises(CompilerEndedError, match="SIGKILL"):
+        compiler.takes(proto, context)
+    assert compiler.takes(proto, context) == ""
+    compiler.rest()
+    assert compiler._child is None
+
+
+def test_a_device_that_is_not_here_is_named_with_a_remedy_and_can_be_planned_for() -> None:
+    bound = sk.bind(sk.load(model()))
+    with pytest.raises(BackendUnavailableError, match="hip") as raised:
+        sk.partition(bound, ["iree:device=hip"])
+    assert raised.value.code == "SGK104"
+    assert "ROCm" in str(raised.value)
+    dry = sk.partition(bound, ["iree:device=hip", "numpy"], dry_run=True)
+    assert dry.evidence["iree"] == "asked"
+    assert [one.backend for one in dry.subgraphs] == ["iree"]
+
+
+def test_threads_are_those_of_the_session_and_may_all_be_inside() -> None:
+    partitioning = sk.partition(sk.bind(sk.load(model()), backend="iree", threads=2))
+    operators = sk.compile_subgraphs(partitioning)
+    assert operators[0].info()["device"] == "local-task"
+    assert operators[0].info()["threads"] == 2
+    with sk.Session(sk.plan(partitioning, operators)) as session:
+        fed = feeds(2)
+        results: list[np.ndarray] = []
+        workers = [
+            threading.Thread(target=lambda: results.append(session.run(["y"], fed)[0]))
+            for _ in range(3)
+        ]
+        for one in workers:
+            one.start()
+        for one in workers:
+            one.join()
+        assert len(results) == len(workers)
+        for got in results:
+            np.testing.assert_allclose(got, expected(fed)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_the_kit_finds_nothing_wrong_with_one_operator_at_a_time() -> None:
+    findings = list(check_backend("iree", level=1, only="L1/operator/*"))
+    assert [(one.case, one.detail) for one in findings if one.is_wrong] == []
+    assert findings

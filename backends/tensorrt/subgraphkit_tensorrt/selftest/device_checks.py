@@ -1,0 +1,209 @@
+"""Checks of everything that needs no TensorRT: driver, copies, streams, graphs, memory, arrays."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from subgraphkit.backend import ModelOpener
+from subgraphkit_tensorrt.running.arrays import DeviceArray, foreign
+from subgraphkit_tensorrt.running.device import Device
+from subgraphkit_tensorrt.selftest.needs import (
+    cuda_library,
+    gpus,
+    installation,
+    module,
+    require,
+)
+
+__all__ = [
+    "copies",
+    "cuda_runtime",
+    "driver",
+    "graph_of_a_copy",
+    "lengths",
+    "order_of_streams",
+    "threads_that_copy",
+    "torch_arrays",
+]
+
+_TYPES: Final = (
+    "f4",
+    "f2",
+    "i8",
+    "i4",
+    "i1",
+    "u1",
+    "?",
+    ml_dtypes.bfloat16,
+    ml_dtypes.float8_e4m3fn,
+)
+_SHAPES: Final = ((3, 5), (), (0, 4), (1 << 20,))
+_TORCH_TYPES: Final = ("float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
+_ORDERED: Final = 200
+_FLOATS: Final = 1 << 18
+_THREADS: Final = 8
+_LONGEST: Final = 512
+_WIDTH: Final = 768
+_MOST_WASTE: Final = 8
+"""How many times what the largest run needs may be kept after runs of every length."""
+
+
+def driver(bench: ModelOpener) -> str:
+    """NVIDIA's driver and its GPUs."""
+    del bench
+    found = ", ".join(map(str, gpus()))
+    return f"{found}, driver for CUDA {installation().machine.driver}"
+
+
+def cuda_runtime(bench: ModelOpener) -> str:
+    """CUDA's runtime library by ctypes."""
+    del bench
+    cuda = cuda_library()
+    with _device().active():
+        return f"CUDA {cuda.version()}, {cuda.free_memory():,} bytes free"
+
+
+def copies(bench: ModelOpener) -> str:
+    """Arrays of every element type go to the device and come back."""
+    del bench
+    device = _device()
+    with device.active():
+        for dtype in _TYPES:
+            for shape in _SHAPES:
+                array = (np.arange(int(np.prod(shape))) % 7).reshape(shape).astype(dtype)
+                back = np.asarray(_kept(device, array))
+                require(np.array_equal(_wide(back), _wide(array)), f"{array.dtype} {shape} differs")
+    return f"{len(_TYPES)} element types of {len(_SHAPES)} shapes came back"
+
+
+def order_of_streams(bench: ModelOpener) -> str:
+    """What one stream writes another reads in order, without a wait in between."""
+    del bench
+    device = _device()
+    cuda = device.cuda
+    with device.active():
+        target = cuda.allocate(4 * _FLOATS)
+        for number in range(_ORDERED):
+            got = np.empty(_FLOATS, "f4")
+            with device.lane() as one, device.lane() as two:
+                array = _uploaded(device, np.full(_FLOATS, number, "f4"), one)
+                array.use_on(two.stream)
+                cuda.copy(target, array.address, got.nbytes, two.stream)
+                cuda.download(got.ctypes.data, target, got.nbytes, two.stream)
+                two.wait()
+            require(bool((got == number).all()), f"copy {number} was read before it was written")
+        cuda.free(target)
+    return f"{_ORDERED} copies from stream to stream"
+
+
+def threads_that_copy(bench: ModelOpener) -> str:
+    """Threads upload and download side by side."""
+    del bench
+    device = _device()
+
+    def work(thread: int) -> bool:
+        with device.active():
+            return all(
+                (np.asarray(_kept(device, array)) == array).all()
+                for number in range(_ORDERED // 2)
+                for array in [np.full(4096 + 64 * ((thread * 31 + number) % 50), number, "i4")]
+            )
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        require(all(pool.map(work, range(_THREADS))), "an array came back changed")
+    return f"{_THREADS} threads got back what they sent"
+
+
+def graph_of_a_copy(bench: ModelOpener) -> str:
+    """A copy is captured as a CUDA graph and launched on another stream."""
+    del bench
+    device = _device()
+    cuda = device.cuda
+    with device.active(), device.lane() as lane:
+        array = np.arange(1024, dtype="f4")
+        source, target = _uploaded(device, array, lane), cuda.allocate(array.nbytes)
+        lane.wait()
+        stream = cuda.create_stream()
+        cuda.begin_capture(stream)
+        cuda.copy(target, source.address, array.nbytes, stream)
+        graph = cuda.end_capture(stream)
+        got = np.empty_like(array)
+        for _ in range(2):
+            cuda.launch(graph, lane.stream)
+            cuda.download(got.ctypes.data, target, got.nbytes, lane.stream)
+            lane.wait()
+            require(np.array_equal(got, array), "the copy differs")
+        cuda.destroy_graph(graph)
+        cuda.destroy_stream(stream)
+        cuda.free(target)
+    return "captured once, launched twice on another stream"
+
+
+def lengths(bench: ModelOpener) -> str:
+    """Memory that is kept after arrays of every length."""
+    del bench
+    device = _device()
+    device.retain()
+    try:
+        with device.active():
+            for length in range(1, _LONGEST + 1):
+                np.asarray(_kept(device, np.ones((length, _WIDTH), "f4")))
+            kept, needed = int(device.info()["device_bytes_kept"]), 4 * _LONGEST * _WIDTH
+    finally:
+        device.release()
+    require(kept <= _MOST_WASTE * needed, f"{kept:,} bytes are kept, where {needed:,} are needed")
+    return f"{kept:,} bytes are kept after lengths from 1 to {_LONGEST}"
+
+
+def torch_arrays(bench: ModelOpener) -> str:
+    """Tensors of PyTorch are read where they are, in order, and ours are read by PyTorch."""
+    del bench
+    cuda_library()
+    torch, device = module("torch"), _device()
+    if not torch.cuda.is_available():
+        return "PyTorch is installed without CUDA, so there is nothing to try"
+    for name in _TORCH_TYPES:
+        theirs = (torch.arange(12, device="cuda") % 2).reshape(4, 3).to(getattr(torch, name))
+        host = theirs.double().cpu().numpy()
+        require(np.array_equal(_wide(_read(device, theirs)), host), f"{name} of PyTorch differs")
+        with device.active():
+            back = torch.from_dlpack(_kept(device, _read(device, theirs)))
+        require(np.array_equal(back.double().cpu().numpy(), host), f"our {name} differs in PyTorch")
+    late = torch.empty(1 << 22, device="cuda")
+    for number in range(_ORDERED):
+        torch.cuda._sleep(200_000)  # noqa: SLF001 (the only way to keep its stream busy)
+        late.fill_(number)
+        require(bool((_read(device, late) == number).all()), f"tensor {number} was read too early")
+    return f"{len(_TORCH_TYPES)} element types both ways, {_ORDERED} reads in order"
+
+
+def _device() -> Device:
+    return Device(cuda_library(), 0)
+
+
+def _kept(device: Device, array: Any) -> DeviceArray:
+    with device.lane() as lane:
+        return _uploaded(device, array, lane)
+
+
+def _uploaded(device: Device, array: Any, lane: Any) -> DeviceArray:
+    block = device.memory.take(array.nbytes, lane.stream)
+    lane.ready_to_upload(array.nbytes)
+    lane.up.array(0, array.shape, array.dtype)[...] = array
+    if array.nbytes:
+        device.cuda.upload(block.address, lane.up.address(0), array.nbytes, lane.stream)
+    return DeviceArray(device, block, array.shape, array.dtype, lane.stream)
+
+
+def _read(device: Device, theirs: Any) -> Any:
+    with device.active(), device.lane() as lane, foreign(theirs, "x", device, lane.stream) as one:
+        got = np.empty(one.shape, one.dtype)
+        device.cuda.download(got.ctypes.data, one.address, got.nbytes, lane.stream)
+        lane.wait()
+        return got
+
+
+def _wide(array: Any) -> Any:
+    return np.asarray(array).astype("f8")

@@ -1,0 +1,240 @@
+"""Cases of level 5 that try all that a backend claims of the tables, many operators at a time."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from subgraphkit.running import Session
+from subgraphkit.testing import run_checks
+from subgraphkit.testing.cases import Case, Finding, Outcome
+from subgraphkit.testing.combinations import PRODUCERS, combinations
+from subgraphkit.testing.feeding_forms import FEEDING_FORMS
+from subgraphkit.testing.operations import FAMILIES, Operation, operations
+from subgraphkit.testing.small_models import SmallModel
+from subgraphkit.testing.subject import Subject
+from subgraphkit.testing.sweeps import Sweep, number_of
+
+__all__ = ["sweep_cases"]
+
+_LEVEL: Final = 5
+_WIDTHS: Final = (
+    *range(1, 34),
+    *(63, 64, 65, 127, 128, 129, 255, 256, 257),
+    *(1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536, 65537),
+)
+"""Every length about the widths of vectors and of blocks, up to what is no longer 16 bits."""
+_LEAST_MOST: Final = {
+    "arithmetic": (0, 65537),
+    "curves": (0, 65537),
+    "movement": (3, 4097),
+    "reductions": (1, 65537),
+    "products": (1, 1025),
+    "windows": (6, 33),
+    "normalisations": (1, 257),
+    "quantised": (1, 65537),
+}
+"""The sizes that mean something to a family, and that take no longer than they must."""
+_USUAL: Final = {"products": 17, "windows": 11}
+_USUAL_SIZE: Final = 19
+_LARGE: Final = {"arithmetic": 20011, "curves": 20011, "reductions": 9001, "quantised": 20011}
+_LARGE_SIZE: Final = {"movement": 4099, "products": 301, "windows": 67, "normalisations": 301}
+_MOST_AT_ONCE: Final = 80
+_SECONDS: Final = 15.0
+_MOST_SQUARE: Final = 129
+_BANDS: Final = ((1, 33), (34, 1022), (1023, 70000))
+_THREADS: Final = 4
+_RUNS_PER_THREAD: Final = 6
+_MOST_IN_THREADS: Final = 24
+
+
+_Row = tuple[Operation, int]
+_Step = Callable[[Subject, Sweep, Session], Finding | None]
+
+
+def sweep_cases() -> Iterator[Case]:
+    """Build the cases: for each family its sizes, its operators in use, and its threads."""
+    for kind in PRODUCERS:
+        yield _case(f"fused/{kind}", partial(_fused, kind))
+    for family in FAMILIES:
+        yield _case(f"operators/{family}", partial(_in_use, family))
+        yield _case(f"sizes/open/{family}", partial(_open_sizes, family), "dynamic_shapes")
+        yield _case(f"sizes/fixed/{family}", partial(_fixed_sizes, family))
+        yield _case(f"threads/large/{family}", partial(_large_threads, family), "threads")
+
+
+def _case(name: str, run: Callable[[Subject], Finding], *needs: str) -> Case:
+    return Case(f"L{_LEVEL}/{name}", _LEVEL, run, needs=needs, patience=2.0)
+
+
+def _taken(subject: Subject, rows: Sequence[_Row], *, is_open: bool = False) -> list[_Row]:
+    """Return those of which the backend takes a node; nothing is compiled."""
+    if not rows:
+        return []
+    partitioning = subject.partitioned(subject.bound(Sweep(rows, is_open=is_open).proto))
+    numbers = {number_of(node.outputs[0]) for node in subject.nodes_taken(partitioning)}
+    return [row for number, row in enumerate(rows) if number in numbers]
+
+
+def _tried(
+    subject: Subject, rows: Sequence[_Row], steps: Mapping[str, _Step], *, is_open: bool = False
+) -> Finding:
+    """Carry checks out, until one finds fault, on sessions that have some of the rows each.
+
+    What compiles so slowly that there is no time for all is tried on the first of them; each has
+    something of every part of the table.
+    """
+    parts = -(-len(rows) // _MOST_AT_ONCE)
+    started = time.monotonic()
+    taken: dict[str, None] = {}
+    for part in range(parts):
+        model = Sweep(rows[part::parts], is_open=is_open)
+        with subject.session(model.proto) as session:
+            taken |= dict.fromkeys(subject.operators_taken(session.partitioning))
+            for name, step in steps.items():
+                found = step(subject, model, session)
+                if found is not None:
+                    return Finding(found.outcome, f"{name}: {found.detail}", tuple(taken))
+        if time.monotonic() - started > _SECONDS:
+            break
+    return Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, taken=tuple(taken))
+
+
+def _unclaimed(family: str) -> Finding:
+    return Finding(Outcome.UNCLAIMED, f"it takes nothing of {family}")
+
+
+def _usual(family: str) -> int:
+    return _USUAL.get(family, _USUAL_SIZE)
+
+
+# -- fused ---------------------------------------------------------------------------------------
+
+
+def _fused(kind: str, subject: Subject) -> Finding:
+    """What may be fused computes what its operators compute one by one."""
+    rows = _taken(subject, [(one, 1) for one in combinations(kind)])
+    return _tried(subject, rows, {"fused": _once}) if rows else _unclaimed(kind)
+
+
+# -- in use --------------------------------------------------------------------------------------
+
+
+def _in_use(family: str, subject: Subject) -> Finding:
+    """Whatever may be done with a session is done with one that has all operators of a family."""
+    rows = _taken(subject, [(one, _usual(family)) for one in operations(family)])
+    if not rows:
+        return _unclaimed(family)
+    forms = {
+        f"fed {name}": partial(run_checks.fed_in_a_form, form)
+        for name, form in FEEDING_FORMS.items()
+        if name != "stride_zero"
+    }
+    steps: dict[str, _Step] = {
+        "first run": _once,
+        "special values": _special,
+        "written in place": run_checks.written_in_place,
+        "repeated": run_checks.repeated_runs_are_equal,
+        "run after run": run_checks.hundreds_of_runs_are_equal,
+        "results stay": run_checks.results_stay,
+        **forms,
+        "bound outputs": run_checks.bound_outputs_are_new,
+        "buffers": run_checks.buffers_are_filled,
+        "spread buffers": run_checks.spread_buffers_are_filled,
+    }
+    return _tried(subject, rows, steps)
+
+
+def _once(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
+    return run_checks.fed_with(subject, model, session, model.feeds())
+
+
+def _special(subject: Subject, model: Sweep, session: Session) -> Finding | None:
+    claims = session.partitioning.turns.claims
+    losing = frozenset[str]().union(
+        *(one.property.loses_nan for one in claims if one.backend.name == subject.name)
+    )
+    found = (
+        run_checks.fed_with(subject, model, session, model.special(seed, losing))
+        for seed in range(2)
+    )
+    return next((finding for finding in found if finding is not None), None)
+
+
+# -- sizes ---------------------------------------------------------------------------------------
+
+
+def _open_rows(subject: Subject, family: str) -> list[_Row]:
+    rows = [
+        (one, _usual(family))
+        for one in operations(family)
+        if not one.is_square and not any(a.is_stored and "N" in a.dims for a in one.arguments)
+    ]
+    return _taken(subject, rows, is_open=True)
+
+
+def _sizes(family: str) -> list[int]:
+    least, most = _LEAST_MOST[family]
+    sizes = [size for size in (0, *_WIDTHS) if least <= size <= most]
+    return sizes[:12] + sizes[-3:] if family == "windows" else sizes
+
+
+def _open_sizes(family: str, subject: Subject) -> Finding:
+    """One session computes in every size, the first again at the end."""
+    rows = _open_rows(subject, family)
+    if not rows:
+        return _unclaimed(family)
+    sizes = _sizes(family)
+    return _tried(
+        subject,
+        rows,
+        {
+            f"N={size}": partial(_of_size, size, seed)
+            for seed, size in enumerate(
+                [sizes[len(sizes) // 2], *sizes[::-1], *sizes[-9::4], sizes[-1]]
+            )
+        },
+        is_open=True,
+    )
+
+
+def _of_size(
+    size: int, seed: int, subject: Subject, model: Sweep, session: Session
+) -> Finding | None:
+    return run_checks.fed_with(subject, model, session, model.feeds(seed, size))
+
+
+def _fixed_sizes(family: str, subject: Subject) -> Finding:
+    """What cannot be open is compiled for sizes, of which each operator has a few."""
+    sizes = _sizes(family)
+    is_open = set(_open_rows(subject, family))
+    rows: list[_Row] = []
+    for number, one in enumerate(operations(family)):
+        if (one, _usual(family)) in is_open:
+            continue
+        for place, (low, high) in enumerate(_BANDS):
+            most = min(high, _MOST_SQUARE) if one.is_square else high
+            band = [size for size in sizes if low <= size <= most]
+            if band:
+                rows.append((one, band[(number * 5 + place) % len(band)]))
+    rows = _taken(subject, rows)
+    return _tried(subject, rows, {"sizes": _once}) if rows else _unclaimed(family)
+
+
+# -- threads -------------------------------------------------------------------------------------
+
+
+def _large_threads(family: str, subject: Subject) -> Finding:
+    """Threads share a session, each with large arrays of its own."""
+    size = _LARGE.get(family) or _LARGE_SIZE[family]
+    some = [(one, size) for one in operations(family) if not one.is_square]
+    rows = _taken(subject, [row for row in some if row[0].element_type == "float"])
+    if not rows:
+        return _unclaimed(family)
+    rows = rows[:: -(-len(rows) // _MOST_IN_THREADS)]
+
+    def in_threads(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
+        entrances = [lambda: session] * _THREADS
+        return run_checks.in_threads(subject, model, entrances, _RUNS_PER_THREAD)
+
+    return _tried(subject, rows, {"large arrays": in_threads})

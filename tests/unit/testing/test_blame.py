@@ -1,0 +1,169 @@
+"""Whose fault a wrong result is: the backend's, the fallback's, or rounding's."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from onnx import ModelProto, numpy_helper
+
+from subgraphkit.backend import (
+    BindContext,
+    SubgraphOperator,
+    SubgraphProperty,
+    SubgraphSelector,
+)
+from subgraphkit.comparing.small_models import model_of
+from subgraphkit.finding.registry import registered
+from subgraphkit.ir import Subgraph
+from subgraphkit.testing import Finding, Outcome, Subject
+from subgraphkit.testing.blame import ILL_CONDITIONED, OF_OTHERS
+from subgraphkit.testing.faulty.wrapping import (
+    EveryNode,
+    WrappedOperator,
+    WrappingBackend,
+    WrappingProperty,
+)
+from tests.fakes import ReferenceOperator
+from tests.unit.testing.choosy_backends import GemmOnly, Named
+
+RELU_AND_TANH = "g (float[4] x) => (float[4] y) { a = Relu(x) y = Tanh(a) }"
+X = np.arange(-1, 3, dtype=np.float32)
+RIGHT = np.tanh(np.maximum(X, 0))
+
+EQUAL_LOGITS = """g (float[1,64] x) => (float[1,64] y) <float[64,64] w, float large = {100000000}>
+    { a = MatMul(x, w) b = Mul(a, large) y = Softmax(b) }"""
+"""What is computed behind large numbers that are equal but for rounding, as in light_squeezenet."""
+
+
+class _Relu(Named):
+    operators = frozenset({"Relu"})
+
+
+class _OfOnnx(WrappingProperty):
+    def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
+        return self.backend.operator_class(ReferenceOperator(subgraph), subgraph)
+
+
+class ReluOnly(WrappingBackend):
+    """Takes Relu, and computes it without the fallback."""
+
+    selector_class: ClassVar[type[SubgraphSelector]] = _Relu
+
+    def properties(self) -> Sequence[SubgraphProperty]:
+        """Return the one property."""
+        return (_OfOnnx(self),)
+
+
+class _Doubling(WrappedOperator):
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        return [result * 2 for result in super().run(inputs)]
+
+
+class DoublesRelu(ReluOnly):
+    """Takes Relu, and computes it wrongly."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Doubling
+
+
+class DoublesAll(WrappingBackend):
+    """Is wrong everywhere."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Doubling
+
+
+class Broken(ReluOnly):
+    """Is a fallback that is wrong everywhere."""
+
+    name: ClassVar[str] = "broken"
+    selector_class: ClassVar[type[SubgraphSelector]] = EveryNode
+    operator_class: ClassVar[type[WrappedOperator]] = _Doubling
+
+
+class _Alternating(WrappedOperator):
+    runs = 0
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        type(self).runs += 1
+        return [result * (1 + type(self).runs % 2) for result in super().run(inputs)]
+
+
+class WrongByTurns(ReluOnly):
+    """Takes Relu, and computes it wrongly every other time."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Alternating
+
+
+class _Uneven(WrappedOperator):
+    """Sums in another order in the last columns, as a library does whose tiles do not fit."""
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        (x,) = inputs
+        sums = np.full((1, 64), (x * np.float32(0.02)).sum(), np.float32)
+        sums[0, -4:] *= np.float32(1 + 2**-23)
+        logits = sums * np.float32(1e8)
+        powers = np.exp(logits - logits.max())
+        return [powers / powers.sum()]
+
+
+class RoundsOtherwise(WrappingBackend):
+    """Is off by a unit in the last place in some sums."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Uneven
+
+
+class _Nan(WrappedOperator):
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        return [result * np.float32("nan") for result in super().run(inputs)]
+
+
+class MakesNan(WrappingBackend):
+    """Is further off than by rounding."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Nan
+
+
+def found_in(backend: type, model: ModelProto, x: Any, expected: Any, **settings: Any) -> Finding:
+    subject = Subject(target=f"{backend.__module__}:{backend.__qualname__}")
+    return subject.check_model(model, [({"x": x}, [expected])], **settings)
+
+
+def test_a_case_without_a_node_of_the_backend_is_neither_right_nor_wrong() -> None:
+    found = found_in(GemmOnly, model_of(RELU_AND_TANH), X, RIGHT * 100)
+    assert found.outcome is Outcome.UNCLAIMED
+    assert found.detail.startswith("the fallback's result is wrong: output 0:")
+
+
+def test_values_that_the_fallback_got_wrong_are_the_fallbacks() -> None:
+    with registered(Broken, "broken"):
+        found = found_in(ReluOnly, model_of(RELU_AND_TANH), X, RIGHT, fallback="broken")
+        assert (found.outcome, found.detail) == (Outcome.SKIP, OF_OTHERS)
+        both = found_in(DoublesRelu, model_of(RELU_AND_TANH), X, RIGHT, fallback="broken")
+        assert both.outcome is Outcome.FAIL_VALUE
+
+
+def test_a_wrong_subgraph_is_the_backends_fault_beside_others() -> None:
+    model = model_of(RELU_AND_TANH)
+    assert found_in(DoublesRelu, model, X, RIGHT).outcome is Outcome.FAIL_VALUE
+    _Alternating.runs = 0
+    assert found_in(WrongByTurns, model, X, RIGHT).outcome is Outcome.FAIL_VALUE
+
+
+def _equal_logits() -> tuple[ModelProto, Any, Any]:
+    model = model_of(EQUAL_LOGITS)
+    for tensor in model.graph.initializer:
+        if tensor.name == "w":
+            tensor.CopyFrom(numpy_helper.from_array(np.full((64, 64), 0.02, np.float32), "w"))
+    x = np.random.default_rng(0).random((1, 64)).astype(np.float32)
+    return model, x, np.full((1, 64), 1 / 64, np.float32)
+
+
+def test_what_rounding_alone_decides_is_left_out_with_a_reason() -> None:
+    model, x, expected = _equal_logits()
+    found = found_in(RoundsOtherwise, model, x, expected)
+    assert (found.outcome, found.detail) == (Outcome.SKIP, ILL_CONDITIONED)
+
+
+def test_more_than_rounding_is_a_fault_in_an_ill_conditioned_model_as_well() -> None:
+    model, x, expected = _equal_logits()
+    assert found_in(MakesNan, model, x, expected).outcome is Outcome.FAIL_VALUE
+    assert found_in(DoublesAll, model_of(RELU_AND_TANH), X, RIGHT).outcome is Outcome.FAIL_VALUE

@@ -1,0 +1,72 @@
+"""Children that carry out many cases: whichever ends badly, the right case is blamed for it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from subgraphkit.testing import Finding, Outcome
+from subgraphkit.testing.children import Pool, Task
+
+SECONDS = 40.0
+HANGING_SECONDS = 1.5
+MEMORY = 400 << 20
+ORDER = (
+    "one_node",
+    "chain",
+    "no_nodes",
+    "diamond",
+    "two_roots",
+    "no_axes",
+    "inner_value_is_an_output",
+    "float64",
+    "same_input_twice",
+    "int64",
+    "many_dtypes",
+)
+
+
+def carried_out(pool: Pool, names: Sequence[str]) -> list[Finding]:
+    listed = {one["case"]["case"]: Finding.from_dict(one["case"]) for one in pool.listed(2)}
+    hanging = {"same_input_twice": HANGING_SECONDS}
+    tasks = [Task(listed[f"L2/{name}"], hanging.get(name, SECONDS)) for name in names]
+    return list(pool.findings([task] for task in tasks))
+
+
+def test_the_case_that_ends_a_shared_process_is_blamed_and_no_other_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MARK", str(tmp_path / "mark"))
+    pool = Pool({"target": "tests.unit.testing.troubled:Troubled"}, 1, MEMORY)
+    try:
+        findings = carried_out(pool, ORDER)
+    finally:
+        pool.close()
+    last = {one.case.removeprefix("L2/"): one for one in findings}
+    assert last.keys() == set(ORDER)
+    assert {name: one.outcome.value for name, one in last.items() if one.is_wrong} == {
+        "chain": "CRASH",
+        "diamond": "CRASH",
+        "inner_value_is_an_output": "CRASH",
+        "same_input_twice": "HANG",
+    }
+    assert last["chain"].detail == "the process ended: signal SIGSEGV"
+    harm = "the process ended: signal SIGABRT; that came in L2/two_roots, which is right without it"
+    assert last["diamond"].detail == harm
+    assert [one.outcome for one in findings if one.case == "L2/diamond"] == [
+        Outcome.RIGHT,
+        Outcome.CRASH,
+    ]
+    assert "took more than 0.4 GiB of memory" in last["inner_value_is_an_output"].detail
+    assert last["same_input_twice"].detail == "no answer within 1.5 s"
+    assert last["same_input_twice"].seconds >= HANGING_SECONDS
+
+
+def test_what_is_not_begun_in_time_is_untried_and_starts_no_process() -> None:
+    pool = Pool({"target": "no.such:Backend"}, 2)
+    case = Finding(Outcome.SKIP, case="L3/Relu/test_relu/alone", level=3)
+    (found,) = pool.findings([[Task(case, SECONDS)]], until=0.0)
+    pool.close()
+    assert (found.outcome, found.case) == (Outcome.UNTRIED, case.case)
+    assert not found.is_wrong
+    assert not found.is_offer

@@ -1,0 +1,93 @@
+"""The kit learns what a backend takes, and holds it against the contract with that."""
+
+import pytest
+
+from subgraphkit.backend import Backend
+from subgraphkit.testing import Finding, Outcome, Report, Subject
+from subgraphkit.testing.faulty.choosing import ClaimsNothing, RaisesInSelect
+from subgraphkit.testing.judging import carry_out
+from subgraphkit.testing.levels import cases_of_level
+from tests.unit.testing import choosy_backends as choosy
+
+TRIED = (
+    "L1/operator/results",
+    "L1/operator/no_shared_memory",
+    "L1/operator/buffers",
+    "L2/one_node",
+    "L2/diamond_with_a_foreign_middle",
+    "L2/weights_shared_by_two_subgraphs",
+)
+"""A few cases that every backend is to have a part in, whatever it takes."""
+
+
+def subject_of(backend: type[Backend]) -> Subject:
+    return Subject(target=f"{backend.__module__}:{backend.__qualname__}")
+
+
+def findings(backend: type[Backend], cases: tuple[str, ...] = TRIED) -> list[Finding]:
+    subject = subject_of(backend)
+    levels = {level: cases_of_level(level, subject) for level in (1, 2)}
+    return [carry_out(levels[int(case[1])][case], subject) for case in cases]
+
+
+@pytest.mark.parametrize(
+    ("backend", "operator"),
+    [
+        (choosy.ConvRuns, "Conv"),
+        (choosy.WholeRuns, "BatchNormalization"),
+        (choosy.GemmOnly, "Gemm"),
+        (choosy.QuantizedOnly, "QLinearConv"),
+        (choosy.HalfOnly, "MatMul"),
+        (choosy.FixedOnly, "Relu"),
+        (choosy.AttentionOnly, "Attention"),
+        (choosy.SortingOnly, "TopK"),
+    ],
+    ids=lambda one: getattr(one, "__name__", one),
+)
+def test_a_choosy_backend_is_held_against_the_contract_with_what_it_takes(
+    backend: type[Backend], operator: str
+) -> None:
+    found = findings(backend)
+    assert [one.outcome for one in found] == [Outcome.RIGHT] * len(TRIED), found
+    assert operator in {name for one in found for name in one.taken}
+    assert Report(backend.__name__, found).is_passed
+
+
+def test_a_backend_of_large_regions_is_offered_chains() -> None:
+    found = findings(choosy.LargeOnly, ("L1/operator/results", "L2/chain", "L2/time_is_linear"))
+    assert [one.outcome for one in found] == [Outcome.RIGHT] * 3, found
+
+
+def test_a_fault_shows_in_what_a_choosy_backend_takes() -> None:
+    found = findings(
+        choosy.QuantizedThatWrites,
+        ("L1/operator/inputs_left_alone", "L2/value_used_inside_and_outside"),
+    )
+    assert [one.outcome for one in found] == [Outcome.FAIL_ALIAS] * 2
+    assert "with QLinearConv in its place" in found[1].detail
+
+
+def test_a_backend_that_claims_nothing_passes_nothing_and_fails_nothing() -> None:
+    found = findings(ClaimsNothing, ("L1/operator/results", "L2/one_node"))
+    assert {one.outcome for one in found} == {Outcome.UNCLAIMED}
+    report = Report("idle", found)
+    assert [one.result for one in report.levels] == ["nothing claimed"] * 2
+    assert not report.is_passed
+
+
+def test_a_selector_that_raises_is_a_finding_and_not_asked_for_ever() -> None:
+    found = findings(RaisesInSelect)
+    assert {one.outcome for one in found} == {Outcome.FAIL_SELECT}
+    assert "LookupError: no rule for" in found[0].detail
+
+
+def test_what_is_claimed_is_learned_with_types_ranks_and_sizes() -> None:
+    fixed = subject_of(choosy.FixedOnly)
+    relu = next(offer for offer in fixed.claims if offer.name == "Relu")
+    names = {offer.name for offer in fixed.variants_claimed(relu)}
+    assert {"Relu float16", "Relu picture", "Relu N=1", "Relu x3"} <= names
+    assert "Relu open" not in names
+    assert {offer.element_type for offer in subject_of(choosy.HalfOnly).claims} == {"float16"}
+    assert [offer.operators for offer in subject_of(choosy.WholeRuns).claims] == [
+        ("Conv", "BatchNormalization", "Relu")
+    ]

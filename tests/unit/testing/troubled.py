@@ -1,0 +1,68 @@
+"""A backend that takes down whole processes, in each way, by the operators of what it runs."""
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from subgraphkit.testing.faulty.wrapping import WrappedOperator, WrappingBackend
+
+HARMED: list[bool] = []
+PIECE = 32 << 20
+
+
+def crash() -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def hang() -> None:
+    time.sleep(3600.0)
+
+
+def harm_those_after_it() -> None:
+    HARMED.append(True)
+
+
+def crash_if_harmed() -> None:
+    if HARMED:
+        os.abort()
+
+
+def eat() -> None:
+    eaten = []
+    while True:
+        eaten.append(b"x" * PIECE)
+        time.sleep(0.01)
+
+
+def be_killed_once() -> None:
+    """End as where the system wants memory back, which happens to whoever is there."""
+    mark = Path(os.environ["MARK"])
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+TROUBLES = {
+    frozenset({"Relu", "Sigmoid", "Tanh"}): crash,
+    frozenset({"Relu", "Tanh", "Add"}): harm_those_after_it,
+    frozenset({"Relu", "Sigmoid", "Add"}): crash_if_harmed,
+    frozenset({"Add"}): hang,
+    frozenset({"Relu", "Sigmoid"}): eat,
+    frozenset({"Add", "Mul"}): be_killed_once,
+}
+
+
+class _Operator(WrappedOperator):
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        of_all = frozenset(node.op_type for node in self.subgraph.members)
+        TROUBLES.get(of_all, lambda: None)()
+        return super().run(inputs, outputs)
+
+
+class Troubled(WrappingBackend):
+    """Goes down in each way."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Operator
