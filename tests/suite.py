@@ -94,7 +94,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--large-networks",
         action="store_true",
-        help="vgg19 and zfnet512 are run by oneDNN and cut at random, too, as the seven others are",
+        help="vgg19 and zfnet512 are run with seeded weights, by oneDNN and cut at random, too, as "
+        "the seven others are",
     )
     parser.addoption(
         "--claimed-cases",
