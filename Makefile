@@ -29,7 +29,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test nightly older matrix lowest torch serving lint format docs support stubs bench campaign \
+.PHONY: help demo test nightly older matrix lowest torch serving lint format docs support kit-times walk stubs bench campaign \
 	campaign-long release-dry clean
 
 help: ## show this list
@@ -89,12 +89,38 @@ torch: $(DEV) ## install PyTorch, and run the tests of the doors for it
 serving: $(MADE) ## run the tests of Ray, Triton and other engines, which it installs
 	$(BIN)/python -m tests.serving
 
+# Into a folder that can be carried to a machine without a network, in pieces: the library is gigabytes.
+# The extra says which TensorRT: cu13, cu12 or rtx.
+EXTRA ?= cu13
+WHEELS ?= build/wheels
+PIECE ?= 60M
+
+wheels: $(MADE) ## collect what `make gpu` needs on a machine without a network
+	$(PIP) wheel --wheel-dir $(WHEELS) . ./backends/numpy "./backends/tensorrt[$(EXTRA)]"
+	find $(WHEELS) -name '*.whl' -size +$(PIECE) -exec split --bytes $(PIECE) -d -a 3 {} {}.part \; -delete
+
+gpu: $(MADE) ## the first ten minutes on a machine with a GPU; from build/wheels if that is there
+	@for first in $(WHEELS)/*.part000; do [ -e "$$first" ] || continue; \
+		cat "$${first%000}"* >"$${first%.part000}" && rm "$${first%000}"* || exit 1; done
+	if [ -d $(WHEELS) ]; then \
+		$(PIP) install --no-index --find-links $(WHEELS) subgraphkit-numpy "subgraphkit-tensorrt[$(EXTRA)]"; \
+	else $(PIP) install . ./backends/numpy "./backends/tensorrt[$(EXTRA)]"; fi
+	-$(BIN)/subgraphkit doctor tensorrt --deep
+	$(BIN)/subgraphkit selftest tensorrt --output report.json
+
 docs: $(DEV) ## build the pages into build/docs; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs build/docs
 
 support: $(DEV) ## let the conformance kit write again which operators each backend takes
 	for name in iree numpy onednn onnxruntime openvino tvm; do \
-		$(BIN)/subgraphkit test $$name --level 5 --csv docs/support/$$name.csv || exit 1; done
+		$(BIN)/subgraphkit test $$name --level 5 --all --csv docs/support/$$name.csv || exit 1; done
+
+kit-times: $(DEV) ## measure again how long the conformance kit takes for each backend
+	$(BIN)/python benchmarks/backends/bench_kit.py --write
+
+# Wheels of this tree, a new environment, and each command that `new-backend` says comes next.
+walk: $(DEV) ## go the way of a backend's author, and write its transcript, docs/walk.txt
+	$(BIN)/python -m tests.publishing.walk
 
 stubs: $(DEV) ## write the types of the public names again, from the tables of lazy names
 	$(BIN)/python -m tests.house.stubs

@@ -184,6 +184,18 @@ class Backend(Dated, ABC, Generic[OptionsT]):
             suite: Takes the declarations.
         """
 
+    def neighbour(self) -> str:
+        """Name a backend that runs what this one leaves, without its values going far.
+
+        Asked where this backend is the only one that was named, and nobody chose a fallback. What
+        is named is used if it can run here; the fallback gets the rest.
+
+        Returns:
+            A backend as in a selection, such as ``"onnxruntime:providers=cuda"``, whose options
+            give way to the user's; empty for the fallback alone.
+        """
+        return ""
+
     @classmethod
     def selftest(cls) -> Sequence[SelfCheck]:
         """Return checks of what only the device can show, for ``subgraphkit selftest``.

@@ -41,7 +41,8 @@ def carried_options(
     for option in backend.options:
         value = getattr(backend.option_values, option.name, option.default)
         asked = option.name in given or bool(option.alias and option.alias in given)
-        if value == option.default or not (option.cache if has_engines else asked):
+        # What nobody asked for came from a neighbour's word, and decides what is computed.
+        if value == option.default or not (option.cache or (asked and not has_engines)):
             continue
         carried[option.name] = _plain(value)
         option.read(carried[option.name], "the bundle", backend.name)

@@ -5,6 +5,7 @@ with a word in the log, a ``FallbackEvent``, and a warning where something is br
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from typing import Any, Final
 
@@ -14,13 +15,14 @@ from subgraphkit.backend.notices import warn_user
 from subgraphkit.backend.options import validate_options
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.names import BACKENDS_GROUP
-from subgraphkit.configuration.selection import AUTO, NONE, BackendChoice
+from subgraphkit.configuration.selection import AUTO, NONE, BackendChoice, parse_selection
 from subgraphkit.errors import (
     BackendConflictError,
     BackendIncompatibleError,
     BackendLoadError,
     BackendNotFoundError,
     BackendUnavailableError,
+    OptionError,
     SubgraphkitError,
 )
 from subgraphkit.finding import messages
@@ -117,7 +119,26 @@ def open_in_turn(
                 handed_out = True
                 yield list(opened)
     if not handed_out:  # or the last list would come twice, and with it a whole partition pass
-        yield opened
+        yield [*opened, *_neighbours(opened, resolved)]
+
+
+def _neighbours(opened: Sequence[Backend], resolved: ResolvedConfig) -> Iterator[Backend]:
+    """Open what runs the leavings of a backend that was named alone, if it can run here."""
+    is_alone = len(opened) == len(resolved.backends) == 1 and opened[0].cannot_run is None
+    if not is_alone or resolved.strict or resolved.sources["fallback"][0] != "default":
+        return
+    name, wanted = opened[0].name, opened[0].neighbour()
+    for choice in parse_selection(wanted or NONE, f"what backend {name!r} asks for"):
+        given = {key: (value, "default", choice.origin) for key, value in choice.options.items()}
+        sources = resolved.option_sources
+        entries = {**sources, choice.name: {**given, **sources.get(choice.name, {})}}
+        try:
+            made = _open(choice, replace(resolved, option_sources=entries), automatic=True)
+        except (*_CANNOT_BE_USED, OptionError) as error:
+            _LOGGER.info("what %r leaves does not run on %s: %s", name, choice, error.message)
+        else:
+            _LOGGER.info("what %r leaves runs on %s, which is here", name, choice)
+            yield made
 
 
 def _in_order(

@@ -1,4 +1,4 @@
-"""Models written anew in fp16, bf16 or int8, so that every backend can run them.
+"""Models written anew in fp16, bf16, int8 or fp8, so that every backend can run them.
 
 Nothing is run here. Ranges come from ``subgraphkit.precision``, a file, or another tool.
 """

@@ -202,12 +202,17 @@ _BFLOAT16: Final = 22
 _QUANTIZING: Final = {"QuantizeLinear", "DequantizeLinear"}
 
 
+def quantizing_opset(precision: Precision) -> int:
+    """Return the first operator set that can state a quantisation with a scale per channel."""
+    return {"int8": _PER_CHANNEL, "fp8": _SHORT_SCALES}.get(precision.kind, 0)
+
+
 def opset_wanted(model: onnx.ModelProto, precision: Precision) -> int:
     """Return the version of the operator set that a precision asks for, or 0 if any will do."""
     low, opset = precision.low, _opset(model)
     operators = {node.op_type for node in model.graph.node if not normal_domain(node.domain)}
-    wanted = _PER_CHANNEL if precision.kind == "int8" else 0
-    if low is not None and (precision.kind == "int8" or operators & _QUANTIZING):
+    wanted = quantizing_opset(precision)
+    if low is not None and (wanted or operators & _QUANTIZING):
         wanted = _SHORT_SCALES
     if low is DataType.BFLOAT16 and any(_gains(name, opset) for name in operators):
         wanted = _BFLOAT16

@@ -1,4 +1,4 @@
-"""Places of QuantizeLinear and DequantizeLinear, and the scales that go with them.
+"""Places of QuantizeLinear and DequantizeLinear, for int8 and float8, and the scales to them.
 
 Inputs of Conv, ConvTranspose, Gemm and MatMul are quantized, results are not: bias, normalisation
 and activation run on in the kernel that made them. Of the two sides of a residual Add, the longer
@@ -20,8 +20,8 @@ import onnx
 from onnx import helper
 
 from subgraphkit.rewriting.draft import Draft, attribute, label_of
-from subgraphkit.rewriting.ranges import Ranges
-from subgraphkit.rewriting.records import Kept, Precision
+from subgraphkit.rewriting.ranges import Range, Ranges
+from subgraphkit.rewriting.records import QUANTIZED, Kept, Precision
 from subgraphkit.types import DataType, TensorType
 
 __all__ = ["Place", "places", "quantize", "quantized_weight"]
@@ -30,6 +30,8 @@ PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _FEW: Final = 16
 """Fewer channels, rows or columns than this leave int8 units idle."""
 
+_LARGEST_KERNEL: Final = 32
+"""Elements of a kernel beyond which there are no convolutions in float8."""
 _MULTIPLE: Final = 8
 _NARROW: Final = 3
 _MATRIX: Final = 2
@@ -85,7 +87,7 @@ def _unfit(node: onnx.NodeProto, draft: Draft, precision: Precision) -> tuple[st
         return "weights", f"{weight!r} holds NaN or infinity"
     if node.op_type in {"Gemm", "MatMul"}:
         return _unfit_matrix(node, draft)
-    return _unfit_kernel(node, draft)
+    return _unfit_kernel(node, draft, precision)
 
 
 def _unfit_matrix(node: onnx.NodeProto, draft: Draft) -> tuple[str, str] | None:
@@ -103,8 +105,12 @@ def _unfit_matrix(node: onnx.NodeProto, draft: Draft) -> tuple[str, str] | None:
     return None
 
 
-def _unfit_kernel(node: onnx.NodeProto, draft: Draft) -> tuple[str, str] | None:
+def _unfit_kernel(
+    node: onnx.NodeProto, draft: Draft, precision: Precision
+) -> tuple[str, str] | None:
     shape, group = draft.array(node.input[1]).shape, attribute(node, "group", 1)
+    if precision.kind == "fp8" and np.prod(shape[2:]) > _LARGEST_KERNEL:
+        return "kernel", f"a kernel of {list(shape[2:])}"
     made, read = (shape[0], shape[1] * group)
     if node.op_type == "ConvTranspose":
         made, read = shape[1] * group, shape[0]
@@ -131,7 +137,8 @@ def _unfit_value(value: str, ranges: Ranges, precision: Precision) -> tuple[str,
         return "range", repr(value)
     if found.threshold < _SMALLEST_THRESHOLD:
         return "constant", repr(value)
-    if found.snr_db is not None and found.snr_db < precision.min_input_snr:
+    is_judged = precision.kind == "int8" and found.snr_db is not None
+    if is_judged and found.snr_db is not None and found.snr_db < precision.min_input_snr:
         return "coarse", f"{value!r} would be held at {found.snr_db:.1f} dB"
     return None
 
@@ -189,13 +196,13 @@ def _depths(draft: Draft) -> dict[str, int]:
     return depths
 
 
-_LEVELS = 127.0
-
 _Array = npt.NDArray[Any]
 
 
-def quantize(draft: Draft, found: Sequence[Place], ranges: Ranges) -> tuple[str, ...]:
-    """Let nodes read int8, in place.
+def quantize(
+    draft: Draft, found: Sequence[Place], ranges: Ranges, precision: Precision
+) -> tuple[str, ...]:
+    """Let nodes read int8 or float8, in place.
 
     A value is quantized once for all its readers, right where it is made. Values that a Concat
     joins share the scale of the whole, so that it can join int8.
@@ -204,7 +211,7 @@ def quantize(draft: Draft, found: Sequence[Place], ranges: Ranges) -> tuple[str,
         Labels of the nodes.
     """
     wanted = {place.node.input[place.data] for place in found}
-    work = _Quantizing(draft, _shared(draft, wanted, ranges))
+    work = _Quantizing(draft, _shared(draft, wanted, ranges, precision), precision.kind)
     for place in found:
         node = place.node
         if place.weight is not None:
@@ -215,25 +222,30 @@ def quantize(draft: Draft, found: Sequence[Place], ranges: Ranges) -> tuple[str,
     return tuple(label_of(place.node) for place in found)
 
 
-def quantized_weight(weight: _Array, axis: int) -> tuple[_Array, _Array]:
-    """Return a weight as int8 from -127 to 127, and the scale of each channel.
+def quantized_weight(weight: _Array, axis: int, kind: str = "int8") -> tuple[_Array, _Array]:
+    """Return a weight as int8 from -127 to 127, or float8, and the scale of each channel.
 
     A channel of zeros has the scale 1.
 
-    Source: ``scale = max|w| / 127``, as TensorRT defines it for symmetric quantisation.
+    Source: ``scale = max|w| / 127``, or 448 for float8, as TensorRT defines it for symmetric
+    quantisation.
     """
+    dtype, most_of_type = QUANTIZED[kind]
     others = tuple(i for i in range(weight.ndim) if i != axis)
     most = np.abs(weight.astype(np.float64)).max(axis=others, initial=0.0)
-    scale = np.where(most > 0, most / _LEVELS, 1.0).astype(np.float32)
+    scale = np.where(most > 0, most / most_of_type, 1.0).astype(np.float32)
     # a channel of the smallest numbers has a scale that float32 cannot tell from 0
     scale[scale == 0] = np.finfo(np.float32).tiny
     along = [1] * weight.ndim
     along[axis] = -1
-    steps = np.rint(weight / scale.astype(np.float64).reshape(along))
-    return np.clip(steps, -_LEVELS, _LEVELS).astype(np.int8), scale
+    steps = weight / scale.astype(np.float64).reshape(along)
+    steps = np.rint(steps) if kind == "int8" else steps
+    return np.clip(steps, -most_of_type, most_of_type).astype(dtype.numpy), scale
 
 
-def _shared(draft: Draft, wanted: set[str], ranges: Ranges) -> dict[str, float]:
+def _shared(
+    draft: Draft, wanted: set[str], ranges: Ranges, precision: Precision
+) -> dict[str, float]:
     """Return the threshold of each value, the same for all that one Concat joins."""
     groups = {value: {value} for value in wanted}
     for node in draft.nodes:
@@ -241,8 +253,14 @@ def _shared(draft: Draft, wanted: set[str], ranges: Ranges) -> dict[str, float]:
         if node.op_type == "Concat" and len(joined) > 1:
             merged = set().union(*(groups[value] for value in joined))
             groups.update(dict.fromkeys(merged, merged))
-    most = {value: ranges.values[value].threshold for value in wanted}
+    most = {value: _most(ranges.values[value], precision) for value in wanted}
     return {value: max(most[other] for other in groups[value]) for value in wanted}
+
+
+def _most(found: Range, precision: Precision) -> float:
+    """Return the magnitude that the largest number stands for; float8 has no need to cut any."""
+    seen = found.magnitude if precision.kind == "fp8" else None
+    return found.threshold if seen is None else max(seen, found.threshold)
 
 
 @dataclass(eq=False)
@@ -251,6 +269,7 @@ class _Quantizing:
 
     draft: Draft
     thresholds: dict[str, float]
+    kind: str
     _behind: dict[str, list[onnx.NodeProto]] = field(default_factory=dict)
     _done: dict[tuple[str, int], str] = field(default_factory=dict)
 
@@ -258,13 +277,14 @@ class _Quantizing:
         """Quantize a computed value; return what to read in its place."""
         if (value, -1) not in self._done:
             draft = self.draft
-            scale = np.array(self.thresholds[value] / _LEVELS, np.float32)
+            dtype, most = QUANTIZED[self.kind]
+            scale = np.array(self.thresholds[value] / most, np.float32)
             names = (
                 draft.store(f"{value}_scale", scale, ""),
-                draft.store(f"{value}_zero_point", np.zeros((), np.int8), ""),
+                draft.store(f"{value}_zero_point", np.zeros((), dtype.numpy), ""),
             )
-            short = draft.fresh(f"{value}_int8")
-            draft.retype(short, DataType.INT8, value)
+            short = draft.fresh(f"{value}_{self.kind}")
+            draft.retype(short, dtype, value)
             node = helper.make_node("QuantizeLinear", [value, *names], [short])
             node.name = draft.fresh(f"quantize_{value}")
             self._done[value, -1] = self._back(value, short, names, [node])
@@ -274,11 +294,11 @@ class _Quantizing:
         """Quantize a weight; return what to read in its place."""
         if (value, axis) not in self._done:
             draft = self.draft
-            array, scale = quantized_weight(draft.array(value), axis)
-            short = draft.store(f"{value}_int8", array, value)
+            array, scale = quantized_weight(draft.array(value), axis, self.kind)
+            short = draft.store(f"{value}_{self.kind}", array, value)
             names = (
                 draft.store(f"{value}_scale", scale, ""),
-                draft.store(f"{value}_zero_point", np.zeros(scale.shape, np.int8), ""),
+                draft.store(f"{value}_zero_point", np.zeros(scale.shape, array.dtype), ""),
             )
             self._done[value, axis] = self._back("", short, names, [], axis=axis)
         return self._done[value, axis]
@@ -291,7 +311,7 @@ class _Quantizing:
         nodes: list[onnx.NodeProto],
         axis: int | None = None,
     ) -> str:
-        long = self.draft.fresh(f"{short.removesuffix('_int8')}_dequantized")
+        long = self.draft.fresh(f"{short.removesuffix(f'_{self.kind}')}_dequantized")
         shape = self.draft.shape(short)
         self.draft.types[long] = TensorType(DataType.FLOAT, shape)
         node = helper.make_node("DequantizeLinear", [short, *names], [long])

@@ -17,6 +17,7 @@ from subgraphkit.types import DataType
 __all__ = [
     "KEPT_CODES",
     "LOW_TYPES",
+    "QUANTIZED",
     "HighPrecision",
     "Kept",
     "Kind",
@@ -25,11 +26,17 @@ __all__ = [
     "precision_of",
 ]
 
-Kind = Literal["fp16", "bf16", "int8"]
+Kind = Literal["fp16", "bf16", "int8", "fp8"]
 """What nodes are to compute in."""
 
 HighPrecision = Literal["fp32", "fp16", "bf16"]
-"""What is computed in beside int8."""
+"""What is computed in beside int8 or fp8."""
+
+QUANTIZED: Final[Mapping[str, tuple[DataType, float]]] = {
+    "int8": (DataType.INT8, 127.0),
+    "fp8": (DataType.FLOAT8E4M3FN, 448.0),
+}
+"""The element type behind each kind that has a scale, and the number that its range ends at."""
 
 LOW_TYPES: Final = {"fp16": DataType.FLOAT16, "bf16": DataType.BFLOAT16}
 """The element type behind each of the two short floats."""
@@ -44,13 +51,14 @@ class Precision:
         keep: Regular expressions; nodes whose whole operator, name or output name matches one stay
             as they are. Outputs tell nodes apart where names are empty or repeated.
         only: If not empty, nodes of which none of these matches operator, name or output stay, too.
-        high_precision: What is computed in beside int8; means nothing for the other kinds.
+        high_precision: What is computed in beside int8 or fp8; means nothing for the other kinds.
         data_max: With ranges and fp16, nodes stay whose inputs or outputs exceed this magnitude.
             512 leaves what lies ahead of a sum room to grow; the largest float16 is 65,504.
         max_reduction: Products and reductions over more terms stay; None for no limit.
         min_input_snr: With ranges that tell, products stay whose input int8 would hold at a lower
             ratio of signal to noise than this, in dB: a few large elements take the scale there,
-            and all others are lost in its steps. 0 for no limit.
+            and all others are lost in its steps. 0 for no limit. Numbers of fp8 have exponents of
+            their own, and are not judged.
 
     Raises:
         CallerError: A kind is unknown or an expression cannot be read (SGK231).
@@ -76,7 +84,7 @@ class Precision:
     @property
     def low(self) -> DataType | None:
         """The short float that nodes are to compute in; None if there is to be none."""
-        word = self.high_precision if self.kind == "int8" else self.kind
+        word = self.high_precision if self.kind in QUANTIZED else self.kind
         return LOW_TYPES.get(word)
 
     def unwanted(self, op_type: str, names: Iterable[str]) -> str:
@@ -153,6 +161,7 @@ KEPT_CODES: Final[Mapping[str, str]] = MappingProxyType(
         "channels": "too few channels, or groups too small, for int8 to pay",
         "coarse": "a few large elements of its input leave int8 too few steps for all others",
         "constant": "its input was always 0 while calibrating",
+        "kernel": "a kernel too large for convolutions in float8",
         "never": "an operator that loses its meaning in few bits",
         "normalisation": "squares, products or sums that overflow float16",
         "range": "no range is known for its input",
@@ -202,13 +211,14 @@ class Rewriting:
         weights: Arrays of the initializers whose data is not in the model, in the order of
             ``model.graph.initializer``; empty unless such were given.
         lowered: Nodes that compute in a short float now.
-        quantized: Nodes that read int8 now.
+        quantized: Nodes that read int8 or float8 now.
         changed: First outputs of the nodes that compute in a short float or read int8, in order.
             ``keep`` takes them, where names are empty or repeated.
         kept: Nodes that were kept although they compute in float32, and why.
         casts: How many Casts were added.
         notes: What else there is to know, such as quantisation that was there already.
         was_quantized: Whether the model came with QuantizeLinear or DequantizeLinear.
+        quantized_as: What the quantized nodes read: ``int8`` or ``fp8``.
     """
 
     model: onnx.ModelProto
@@ -220,6 +230,7 @@ class Rewriting:
     casts: int = 0
     notes: tuple[str, ...] = ()
     was_quantized: bool = False
+    quantized_as: str = "int8"
 
     def why_no_int8(self) -> str:
         """Say why no node reads int8, where int8 was asked for.
@@ -242,7 +253,7 @@ class Rewriting:
         """Return the account for people."""
         lines = [*self.notes]
         if self.quantized:
-            lines.append(f"{len(self.quantized)} nodes read int8")
+            lines.append(f"{len(self.quantized)} nodes read {self.quantized_as}")
         if self.lowered:
             lines.append(f"{len(self.lowered)} nodes compute in a short float, {self.casts} Casts")
         counts = Counter((one.step, one.code) for one in self.kept)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy.typing as npt
 import onnx
@@ -17,16 +17,15 @@ from subgraphkit.rewriting.preparing import (
     is_quantized,
     make_symmetric,
     opset_wanted,
+    quantizing_opset,
     raised,
 )
 from subgraphkit.rewriting.quantizing import places, quantize
 from subgraphkit.rewriting.ranges import Ranges
-from subgraphkit.rewriting.records import Precision, Rewriting, precision_of
+from subgraphkit.rewriting.records import QUANTIZED, Precision, Rewriting, precision_of
 from subgraphkit.rewriting.rules import Judge
 
 __all__ = ["rewrite"]
-
-_PER_CHANNEL: Final = 13
 
 
 def rewrite(
@@ -45,7 +44,7 @@ def rewrite(
         source: The model: anything ``load`` takes, or a loaded model; not changed. The model of a
             subgraph will do, since ranges are found by value name.
         precision: What is asked for; a word stands for a ``Precision`` without exceptions.
-        ranges: How large values get; needed for int8, and used by fp16 to keep nodes whose values
+        ranges: How large values get; needed for int8 and fp8; fp16 keeps nodes by them whose values
             are large. Whether they belong to this model is for ``Ranges.check_model`` to say.
         weights: Data of initializers that are outside the model, as ``outside_weights`` returns
             it. Weights made from these are outside the result too.
@@ -54,7 +53,7 @@ def rewrite(
         The new model with an account of what was done and what not, and why.
 
     Raises:
-        CallerError: The precision is unknown (SGK231), int8 is asked for without ranges (SGK231),
+        CallerError: The precision is unknown (SGK231), int8 or fp8 without ranges (SGK231),
             or a weight is missing or does not fit (SGK231).
         UnsupportedModelError: No node can be rewritten as asked (SGK230), or the model came with
             asymmetric quantisation and int8 is asked for (SGK235).
@@ -75,15 +74,15 @@ def rewrite(
     if was_quantized:
         notes.append("the model came with QuantizeLinear or DequantizeLinear, which stay")
     account = Rewriting(onnx.ModelProto(), notes=tuple(notes), was_quantized=was_quantized)
-    if wanted.kind == "int8":
-        account = _to_int8(draft, wanted, ranges, account)
+    if wanted.kind in QUANTIZED:
+        account = _quantized(draft, wanted, ranges, account)
     if wanted.low is not None:
         account = _to_short(draft, wanted, ranges or Ranges(), account)
     proto, outside = draft.finish()
     return replace(account, model=proto, weights=outside)
 
 
-def _to_int8(
+def _quantized(
     draft: Draft, wanted: Precision, ranges: Ranges | None, account: Rewriting
 ) -> Rewriting:
     if account.was_quantized:
@@ -93,15 +92,16 @@ def _to_int8(
     if ranges is None:
         raise CallerError(
             "SGK231",
-            "int8 needs ranges of the model's values, and none were given",
+            f"{wanted.kind} needs ranges of the model's values, and none were given",
             hint="Find them with 'subgraphkit calibrate' and pass them with --ranges; in Python, "
             "with subgraphkit.precision.calibrate, or read_calibration_cache for TensorRT's.",
         )
-    if draft.opset() < _PER_CHANNEL:
+    needed = quantizing_opset(wanted)
+    if draft.opset() < needed:
         raise UnsupportedModelError(
             "SGK230",
-            f"the model is of operator set {draft.opset()}; int8 with a scale per channel needs "
-            f"{_PER_CHANNEL}: {'; '.join(account.notes)}",
+            f"the model is of operator set {draft.opset()}; {wanted.kind} with a scale per channel "
+            f"needs {needed}: {'; '.join(account.notes)}",
             hint="Export the model for a newer operator set.",
         )
     folded = fold_normalisations(draft)
@@ -116,10 +116,17 @@ def _to_int8(
             "that would have to be",
             hint="Ranges are found by value name; calibrate the model itself.",
         )
-    quantized = quantize(draft, found, ranges)
+    quantized = quantize(draft, found, ranges, wanted)
     changed = tuple(place.node.output[0] for place in found)
     notes = (*account.notes, *notes)
-    return replace(account, quantized=quantized, changed=changed, kept=tuple(kept), notes=notes)
+    return replace(
+        account,
+        quantized=quantized,
+        quantized_as=wanted.kind,
+        changed=changed,
+        kept=tuple(kept),
+        notes=notes,
+    )
 
 
 def _to_short(draft: Draft, wanted: Precision, ranges: Ranges, account: Rewriting) -> Rewriting:

@@ -134,7 +134,7 @@ class OnnxRuntimeProperty(SubgraphProperty):
             weights.kept(),
             _facts(session, subgraph, settings, profiling=bool(prefix)),
             partial(ProfiledOperator, partial(self._opened, subgraph, context), subgraph),
-        )
+        ).placed(settings)
 
     def _session(
         self, subgraph: Subgraph, settings: SessionSettings, prefix: str, progress: Progress

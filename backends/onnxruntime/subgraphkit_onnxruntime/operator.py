@@ -4,14 +4,22 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.backend import InnerTime, Progress, SubgraphOperator
+from subgraphkit.backend import ON_DEVICE, InnerTime, Progress, SubgraphOperator
 from subgraphkit.types import DataType, TensorType, ValueType
+from subgraphkit_onnxruntime.device_arrays import (
+    HOST,
+    DeviceArray,
+    device_of,
+    is_on_device,
+    taken,
+)
 from subgraphkit_onnxruntime.library import onnxruntime
+from subgraphkit_onnxruntime.settings import SessionSettings
 from subgraphkit_onnxruntime.tensors import as_array, as_ort_value, is_plain
 from subgraphkit_onnxruntime.weights import HandedWeights
 
@@ -67,9 +75,20 @@ class OnnxRuntimeOperator(SubgraphOperator):
         )
         self._all_plain = all(map(is_plain, (*inputs.values(), *outputs.values())))
         # Only numbers in tensors can be bound to memory of ours.
-        self._bindable = all(map(_is_bindable, (*inputs.values(), *outputs.values())))
+        self._types = (*inputs.values(), *outputs.values())
+        self._bindable = all(map(_is_bindable, self._types))
         self._call = _quickest_run(session)
         self._profile = ""
+
+    def placed(self, settings: SessionSettings) -> Self:
+        """Take and give arrays on the GPU that a session with these settings computes on, if any.
+
+        Returns:
+            This operator.
+        """
+        self._settings = settings
+        self.device = device_of(settings) if self._bindable else HOST
+        return self
 
     def run_stoppable(
         self, progress: Progress, inputs: Sequence[Any], outputs: Sequence[Any] | None = None
@@ -86,6 +105,8 @@ class OnnxRuntimeOperator(SubgraphOperator):
             if self._strings:
                 inputs = self._with_text(inputs)
             named = dict(zip(self._inputs, inputs, strict=True))
+            if self.device != HOST:
+                return self._run_bound(inputs, outputs or (None,) * len(self._outputs), options)
             if outputs is None and self._all_plain:
                 results: list[Any] = self._call(self._outputs, named, options)
                 return results
@@ -137,24 +158,31 @@ class OnnxRuntimeOperator(SubgraphOperator):
     def _run_bound(self, inputs: Sequence[Any], buffers: Sequence[Any], options: Any) -> list[Any]:
         binding = onnxruntime().IOBinding(self._session)
         held = []
-        for name, array in zip(self._inputs, inputs, strict=True):
-            value, memory = as_ort_value(array)
+        ins, outs = self._types[: len(self._inputs)], self._types[len(self._inputs) :]
+        for name, array, type_ in zip(self._inputs, inputs, ins, strict=True):
+            value, memory = self._value(array, name, type_)
             held.append(memory)
             binding.bind_ortvalue_input(name, value)
         targets = [_target(buffer) for buffer in buffers]
-        for name, target in zip(self._outputs, targets, strict=True):
+        kind, _, number = self.device.partition(":")
+        for name, target, type_ in zip(self._outputs, targets, outs, strict=True):
             if target is None:
                 binding.bind_output(name)
+            elif target is ON_DEVICE:
+                binding.bind_output(name, kind, int(number))
             else:
-                value, memory = as_ort_value(target)
+                value, memory = self._value(target, name, type_)
                 held.append(memory)
                 binding.bind_ortvalue_output(name, value)
         self._session.run_with_iobinding(binding, options)
         made = zip(binding.get_outputs(), self._dtypes, buffers, targets, strict=True)
-        return [
-            as_array(value, dtype) if target is None else _moved(target, buffer)
-            for value, dtype, buffer, target in made
-        ]
+        return [_result(value, dtype, buffer, target) for value, dtype, buffer, target in made]
+
+    def _value(self, array: Any, name: str, type_: ValueType) -> tuple[Any, Any]:
+        """Return an ``OrtValue`` over the memory of an array, and what must live as long."""
+        if self.device != HOST and is_on_device(array):
+            return taken(array, name, type_, self._settings), array
+        return as_ort_value(np.asarray(array))
 
 
 def _quickest_run(session: Any) -> Callable[..., list[Any]]:
@@ -189,9 +217,17 @@ def _dtype(type_: ValueType) -> np.dtype[Any]:
     return type_.dtype.numpy if isinstance(type_, TensorType) else np.dtype(object)
 
 
-def _target(buffer: npt.NDArray[Any] | None) -> npt.NDArray[Any] | None:
-    """Return the memory to bind for a buffer: its own if it is contiguous."""
-    if buffer is None or buffer.flags.c_contiguous:
+def _result(value: Any, dtype: np.dtype[Any], buffer: Any, target: Any) -> Any:
+    if target is None:
+        return as_array(value, dtype)
+    if target is ON_DEVICE:
+        return DeviceArray(value, dtype)
+    return _moved(target, buffer)
+
+
+def _target(buffer: Any) -> Any:
+    """Return the memory to bind for a buffer: its own if it is contiguous, or on a device."""
+    if not isinstance(buffer, np.ndarray) or buffer.flags.c_contiguous:
         return buffer
     return np.empty(buffer.shape, buffer.dtype)
 

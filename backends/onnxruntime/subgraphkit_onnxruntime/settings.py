@@ -21,6 +21,9 @@ _CANCEL: Final = "set_load_cancellation_flag"
 
 _SUFFIX: Final = "ExecutionProvider"
 _CPU: Final = "CPUExecutionProvider"
+_CUDA: Final = "CUDAExecutionProvider"
+_STREAM: Final = "user_compute_stream"
+_DEFAULT_STREAM: Final = "1"
 
 _RECORD: Final = "session.record_ep_graph_assignment_info"
 
@@ -187,6 +190,8 @@ def read_settings(options: Options) -> SessionSettings:
             expected = f"options of {', '.join(map(_short_name, providers))}"
             raise _out_of_range("provider_options", f"{key}={value}", expected)
         given[name][rest if dot else key] = value
+    if providers[0] == _CUDA:  # see ``device_arrays``
+        given[_CUDA].setdefault(_STREAM, _DEFAULT_STREAM)
     settings = SessionSettings(
         providers,
         tuple(given.values()),

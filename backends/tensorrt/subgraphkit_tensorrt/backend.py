@@ -36,7 +36,7 @@ from subgraphkit_tensorrt.library.flavours import (
     planning_library,
     wanted_flavour,
 )
-from subgraphkit_tensorrt.library.gpus import Gpu
+from subgraphkit_tensorrt.library.gpus import FP8_FROM, Gpu
 from subgraphkit_tensorrt.library.trial import trial_problem
 from subgraphkit_tensorrt.lowering import identity, load_modules
 from subgraphkit_tensorrt.options import check_agreement, check_library
@@ -134,6 +134,17 @@ class TensorRTBackend(Backend[Options]):
         """Say what to write for an option of ONNX Runtime's TensorRT provider."""
         return in_our_words(name, value)
 
+    def neighbour(self) -> str:
+        """Name ONNX Runtime on the same GPU, which takes arrays where they are.
+
+        Nothing is near where engines are only built.
+        """
+        options = self.option_values
+        if options.build_only:
+            return ""
+        place = f":provider_options=device_id={options.device}" if options.device else ""
+        return f"onnxruntime:providers=cuda{place}"
+
     def fingerprint(self) -> str:
         """Return library, device and driver, and what plugin libraries and converters hold.
 
@@ -200,8 +211,19 @@ class TensorRTBackend(Backend[Options]):
                 option="device",
             )
         options = self.option_values
-        problem = kernels_problem(self.library, devices[index]) if devices else ""
-        if problem and not options.build_only:
+        if not devices or options.build_only:
+            return
+        if options.precision == "fp8" and devices[index].compute_capability < FP8_FROM:
+            raise OptionError(
+                "SGK157",
+                f"option 'precision' of backend 'tensorrt' is 'fp8', which {devices[index]} does "
+                "not compute in; GPUs of compute capability 8.9, 9.0 and newer do",
+                hint="Ask for int8, fp16 or bf16, or name another device.",
+                backend="tensorrt",
+                option="precision",
+            )
+        problem = kernels_problem(self.library, devices[index])
+        if problem:
             title = f"{self.library.flavour.title} {self.library.capabilities.version}"
             raise OptionError(
                 "SGK156",

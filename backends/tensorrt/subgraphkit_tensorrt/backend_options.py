@@ -46,12 +46,13 @@ class Options:
     plugins."""
     plugin_libraries: tuple[str, ...] = ()
     """Paths of shared libraries with TensorRT plugins; they run in this process."""
-    precision: Literal["keep", "fp16", "bf16", "int8"] = "keep"
+    precision: Literal["keep", "fp16", "bf16", "int8", "fp8"] = "keep"
     """Type in which float32 is computed; keep leaves the types of the model. The model is
-    rewritten, so that it means the same on every release."""
+    rewritten, so that it means the same on every release. fp8 takes a GPU of compute capability
+    8.9, 9.0 or newer."""
     high_precision: Literal["fp32", "fp16", "bf16"] = "fp16"
-    """With precision int8, the type of what is not quantized; int8 between layers of float32 is
-    often slower than fp16 alone."""
+    """With precision int8 or fp8, the type of what is not quantized; int8 between layers of
+    float32 is often slower than fp16 alone."""
     keep_fp32: tuple[str, ...] = ()
     """Operators, or regular expressions of names of nodes or their outputs, that stay in
     float32; what precision_search finds can be given here."""

@@ -37,11 +37,12 @@ def _calibrated(folder: Path, names: Sequence[str]) -> Path:
 BLOCK_VALUES = ("x", "block0.q", "block0.r", "block0.s", "y0")
 
 
+@pytest.mark.parametrize(("kind", "short"), [("int8", "int8"), ("fp8", "float8_e4m3fn")])
 @pytest.mark.parametrize(
     ("asked", "rest"), [({}, "float16"), ({"high_precision": "fp32"}, "float32")]
 )
-def test_beside_int8_the_rest_is_fp16_unless_float32_is_asked_for(
-    asked: dict[str, str], rest: str, tmp_path: Path
+def test_beside_short_numbers_the_rest_is_fp16_unless_float32_is_asked_for(
+    asked: dict[str, str], rest: str, kind: str, short: str, tmp_path: Path
 ) -> None:
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["a"], name="product"),
@@ -53,12 +54,12 @@ def test_beside_int8_the_rest_is_fp16_unless_float32_is_asked_for(
         nodes, {"x": [32, 128]}, {"y": [32, 128]}, [numpy_helper.from_array(weight, "w")]
     )
     table = _calibrated(tmp_path, ("x", "a"))
-    plan = build_engine(whole(model), options(precision="int8", calibration=table, **asked), rtx())
+    plan = build_engine(whole(model), options(precision=kind, calibration=table, **asked), rtx())
     kinds = {layer["kind"]: layer["dtype"] for layer in plan.report["layers"]}
     assert kinds["ACTIVATION"] == rest
     assert plan.report["rewriting"]["quantized"] == 1
-    assert plan.report["products"] == {"int8": 1, rest: 1}
-    assert "int8" in plan.report["precisions"]
+    assert plan.report["products"] == {short: 1, rest: 1}
+    assert short in plan.report["precisions"]
 
 
 def test_a_subgraph_in_which_nothing_can_be_quantized_is_fp16_as_a_whole(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``subgraphkit convert``: a model written anew in fp16, bf16 or int8."""
+"""``subgraphkit convert``: a model written anew in fp16, bf16, int8 or fp8."""
 
 import math
 import warnings
@@ -136,8 +136,8 @@ def _overflowing(accuracy: AccuracyReport, arguments: Namespace) -> str:
 
 def _show_account(done: Rewriting, wanted: Precision, report: CommandReport) -> None:
     report.show(done.to_text())
-    if wanted.kind == "int8" and (why := done.why_no_int8()):
-        _warn(f"int8 was asked for and no node reads int8: {why}")
+    if wanted.kind in {"int8", "fp8"} and (why := done.why_no_int8()):
+        _warn(f"{wanted.kind} was asked for and no node reads {wanted.kind}: {why}")
 
 
 def _show_accuracy(accuracy: AccuracyReport, arguments: Namespace, report: CommandReport) -> None:
@@ -276,7 +276,7 @@ def _arguments(parser: ArgumentParser) -> None:
     add_bind_words(parser)
     parser.add_argument(
         "--precision",
-        choices=("fp16", "bf16", "int8"),
+        choices=("fp16", "bf16", "int8", "fp8"),
         required=True,
         help="what nodes are to compute in",
     )
@@ -292,7 +292,7 @@ def _arguments(parser: ArgumentParser) -> None:
         "--high-precision",
         choices=("fp32", "fp16", "bf16"),
         default="fp32",
-        help="what is computed in beside int8 (default: fp32)",
+        help="what is computed in beside int8 or fp8 (default: fp32)",
     )
     for word, purpose in (
         ("--keep", "operator, node or node's output that stays, a regular expression"),

@@ -3,7 +3,7 @@
 import json
 import platform
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -101,7 +101,7 @@ def _chosen(checks: Sequence[SelfCheck], arguments: Namespace) -> list[tuple[int
     return [(at, one) for at, one in wanted if not arguments.only or one.name in arguments.only]
 
 
-def _made_here(name: str, checks: Sequence[tuple[int, SelfCheck]]) -> Iterator[dict[str, Any]]:
+def _made_here(name: str, checks: Sequence[tuple[int, SelfCheck]]) -> Generator[dict[str, Any]]:
     """Make checks in this process, for a debugger; none has a limit."""
     bench = Bench(name)
     for _, check in checks:
@@ -110,7 +110,7 @@ def _made_here(name: str, checks: Sequence[tuple[int, SelfCheck]]) -> Iterator[d
 
 def _made_in_children(
     name: str, checks: Sequence[tuple[int, SelfCheck]]
-) -> Iterator[dict[str, Any]]:
+) -> Generator[dict[str, Any]]:
     """Make checks in a process that is replaced after a failure, which a GPU may not survive."""
     child: AnsweringChild | None = None
     try:

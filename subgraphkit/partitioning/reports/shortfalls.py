@@ -1,9 +1,10 @@
 """Shortfalls: backends that somebody named and that have little of a model, in one sentence.
 
-A named backend falls short that takes less than ``LITTLE`` of the work it was offered, where what
-it left is ``NOTICEABLE``; so does one that was left out; and so do all where a fallback that nobody
-named has noticeable work. Work is FLOPs, or nodes where a model has none. What the user placed
-elsewhere is no shortfall, nor is what backends before it in the list have taken.
+A named backend falls short that takes less than ``LITTLE`` of the work it was offered, the one that
+was named first if it takes less than ``HALF``, where what it left is ``NOTICEABLE``; so does one
+that was left out; and so do all where a fallback that nobody named has noticeable work. Work is
+FLOPs, or nodes where a model has none. What the user placed elsewhere is no shortfall, nor is what
+backends before it in the list have taken.
 """
 
 import json
@@ -29,10 +30,13 @@ from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import NOTICEABLE, home_nodes
 from subgraphkit.texts import counted, printable
 
-__all__ = ["LITTLE", "Shortfall", "find_shortfall"]
+__all__ = ["HALF", "LITTLE", "Shortfall", "find_shortfall"]
 
 LITTLE: Final = 0.1
 """The share of the work offered to a backend below which it has little."""
+
+HALF: Final = 0.5
+"""The same of the backend that was named first, which is the one that somebody counts on."""
 
 _LONGEST: Final = 300
 _LONGEST_REASON: Final = 90
@@ -224,7 +228,8 @@ class _Work:
 
     def _has_little(self, name: str, refused: Collection[int]) -> bool:
         left, had = self._weight(refused), self.share(name)
-        return left > NOTICEABLE and had < LITTLE * (had + left)
+        least = HALF if name == next(iter(self._partitioning.named)) else LITTLE
+        return left > NOTICEABLE and had < least * (had + left)
 
     def _stray(self, refused: Mapping[str, Collection[int]]) -> list[int]:
         """Return the nodes on a fallback that nobody named, if they are noticeable."""

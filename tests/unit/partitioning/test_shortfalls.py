@@ -115,6 +115,18 @@ def test_a_fallback_that_nobody_named_is_named_in_the_warning(
     assert warned(caplog, DIAMOND, [half, "numpy"]) == []
 
 
+def test_who_was_named_first_is_counted_on_for_half_and_others_for_a_tenth(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    chain = "sum (float[4] x) => (float[4] y) { a = Relu(x) b = Neg(a) c = Abs(b) y = Exp(c) }"
+    quarter, rest = claiming(["Relu"], "quarter"), claiming(["Neg", "Abs", "Exp"], "rest")
+    (said,) = warned(caplog, chain, [quarter, rest])
+    assert said.startswith("quarter has 1 of 4 nodes (25.0% of FLOPs), rest 3 (75.0%)")
+    assert warned(caplog, chain, [rest, quarter]) == []
+    assert warned(caplog, chain, [claiming(["Relu", "Neg"], "half"), rest]) == []
+    assert warned(caplog, chain, [claiming(["Neg", "Abs"], "half"), quarter, "numpy"]) == []
+
+
 @pytest.mark.parametrize(
     ("backend", "settings"),
     [

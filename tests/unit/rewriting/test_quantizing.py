@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -9,7 +10,7 @@ from onnx import TensorProto, numpy_helper
 
 import subgraphkit as sk
 from subgraphkit.errors import CallerError, UnsupportedModelError
-from subgraphkit.precision import Precision, rewrite
+from subgraphkit.precision import Precision, Range, Ranges, rewrite
 from subgraphkit.rewriting.quantizing import quantized_weight
 from tests.models import parsed
 from tests.unit.rewriting.quantizing_nets import (
@@ -58,6 +59,31 @@ def test_weights_are_int8_initializers_with_a_scale_per_channel() -> None:
     step = scale.reshape(-1, 1, 1, 1)
     assert (abs(stored * step - weight) <= step / 2 * 1.001).all()
     assert "w0" not in constants
+
+
+def test_float8_ends_at_448_cuts_nothing_off_and_takes_no_large_kernels() -> None:
+    weight = kernel(16, 16)
+    net = Net([1, 16, 8, 8])
+    a = net.add("Conv", ["x", weight], "a")
+    net.add("Conv", [a, RNG.standard_normal((16, 16, 6, 6))], "y")
+    model, seen = net.model("y"), {"x": Range(2.0, "entropy", 9, -7.0, 4.48), "a": Range(1, "mse")}
+    done = rewrite(model, "fp8", Ranges(seen))
+    assert (done.quantized, done.quantized_as) == (("a",), "fp8")
+    assert [(one.node, one.code) for one in done.kept] == [("y", "kernel")]
+    assert "1 nodes read fp8" in done.to_text()
+    assert "the operator set is now 19" in done.notes
+    constants = {t.name: numpy_helper.to_array(t) for t in done.model.graph.initializer}
+    (first,) = [n for n in done.model.graph.node if n.op_type == "QuantizeLinear"]
+    # what was seen, not what int8 would cut it to
+    assert constants[first.input[1]] == pytest.approx(7 / 448)
+    (node,) = [n for n in done.model.graph.node if n.op_type == DQ and n.input[0] in constants]
+    stored, scale, zero = (constants[name] for name in node.input)
+    assert stored.dtype == zero.dtype == ml_dtypes.float8_e4m3fn
+    back = stored.astype(np.float32) * scale.reshape(-1, 1, 1, 1)
+    assert (abs(back - weight) <= np.maximum(abs(weight) / 16, scale.max() * 2**-9)).all()
+    onnx.checker.check_model(done.model)
+    with pytest.raises(CallerError, match=r"SGK231.*fp8 needs ranges"):
+        rewrite(model, "fp8")
 
 
 @pytest.mark.parametrize(

@@ -137,10 +137,10 @@ def in_precision(
     Returns:
         The new model with its weights and an account. Where nothing in the subgraph can be
         quantized, all of it is in ``high_precision``; where nothing can be rewritten, it is the
-        model as it is. A note says why, and a warning where a product might have read int8.
+        model as it is. A note says why, and a warning where a product might have been.
 
     Raises:
-        CallerError: The calibration cannot be read (SGK233), or none is given for int8 (SGK231).
+        CallerError: The calibration cannot be read (SGK233), or int8 or fp8 has none (SGK231).
     """
     wanted = Precision(
         kind,
@@ -152,7 +152,8 @@ def in_precision(
     ranges = read_calibration(options.calibration)
     notes: tuple[str, ...] = ()
     steps = [wanted]
-    if wanted.kind == "int8" and wanted.high_precision != "fp32":
+    is_quantized = wanted.kind in {"int8", "fp8"}
+    if is_quantized and wanted.high_precision != "fp32":
         steps.append(replace(wanted, kind=wanted.high_precision))
     for step in steps:
         try:
@@ -161,19 +162,20 @@ def in_precision(
             if error.code != _NOTHING_TO_REWRITE:
                 raise
             notes = (*notes, error.message)
-            if step.kind == "int8":
-                _warn(error.message)
+            if step is wanted and is_quantized:
+                _warn(wanted.kind, error.message)
         else:
             # a subgraph without products is what is left between others
-            if step.kind == "int8" and any(one.step == "quantize" for one in done.kept):
-                _warn(done.why_no_int8())
+            is_first = step is wanted and is_quantized
+            if is_first and any(one.step == "quantize" for one in done.kept):
+                _warn(wanted.kind, done.why_no_int8())
             return replace(done, notes=(*notes, *done.notes))
     return Rewriting(proto, weights, notes=notes)
 
 
-def _warn(why: str) -> None:
+def _warn(kind: str, why: str) -> None:
     if why:
-        told = f"precision=int8 was asked for, and no node of a subgraph reads int8: {why}"
+        told = f"precision={kind} was asked for, and no node of a subgraph reads {kind}: {why}"
         warnings.warn(SubgraphkitWarning(told), stacklevel=3)
 
 

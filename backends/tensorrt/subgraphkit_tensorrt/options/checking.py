@@ -16,6 +16,7 @@ __all__ = ["NEEDS", "check_agreement", "check_library"]
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "plugin_libraries": ("plugins",),
+        "precision=fp8": ("data_types.FP8",),
         "sparse_weights": ("builder_flags.SPARSE_WEIGHTS",),
         "tiling_level": ("tiling_optimization_level",),
         "l2_limit_for_tiling": ("l2_limit_for_tiling",),
@@ -48,7 +49,8 @@ _NEEDED: Final = (
     ("weight_streaming_budget", None, "weight_streaming", True),
     ("lean_runtime", None, "version_compatible", True),
     ("precision", "int8", "calibration", None),
-    ("high_precision", None, "precision", "int8"),
+    ("precision", "fp8", "calibration", None),
+    ("high_precision", None, "calibration", None),
 )
 
 

@@ -155,7 +155,7 @@ def weight_streaming(bench: ModelOpener) -> str:
     """Weights in the memory of the host."""
     model = models.model(models.PERCEPTRON)
     for budget in (0, 1 << 20):
-        given = {"weight_streaming": True, "weight_streaming_budget": budget}
+        given: dict[str, Any] = {"weight_streaming": True, "weight_streaming_budget": budget}
         with opened(bench, model, **given, **_RANGES) as found:
             same(bench, model, found, {"x": _x(4)})
     return "weights that are streamed give the same"

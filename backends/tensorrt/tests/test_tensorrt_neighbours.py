@@ -1,0 +1,204 @@
+"""What TensorRT leaves runs on ONNX Runtime on the same GPU, and arrays stay where they are."""
+
+import inspect
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import subgraphkit as sk
+from backends.tensorrt.tests import double_road
+from backends.tensorrt.tests.double_road import DoubleBackend, parsed
+from backends.tensorrt.tests.onnxruntime_double import IOBinding, OnnxRuntimeDouble, OrtValue
+from backends.tensorrt.tests.tensorrt_double import Double
+from subgraphkit.backend import Backend
+from subgraphkit.errors import InputError
+from subgraphkit_onnxruntime import (
+    OnnxRuntimeBackend,
+    device_arrays,
+    library,
+    operator,
+    settings,
+    tensors,
+)
+from subgraphkit_onnxruntime import backend as ort_backend
+from subgraphkit_onnxruntime.backend_options import Options
+from subgraphkit_tensorrt import TensorRTBackend
+from subgraphkit_tensorrt.backend_options import Options as TensorRTOptions
+from subgraphkit_tensorrt.running import cudart, loader
+from subgraphkit_tensorrt.running.cudart import Cuda
+
+MODEL = """agraph (float[n,3] x) => (float[n,3] y, float[n,3] z)
+    { a = Relu(x) b = Add(a, x) c = Sin(b) z = Neg(c) d = Abs(c) y = Mul(d, a) }"""
+X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
+
+
+def _right(x: Any) -> list[Any]:
+    a = np.maximum(x, 0)
+    c = np.sin(a + x)
+    return [np.abs(c) * a, -c]
+
+
+@pytest.fixture
+def near(double: Double, monkeypatch: pytest.MonkeyPatch) -> OnnxRuntimeDouble:
+    """Put ONNX Runtime with a CUDA provider on the double's device; Sin is left to it."""
+    made = OnnxRuntimeDouble(double)
+    for module in (library, device_arrays, operator, settings, tensors, ort_backend):
+        monkeypatch.setattr(module, "onnxruntime", lambda: made)
+    monkeypatch.setattr(double_road, "_NEVER", {"Sin"})
+    return made
+
+
+def _session(double: Double) -> sk.InferenceSession:
+    neighbour = OnnxRuntimeBackend(Options(providers=("cuda",)))
+    first = DoubleBackend(double, dims={"n": (1, 2, 8)})
+    return sk.InferenceSession(parsed(MODEL), [first, neighbour], fallback="none")
+
+
+def test_arrays_pass_between_tensorrt_and_onnxruntime_at_the_same_addresses(
+    double: Double, near: OnnxRuntimeDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: dict[str, int] = {}
+    tell = double.trt.IExecutionContext.set_tensor_address
+
+    def telling(context: Any, name: str, memory: int) -> Any:
+        told[name] = memory
+        return tell(context, name, memory)
+
+    monkeypatch.setattr(double.trt.IExecutionContext, "set_tensor_address", telling)
+    with _session(double) as session:
+        homes = [one.backend for one in session.partitioning.subgraphs]
+        assert (set(homes), homes.count("onnxruntime")) == ({"onnxruntime", "tensorrt"}, 1)
+        devices = {step.operator.device for step in session.plan.steps}
+        assert devices == {"cuda:0"}
+        for factor in (1, 2, -1):
+            before = dict(double.cuda.copies)
+            found = session.run(None, {"x": X * np.float32(factor)})
+            for have, want in zip(found, _right(X * np.float32(factor)), strict=True):
+                np.testing.assert_allclose(have, want, rtol=1e-6)
+            after = double.cuda.copies
+            assert after[1] - before[1] <= 1  # x goes up once
+            assert after[2] - before[2] == 2  # y and z come down, and nothing else does
+            assert near.read["b"] == told["b"]  # what TensorRT wrote, ONNX Runtime reads
+            assert near.wrote["c"] == told["c"]  # and the other way round
+
+
+def test_the_work_of_both_is_ordered_in_every_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(4):
+        double = Double("11.4.0", schedule=seed)
+        runtime, near = Cuda(double.cuda), OnnxRuntimeDouble(double)
+        for module in (loader, cudart):
+            monkeypatch.setattr(module, "cuda_runtime", lambda runtime=runtime: runtime)
+        for module in (library, device_arrays, operator, settings, tensors, ort_backend):
+            monkeypatch.setattr(module, "onnxruntime", lambda near=near: near)
+        monkeypatch.setattr(double_road, "_NEVER", {"Sin"})
+        with _session(double) as session:
+            for n in (1, 4):
+                x = np.full((n, 3), n, np.float32)
+                for have, want in zip(session.run(None, {"x": x}), _right(x), strict=True):
+                    np.testing.assert_allclose(have, want, rtol=1e-6)
+        double.cuda.cudaDeviceSynchronize()
+        assert double.violations == []
+
+
+def test_outputs_stay_on_the_device_and_are_fed_again(
+    double: Double, near: OnnxRuntimeDouble
+) -> None:
+    neighbour = OnnxRuntimeBackend(Options(providers=("cuda",)))
+    model = parsed("agraph (float[2,3] x) => (float[2,3] y) { y = Sin(x) }")
+    with sk.InferenceSession(model, [neighbour], fallback="none") as session:
+        binding = session.io_binding()
+        binding.bind_cpu_input("x", X)
+        binding.bind_output("y", "cuda")
+        session.run_with_iobinding(binding)
+        (left,) = binding.get_outputs()
+        assert left.__dlpack_device__() == (2, 0)
+        again = session.io_binding()
+        again.bind_ortvalue_input("x", left)
+        again.bind_output("y", "cpu")
+        session.run_with_iobinding(again)
+        np.testing.assert_allclose(np.asarray(again.get_outputs()[0]), np.sin(np.sin(X)), rtol=1e-6)
+        assert near.read["x"] == near.wrote["y"]
+        wrong = device_arrays.DeviceArray(
+            OrtValue(double, near.allocate(24), np.zeros((3, 2), np.float32)), np.dtype(np.float32)
+        )
+        again.bind_ortvalue_input("x", wrong)
+        with pytest.raises(InputError, match=r"SGK140.*3, 2"):
+            session.run_with_iobinding(again)
+
+
+def test_the_double_has_the_surface_of_onnxruntime() -> None:
+    real = onnxruntime.IOBinding
+    for name in ("bind_ortvalue_input", "bind_output", "bind_ortvalue_output", "get_outputs"):
+        ours = list(inspect.signature(getattr(IOBinding, name)).parameters)
+        assert ours == list(inspect.signature(getattr(real, name)).parameters)[: len(ours)], name
+    for name in ("shape", "element_type", "data_type", "data_ptr", "numpy", "__dlpack_device__"):
+        assert callable(getattr(onnxruntime.OrtValue, name)), name
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    value = onnxruntime.OrtValue.from_dlpack(device_arrays._Ready(_OnHost(array), 1))
+    ours = OrtValue(Double(), 0, array)
+    assert value.data_ptr() == ours.data_ptr() == array.ctypes.data
+    for name in ("shape", "element_type", "data_type", "__dlpack_device__"):
+        assert tuple(np.ravel(getattr(value, name)())) == tuple(np.ravel(getattr(ours, name)()))
+    np.testing.assert_array_equal(
+        np.from_dlpack(device_arrays.DeviceArray(value, array.dtype)), array
+    )
+
+
+class _OnHost:
+    """An array that takes a stream, as those on a device do."""
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.streams = array, []
+        self.__dlpack_device__ = array.__dlpack_device__
+
+    def __dlpack__(self, *, stream: int) -> Any:
+        assert stream == 1
+        return self.array.__dlpack__()
+
+
+def test_tensorrt_alone_asks_for_onnxruntime_on_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TensorRTBackend, "__init__", Backend.__init__)
+    for given, asked in (
+        (TensorRTOptions(), "onnxruntime:providers=cuda"),
+        (TensorRTOptions(device=1), "onnxruntime:providers=cuda:provider_options=device_id=1"),
+        (TensorRTOptions(build_only=True), ""),
+    ):
+        assert TensorRTBackend(given).neighbour() == asked
+
+
+class Choosy(DoubleBackend):
+    """A backend that was named alone, and leaves Sin to a neighbour."""
+
+    name = "choosy"
+    asked = "onnxruntime:providers=cuda"
+
+    def neighbour(self) -> str:
+        return self.asked
+
+
+def test_what_a_backend_named_alone_leaves_runs_on_its_neighbour(
+    double: Double,
+    near: OnnxRuntimeDouble,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def homes(*named: Any, **settings: Any) -> set[str]:
+        backends = [Choosy(double, dims={"n": (1, 2, 8)}), *named]
+        with sk.InferenceSession(parsed(MODEL), backends, on_fallback="ok", **settings) as session:
+            for have, want in zip(session.run(None, {"x": X}), _right(X), strict=True):
+                np.testing.assert_allclose(have, want, rtol=1e-6)
+            return {one.backend for one in session.partitioning.subgraphs}
+
+    with caplog.at_level("INFO", "subgraphkit.registry"):
+        assert homes() == {"choosy", "onnxruntime"}
+    assert "what 'choosy' leaves runs on onnxruntime:providers=cuda, which is here" in caplog.text
+    assert homes("numpy") == {"choosy", "numpy"}  # who names others gets no more
+    assert homes(fallback="numpy") == {"choosy", "numpy"}
+    with caplog.at_level("INFO", "subgraphkit.registry"):
+        monkeypatch.setattr(Choosy, "asked", "onnxruntime:providers=rocm")
+        assert homes() == {"choosy", "numpy"}
+        monkeypatch.setattr(Choosy, "asked", "nobody")
+        assert homes() == {"choosy", "numpy"}
+    assert "what 'choosy' leaves does not run on nobody" in caplog.text
