@@ -29,7 +29,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test nightly older matrix lowest torch serving lint format docs support stubs bench campaign \
+.PHONY: help demo test nightly older matrix lowest torch serving lint format docs support kit-times walk stubs bench campaign \
 	campaign-long release-dry clean
 
 help: ## show this list
@@ -114,7 +114,14 @@ docs: $(DEV) ## build the pages into build/docs; warnings are errors
 
 support: $(DEV) ## let the conformance kit write again which operators each backend takes
 	for name in iree numpy onednn onnxruntime openvino tvm; do \
-		$(BIN)/subgraphkit test $$name --level 5 --csv docs/support/$$name.csv || exit 1; done
+		$(BIN)/subgraphkit test $$name --level 5 --all --csv docs/support/$$name.csv || exit 1; done
+
+kit-times: $(DEV) ## measure again how long the conformance kit takes for each backend
+	$(BIN)/python benchmarks/backends/bench_kit.py --write
+
+# Wheels of this tree, a new environment, and each command that `new-backend` says comes next.
+walk: $(DEV) ## go the way of a backend's author, and write its transcript, docs/walk.txt
+	$(BIN)/python -m tests.publishing.walk
 
 stubs: $(DEV) ## write the types of the public names again, from the tables of lazy names
 	$(BIN)/python -m tests.house.stubs

@@ -2,7 +2,7 @@
 
 Without names, all those are run that need nothing but this checkout; the others read networks
 exported from PyTorch, see ``numpy_backend/exporting.py``, ``backends``, ``exchange``,
-``forecast``, ``neighbours``, ``operators``, ``placement``, ``real_models``, ``stream`` and
+``forecast``, ``kit``, ``neighbours``, ``operators``, ``placement``, ``real_models``, ``stream`` and
 ``transparency`` use whatever backends are installed, ``tensorrt_build`` needs TensorRT for RTX,
 ``precision`` the exports and ONNX Runtime, ``replicas`` the exports and whatever libraries are
 installed, and ``report`` Playwright and Chromium.
@@ -22,6 +22,7 @@ COMPARED = (
     "backends",
     "exchange",
     "forecast",
+    "kit",
     "neighbours",
     "operators",
     "placement",

@@ -68,6 +68,8 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK151": "the engine cache cannot be read or written",
         "SGK152": "a backend failed to store or to restore an engine",
         # TensorRT
+        "SGK153": "this release of TensorRT builds on one GPU of a process alone",
+        "SGK154": "a TensorRT session would hold more device memory than its option allows",
         "SGK156": "the TensorRT library has no kernels for a GPU",
         "SGK157": "a GPU cannot compute in the precision that is asked for",
         "SGK160": "the TensorRT library cannot do what an option asks for",

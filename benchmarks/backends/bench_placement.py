@@ -175,7 +175,7 @@ def _real(name: str) -> Model:
 def _row(name: str, threads: int, arguments: Namespace) -> dict[str, Any]:
     """Tune, measure all contenders in turns, and return the figures as plain data."""
     model = _models()[name]()
-    installed = {"numpy", "onnxruntime", "openvino", "onednn", "tvm", "tensorrt"}
+    installed = {"iree", "numpy", "onnxruntime", "openvino", "onednn", "tvm", "tensorrt"}
     blocked = sorted(installed.difference(arguments.backends))
     settings: dict[str, Any] = {"block": blocked, "on_fallback": "ok"}
     if model.shapes is not None:

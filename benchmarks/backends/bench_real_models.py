@@ -34,7 +34,7 @@ NOTE: Final = (
 WRONG: Final = 1e-2
 """A larger difference than this is not one of rounding, even where numbers are quantised."""
 
-SLOW: Final = frozenset({"tvm"})
+SLOW: Final = frozenset({"iree", "tvm"})
 """Backends that take minutes to compile, which are asked and not run."""
 
 
@@ -46,7 +46,7 @@ def main() -> int:
     """
     parser = base_parser("What each backend takes of real models.", repeat=1)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS, metavar="MODEL")
-    parser.add_argument("--backends", default="numpy,onnxruntime,openvino,onednn,tvm")
+    parser.add_argument("--backends", default="numpy,onnxruntime,openvino,onednn,tvm,iree")
     parser.add_argument("--save", type=Path, help="keep the figures here, as JSON")
     parser.add_argument("--before", type=Path, help="figures of an earlier run")
     parser.add_argument("--write", type=Path, help="put the table into this page")

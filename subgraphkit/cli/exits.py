@@ -35,6 +35,7 @@ class ExitCode(enum.IntEnum):
     MODEL = 4
     UNCLAIMED = 5
     FAILURE = 6
+    INCOMPLETE = 7
     BUG = 70
     INTERRUPTED = 130
 
@@ -48,6 +49,7 @@ EXIT_CODES: Final[Mapping[ExitCode, str]] = MappingProxyType(
         ExitCode.MODEL: "the model cannot be read or is not valid",
         ExitCode.UNCLAIMED: "no backend claims some nodes, or one has less than is required",
         ExitCode.FAILURE: "a subgraph failed to compile or to run",
+        ExitCode.INCOMPLETE: "it was ended before it was done; what was found by then is shown",
         ExitCode.BUG: "a bug in subgraphkit",
         ExitCode.INTERRUPTED: "interrupted from the keyboard",
     }

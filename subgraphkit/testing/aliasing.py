@@ -16,20 +16,18 @@ def shared(feeds: Mapping[str, Any], results: Sequence[Any]) -> Finding | None:
     made = [
         (f"output {place}", one) for place, value in enumerate(results) for one in _arrays(value)
     ]
-    ours = {id(array) for _, array in made}
-    # In order of address, what overlaps something before it overlaps one of those still open.
-    spans = sorted(
-        ((*np.lib.array_utils.byte_bounds(one), name, one) for name, one in fed + made if one.size),
-        key=lambda span: span[:2],
-    )
+    every = [(place, name, one) for place, (name, one) in enumerate(fed + made) if one.size]
+    spans = [(*np.lib.array_utils.byte_bounds(one), place, name, one) for place, name, one in every]
     still: list[Any] = []
-    for low, high, name, array in spans:
-        still = [span for span in still if span[1] > low]
-        for _, _, other, before in still:
-            if not ours.isdisjoint({id(array), id(before)}) and np.shares_memory(array, before):
-                first, second = (name, other) if id(array) in ours else (other, name)
-                return Finding(Outcome.FAIL_ALIAS, f"{first} shares memory with {second}")
-        still.append((low, high, name, array))
+    # in order of address, what overlaps anything before it overlaps one of those still open
+    for span in sorted(spans, key=lambda span: span[:3]):
+        still = [before for before in still if before[1] > span[0]]
+        for before in still:
+            first, second = sorted((before, span), key=lambda one: int(one[2]))
+            if second[2] >= len(fed) and np.shares_memory(first[4], second[4]):
+                text = f"{second[3]} shares memory with {first[3]}"
+                return Finding(Outcome.FAIL_ALIAS, text)
+        still.append(span)
     return None
 
 

@@ -151,6 +151,9 @@ class Case:
         needs: Capabilities without which it is skipped; keys of ``CAPABILITIES``.
         offers: Whether nodes are offered to the backend.
         patience: How many times the usual time it may take.
+        joint: Says with which cases it may be carried out in one model, see ``joining``: those that
+            have the same; empty if it must be alone.
+        part: Makes the model, what to feed and what to expect, if it has a ``joint``.
     """
 
     id: str
@@ -163,6 +166,8 @@ class Case:
     needs: tuple[str, ...] = ()
     offers: bool = True
     patience: float = 1.0
+    joint: str = ""
+    part: Callable[[], Any] = tuple
 
     def signed(self, finding: Finding) -> Finding:
         """Return a finding that says of which case it is."""

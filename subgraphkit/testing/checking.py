@@ -24,25 +24,29 @@ from subgraphkit.testing.children import Ended, Pool, Task
 
 __all__ = [
     "DEFAULT_SECONDS",
-    "DEFAULT_WITHIN",
     "GATES",
     "LAST_LEVEL",
     "check_backend",
+    "in_turn",
     "subject_of",
 ]
 
 LAST_LEVEL: Final = len(LEVELS) - 1
 DEFAULT_SECONDS: Final = 60.0
 """How long a case may take unless told otherwise."""
-DEFAULT_WITHIN: Final = 170.0
-"""How long the command takes, unless told otherwise, until it begins no case of a drawn level."""
-_SHARES: Final = {3: 9, 4: 4, 5: 6}
+_SHARES: Final = {3: 5, 4: 1, 5: 4}
 """The drawn levels, whose cases come in an order that is drawn, with their parts of the time."""
+_PATIENCE_OF_LARGE: Final = 2.0
+"""What has more is large: a real network."""
+_BEGIN_LARGE: Final = 0.75
+"""The part of the time after which no large case is begun: one takes long."""
 
 GATES: Final = frozenset({"L0/import", "L0/probe"})
 """Cases without which no other level has any sense."""
 _LOOPBACK: Final = {"loopback": "subgraphkit.testing.loopback:LoopbackBackend"}
 _MOST_CHILDREN: Final = 2
+_MOST_JOINT: Final = 16
+"""How many cases come in one model: most of what a compilation costs is shared by then."""
 _ORIGIN: Final = "the backend to be tested"
 
 
@@ -79,11 +83,12 @@ def check_backend(  # noqa: PLR0913 (what is tried, and how long)
             those of an operator, has its turn before one has its second. The same seed draws the
             same.
         within: After how many seconds no case of levels 3 to 5 is begun any more; each of them has
-            a part of the time. What is left is ``UNTRIED``. The other levels are always tried.
+            a part of the time, and large models come last. What is left is ``UNTRIED``. The other
+            levels are always tried.
 
     Yields:
-        One finding per case, level by level, in the order in which they come. One that is found to
-        have harmed another after it comes a second time, which is what counts.
+        One finding per case, level by level but for large models, in the order in which they come.
+        One that is found to have harmed another after it comes a second time, which counts.
 
     Raises:
         ConfigError: There is no such level, no model in the directory, or a class no new process
@@ -120,20 +125,27 @@ class _Run:
     within: float
 
     def findings(self) -> Iterator[Finding]:
-        end = time.monotonic() + self.within
+        begun = time.monotonic()
+        end = begun + self.within
         pool = Pool(self.subject, min(_MOST_CHILDREN, os.cpu_count() or 1))
+        large: list[list[Task]] = []
         try:
             for number in self.levels:
                 shut = False
-                for finding in self._of_level(pool, number, end):
+                for finding in self._of_level(pool, number, end, large):
                     shut |= finding.is_wrong and finding.case in GATES
                     yield finding
                 if shut:
                     return
+                if number == max(_SHARES.keys() & {*self.levels}, default=-1):
+                    yield from pool.findings(large, begun + _BEGIN_LARGE * self.within)
         finally:
             pool.close()
 
-    def _of_level(self, pool: Pool, level: int, end: float) -> Iterator[Finding]:
+    def _of_level(
+        self, pool: Pool, level: int, end: float, large: list[list[Task]]
+    ) -> Iterator[Finding]:
+        """Carry out the cases of a level; those that are large wait, if it is a drawn one."""
         try:
             listed = pool.listed(level)
         except Ended as ended:
@@ -141,29 +153,57 @@ class _Run:
             yield Finding(ended.outcome, ended.detail, case=name, level=level, offers=False)
             return
         tasks = [
-            Task(Finding.from_dict(one["case"]), self.timeout_seconds * one["patience"])
+            Task(
+                Finding.from_dict(one["case"]),
+                self.timeout_seconds * one["patience"],
+                one["joint"],
+            )
             for one in listed
             if _matches(one["case"]["case"], self.only)
         ]
         if level not in _SHARES:
-            yield from pool.findings(tasks)
+            yield from pool.findings([task] for task in tasks)
             return
+        drawn = in_turn(tasks, self.subject["seed"])
+        most = _PATIENCE_OF_LARGE * self.timeout_seconds
+        large += [batch for batch in drawn if batch[0].seconds > most]
+        small = [batch for batch in drawn if batch[0].seconds <= most]
         now = time.monotonic()
         left = sum(part for number, part in _SHARES.items() if level <= number <= self.levels[-1])
         until = now + (end - now) * _SHARES[level] / left
-        yield from pool.findings(_in_turn(tasks, self.subject["seed"]), until)
+        yield from pool.findings(small, until)
 
 
-def _in_turn(tasks: Sequence[Task], seed: int) -> list[Task]:
-    """Shuffle the cases of each group, and take one of each group in turn."""
+def in_turn(tasks: Sequence[Task], seed: int) -> list[list[Task]]:
+    """Shuffle the cases of each group, as those of an operator, and take a batch of each in turn.
+
+    The first of a group is alone in its model; the others come jointly where they may.
+
+    Args:
+        tasks: The cases.
+        seed: What draws the order.
+    """
     drawn = random.Random(seed)  # noqa: S311 (the same for the same seed, and no secret)
     groups: dict[str, list[Task]] = {}
     for task in tasks:
         groups.setdefault(task.case.case.split("/")[1], []).append(task)
-    turns = list(groups.values())
-    for group in (*turns, turns):
+    for group in groups.values():
         drawn.shuffle(group)
-    return [task for task in chain(*zip_longest(*turns)) if task is not None]
+    turns = [_batches(group) for group in groups.values()]
+    drawn.shuffle(turns)
+    return [batch for batch in chain(*zip_longest(*turns)) if batch is not None]
+
+
+def _batches(group: Sequence[Task]) -> list[list[Task]]:
+    batches = [[group[0]]]
+    open_ones: dict[str, list[Task]] = {}
+    for task in group[1:]:
+        batch = open_ones.get(task.joint)
+        if not task.joint or batch is None or len(batch) == _MOST_JOINT:
+            batch = open_ones[task.joint] = []
+            batches.append(batch)
+        batch.append(task)
+    return batches
 
 
 def _matches(case: str, only: str | Collection[str]) -> bool:

@@ -5,7 +5,8 @@ standard output, one JSON document per line. Both are moved to descriptors of ou
 backend is imported: what it prints, from Python or from C, goes to standard error.
 
 The first line describes the subject; then ``{"list": LEVEL}`` is answered with the level's cases,
-and ``{"run": CASE, "level": LEVEL}`` with a finding.
+``{"run": CASE, "level": LEVEL}`` with a finding, and ``{"join": CASES, "level": LEVEL}`` with a
+list of them, or with null.
 """
 
 import json
@@ -17,7 +18,8 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 from subgraphkit.testing.cases import Case, Finding, Outcome
-from subgraphkit.testing.judging import carry_out
+from subgraphkit.testing.joining import carry_out_jointly
+from subgraphkit.testing.judging import carry_out, is_declared
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.subject import Subject
 
@@ -65,11 +67,18 @@ def _answered(
     if "list" in command:
         untried = Finding(Outcome.SKIP)
         return [
-            {"case": case.signed(untried).to_dict(), "patience": case.patience}
+            {
+                "case": case.signed(untried).to_dict(),
+                "patience": case.patience,
+                "joint": "" if case.joint and is_declared(case, subject) else case.joint,
+            }
             for case in levels[level].values()
         ]
-    case = levels[level][command["run"]]
-    return carry_out(case, subject).to_dict()
+    if "join" in command:
+        several = [levels[level][name] for name in command["join"]]
+        found = carry_out_jointly(several, subject)
+        return found and [finding.to_dict() for finding in found]
+    return carry_out(levels[level][command["run"]], subject).to_dict()
 
 
 if __name__ == "__main__":

@@ -66,10 +66,12 @@ class Task:
     Attributes:
         case: A finding that says which case it is, and nothing yet of how it ended.
         seconds: How long it may take.
+        joint: As that of a ``Case``.
     """
 
     case: Finding
     seconds: float
+    joint: str = ""
 
 
 class _Child:
@@ -110,6 +112,20 @@ class _Child:
         self.carried_out.append(task)
         command = {"run": task.case.case, "level": task.case.level}
         return Finding.from_dict(self._ask(command, task.seconds))
+
+    def carry_out_jointly(self, tasks: Sequence[Task]) -> list[Finding] | None:
+        """Carry out cases of one level in one model; return None if something was not right.
+
+        Raises:
+            Ended: The child is gone.
+        """
+        level = tasks[0].case.level
+        if self.level != level:
+            self.cases(level)
+        self.carried_out += tasks
+        command = {"join": [task.case.case for task in tasks], "level": level}
+        found = self._ask(command, max(task.seconds for task in tasks))
+        return found and [Finding.from_dict(one) for one in found]
 
     def end(self) -> None:
         """Let it end by itself.
@@ -174,12 +190,23 @@ class _Worker:
             self._let_go()
             raise
 
-    def findings(self, task: Task) -> list[Finding]:
-        """Carry a case out.
+    def findings(self, tasks: Sequence[Task]) -> list[Finding]:
+        """Carry cases out, in one model if there are several and nothing is wrong with it.
 
         Returns:
-            What became of it; and of a case before it, if that has done harm to this one.
+            What became of each; and of a case before it, if that has done harm to this one.
         """
+        if len(tasks) > 1:
+            try:
+                found = self._living().carry_out_jointly(tasks)
+            except Ended:
+                self._let_go()
+                found = None
+            if found is not None:
+                return found
+        return [finding for task in tasks for finding in self._findings(task)]
+
+    def _findings(self, task: Task) -> list[Finding]:
         before = tuple(self._child.carried_out) if self._child is not None else ()
         found, ended = self._attempt(task)
         kind = None if ended is None else ended.outcome
@@ -278,21 +305,24 @@ class Pool:
         found: Sequence[Mapping[str, Any]] = self._workers[0].cases(level)
         return found
 
-    def findings(self, tasks: Iterable[Task], until: float = math.inf) -> Iterator[Finding]:
+    def findings(
+        self, batches: Iterable[Sequence[Task]], until: float = math.inf
+    ) -> Iterator[Finding]:
         """Carry out cases, and yield what is found as it comes.
 
         Args:
-            tasks: The cases; they are begun in their order.
+            batches: The cases, in the order in which they are begun; those of a batch have one
+                level and one ``joint``.
             until: When the last may be begun, by the monotonic clock; the others are ``UNTRIED``.
 
         Yields:
             A finding for each case. Where one is found to have harmed another after it, it comes a
             second time, and that counts.
         """
-        waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
+        waiting: queue.SimpleQueue[Sequence[Task]] = queue.SimpleQueue()
         done: queue.SimpleQueue[list[Finding] | BaseException] = queue.SimpleQueue()
-        for task in tasks:
-            waiting.put(task)
+        for batch in batches:
+            waiting.put(batch)
         count = waiting.qsize()
         for worker in self._workers[:count]:
             of_worker = (worker, waiting, done, until)
@@ -306,16 +336,17 @@ class Pool:
     def _work(
         self,
         worker: _Worker,
-        waiting: "queue.SimpleQueue[Task]",
+        waiting: "queue.SimpleQueue[Sequence[Task]]",
         done: "queue.SimpleQueue[list[Finding] | BaseException]",
         until: float,
     ) -> None:
         try:
             while not self._is_closed:
-                task = waiting.get_nowait()
-                is_late = time.monotonic() >= until
-                untried = replace(task.case, outcome=Outcome.UNTRIED)
-                done.put([untried] if is_late else worker.findings(task))
+                batch = waiting.get_nowait()
+                if time.monotonic() < until:
+                    done.put(worker.findings(batch))
+                else:
+                    done.put([replace(task.case, outcome=Outcome.UNTRIED) for task in batch])
         except queue.Empty:
             return
         except BaseException as error:  # noqa: BLE001 (raised where the findings are read)

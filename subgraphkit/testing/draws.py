@@ -16,8 +16,10 @@ from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.comparing import Difference, first_difference
 from subgraphkit.testing.official_cases import OfficialCase
 
-__all__ = ["difference_of_draws", "draws", "repeated"]
+__all__ = ["DRAWING", "difference_of_draws", "draws", "repeated"]
 
+DRAWING: Final = frozenset({"Bernoulli", "Dropout"})
+"""The operators of which a case may draw."""
 _TIMES: Final = 400
 _DEVIATIONS: Final = 6.0
 """How far a mean may be off, in standard deviations; more happens once in 500 million."""

@@ -10,6 +10,8 @@ import numpy.typing as npt
 __all__ = ["FEEDING_FORMS"]
 
 _Array = npt.NDArray[Any]
+_GARBAGE: Final = 77
+"""What stands between elements, and fits every type."""
 
 
 def _read_only(array: _Array) -> _Array:
@@ -19,7 +21,7 @@ def _read_only(array: _Array) -> _Array:
 
 
 def _spread(array: _Array) -> _Array:
-    wide = np.full((*array.shape[:-1], 2 * array.shape[-1]), 1, array.dtype)
+    wide = np.full((*array.shape[:-1], 2 * array.shape[-1]), _GARBAGE, array.dtype)
     wide[..., ::2] = array
     return wide[..., ::2]
 

@@ -7,7 +7,7 @@ from subgraphkit.errors import SubgraphkitError
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.subject import Stopped, Subject
 
-__all__ = ["carry_out"]
+__all__ = ["carry_out", "is_declared"]
 
 
 def carry_out(case: Case, subject: Subject) -> Finding:
@@ -15,6 +15,15 @@ def carry_out(case: Case, subject: Subject) -> Finding:
     started = time.perf_counter()
     found = case.signed(_judged(case, subject))
     return replace(found, seconds=round(time.perf_counter() - started, 6))
+
+
+def is_declared(case: Case, subject: Subject) -> bool:
+    """Say whether the author has declared something about a case, or failed to declare anything."""
+    try:
+        declared = subject.declarations
+    except (Exception, SystemExit):  # noqa: BLE001 (whatever a plugin raises)
+        return True
+    return bool(declared.skipped(case.id, case.needs) or declared.expected_failure(case.id))
 
 
 def _judged(case: Case, subject: Subject) -> Finding:

@@ -93,6 +93,11 @@ class OfficialCase:
         stored = {tensor.name for tensor in self.model.graph.initializer}
         return [value.name for value in self.model.graph.input if value.name not in stored]
 
+    @property
+    def data_count(self) -> int:
+        """How many data sets a case has that is made in memory; 0 for one that has a file."""
+        return len(self._source.data_sets or ())
+
     def data_sets(self) -> Iterator[DataSet]:
         """Yield inputs and expected outputs; one or more of them."""
         if self._source.data_sets is not None:

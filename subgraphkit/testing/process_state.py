@@ -1,5 +1,6 @@
 """State that all code of a process shares, and that a plugin is to leave as it was."""
 
+import locale
 import logging
 import os
 import random
@@ -36,7 +37,16 @@ def process_state() -> dict[str, Any]:
         "sys.excepthook": sys.excepthook is sys.__excepthook__,
         "sys.stdout": sys.stdout is sys.__stdout__,
         "the recursion limit": sys.getrecursionlimit(),
+        "the locale": locale.setlocale(locale.LC_ALL),
+        "what new files permit": _mask(),
+        "how often threads change": sys.getswitchinterval(),
     }
+
+
+def _mask() -> int:
+    mask = os.umask(0o077)  # it cannot be asked for alone
+    os.umask(mask)
+    return mask
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

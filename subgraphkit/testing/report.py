@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,16 +25,19 @@ LEVEL_COLUMNS: Final = (
     "refused",
     "xfail",
     "skip",
+    "untried",
     "wrong",
+    "seconds",
     "result",
 )
-"""The columns of the table of levels; all but the first and the last are counts."""
+"""The columns of the table of levels; all but the first and the last two are counts."""
 
 NOTHING_CLAIMED: Final = "nothing claimed"
 _ADVICE: Final = {
     NOTHING_CLAIMED: "it took no node of what it was offered, so nothing was learned about it; "
     "`subgraphkit plan MODEL --backend NAME` says why it refuses nodes, and `suite.skip` declares "
     "a level that is not for it",
+    "not begun": "the time had passed; give more by --within SECONDS, or try it --all",
     "nothing offered": "every case was left out, for the reasons counted as skipped",
 }
 
@@ -58,11 +61,13 @@ class LevelSummary:
         level: The level.
         name: Its name.
         counts: How many of its cases ended in each way; those that occurred, by outcome.
+        seconds: How long it took, or its cases together where that is not known.
     """
 
     level: int
     name: str
     counts: Mapping[Outcome, int]
+    seconds: float
 
     @property
     def wrong(self) -> int:
@@ -71,14 +76,16 @@ class LevelSummary:
 
     @property
     def result(self) -> str:
-        """``passed``; ``wrong``; ``nothing claimed`` or ``nothing offered``, which pass nothing."""
+        """``passed``, ``wrong``; ``nothing claimed``, ``not begun`` or ``nothing offered``."""
         if self.wrong:
             return "wrong"
         if any(map(self.counts.get, (Outcome.RIGHT, Outcome.XFAIL))):
             return "passed"
         if self.counts.get(Outcome.UNCLAIMED):
             return NOTHING_CLAIMED
-        return "passed" if self.counts.get(Outcome.PASSED) else "nothing offered"
+        if self.counts.get(Outcome.PASSED):
+            return "passed"
+        return "not begun" if self.counts.get(Outcome.UNTRIED) else "nothing offered"
 
     @property
     def advice(self) -> str:
@@ -133,16 +140,33 @@ class Report:
 
     Args:
         backend: What was tested, as it was named.
-        findings: What was found.
+        findings: What was found; of several for one case the last counts.
+        seconds: How long each level took, by number, where that was measured.
+        seed: What drew the random cases, and the order.
+        cut_short: Why the run ended before its end; empty if it did not.
 
     Attributes:
         backend: What was tested.
         findings: What was found, ordered by level, and within it by case.
+        seed: What drew the random cases, and the order.
+        cut_short: Why the run ended before its end; empty if it did not.
     """
 
-    def __init__(self, backend: str, findings: Iterable[Finding]) -> None:
+    def __init__(
+        self,
+        backend: str,
+        findings: Iterable[Finding],
+        *,
+        seconds: Mapping[int, float] | None = None,
+        seed: int = 0,
+        cut_short: str = "",
+    ) -> None:
         self.backend = backend
-        self.findings = tuple(sorted(findings, key=lambda one: (one.level, one.case)))
+        last = {finding.case: finding for finding in findings}
+        self.findings = tuple(sorted(last.values(), key=lambda one: (one.level, one.case)))
+        self.seed = seed
+        self.cut_short = cut_short
+        self._seconds = seconds or {}
 
     @property
     def offered(self) -> int:
@@ -163,10 +187,18 @@ class Report:
     def levels(self) -> tuple[LevelSummary, ...]:
         """The levels that were tried."""
         counts: dict[int, Counter[Outcome]] = {}
+        seconds: dict[int, float] = defaultdict(float)
         for finding in self.findings:
             counts.setdefault(finding.level, Counter())[finding.outcome] += 1
+            seconds[finding.level] += finding.seconds
         return tuple(
-            LevelSummary(level, LEVELS[level], dict(counts[level])) for level in sorted(counts)
+            LevelSummary(
+                level,
+                LEVELS[level],
+                dict(counts[level]),
+                round(self._seconds.get(level, seconds[level]), 1),
+            )
+            for level in sorted(counts)
         )
 
     @property
@@ -186,9 +218,18 @@ class Report:
 
     @property
     def is_passed(self) -> bool:
-        """Whether every level that was tried is passed, but for those wholly left out."""
-        results = {summary.result for summary in self.levels}
-        return "passed" in results and results <= {"passed", "nothing offered"}
+        """Whether the run came to its end, and every level is passed but for those left out."""
+        results = {summary.result for summary in self.levels} - {"nothing offered"}
+        return not self.cut_short and results == {"passed"}
+
+    @property
+    def sample(self) -> str:
+        """How much was tried, in words; empty if that is all."""
+        untried = sum(one.outcome is Outcome.UNTRIED for one in self.findings)
+        if not untried:
+            return ""
+        count = len(self.findings)
+        return f"{count - untried} of {count} cases, seed {self.seed}; --all for the rest"
 
     @property
     def headline(self) -> str:
@@ -202,7 +243,9 @@ class Report:
         verdict = (
             f"level {self.level_passed} passed" if self.level_passed is not None else "not passed"
         )
-        return f"{self.backend}: {verdict}; {share}"
+        remarks = [f"cut short: {self.cut_short}"] if self.cut_short else []
+        remarks += [f"a sample of {self.sample}"] if self.sample else []
+        return "; ".join([f"{self.backend}: {verdict}", share, *remarks])
 
     @property
     def _claims(self) -> bool:
@@ -243,7 +286,9 @@ class Report:
         return tuple(
             Regression(now.case, then, now.outcome, now.detail)
             for now in self.findings
-            if (then := before.get(now.case)) is not None and _rank(now.outcome) < _rank(then)
+            if (then := before.get(now.case)) is not None
+            and Outcome.UNTRIED not in {then, now.outcome}
+            and _rank(now.outcome) < _rank(then)
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -255,6 +300,9 @@ class Report:
             "headline": self.headline,
             "passed": self.is_passed,
             "level_passed": self.level_passed,
+            "cut_short": self.cut_short,
+            "sample": self.sample,
+            "seed": self.seed,
             "offered": self.offered,
             "right": self.right,
             "wrong": len(self.wrong),
@@ -265,6 +313,7 @@ class Report:
                     "result": one.result,
                     "advice": one.advice,
                     "outcomes": {outcome.value: count for outcome, count in one.counts.items()},
+                    "seconds": one.seconds,
                 }
                 for one in self.levels
             ],
@@ -294,13 +343,18 @@ class Report:
     def level_rows(self) -> list[list[str]]:
         """Return a row of text per level, in the columns of ``LEVEL_COLUMNS``."""
         return [
-            [f"{one.level} {one.name}", *map(str, _counted(one.counts)), one.result]
+            [
+                f"{one.level} {one.name}",
+                *map(str, _counted(one.counts)),
+                f"{one.seconds:.1f}",
+                one.result,
+            ]
             for one in self.levels
         ]
 
 
 def _counted(counts: Mapping[Outcome, int]) -> list[int]:
-    plain = [counts.get(Outcome(word), 0) for word in LEVEL_COLUMNS[1:-2]]
+    plain = [counts.get(Outcome(word), 0) for word in LEVEL_COLUMNS[1:-3]]
     return [*plain, sum(count for outcome, count in counts.items() if outcome.is_wrong)]
 
 

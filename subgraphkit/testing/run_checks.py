@@ -32,6 +32,7 @@ __all__ = [
     "fed_in_a_form",
     "fed_with",
     "good_run_after_refused_feeds",
+    "hundreds_of_runs_are_equal",
     "in_a_forked_child",
     "in_threads",
     "in_turn",
@@ -47,6 +48,7 @@ Check = Callable[[Subject, SmallModel, Session], Finding | None]
 """Finds fault with a session of a model, or returns None."""
 
 _RUNS: Final = 5
+_MANY_RUNS: Final = 130
 _THREADS: Final = 8
 _PATIENCE_SECONDS: Final = 30.0
 _FORKED_SECONDS: Final = 20.0
@@ -99,6 +101,21 @@ def repeated_runs_are_equal(
         for name, one, other in zip(session.graph.outputs, before, after, strict=True):
             if not np.array_equal(one, other, equal_nan=one.dtype.kind == "f"):
                 return Finding(Outcome.FAIL_VALUE, f"output {name!r} differs from run to run")
+    return None
+
+
+def hundreds_of_runs_are_equal(
+    subject: Subject, model: SmallModel, session: Session
+) -> Finding | None:
+    """Run as often as it takes a library to change to faster code, or a counter to be full."""
+    feeds = model.feeds()
+    first = [one.tobytes() for one in subject.run(session, feeds)]
+    for number in range(_MANY_RUNS):
+        results = subject.run(session, feeds)
+        for name, one, before in zip(session.graph.outputs, results, first, strict=True):
+            if one.tobytes() != before:
+                text = f"output {name!r} is another in run {number + 2} than in the first"
+                return Finding(Outcome.FAIL_VALUE, text)
     return None
 
 

@@ -135,6 +135,7 @@ def _in_use(family: str, subject: Subject) -> Finding:
         "special values": _special,
         "written in place": run_checks.written_in_place,
         "repeated": run_checks.repeated_runs_are_equal,
+        "run after run": run_checks.hundreds_of_runs_are_equal,
         "results stay": run_checks.results_stay,
         **forms,
         "bound outputs": run_checks.bound_outputs_are_new,
@@ -189,7 +190,9 @@ def _open_sizes(family: str, subject: Subject) -> Finding:
         rows,
         {
             f"N={size}": partial(_of_size, size, seed)
-            for seed, size in enumerate([*sizes[::-1], *sizes[-9::4], sizes[-1]])
+            for seed, size in enumerate(
+                [sizes[len(sizes) // 2], *sizes[::-1], *sizes[-9::4], sizes[-1]]
+            )
         },
         is_open=True,
     )

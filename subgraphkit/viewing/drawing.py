@@ -31,7 +31,7 @@ _COLOURS: Final = {
 }
 """After Okabe and Ito, who chose them to be told apart by everybody; dark writing reads on each."""
 
-_MORE_COLOURS: Final = ("#9db4ff", "#b5d96b", "#7fdcdc", "#f5a9bc", "#d8b08c")
+_MORE_COLOURS: Final = ("#b59ce8", "#9db4ff", "#b5d96b", "#7fdcdc", "#f5a9bc", "#d8b08c")
 _INK: Final = "#14181f"
 _FEW: Final = 24
 _LARGEST: Final = 26000.0

@@ -46,6 +46,8 @@ _COMMANDS: Final = (
         "cache ls",
         "manifest check {h}",
         "new-backend {h} made",
+        "new-backend acme made --operators {h} --options {h}",
+        "dev {h}",
         "version",
     ),
     *("completion bash", "completion {h}", "doctor {h}", "test {h}", "tune {m} --backend numpy"),

@@ -8,7 +8,7 @@ from subgraphkit.backend import Option
 from subgraphkit.finding.registry import get_backend
 from tests.golden_support import GoldenCheck
 
-BACKENDS: Final = ("numpy", "onednn", "onnxruntime", "openvino", "tensorrt", "tvm")
+BACKENDS: Final = ("iree", "numpy", "onednn", "onnxruntime", "openvino", "tensorrt", "tvm")
 FACTS: Final = (
     "type",
     "default",

@@ -3,7 +3,7 @@
 from typing import Final
 
 import subgraphkit as sk
-from subgraphkit.backend import BindContext
+from subgraphkit.backend import BindContext, Connectivity
 from subgraphkit.ir import BoundGraph, make_subgraph
 from subgraphkit.onnx_io import node_key, outside_weights
 from subgraphkit.storing import Answers, Passing, is_machine_fault
@@ -18,7 +18,7 @@ __all__ = ["IreeProperty", "IreeSelector"]
 
 _ANSWERS: Final = Answers("answers")
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 """Changes with what is asked, so that answers of older versions are not believed."""
 
 _TAKEN: Final = frozenset(
@@ -95,7 +95,7 @@ def _untakeable(type_: ValueType | None) -> sk.Refusal | None:
 class IreeProperty(sk.SubgraphProperty):
     """Regions of nodes that the compiler takes, each compiled as one module."""
 
-    connectivity = "any"
+    connectivity: Connectivity = "any"
     loses_nan = LOSES_NAN
 
     def prepare(self, graph: BoundGraph, context: BindContext[Options]) -> None:

@@ -40,6 +40,11 @@ _ASKED: Final = (
 """The passes that replace ONNX's operators, with which the compiler begins; what they leave, no
 other pass takes. Without some of them they take a fifth of the time, and most operators."""
 
+_NOT_LINKED: Final = re.compile(
+    rb"\bmath\.(?!absf|ceil|copysign|floor|fma|round|rsqrt|sqrt|trunc)(\w+) .* f64\b"
+)
+"""Functions of float64 are calls of a C library, and there is none beside a module."""
+
 _MOST_SAID: Final = 500
 _ERROR: Final = re.compile(r"(?:^|\s)error: (?:loc\([^)]*\): )?(.*?)(?:: [%\"].*)?$", re.MULTILINE)
 _UNKNOWN: Final = re.compile(r"error:.*torch\.operator.*name = \"onnx\.(\w+)\"")
@@ -214,6 +219,11 @@ def _tried(code: bytes, flags: Sequence[str]) -> bytes:
     for passes in _ASKED:
         with _ready(code, flags) as invocation:
             if invocation.execute_text_pass_pipeline(passes):
+                with Output.open_membuffer() as lowered:
+                    invocation.output_ir(lowered)
+                    found = _NOT_LINKED.search(bytes(lowered.map_memory()))
+                if found:
+                    raise ValueError(f"no {found[1].decode()} of float64 is linked")
                 return b""
     raise _Refused
 

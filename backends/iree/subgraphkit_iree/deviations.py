@@ -42,9 +42,74 @@ def _indices(node: sk.Node) -> str:
     return ""
 
 
+_EXPONENTS: Final = frozenset(range(6))
+
+
+def _power(node: sk.Node) -> str:
+    """Take what becomes products; else it is exp(y * log(x)), which is NaN for negative x."""
+    exponent = node.constant(1)
+    if exponent is None:
+        return "an exponent that is not constant; IREE makes NaN of negative numbers"
+    if exponent.size == 1 and exponent.item() in _EXPONENTS:
+        return ""
+    return "an exponent other than a whole number from 0 to 5"
+
+
+def _remainder(node: sk.Node) -> str:
+    is_float = node.dtype().label.startswith(("float", "bfloat"))
+    return "the remainder of floats, which IREE rounds" if is_float else ""
+
+
+def _training(node: sk.Node) -> str:
+    if node.input_type(2) is None:
+        return ""
+    on = node.constant(2)
+    return "" if on is not None and not on.any() else "a training mode"
+
+
+def _weighted(node: sk.Node) -> str:
+    return "" if node.input_type(2) is None else "weights of classes; where some are 0, it divides"
+
+
+def _sampled(node: sk.Node) -> str:
+    mode = node.attribute("mode", "linear")
+    return "" if mode in {"linear", "bilinear"} else f"mode {mode}, which takes other places"
+
+
+def _recurrent(node: sk.Node) -> str:
+    """Take the plain ones; the importer drops what it does not know of the others."""
+    if any(node.input_type(place) is not None for place in (4, 7)):
+        return "lengths of sequences or peepholes"
+    odd = {"activations", "activation_alpha", "activation_beta", "clip", "input_forget"}
+    found = sorted(odd & node.attributes.keys())
+    if found or node.attribute("layout", 0):
+        return f"attribute {found[0] if found else 'layout'}"
+    return ""
+
+
+def _always(reason: str) -> Callable[[sk.Node], str]:
+    return lambda _: reason
+
+
 _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
-    dict.fromkeys(
-        ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND"),
-        _indices,
-    )
+    {
+        **dict.fromkeys(
+            ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND"),
+            _indices,
+        ),
+        **dict.fromkeys(
+            ("Cos", "Sin", "Tan"),
+            _always("angles above some hundreds come out wrong, and large ones as infinity"),
+        ),
+        **dict.fromkeys(
+            ("Acosh", "Asinh", "Cosh", "Sinh"), _always("it overflows before its result does")
+        ),
+        **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
+        **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _weighted),
+        "Dropout": _training,
+        "GridSample": _sampled,
+        "LpNormalization": _always("it makes NaN of a row of zeros"),
+        "Mod": _remainder,
+        "Pow": _power,
+    }
 )

@@ -104,6 +104,7 @@ def compiler_flags(options: Options) -> list[str]:
     target = options.target or ("host" if is_cpu else "")
     return [
         "--iree-input-type=onnx",
+        "--iree-input-demote-f64-to-f32=false",
         f"--iree-hal-target-device={'local' if is_cpu else options.device}",
         *(["--iree-hal-local-target-device-backends=llvm-cpu"] if is_cpu else []),
         *([f"{_TARGET_FLAGS[options.device]}={target}"] if target else []),

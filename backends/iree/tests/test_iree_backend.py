@@ -12,6 +12,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.errors import BackendUnavailableError, CompileTimeoutError
+from subgraphkit.testing import check_backend
 from subgraphkit_iree import IreeBackend, claims
 from subgraphkit_iree.compiler import Compiler, CompilerEndedError, the_compiler
 
@@ -146,3 +147,9 @@ def test_threads_are_those_of_the_session_and_may_all_be_inside() -> None:
         assert len(results) == len(workers)
         for got in results:
             np.testing.assert_allclose(got, expected(fed)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_the_kit_finds_nothing_wrong_with_one_operator_at_a_time() -> None:
+    findings = list(check_backend("iree", level=1, only="L1/operator/*"))
+    assert [(one.case, one.detail) for one in findings if one.is_wrong] == []
+    assert findings

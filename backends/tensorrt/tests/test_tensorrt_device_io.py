@@ -341,7 +341,7 @@ def test_all_memory_comes_from_the_callers_allocator_and_goes_back(
     opened = Opened(SUM, double, allocator=ALLOCATOR, context_memory="static")
     np.testing.assert_array_equal(opened(X)[0], summed(X))
     assert sum(pool.held.values()) == double.cuda.live_bytes
-    assert pool.taken >= 4  # weights, scratch, input, output
+    assert pool.taken >= 3  # weights, scratch, inputs with outputs
     opened.operator.close()
     del opened
     assert pool.held == {}

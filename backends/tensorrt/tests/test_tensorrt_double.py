@@ -65,11 +65,9 @@ def test_the_backend_sees_the_run_side_of_the_release_in_the_double(release: str
     seen = Capabilities.of(double.trt, api.flavour)
     real = Capabilities.of(api.module(), api.flavour)
     for name in (
-        "device_memory_v2", "set_device_memory", "allocation_strategy", "runtime_config",
-        "update_device_memory_size", "weight_streaming", "engine_stat",
-        "streamable_weights_size", "host_code_allowed", "load_runtime", "parser_refitter",
-        "persistent_cache_limit", "runtime_cache", "cuda_graph_strategy", "refitter",
-        "load_initializer", "int64", "builder_flags",
+        "device_memory_v2", "set_device_memory", "runtime_config", "weight_streaming",
+        "engine_stat", "host_code_allowed", "load_runtime", "persistent_cache_limit",
+        "runtime_cache", "cuda_graph_strategy", "refitter", "load_initializer", "builder_flags",
     ):  # fmt: skip
         assert getattr(seen, name) == getattr(real, name), name
 
@@ -147,6 +145,47 @@ def test_memory_that_was_freed_is_missed() -> None:
     with pytest.raises(Exception, match="SGK174"):
         cuda.wait_for_stream(stream)
     assert "not memory of the device" in double.violations[0]
+
+
+def test_memory_that_two_streams_touch_in_no_order_is_seen_in_every_schedule() -> None:
+    for seed in range(5):
+        double = Double(schedule=seed)
+        cuda = Cuda(double.cuda)
+        first, second = cuda.create_stream(), cuda.create_stream()
+        address, source = cuda.allocate(8), np.zeros(2, np.float32)
+        cuda.upload(address, source.ctypes.data, 8, first)
+        cuda.order(first, second)
+        cuda.copy(address, address, 4, second)
+        assert double.violations == []
+        cuda.upload(address, source.ctypes.data, 8, first)  # which does not wait for the copy
+        (said,) = {one.partition(" ")[0] for one in double.violations}
+        assert said == "stream"
+
+
+def test_memory_of_a_pool_is_taken_and_freed_in_the_order_of_its_stream() -> None:
+    double = Double(schedule=1)
+    cuda = Cuda(double.cuda)
+    stream, other, pool = cuda.create_stream(), cuda.create_stream(), cuda.create_pool(0, 1 << 20)
+    address, source = cuda.allocate_from(pool, 8, stream), np.zeros(2, np.float32)
+    cuda.upload(address, source.ctypes.data, 8, stream)
+    cuda.free_on(address, stream)
+    assert cuda.allocate_from(pool, 8, other) == address  # CUDA sees to the order
+    cuda.upload(address, source.ctypes.data, 8, other)
+    assert double.violations == []
+    cuda.free_on(address, other)
+    cuda.upload(address, source.ctypes.data, 8, other)
+    assert "after they were freed" in double.violations[0]
+
+
+def test_what_is_used_while_another_device_is_current_is_seen() -> None:
+    double = Double()
+    cuda = Cuda(double.cuda)
+    with cuda.on(1):
+        stream, address = cuda.create_stream(), cuda.allocate(8)
+        cuda.copy(address, address, 4, stream)
+    assert double.violations == []
+    cuda.copy(address, address, 4, stream)
+    assert double.violations == ["a stream of device 1 is used while device 0 is current"]
 
 
 def test_two_threads_in_one_context_are_seen() -> None:

@@ -20,7 +20,7 @@ from subgraphkit.cli.scaffolding.packages import folder_of
 from subgraphkit.cli.values import seconds
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import parse_selection
-from subgraphkit.errors import SubgraphkitError
+from subgraphkit.errors import CallerError, SubgraphkitError
 from subgraphkit.finding.listing import refresh_backends
 from subgraphkit.finding.registry import find_record
 
@@ -38,9 +38,11 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
     Raises:
         BackendNotFoundError: No backend of that name is installed (SGK101, SGK102).
-        CallerError: It has no folder to be watched (SGK242).
+        CallerError: It has no folder to be watched (SGK242), or there are several (SGK301).
     """
-    (choice,) = parse_selection(arguments.name, "the command line")
+    choice, *others = parse_selection(arguments.name, "the command line")
+    if others:
+        raise CallerError("SGK301", f"expected one backend, got {arguments.name!r}")
     find_record(choice, resolve())
     folder = folder_of(choice.name)
     development = _Development(arguments, report, _Files(folder))

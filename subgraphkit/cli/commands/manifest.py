@@ -37,7 +37,9 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     states, lines = {}, []
     for word in arguments.packages:
         folder = folder_of(word)
-        lacking, to_do = _beside(folder)
+        # A folder whose options are typed is not imported: nobody asked about the class.
+        is_typed = (folder / OPTIONS_FILE).exists() and Path(word) == folder
+        lacking, to_do = ("", []) if is_typed else _beside(folder)
         if lacking and arguments.action == "write":
             _append(folder / MANIFEST_FILE, lacking)
         if lacking and arguments.action == "check":
@@ -61,12 +63,10 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 def _beside(folder: Path) -> tuple[str, list[str]]:
     """Look for what a class declares and its manifest does not.
 
-    A class that has its typed options from the manifest cannot, so it is not imported.
-
     Returns:
         What the manifest lacks, as TOML, and what is to be done about the class.
     """
-    record = None if (folder / OPTIONS_FILE).exists() else record_of(folder)
+    record = record_of(folder)
     backend: Any = None
     if record is not None:
         with suppress(SubgraphkitError):  # it has to say so itself where it is used

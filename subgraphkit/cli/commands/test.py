@@ -1,66 +1,159 @@
 """``subgraphkit test``: hold a backend against the contract, case by case."""
 
+import glob
 import json
+import shlex
+import signal
+import threading
 from argparse import ArgumentParser, Namespace
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from math import inf
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, NoReturn
 
 from subgraphkit.cli.command import Command
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
-from subgraphkit.cli.values import seconds
+from subgraphkit.cli.values import counting, file_to_write, seconds
 from subgraphkit.errors import CallerError
 
 __all__ = ["COMMAND", "LEVEL_CHOICES"]
 
 _MOST_SHOWN: Final = 40
+_SIGNALS: Final = ("SIGTERM", "SIGHUP")
+
+
+class _Terminated(BaseException):
+    """Somebody has told the process to end."""
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Run the levels, show what they come to, and write the files that were asked for."""
     # The kit stands beside the command line, not below it, and is not imported for other commands.
-    kit = import_module("subgraphkit.testing")
+    recording = import_module("subgraphkit.testing.recording")
     baseline = _read(arguments.baseline) if arguments.baseline else None
-    for file in filter(None, (arguments.csv, arguments.markdown)):
-        _open_for_writing(file).close()  # now, because the run may take an hour
-    findings = []
-    wrong = 0
+    named = {
+        form: file_to_write(getattr(arguments, form), f"the {form} cannot be written")
+        for form in recording.FORMS
+    }
+    files = {form: file for form, file in named.items() if file is not None}
+    record = recording.Record(arguments.name, files, arguments.seed)
+    only = _failed(record, arguments) if arguments.rerun else arguments.only
+    if not only:
+        report.show(f"{arguments.name}: no case was wrong when it was tried last")
+        return ExitCode.OK
+    cut_short = "the kit itself failed"
+    try:
+        with _ended_by_signals():
+            _run(arguments, only, record, report)
+        cut_short = ""
+    except KeyboardInterrupt:
+        cut_short = "interrupted from the keyboard"
+        raise
+    except _Terminated as end:
+        cut_short = f"ended by {end}"
+        report.note(f"error: {cut_short}")
+    finally:
+        record.save(cut_short)
+        result = record.report(cut_short)
+        worse = result.regressions(baseline) if baseline is not None else ()
+        _show(report, result, worse, compared=baseline is not None)
+    if cut_short:
+        return ExitCode.INCOMPLETE
+    return ExitCode.OK if result.is_passed and not worse else ExitCode.CHECK_FAILED
+
+
+def _run(
+    arguments: Namespace, only: str | Collection[str], record: Any, report: CommandReport
+) -> None:
+    """Carry the cases out; name those that are wrong as they are found.
+
+    Raises:
+        CallerError: There is no such case (SGK301).
+    """
+    count = wrong = 0
     with report.doing(arguments.name) as progress:
-        for finding in kit.check_backend(
+        for finding in import_module("subgraphkit.testing").check_backend(
             arguments.name,
             arguments.level,
-            only=arguments.only,
+            only=only,
             models=arguments.models,
             timeout_seconds=arguments.timeout,
+            seed=arguments.seed,
+            within=inf if arguments.all else arguments.within,
         ):
-            findings.append(finding)
+            record.add(finding)
+            count += 1
             wrong += finding.is_wrong
-            told = f"{len(findings)} cases, {wrong} wrong, now {finding.case[:60]}"
-            progress(arguments.name, len(findings), message=told)
-    if not findings:
+            if finding.is_wrong:
+                reason = _line(finding.detail)
+                report.note(f"{finding.outcome.value} {finding.case}: {reason}")
+                report.note(f"  again: {_again(arguments, finding.case)}")
+            told = f"{count} cases, {wrong} wrong, now {finding.case[:60]}"
+            progress(arguments.name, count, message=told)
+    if not count:
         raise CallerError(
             "SGK301",
             f"no case up to level {arguments.level} matches {arguments.only!r}",
             hint="Cases are called like L3/Conv/test_conv_with_strides_padding/alone.",
         )
-    result = kit.Report(arguments.name, findings)
-    worse = result.regressions(baseline) if baseline is not None else ()
+
+
+def _again(arguments: Namespace, case: str) -> str:
+    """Return the command that tries a case again."""
+    words = ["subgraphkit", "test", arguments.name, "--only", glob.escape(case)]
+    words += ["--models", arguments.models] if arguments.models else []
+    words += ["--seed", str(arguments.seed)] if arguments.seed else []
+    return shlex.join(words)
+
+
+def _failed(record: Any, arguments: Namespace) -> Collection[str]:
+    """Return the cases that were wrong when they were tried last.
+
+    Raises:
+        CallerError: Nothing is kept (SGK301).
+    """
+    if record.kept is None:
+        version = f" ({record.version})" if record.version else ""
+        raise CallerError(
+            "SGK301",
+            f"no result of {arguments.name!r}{version} is kept, so none of its cases has failed",
+            hint="Run it without --rerun first. Results are kept in the cache, if that is not off.",
+        )
+    return {finding.case for finding in record.kept.values() if finding.is_wrong}
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """End in good order when the process is told to, as when Ctrl-C is pressed."""
+    is_main = threading.current_thread() is threading.main_thread()
+    names = [name for name in _SIGNALS if is_main and hasattr(signal, name)]
+    numbers = [getattr(signal, name) for name in names]
+
+    def end(number: int, _: object) -> NoReturn:
+        for one in numbers:
+            signal.signal(one, signal.SIG_IGN)
+        raise _Terminated(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _show(report: CommandReport, result: Any, worse: Any, *, compared: bool) -> None:
     report.data = result.to_dict()
-    if baseline is not None:
+    if compared:
         report.data["regressions"] = [
             {"case": one.case, "before": one.before.value, "now": one.now.value} for one in worse
         ]
-    _show(report, result, worse)
-    for file, text in ((arguments.csv, result.to_csv), (arguments.markdown, result.to_markdown)):
-        if file:
-            with _open_for_writing(file) as stream:
-                stream.write(text())
-    return ExitCode.OK if result.is_passed and not worse else ExitCode.CHECK_FAILED
-
-
-def _show(report: CommandReport, result: Any, worse: Any) -> None:
+    if not result.findings:
+        return
     columns = import_module("subgraphkit.testing.report").LEVEL_COLUMNS
     right = " ".join(columns[1:-1])
     report.show(Table.of(" ".join(columns), result.level_rows(), right=right))
@@ -78,6 +171,7 @@ def _show(report: CommandReport, result: Any, worse: Any) -> None:
     if worse:
         rows = [(one.case, one.before.value, one.now.value, _line(one.detail)) for one in worse]
         report.show(Table.of("worse before now finding", rows))
+    report.show(f"seed: {result.seed}")
     report.show(result.headline)
 
 
@@ -90,13 +184,6 @@ def _read(file: str) -> Any:
         return json.loads(Path(file).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CallerError("SGK301", f"the baseline {file!r} cannot be read: {error}") from error
-
-
-def _open_for_writing(file: str) -> TextIO:
-    try:
-        return Path(file).open("w", encoding="utf-8")
-    except OSError as error:
-        raise CallerError("SGK301", f"{file!r} cannot be written: {error}") from error
 
 
 LEVEL_CHOICES: Final = range(8)
@@ -129,6 +216,29 @@ def _arguments(parser: ArgumentParser) -> None:
         default=60.0,
         help="how long one case may take (default: 60)",
     )
+    parser.add_argument(
+        "--within",
+        metavar="SECONDS",
+        type=seconds,
+        default=170.0,
+        help="after how long no case of levels 3 to 5 is begun any more (default: 170); a sample "
+        "is tried then, each operator in turn, and the report says so",
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="try every case, however long that takes"
+    )
+    parser.add_argument(
+        "--seed",
+        metavar="N",
+        type=counting(0),
+        default=0,
+        help="what draws the random cases and the order of levels 3 to 5 (default: 0)",
+    )
+    parser.add_argument(
+        "--rerun",
+        choices=("failed",),
+        help="try only what was wrong when it was tried last, with this version of the backend",
+    )
     files = parser.add_argument_group("files")
     files.add_argument(
         "--models",
@@ -139,6 +249,13 @@ def _arguments(parser: ArgumentParser) -> None:
     )
     files.add_argument("--csv", metavar="FILE", help="write what is known of each operator")
     files.add_argument("--markdown", metavar="FILE", help="write the tables as Markdown")
+    files.add_argument("--junit", metavar="FILE", help="write a test report as JUnit XML")
+    files.add_argument(
+        "--findings",
+        metavar="FILE",
+        help="write what --json writes under 'data', every few seconds while it runs, as the other "
+        "files",
+    )
     files.add_argument(
         "--baseline",
         metavar="FILE",
@@ -147,7 +264,11 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 COMMAND: Final = Command(
-    examples=("test numpy --level 3", "test numpy --only 'L3/Conv/*' --markdown support.md"),
+    examples=(
+        "test numpy --level 5 --junit numpy.xml",
+        "test numpy --only 'L3/Conv/*' --markdown support.md",
+        "test numpy --rerun failed",
+    ),
     add_arguments=_arguments,
     execute=_execute,
 )

@@ -9,6 +9,7 @@ from typing import Final
 from subgraphkit.backend import Backend
 from subgraphkit.testing.cases import Outcome
 from subgraphkit.testing.faulty import choosing, computing, keeping
+from subgraphkit.testing.faulty.corruptions import CORRUPTIONS, corrupted
 from subgraphkit.testing.faulty.keeping import Stores
 from subgraphkit.testing.faulty.wrapping import WrappingBackend
 
@@ -43,6 +44,7 @@ FAULTS: Final = (
     Fault(choosing.StatelessByName, "L1/stateless", Outcome.FAIL_SELECT),
     Fault(keeping.LeavesNumPyStrict, "L1/leaves_the_process_alone", Outcome.FAIL_CONTRACT),
     Fault(keeping.WritesToStandardOutput, "L1/leaves_the_process_alone", Outcome.FAIL_CONTRACT),
+    Fault(keeping.ChangesTheLocale, "L1/leaves_the_process_alone", Outcome.FAIL_CONTRACT),
     Fault(keeping.AbortsAtExit, "L1/leaves_the_process_alone", Outcome.CRASH),
     Fault(computing.CachesFirstResult, "L1/operator/repeated_runs", Outcome.FAIL_VALUE),
     Fault(computing.ComputesInPlace, "L1/operator/inputs_left_alone", Outcome.FAIL_ALIAS),
@@ -80,11 +82,13 @@ FAULTS: Final = (
     Fault(keeping.TrustsWhatIsStored, "L6/damaged/middle_changed", Outcome.FAIL_VALUE),
     Fault(keeping.FingerprintOfProcess, "L6/fingerprint_in_another_process", Outcome.FAIL_CONTRACT),
     Fault(keeping.LeaksRuns, "L7/many_runs", Outcome.FAIL_CONTRACT),
+    Fault(keeping.OpensFiles, "L7/many_runs", Outcome.FAIL_CONTRACT),
     Fault(keeping.LeaksSessions, "L7/many_sessions", Outcome.FAIL_CONTRACT),
     Fault(computing.NotReallyThreadSafe, "L7/threads_in_one_session", Outcome.FAIL_VALUE),
     Fault(computing.SwallowsInterrupts, "L7/interrupted", Outcome.FAIL_CONTRACT),
+    *(Fault(corrupted(name), one.case, one.outcome) for name, one in CORRUPTIONS.items()),
 )
-"""Every faulty backend; those of one level together."""
+"""Every faulty backend; those of one level together, and then those that corrupt results."""
 
 SOUND: Final[tuple[type[Backend], ...]] = (WrappingBackend, Stores)
 """What they are made of, in which the kit must find nothing wrong."""

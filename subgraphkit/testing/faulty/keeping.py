@@ -3,6 +3,7 @@
 
 import atexit
 import hashlib
+import locale
 import os
 import threading
 import time
@@ -24,6 +25,7 @@ __all__ = [
     "AbortsAtExit",
     "BreaksOthersOnClose",
     "CannotRestore",
+    "ChangesTheLocale",
     "ErrorsStay",
     "FingerprintOfProcess",
     "ForgetsForks",
@@ -32,6 +34,7 @@ __all__ = [
     "LeaksSessions",
     "LeavesNumPyStrict",
     "NamesForeignNodes",
+    "OpensFiles",
     "OpensOnce",
     "SpinsBesideOthers",
     "StartsThreads",
@@ -58,6 +61,18 @@ class LeaksRuns(WrappingBackend):
     """Keeps the results of every run."""
 
     operator_class: ClassVar[type[WrappedOperator]] = _LeakingRuns
+
+
+class _Opening(WrappedOperator):
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        _KEPT.append(os.open(os.devnull, os.O_RDONLY))
+        return super().run(inputs)
+
+
+class OpensFiles(WrappingBackend):
+    """Opens a file in every run, and leaves it open."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Opening
 
 
 class _LeakingSessions(WrappedOperator):
@@ -306,6 +321,19 @@ class LeavesNumPyStrict(WrappingBackend):
     """Has NumPy raise where it warned, for everybody."""
 
     operator_class: ClassVar[type[WrappedOperator]] = _Strict
+
+
+class _Abroad(WrappedOperator):
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        locale.setlocale(locale.LC_NUMERIC, "C.UTF-8")
+        os.umask(0o077)
+        return super().run(inputs)
+
+
+class ChangesTheLocale(WrappingBackend):
+    """Has numbers written otherwise, and files kept from others."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Abroad
 
 
 class _Talking(WrappedOperator):

@@ -13,9 +13,10 @@ from typing import Any, Final
 import onnx
 
 from subgraphkit.testing.cases import Case, Finding, Outcome
-from subgraphkit.testing.draws import difference_of_draws, draws, repeated
+from subgraphkit.testing.draws import DRAWING, difference_of_draws, draws, repeated
 from subgraphkit.testing.foreign import beside_foreign, is_own
 from subgraphkit.testing.forms import FORMS, can_fold, folded, sandwiched, sandwiched_feeds
+from subgraphkit.testing.joining import Part, joint_key
 from subgraphkit.testing.official_cases import OfficialCase, official_cases
 from subgraphkit.testing.subject import Stopped, Subject
 from subgraphkit.types import DataType
@@ -55,7 +56,27 @@ def _case(case: OfficialCase, form: str) -> Case:
         dtypes=tuple(_dtypes(case.model)),
         needs=("control_flow",) if case.operator in _HOLDS_BODIES else (),
         offers=case.operator != _STATED,
+        joint=_joint(case, form),
+        part=partial(_part, case, form),
     )
+
+
+def _joint(case: OfficialCase, form: str) -> str:
+    """Return what cases have in common that may be in one model; empty if one must be alone."""
+    if case.operator in {_STATED, *DRAWING} or case.data_count != 1:
+        return ""
+    key = joint_key(case.model)
+    return f"{form} {key}" if key else ""
+
+
+def _part(case: OfficialCase, form: str) -> Part:
+    ((inputs, expected),) = case.data_sets()
+    model, feeds = case.model, case.feeds(inputs)
+    if form == "folded":
+        model, feeds = folded(model, feeds)
+    elif form == "sandwiched":
+        model, feeds = sandwiched(model), sandwiched_feeds(feeds)
+    return model, feeds, expected
 
 
 def _dtypes(model: onnx.ModelProto) -> Iterator[str]:

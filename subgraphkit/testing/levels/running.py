@@ -26,7 +26,13 @@ from subgraphkit.testing.foreign import beside_foreign, is_own
 from subgraphkit.testing.random_graphs import random_graph
 from subgraphkit.testing.references import REFERENCE
 from subgraphkit.testing.run_checks import Check
-from subgraphkit.testing.small_models import SmallModel, model_of, small_models
+from subgraphkit.testing.small_models import (
+    SmallModel,
+    model_of,
+    model_taken,
+    models_taken,
+    small_models,
+)
 from subgraphkit.testing.subject import SETTINGS, Stopped, Subject
 from subgraphkit.testing.sweep_cases import sweep_cases
 
@@ -109,15 +115,26 @@ _CHECKS: Final[dict[str, Check]] = {
 
 def _cases_of_small_models() -> Iterator[Case]:
     for model in small_models():
-        for name, check in _CHECKS.items():
-            yield _case(f"{name}/{model.name}", partial(_checked, model, check))
-        for name, form in FEEDING_FORMS.items():
-            fed = partial(run_checks.fed_in_a_form, form)
-            yield _case(f"feeds/{name}/{model.name}", partial(_checked, model, fed))
-        yield _case(f"sessions/two_in_turn/{model.name}", partial(_two_in_turn, model))
-        yield _case(
-            f"sessions/two_in_threads/{model.name}", partial(_two_in_threads, model), ("threads",)
-        )
+        yield from _cases_of(model.name, partial(_itself, model))
+    yield from _cases_of("claimed", lambda subject: list(models_taken(subject))[-1])
+
+
+def _itself(model: SmallModel, subject: Subject) -> SmallModel:
+    del subject
+    return model
+
+
+def _cases_of(name: str, model: Callable[[Subject], SmallModel]) -> Iterator[Case]:
+    def of(run: Callable[[SmallModel, Subject], Finding]) -> Callable[[Subject], Finding]:
+        return lambda subject: run(model(subject), subject)
+
+    for what, check in _CHECKS.items():
+        yield _case(f"{what}/{name}", of(partial(_checked, check)))
+    for what, form in FEEDING_FORMS.items():
+        fed = partial(run_checks.fed_in_a_form, form)
+        yield _case(f"feeds/{what}/{name}", of(partial(_checked, fed)))
+    yield _case(f"sessions/two_in_turn/{name}", of(_two_in_turn))
+    yield _case(f"sessions/two_in_threads/{name}", of(_two_in_threads), ("threads",))
 
 
 def _case(name: str, run: Callable[[Subject], Finding], needs: tuple[str, ...] = ()) -> Case:
@@ -139,7 +156,7 @@ def _feeds(text: str, seed: int, sizes: Mapping[str, int]) -> dict[str, Any]:
     return {"x": np.random.default_rng(seed).standard_normal(shape).astype(np.float32)}
 
 
-def _checked(model: SmallModel, check: Check, subject: Subject) -> Finding:
+def _checked(check: Check, model: SmallModel, subject: Subject) -> Finding:
     return _judged(subject, model.proto, partial(check, subject, model))
 
 
@@ -153,6 +170,8 @@ def _judged(
     with subject.session(proto, **road) as session:
         taken = subject.operators_taken(session.partitioning)
         found = check(session)
+    if found is not None and not taken:
+        return Finding(Outcome.UNCLAIMED, f"without a node of the backend: {found.detail}")
     if found is not None:
         return replace(found, taken=taken)
     return Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, taken=taken)
@@ -260,7 +279,7 @@ def _forked(subject: Subject) -> Finding:
     """A forked child runs a session of its parent, or says that it cannot (SGK127)."""
     if not hasattr(os, "fork"):
         return Finding(Outcome.SKIP, "this system does not fork")
-    model = next(iter(small_models()))
+    model = model_taken(subject)
 
     def check(session: Session) -> Finding | None:
         subject.run(session, model.feeds())  # what starts at the first run is there now
@@ -280,7 +299,7 @@ def _fed_or_refused(subject: Subject, model: SmallModel, session: Session) -> Fi
 
 def _opened_by_spec(subject: Subject) -> Finding:
     """What the spec of an open session opens beside it computes the same."""
-    model = next(iter(small_models()))
+    model = model_taken(subject)
     named = subject
     registering: AbstractContextManager[object] = nullcontext()
     if subject.target:  # a spec has names, no classes

@@ -148,8 +148,8 @@ def _second_declaration(backend: type[Backend], manifest: Manifest) -> str:
         return f"the manifest: api is {api_text(manifest.api)}, the class says {backend.api}"
     if (manifest.options or backend.options) and backend.option_class is PlainOptions:
         return (
-            "the class does not have its options from the manifest: declare them there, run "
-            "`subgraphkit manifest write`, and derive the class from Backend[Options]"
+            "the class does not have its options from the manifest; "
+            f"`subgraphkit manifest write {manifest.name}` adds them and says what to change"
         )
     return ""
 

@@ -63,16 +63,21 @@ def _many_runs(subject: Subject) -> Finding:
     with subject.session(model.proto) as session:
         for _ in range(_WARM_UP):
             subject.run(session, feeds)
-        before = _memory()
+        before, files, tasks = _memory(), _count(_HANDLES), _count(_TASKS)
         for _ in range(_RUNS):
             subject.run(session, feeds)
-        growth = _memory() - before
-    if growth > _MOST_GROWTH:
-        return Finding(
-            Outcome.FAIL_CONTRACT,
-            f"{_RUNS} runs of model {model.name!r} took {growth >> 20} MiB that they keep",
-        )
-    return _PASSED
+        left = _left(_RUNS, _memory() - before, files, tasks)
+    text = f"{_RUNS} runs of model {model.name!r} keep {', '.join(left)}"
+    return Finding(Outcome.FAIL_CONTRACT, text) if left else _PASSED
+
+
+def _left(times: int, growth: int, files: int, tasks: int) -> list[str]:
+    """Say what has become more, by as much as it is done often."""
+    left = [f"{growth >> 20} MiB of memory"] if growth > _MOST_GROWTH else []
+    for folder, before, what in ((_HANDLES, files, "open files"), (_TASKS, tasks, "threads")):
+        more = _count(folder) - before
+        left += [f"{more} {what}"] if more >= times else []
+    return left
 
 
 def _many_sessions(subject: Subject) -> Finding:
@@ -83,15 +88,7 @@ def _many_sessions(subject: Subject) -> Finding:
     _bind_and_close(subject, model, _BINDS // 5)
     before, files, tasks = _memory(), _count(_HANDLES), _count(_TASKS)
     _bind_and_close(subject, model, _BINDS)
-    growth = _memory() - before
-    more_files, more_tasks = _count(_HANDLES) - files, _count(_TASKS) - tasks
-    left = []
-    if growth > _MOST_GROWTH:
-        left.append(f"{growth >> 20} MiB of memory")
-    if more_files >= _BINDS:
-        left.append(f"{more_files} open files")
-    if more_tasks >= _BINDS:
-        left.append(f"{more_tasks} threads")
+    left = _left(_BINDS, _memory() - before, files, tasks)
     text = f"{_BINDS} sessions, all closed, left behind {', '.join(left)}"
     return Finding(Outcome.FAIL_CONTRACT, text) if left else _PASSED
 

@@ -153,6 +153,8 @@ def test_a_backend_that_is_not_installed_or_has_no_folder_is_an_error(
     cli: Cli, package: Path
 ) -> None:
     assert "[SGK102]" in cli("dev", "amce").err
+    assert "[SGK301]" in cli("dev", "acme,numpy").err
+    assert cli("dev", "").code == 2
     info = package.parent / "acme-1.0.dist-info" / "entry_points.txt"
     info.write_text("[subgraphkit.backends]\nacme = site:Acme\n", encoding="utf-8")
     refresh_backends()

@@ -14,7 +14,7 @@ from tests.models import parsed
 from tests.unit.cli.conftest import Cli
 
 PLAIN = {"manifest", "new-backend", "completion", "calibrate", "profile", "batch", "serve", "spec"}
-PLAIN |= {"export-triton", "probe"}
+PLAIN |= {"export-triton", "probe", "dev"}
 """Commands that print no table."""
 
 COMMANDS = (
@@ -29,7 +29,10 @@ COMMANDS = (
     "convert m.onnx --precision fp16 --report --values -o half.onnx",
     "list --all",
     "info bundle",
-    *(f"info {name}" for name in ("numpy", "onednn", "onnxruntime", "openvino", "tensorrt", "tvm")),
+    *(
+        f"info {name}"
+        for name in ("iree", "numpy", "onednn", "onnxruntime", "openvino", "tensorrt", "tvm")
+    ),
     "config",
     "cache ls",
     "cache verify",

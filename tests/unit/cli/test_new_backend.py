@@ -1,12 +1,15 @@
 """``new-backend``: what it refuses and what it says."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from subgraphkit.backend import parse_manifest
-from tests.unit.cli.conftest import Cli
+from tests.unit.cli.conftest import ROOT, Cli
+
+GUIDE = ("your-own-backend.md", "walk.txt")
 
 
 @pytest.mark.parametrize(
@@ -113,3 +116,20 @@ def test_a_design_that_cannot_be_is_refused_with_the_reason(
 def test_a_selector_of_another_kind_is_a_usage_error(cli: Cli, tmp_path: Path) -> None:
     assert "[SGK301]" in cli("new-backend", "acme", "--selector", "magic").err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_comes_next_is_in_the_ci_file_the_readme_the_guide_and_its_transcript(
+    cli: Cli, tmp_path: Path
+) -> None:
+    data = json.loads(cli("new-backend", "acme", tmp_path / "new", "--json").out)["data"]
+    steps = [one for command in data["next"][1:] for one in command.split(" && ")]
+    text = (tmp_path / "new" / ".github" / "workflows" / "test.yml").read_text("utf-8")
+    run = re.findall(r"- run: (.+)", text.replace('"', "'"))
+    assert [one for one in steps if one not in run] == ["subgraphkit dev acme"]
+    readme = (tmp_path / "new" / "README.md").read_text("utf-8").replace('"', "'")
+    assert [one for one in steps if one not in readme] == []
+    guide, walk = ((ROOT / "docs" / name).read_text("utf-8") for name in GUIDE)
+    assert [one for one in steps if one not in guide] == []
+    assert [one for one in steps if f"$ cd acme; {one}\n" not in walk] == ["subgraphkit dev acme"]
+    names = [name for name in data["files"] if name not in guide]
+    assert names == []

@@ -2,12 +2,22 @@
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
 
 from subgraphkit.cli.commands.test import LEVEL_CHOICES
 from subgraphkit.testing.cases import LEVELS
 from tests.unit.cli.conftest import Cli
 
 FAULTY = "subgraphkit.testing.faulty.computing"
+
+
+@pytest.fixture(autouse=True)
+def no_progress(clean_surroundings: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have standard error to ourselves, however long a run takes."""
+    del clean_surroundings
+    monkeypatch.setenv("SUBGRAPH_PROGRESS", "none")
 
 
 def test_the_levels_of_the_command_are_those_of_the_kit() -> None:
@@ -28,6 +38,30 @@ def test_a_backend_that_is_wrong_fails_and_the_finding_is_told(cli: Cli) -> None
     ended = cli("test", f"{FAULTY}:WrongValue", "--only", "L2/one_node")
     assert ended.code == 1
     assert "fail_value  L2/one_node  output 0:" in ended.out
+    named, again = ended.err.splitlines()[-2:]
+    assert named.startswith("fail_value L2/one_node: output 0: 4 of 4 elements differ")
+    assert again == f"  again: subgraphkit test {FAULTY}:WrongValue --only L2/one_node"
+
+
+def test_what_was_wrong_last_is_tried_again_and_nothing_else(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
+    backend = f"{FAULTY}:ReturnsInput"
+    absent = cli("test", backend, "--rerun", "failed")
+    assert (absent.code, absent.out) == (2, "")
+    assert f"no result of '{backend}' is kept" in absent.err
+    first = cli("test", backend, "--only", "L2/[ot]*_n*", "--junit", "found.xml", "--json")
+    wrong = {one["case"] for one in json.loads(first.out)["data"]["findings"] if one["detail"]}
+    assert wrong == {"L2/one_node"}
+    suite = ET.parse("found.xml").getroot()[0]
+    assert (suite.get("failures"), suite.get("errors")) == ("1", "0")
+    again = cli("test", backend, "--rerun", "failed", "--json")
+    assert again.code == 1
+    assert {one["case"] for one in json.loads(again.out)["data"]["findings"]} == wrong
+    cli("test", "loopback", "--only", "L2/chain")
+    right = cli("test", "loopback", "--rerun", "failed")
+    assert (right.code, right.out) == (0, "loopback: no case was wrong when it was tried last\n")
 
 
 def test_the_document_and_the_files_say_the_same(cli: Cli) -> None:

@@ -168,6 +168,9 @@ def test_options_that_a_class_declares_alone_are_found_shown_and_written_into_th
     assert manifest.options == get_backend("typed").options
     assert (package / "subgraphkit-backend.toml").read_text("utf-8").startswith(FIRST)
     assert main(["manifest", "check", str(package)]) == 0
+    assert "replace" not in capsys.readouterr().out
+    assert main(["manifest", "check", "typed"]) == 0
+    assert "replace `options = ...`" in capsys.readouterr().out
 
 
 def test_a_backend_without_a_manifest_is_given_one(

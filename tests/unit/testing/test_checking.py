@@ -1,5 +1,6 @@
 """``check_backend``: naming what is to be tested, and children that end badly."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -17,6 +19,7 @@ from subgraphkit.testing import Outcome, check_backend
 from subgraphkit.testing.children import Ended, Pool
 from subgraphkit.testing.faulty.computing import SleepsInRun, WrongDtype
 from subgraphkit.testing.faulty.wrapping import WrappingBackend
+from tests.house.tree import ROOT
 from tests.interrupting import heard
 
 FAULTY = "subgraphkit.testing.faulty.computing"
@@ -109,41 +112,57 @@ def test_giving_up_half_way_stops_the_children() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for children in /proc")
-def test_an_interrupted_command_stops_its_children_and_says_130(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "subgraphkit", "test", f"{FAULTY}:SleepsInRun"]
+@pytest.mark.parametrize(
+    ("number", "code", "words"),
+    [
+        (signal.SIGINT, 130, "interrupted from the keyboard"),
+        (signal.SIGTERM, 7, "ended by SIGTERM"),
+    ],
+)
+def test_a_command_that_is_ended_stops_its_children_and_keeps_what_it_found(
+    number: int, code: int, words: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "subgraphkit", "test", "tests.unit.testing.troubled:Troubled"]
+    command += ["--only", "L2/*", "--json", "--findings", "found.json", "--junit", "found.xml"]
     with heard():
         running = subprocess.Popen(
-            [*command, "--only", "L2/*"],
+            command,
             cwd=tmp_path,
-            stdout=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "SUBGRAPH_CACHE_DIR": str(tmp_path / "c")},
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
     try:
+        _wait_for(tmp_path / "found.xml")
+        assert json.loads((tmp_path / "found.json").read_text())["cut_short"]
         children = _children_of(running.pid)
-        running.send_signal(signal.SIGINT)
-        _, printed = running.communicate(timeout=30)
+        running.send_signal(number)
+        printed, said = running.communicate(timeout=30)
     finally:
         running.kill()
-    assert (running.returncode, printed) == (130, "error: interrupted\n")
+    assert running.returncode == code
+    assert said.splitlines()[-1].startswith("error: ")
     assert children
     assert not [pid for pid in children if _is_alive(pid)]
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert json.loads(printed)["data"] == found
+    assert (found["passed"], found["cut_short"]) == (False, words)
+    assert f"cut short: {words}" in found["headline"]
+    tests = [one.get("name") for one in ET.parse(tmp_path / "found.xml").iter("testcase")]
+    assert tests == [one["case"] for one in found["findings"]]
+    assert tests
+
+
+def _wait_for(file: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not file.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def _children_of(pid: int) -> list[int]:
-    deadline = time.monotonic() + 30
-    listed = Path(f"/proc/{pid}/task/{pid}/children")
-    while time.monotonic() < deadline:
-        found = [
-            int(child)
-            for task in listed.parents[1].glob("*/children")
-            for child in task.read_text(encoding="ascii").split()
-        ]
-        if found:
-            time.sleep(1.0)  # for the child to be in the middle of something
-            return found
-        time.sleep(0.05)
-    return []
+    listed = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for one in listed for child in one.read_text(encoding="ascii").split()]
 
 
 def _is_alive(pid: int) -> bool:

@@ -30,7 +30,7 @@ def carried_out(pool: Pool, names: Sequence[str]) -> list[Finding]:
     listed = {one["case"]["case"]: Finding.from_dict(one["case"]) for one in pool.listed(2)}
     hanging = {"same_input_twice": HANGING_SECONDS}
     tasks = [Task(listed[f"L2/{name}"], hanging.get(name, SECONDS)) for name in names]
-    return list(pool.findings(tasks))
+    return list(pool.findings([task] for task in tasks))
 
 
 def test_the_case_that_ends_a_shared_process_is_blamed_and_no_other_is_lost(
@@ -65,7 +65,7 @@ def test_the_case_that_ends_a_shared_process_is_blamed_and_no_other_is_lost(
 def test_what_is_not_begun_in_time_is_untried_and_starts_no_process() -> None:
     pool = Pool({"target": "no.such:Backend"}, 2)
     case = Finding(Outcome.SKIP, case="L3/Relu/test_relu/alone", level=3)
-    (found,) = pool.findings([Task(case, SECONDS)], until=0.0)
+    (found,) = pool.findings([[Task(case, SECONDS)]], until=0.0)
     pool.close()
     assert (found.outcome, found.case) == (Outcome.UNTRIED, case.case)
     assert not found.is_wrong

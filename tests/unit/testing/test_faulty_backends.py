@@ -2,11 +2,14 @@
 
 import warnings
 from collections import Counter
+from collections.abc import Mapping
+from functools import lru_cache
 
 import pytest
 
 from subgraphkit.backend import Backend
 from subgraphkit.testing import Finding, Outcome, Report, Subject, check_backend
+from subgraphkit.testing.cases import Case
 from subgraphkit.testing.faulty import FAULTS, SOUND, Fault, computing
 from subgraphkit.testing.judging import carry_out
 from subgraphkit.testing.levels import cases_of_level
@@ -19,6 +22,11 @@ HARMLESS = ("L1/properties", "L1/answers", "L1/stateless", "L1/operator/", "L2/"
 """Cases of faults that end neither the process nor the peace of the tests after them."""
 
 
+@lru_cache
+def _cases(level: int) -> Mapping[str, Case]:
+    return cases_of_level(level, Subject("numpy"))
+
+
 def _finding(fault: Fault) -> Finding:
     """Carry the case out: here, where that does no harm, which spares starting a child."""
     backend, level = fault.backend, int(fault.case[1])
@@ -27,7 +35,7 @@ def _finding(fault: Fault) -> Finding:
         subject = Subject(target=f"{backend.__module__}:{backend.__qualname__}")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # as in a child
-            return carry_out(cases_of_level(level, subject)[fault.case], subject)
+            return carry_out(_cases(level)[fault.case], subject)
     (finding,) = check_backend(backend, level, only=fault.case, timeout_seconds=SECONDS)
     return finding
 

@@ -5,7 +5,10 @@ import pytest
 
 from subgraphkit.comparing import tolerance_for
 from subgraphkit.testing import Case, Finding, Outcome, Subject
+from subgraphkit.testing.checking import in_turn
+from subgraphkit.testing.children import Task
 from subgraphkit.testing.draws import difference_of_draws, draws, repeated
+from subgraphkit.testing.joining import carry_out_jointly
 from subgraphkit.testing.judging import carry_out
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.official_cases import official_cases
@@ -139,3 +142,55 @@ def test_dropout_that_drops_nothing_is_compared_as_it_is() -> None:
         if case.name in names:
             ((inputs, _),) = case.data_sets()
             assert not draws(case, case.feeds(inputs))
+
+
+def jointly(operator: str, form: str, backend: str) -> tuple[list[Case], list[Finding] | None]:
+    """Carry the cases of an operator out in one model."""
+    cases = [
+        case
+        for name, case in CASES.items()
+        if name.startswith(f"L3/{operator}/") and name.endswith(f"/{form}") and case.joint
+    ]
+    return cases, carry_out_jointly(cases, Subject(target=f"subgraphkit.testing.{backend}"))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("operator", ["Slice", "Gather"])
+def test_cases_in_one_model_are_right_if_each_is(operator: str, form: str) -> None:
+    cases, findings = jointly(operator, form, "loopback:LoopbackBackend")
+    assert findings is not None
+    assert len(cases) > 2
+    assert [one.case for one in findings] == [case.id for case in cases]
+    assert {(one.outcome, one.taken, one.operator) for one in findings} == {
+        (Outcome.RIGHT, (operator,), operator)
+    }
+
+
+def test_of_cases_in_one_model_those_that_are_not_taken_are_so_alone() -> None:
+    _, findings = jointly("Clip", "sandwiched", "faulty.choosing:ClaimsNothing")
+    assert findings is not None
+    assert {(one.outcome, one.taken) for one in findings} == {(Outcome.UNCLAIMED, ())}
+
+
+@pytest.mark.parametrize("fault", ["WrongValue", "WrongDtype", "ReturnsInput", "WritesInputs"])
+def test_nothing_is_said_of_cases_in_one_model_in_which_something_is_wrong(fault: str) -> None:
+    operator = "Identity" if fault == "ReturnsInput" else "Clip"
+    _, findings = jointly(operator, "alone", f"faulty.computing:{fault}")
+    assert findings is None
+
+
+def test_every_group_has_its_turn_and_the_same_seed_draws_the_same_order() -> None:
+    tasks = [
+        Task(Finding(Outcome.SKIP, case=case.id, level=3), 1.0, case.joint)
+        for case in CASES.values()
+    ]
+    batches = in_turn(tasks, 3)
+    assert batches == in_turn(tasks, 3) != in_turn(tasks, 4)
+    assert sorted(task.case.case for batch in batches for task in batch) == sorted(CASES)
+    groups = {name.split("/")[1] for name in CASES}
+    first = [task.case.case.split("/")[1] for batch in batches[: len(groups)] for task in batch]
+    assert sorted(first) == sorted(groups)
+    assert len(batches) < len(tasks) / 2
+    for batch in batches:
+        assert len({task.joint for task in batch}) == 1
+        assert len(batch) == 1 or batch[0].joint

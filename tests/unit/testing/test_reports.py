@@ -3,12 +3,15 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from subgraphkit.errors import ConfigError
 from subgraphkit.testing import Finding, Outcome, Report
+from subgraphkit.testing.junit import junit_xml
 
 
 def found(case: str, outcome: Outcome, **more: object) -> Finding:
@@ -110,12 +113,46 @@ def test_operators_are_listed_with_what_was_right() -> None:
 def test_the_markdown_has_headline_levels_and_operators() -> None:
     text = Report("mine", [STATIC, RIGHT]).to_markdown()
     assert text.startswith("**mine: level 3 passed;")
-    assert "| 3 operators | 1 | 0 | 0 | 0 | 0 | 0 | 0 |" in text
+    assert "| 3 operators | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0.0 |" in text
     assert "| Conv |  | 17 | float32 | 1 | 1 | 1 | 0 |" in text
 
 
+def test_the_xml_has_a_suite_for_each_level_and_a_reason_for_each_skip() -> None:
+    crash = found("L3/Conv/deep/alone", Outcome.CRASH, detail="signal \x1b\udc80 <&", seconds=1.5)
+    untried = found("L5/runs/repeated/mlp", Outcome.UNTRIED)
+    report = Report("mine", [STATIC, RIGHT, WRONG, crash, SKIPPED, untried], seconds={3: 2.5})
+    text = junit_xml(report)
+    assert text.startswith('<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>')
+    suites = ET.fromstring(text)
+    counted = ("name", "tests", "failures", "errors", "skipped", "time")
+    assert [tuple(suite.get(name) for name in counted) for suite in suites] == [
+        ("L0 static", "1", "0", "0", "0", "0.000"),
+        ("L3 operators", "4", "1", "1", "1", "2.500"),
+        ("L5 running", "1", "0", "0", "1", "0.000"),
+    ]
+    ended = {one.get("name"): one for one in suites.iter("testcase")}
+    assert len(ended["L3/Conv/plain/alone"]) == 0
+    assert ended["L3/Conv/deep/alone"][0].attrib == {"type": "CRASH", "message": "signal ?? <&"}
+    assert ended["L3/Conv/deep/alone"].get("time") == "1.500"
+    assert ended["L3/Conv/big/alone"][0].attrib == {"type": "skip", "message": "too big"}
+
+
+def test_a_sample_is_said_to_be_one() -> None:
+    untried = found("L3/Relu/plain/alone", Outcome.UNTRIED)
+    report = Report("mine", [STATIC, RIGHT, untried], seed=7)
+    assert report.is_passed
+    assert report.headline.endswith("; a sample of 2 of 3 cases, seed 7; --all for the rest")
+    assert not Report("mine", [STATIC, RIGHT], cut_short="interrupted").is_passed
+
+
+def test_of_two_findings_of_a_case_the_last_counts() -> None:
+    harmful = found("L3/Conv/plain/alone", Outcome.CRASH, **CONV)
+    assert Report("mine", [STATIC, RIGHT, harmful]).wrong == (harmful,)
+
+
 def test_skips_are_counted_by_reason() -> None:
-    assert Report("mine", [SKIPPED, SKIPPED, RIGHT]).skips == {"too big": 2}
+    again = replace(SKIPPED, case="L3/Conv/bigger/alone")
+    assert Report("mine", [SKIPPED, again, RIGHT]).skips == {"too big": 2}
 
 
 @pytest.mark.parametrize("wrap", [lambda document: document, lambda document: {"data": document}])

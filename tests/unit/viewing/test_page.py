@@ -105,7 +105,7 @@ def test_numbers_that_json_does_not_have_are_written_as_text(value: float) -> No
 
 
 def test_a_backend_has_the_same_colour_in_every_picture() -> None:
-    known = ["numpy", "onednn", "onnxruntime", "openvino", "tensorrt", "tvm"]
+    known = ["iree", "numpy", "onednn", "onnxruntime", "openvino", "tensorrt", "tvm"]
     whole = colours_of(known)
     assert len(set(whole.values())) == len(known)
     assert colours_of(["mine", "numpy"])["numpy"] == colours_of(["numpy"])["numpy"]

@@ -30,6 +30,7 @@ from subgraphkit_tensorrt.building.timing_cache import timing_cache_for
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.gpus import machine
 from subgraphkit_tensorrt.library.logger import listening, noting
+from subgraphkit_tensorrt.running.cudart import on_device
 
 __all__ = ["build_engine"]
 
@@ -61,6 +62,7 @@ def build_engine(
         CompileError: The parser does not take it (SGK170), makes something else of it (SGK171), the
             builder fails (SGK172), shapes are not known or do not fit (SGK169), an option cannot
             be honoured (SGK173), CUDA fails (SGK174), or memory is short (SGK176).
+        BackendUnavailableError: This TensorRT builds on one GPU of a process alone (SGK153).
         OptionError: The ranges asked for are not ranges of the model (SGK169).
         KeyboardInterrupt: The build was stopped by Ctrl-C.
     """
@@ -91,6 +93,7 @@ def _build(
     options, progress = context.options, context.progress
     separate = separate_weights(subgraph, options)
     with ExitStack() as stack:
+        stack.enter_context(on_device(options.device))  # it times kernels there
         with cancellable(progress):  # the parser swallows Ctrl-C as well, where it calls the logger
             parsed = stack.enter_context(parse_model(model, subgraph, library, options))
             if separate and library.capabilities.mark_weights_refittable:

@@ -29,7 +29,7 @@ class EnginePlan:
     """One engine as the builder serialized it.
 
     Attributes:
-        data: The bytes.
+        data: The bytes; empty once an engine that can write them again was loaded from them.
         inputs: Names of its inputs, in the order of ``subgraph.inputs``. They are those of the
             subgraph it was built for; one that shares it goes by the order.
         outputs: Names of its outputs, likewise.

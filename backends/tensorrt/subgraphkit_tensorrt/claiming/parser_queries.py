@@ -22,6 +22,7 @@ from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
 from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.name_map import NameMap, mark_places, rename
+from subgraphkit_tensorrt.building.network import make_builder
 from subgraphkit_tensorrt.claiming.agreement import Expectation, disagreements
 from subgraphkit_tensorrt.claiming.stand_ins import model_file, put_small_weights_in, stand_in
 from subgraphkit_tensorrt.library.flavours import Library
@@ -30,6 +31,7 @@ from subgraphkit_tensorrt.library.trial import network_flags
 from subgraphkit_tensorrt.lowering import Conversions
 from subgraphkit_tensorrt.lowering.conversions import apply
 from subgraphkit_tensorrt.rules.static_rules import Rules
+from subgraphkit_tensorrt.running.cudart import on_device
 
 __all__ = ["ParserQueries"]
 
@@ -112,7 +114,13 @@ class ParserQueries:
         can = library.capabilities
         plugins = ",".join(options.plugin_libraries)
         self._identity = f"{_FORMAT} {can.flavour} {can.version} {plugins} {self._rounds}"
+        self._device: int = options.device
         self._builder: Any = None
+
+    def let_go(self) -> None:
+        """Let go of the builder, which holds a gigabyte; another question makes another."""
+        with on_device(self._device):
+            self._builder = None
 
     def refusals(self, nodes: Sequence[int]) -> dict[int, Refusal]:
         """Return those nodes that the parser does not take beside the others, with its words.
@@ -185,9 +193,9 @@ class ParserQueries:
         """Put one question."""
         self.asked += 1
         trt, logger = self._library.trt, self._library.logger
-        with _hushed(), model_file(asked.file_size) as path:
+        with on_device(self._device), _hushed(), model_file(asked.file_size) as path:
             if self._builder is None:
-                self._builder = trt.Builder(logger)
+                self._builder = make_builder(self._library, self._device)
             network = self._builder.create_network(network_flags(trt))
             parser = trt.OnnxParser(network, logger)
             try:
@@ -195,8 +203,8 @@ class ParserQueries:
                     return self._held_to_types(network, parser, asked)
                 return self._complaints(parser, asked)
             finally:
-                # The network must not go before the parser that filled it.
-                del parser
+                # The network must not go before the parser that filled it, nor the builder.
+                del parser, network
 
     def _supports(self, parser: Any, data: bytes, path: str | None) -> bool:
         if self._library.capabilities.supports_model_v2:

@@ -144,6 +144,7 @@ class TensorRTProperty(SubgraphProperty):
         sieves = self.sieves
         sieves.taken = {node for subgraph in mine for node in subgraph.home}
         sieves.left = partitioning.refusals_by(context.backend)
+        sieves.let_go()
         if partitioning.subgraphs:
             sieves.demand(partitioning.subgraphs[0].graph)
 

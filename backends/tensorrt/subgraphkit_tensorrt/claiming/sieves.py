@@ -112,6 +112,11 @@ class Sieves:
             refusal.code, f"of this region TensorRT does not take {label}: {refusal.text}"
         )
 
+    def let_go(self) -> None:
+        """Let go of what asking takes; a question that comes later takes it again."""
+        if self._questions is not None:
+            self._questions.let_go()
+
     def learn(self, nodes: Sequence[int], text: str) -> None:
         """Learn that nodes make builds fail."""
         self.refusals.update(dict.fromkeys(nodes, Refusal("compile_failed", text)))

@@ -1,7 +1,7 @@
 """Arrays on the device, handed over by neighbours without a copy."""
 
 import weakref
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -77,7 +77,7 @@ class DeviceArray:
 
     def use_on(self, stream: int) -> None:
         """Order a stream behind what computes the array, and the end of the array behind it."""
-        self._device.cuda.order(self.stream, stream)
+        self._device.order(self.stream, stream)
         self.block.streams.add(stream)
 
     def written_on(self, stream: int) -> None:
@@ -92,7 +92,7 @@ class DeviceArray:
             ExecutionError: What computes it failed (SGK174).
         """
         with self._device.active():
-            self._device.cuda.wait_for_stream(self.stream)
+            self._device.cuda.wait_for_stream(self._device.alive(self.stream))
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's kind and number of the device."""
@@ -135,7 +135,7 @@ class DeviceArray:
             "typestr": self.dtype.str,
             "data": (self.address, False),
             "strides": None,
-            "stream": self.stream or _DEFAULT_STREAM,
+            "stream": self._device.alive(self.stream) or _DEFAULT_STREAM,
         }
 
     def __array__(
@@ -149,9 +149,9 @@ class DeviceArray:
         with self._device.active():
             array = np.empty(self.shape, self.dtype)
             if array.nbytes:
-                cuda = self._device.cuda
-                cuda.download(array.ctypes.data, self.address, array.nbytes, self.stream)
-                cuda.wait_for_stream(self.stream)
+                cuda, stream = self._device.cuda, self._device.alive(self.stream)
+                cuda.download(array.ctypes.data, self.address, array.nbytes, stream)
+                cuda.wait_for_stream(stream)
         return array if dtype is None else array.astype(dtype, copy=False)
 
     def __repr__(self) -> str:
@@ -167,7 +167,7 @@ class DeviceArray:
         """Order a stream, which may write to the array, behind whatever uses it by now."""
         with self._device.active():
             for other in {self.stream, *self.block.streams} - {stream}:
-                self._device.cuda.order(other, stream)
+                self._device.order(other, stream)
 
     def _outlive_strangers(self) -> None:
         """Free the memory at the end in place of reusing it: it may be in use on any stream."""
@@ -198,11 +198,7 @@ class Foreign:
         """The bytes of its elements."""
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
-    def __enter__(self) -> Self:
-        """Read it."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def release(self) -> None:
         """Let go of it."""
         owner, self._owner = self._owner, None
         if isinstance(owner, dlpack.Taken):
@@ -255,16 +251,14 @@ def fetched(value: Any, name: str, device: Device) -> npt.NDArray[Any]:
     """
     if isinstance(value, DeviceArray):
         return np.asarray(value)
-    with (
-        device.active(),
-        device.lane() as lane,
-        foreign(value, name, device, lane.stream) as found,
-    ):
+    with device.active(), device.lane() as lane:
+        found = foreign(value, name, device, lane.stream)
         array = np.empty(found.shape, found.dtype)
         if array.nbytes:
             data = array.ctypes.data
             device.cuda.download(data, found.address, array.nbytes, lane.stream)
         lane.wait()
+        found.release()
         return array
 
 

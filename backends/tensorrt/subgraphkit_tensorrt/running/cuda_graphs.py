@@ -1,88 +1,69 @@
 """CUDA graphs: runs of equal shapes, recorded once and launched again.
 
-A recording remembers addresses, so each has buffers of its own that inputs are copied into and
-outputs out of. It is made on a stream that nobody else knows: whatever another thread puts on a
-stream that is being recorded, to read an array that was computed there, would be recorded as well.
+A graph reads what its context keeps on the device, which other shapes overwrite, so each has a
+context of its own. It remembers addresses as well: those of the lane's memory, through which its
+inputs and outputs are copied; when the lane gets other memory, it is recorded again. It is recorded
+on a stream that nobody else knows: whatever another thread puts on a stream that is being recorded,
+to read an array that was computed there, would be recorded as well.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Final
 
 from subgraphkit.errors import ExecutionError
 from subgraphkit_tensorrt.library.logger import LOGGER
-from subgraphkit_tensorrt.running.device import Device, Lane
-from subgraphkit_tensorrt.running.memory import Block
+from subgraphkit_tensorrt.running.device import Device
+from subgraphkit_tensorrt.running.lanes import Lane
 
-__all__ = ["Recording", "Recordings"]
-
-_MOST: Final = 8
+__all__ = ["Recording"]
 
 
-@dataclass(slots=True)
 class Recording:
-    """The CUDA graph and the memory for runs of one kind.
-
-    Attributes:
-        blocks: By tensor, the memory that is read and written.
-        graph: What is launched; 0 before it was recorded.
-        refused: Whether it could not be recorded.
-    """
-
-    blocks: dict[str, Block] = field(default_factory=dict)
-    graph: int = 0
-    refused: bool = False
-
-
-class Recordings:
-    """The recordings of one context, those used last.
+    """The CUDA graph of one context.
 
     Args:
-        device: Where they run.
+        device: Where it runs.
 
     Thread-safety: none; goes with the context.
     """
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._kept: OrderedDict[Hashable, Recording] = OrderedDict()
+        self._graph = 0
+        self._places: tuple[int, ...] = ()
+        self._is_refused = False
 
-    def __len__(self) -> int:
-        """Return how many can be launched."""
-        return sum(1 for recording in self._kept.values() if recording.graph)
-
-    def of(self, key: Hashable) -> Recording:
-        """Return the recording of a kind of run, a new one if there is none."""
-        recording = self._kept.get(key)
-        if recording is None:
-            recording = self._kept[key] = Recording()
-        self._kept.move_to_end(key)
-        while len(self._kept) > _MOST:
-            _, oldest = self._kept.popitem(last=False)
-            self._release(oldest)
-        return recording
-
-    def run(self, recording: Recording, lane: Lane, enqueue: Callable[[int], None]) -> None:
+    def run(self, lane: Lane, places: tuple[int, ...], enqueue: Callable[[int], None]) -> None:
         """Launch what was recorded, or enqueue once and record it for the next time.
 
-        A run that cannot be recorded is enqueued as usual, now and from now on; ``enqueue`` is
-        told on which stream.
+        A run that cannot be recorded is enqueued as usual, now and from now on.
+
+        Args:
+            lane: Held for the run.
+            places: Addresses of the memory that is read and written.
+            enqueue: Puts a run on the stream that it is told.
         """
-        cuda = self._device.cuda
-        if recording.graph:
-            cuda.launch(recording.graph, lane.stream)
+        if self._graph and self._places == places:
+            self._device.cuda.launch(self._graph, lane.stream)
             return
+        self.forget()
         enqueue(lane.stream)  # the first run after new shapes does things that must not be recorded
-        if recording.refused:
+        if self._is_refused:
             return
         lane.wait()
         try:
-            recording.graph = self._recorded(enqueue)
+            self._graph = self._recorded(enqueue)
+            self._places = places
         except ExecutionError as error:
-            recording.refused = True
+            self._is_refused = True
             LOGGER.info("runs of these shapes cannot be recorded as a CUDA graph: %s", error)
+
+    def forget(self) -> None:
+        """Let go of the graph; it must not be running."""
+        graph, self._graph = self._graph, 0
+        if graph:
+            with suppress(ExecutionError):  # a device that failed says so of every call
+                self._device.cuda.destroy_graph(graph)
 
     def _recorded(self, enqueue: Callable[[int], None]) -> int:
         cuda = self._device.cuda
@@ -97,15 +78,3 @@ class Recordings:
             return cuda.end_capture(stream)
         finally:
             cuda.destroy_stream(stream)
-
-    def close(self) -> None:
-        """Let go of all; nothing may be running."""
-        while self._kept:
-            self._release(self._kept.popitem()[1])
-
-    def _release(self, recording: Recording) -> None:
-        if recording.graph:
-            with suppress(ExecutionError):  # a device that failed says so of every call
-                self._device.cuda.destroy_graph(recording.graph)
-        for block in recording.blocks.values():
-            self._device.memory.give_back(block)

@@ -3,20 +3,22 @@
 TensorRT allocates nothing and copies nothing for its caller. The few calls needed are the same in
 CUDA 11, 12 and 13, so the library is called directly; see the decision on it in the documentation.
 
-Source: CUDA Runtime API, sections 6.1, 6.4, 6.5, 6.9 and 6.30.
+Source: CUDA Runtime API, sections 6.1, 6.4, 6.5, 6.9, 6.10, 6.13 and 6.30; driver_types.h of CUDA
+12.8 and 13.
 """
 
 import ctypes
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from subgraphkit.errors import BackendUnavailableError, ExecutionError
 
-__all__ = ["Cuda", "cuda_runtime"]
+__all__ = ["Cuda", "cuda_runtime", "on_device"]
 
 _NAMES: Final = ("libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0")
 """What the loader knows them by, newest first; that of CUDA 11 names its minor version."""
@@ -36,6 +38,14 @@ _HINT: Final = (
     "An error of an earlier kernel may show only now; CUDA_LAUNCH_BLOCKING=1 tells where it "
     "happened."
 )
+_POOLS_SUPPORTED: Final = 115
+_POOL_PROPERTIES: Final = 88
+"""Bytes of a ``cudaMemPoolProps``: kinds of memory and handle, kind and number of the device."""
+_KEEPS: Final = 4
+_RESERVED: Final = 5
+_USED: Final = 7
+_ATTRIBUTES: Final = 128  # no fewer bytes than those of a pointer
+_PINNED: Final = 1
 _HOST_TO_DEVICE: Final = 1
 _DEVICE_TO_HOST: Final = 2
 _DEVICE_TO_DEVICE: Final = 3
@@ -61,6 +71,7 @@ class Cuda:
 
     def __init__(self, library: CudaLibrary) -> None:
         self._library = library
+        self._recording = threading.local()
 
     # -- devices -----------------------------------------------------------------------------
 
@@ -77,6 +88,18 @@ class Cuda:
         """Make a device the current one of this thread."""
         self._call("cudaSetDevice", ctypes.c_int(index))
 
+    @contextmanager
+    def on(self, index: int) -> Iterator[None]:
+        """Make a device the current one of this thread, and the former one again afterwards."""
+        before = self.device()
+        if before != index:
+            self.set_device(index)
+        try:
+            yield
+        finally:
+            if before != index:
+                self.set_device(before)
+
     def free_memory(self) -> int:
         """Return the bytes that are free on the current device."""
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
@@ -91,17 +114,61 @@ class Cuda:
 
     def allocate(self, nbytes: int) -> int:
         """Return the address of device memory, or 0 if there is not enough."""
-        place = ctypes.c_void_p()
-        status = self._library.cudaMalloc(ctypes.byref(place), ctypes.c_size_t(nbytes))
-        if status == _OUT_OF_MEMORY:
-            self._library.cudaGetLastError()  # or the next call would report it again
-            return 0
-        self._check("cudaMalloc", status)
-        return place.value or 0
+        return self._taken("cudaMalloc", ctypes.c_size_t(nbytes))
 
     def free(self, address: int) -> None:
         """Free device memory; waits for the device."""
         self._call("cudaFree", ctypes.c_void_p(address))
+
+    def create_pool(self, index: int, keeps: int) -> int:
+        """Return a pool of memory of a device, or 0 where devices have none.
+
+        Args:
+            index: Number of the device.
+            keeps: Bytes that the pool keeps for later when the host waits for a stream.
+        """
+        found = ctypes.c_int()
+        attribute = ctypes.c_int(_POOLS_SUPPORTED)
+        self._call("cudaDeviceGetAttribute", ctypes.byref(found), attribute, ctypes.c_int(index))
+        if not found.value:
+            return 0
+        place = ctypes.c_void_p()
+        properties = (ctypes.c_int * (_POOL_PROPERTIES // 4))(1, 0, 1, index)
+        self._call("cudaMemPoolCreate", ctypes.byref(place), ctypes.byref(properties))
+        kept = ctypes.c_uint64(keeps)
+        self._call("cudaMemPoolSetAttribute", place, ctypes.c_int(_KEEPS), ctypes.byref(kept))
+        return place.value or 0
+
+    def destroy_pool(self, pool: int) -> None:
+        """Let go of a pool; memory that is in use stays until it is freed."""
+        self._call("cudaMemPoolDestroy", ctypes.c_void_p(pool))
+
+    def trim_pool(self, pool: int) -> None:
+        """Give the device what a pool keeps and nothing uses any more."""
+        self._call("cudaMemPoolTrimTo", ctypes.c_void_p(pool), ctypes.c_size_t(0))
+
+    def pool_keeps(self, pool: int) -> int:
+        """Return the bytes that a pool keeps for later."""
+        handle, found = ctypes.c_void_p(pool), ctypes.c_uint64()
+        self._call("cudaMemPoolGetAttribute", handle, ctypes.c_int(_RESERVED), ctypes.byref(found))
+        reserved = found.value
+        self._call("cudaMemPoolGetAttribute", handle, ctypes.c_int(_USED), ctypes.byref(found))
+        return reserved - found.value
+
+    def allocate_from(self, pool: int, nbytes: int, stream: int) -> int:
+        """Return memory that may be used on a stream from now on, or 0 if there is not enough."""
+        where = (ctypes.c_void_p(pool), ctypes.c_void_p(stream))
+        return self._taken("cudaMallocFromPoolAsync", ctypes.c_size_t(nbytes), *where)
+
+    def free_on(self, address: int, stream: int) -> None:
+        """Give memory of a pool back in the order of a stream."""
+        self._call("cudaFreeAsync", ctypes.c_void_p(address), ctypes.c_void_p(stream))
+
+    def is_pinned(self, address: int) -> bool:
+        """Say whether the device copies from an address of the host by itself."""
+        place = (ctypes.c_int * (_ATTRIBUTES // 4))()
+        self._call("cudaPointerGetAttributes", ctypes.byref(place), ctypes.c_void_p(address))
+        return int(place[0]) == _PINNED
 
     def allocate_pinned(self, nbytes: int) -> int:
         """Return the address of memory of the host that the device reads and writes itself."""
@@ -160,9 +227,15 @@ class Cuda:
 
     # -- graphs ------------------------------------------------------------------------------
 
+    @property
+    def is_recording(self) -> bool:
+        """Whether this thread records, which calls that wait for the device do not survive."""
+        return bool(getattr(self._recording, "on", False))
+
     def begin_capture(self, stream: int) -> None:
         """Record what this thread puts on a stream from now on, and do not do it."""
         self._call("cudaStreamBeginCapture", ctypes.c_void_p(stream), ctypes.c_int(_THREAD_LOCAL))
+        self._recording.on = True
 
     def end_capture(self, stream: int) -> int:
         """End the recording and return what can be launched.
@@ -171,6 +244,7 @@ class Cuda:
             ExecutionError: The recording is not valid (SGK174).
         """
         graph, launchable = ctypes.c_void_p(), ctypes.c_void_p()
+        self._recording.on = False
         self._call("cudaStreamEndCapture", ctypes.c_void_p(stream), ctypes.byref(graph))
         try:
             self._call(
@@ -186,6 +260,7 @@ class Cuda:
     def give_up_capture(self, stream: int) -> None:
         """End a recording that failed, so that the stream can be used again; never raises."""
         graph = ctypes.c_void_p()
+        self._recording.on = False
         self._library.cudaStreamEndCapture(ctypes.c_void_p(stream), ctypes.byref(graph))
         if graph.value:
             self._library.cudaGraphDestroy(graph)
@@ -200,6 +275,15 @@ class Cuda:
         self._call("cudaGraphExecDestroy", ctypes.c_void_p(graph))
 
     # -- calling -----------------------------------------------------------------------------
+
+    def _taken(self, name: str, *arguments: Any) -> int:
+        place = ctypes.c_void_p()
+        status = getattr(self._library, name)(ctypes.byref(place), *arguments)
+        if status == _OUT_OF_MEMORY:
+            self._library.cudaGetLastError()  # or the next call would report it again
+            return 0
+        self._check(name, status)
+        return place.value or 0
 
     def _copy(self, target: int, source: int, nbytes: int, kind: int, stream: int) -> None:
         self._call(
@@ -250,6 +334,21 @@ def cuda_runtime() -> Cuda:
         if not _FOUND:
             _FOUND.append(Cuda(_library()))
         return _FOUND[0]
+
+
+@contextmanager
+def on_device(index: int) -> Iterator[None]:
+    """Make a device the current one of this thread, on which TensorRT builds and loads engines.
+
+    Engines are built on machines without a GPU as well; there, this does nothing.
+    """
+    try:
+        cuda = cuda_runtime()
+    except BackendUnavailableError:
+        yield
+        return
+    with cuda.on(index):
+        yield
 
 
 def _library() -> Any:

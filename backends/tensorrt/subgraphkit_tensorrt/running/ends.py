@@ -1,25 +1,63 @@
 """Both ends of a run: sources of inputs, places of outputs, and their element types."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.errors import InputError
+from subgraphkit.errors import ExecutionError, InputError
 from subgraphkit_tensorrt.running.arrays import DeviceArray, Foreign
-from subgraphkit_tensorrt.running.engine import IOTensor
-from subgraphkit_tensorrt.running.memory import Block
+from subgraphkit_tensorrt.running.memory import ALIGNMENT, Block, aligned
 
-__all__ = ["EngineInput", "EngineOutput", "check_target", "from_engine", "overlap", "to_engine"]
+__all__ = [
+    "EngineInput",
+    "EngineOutput",
+    "IOTensor",
+    "check_target",
+    "is_usable",
+    "laid_out",
+    "overlap",
+    "to_engine",
+    "unshaped",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class IOTensor:
+    """An input or output of an engine.
+
+    Attributes:
+        name: Its name in the engine.
+        dtype: Element type that the engine reads or writes; not always that of the model.
+        shape: One entry per axis; -1 where it differs from run to run.
+        on_host: Whether it is in the memory of the host, as shapes are.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    on_host: bool
 
 
 @dataclass(slots=True)
 class EngineInput:
-    """An input on its way: an array of the host, or one on the device."""
+    """An input on its way: an array of the host, or one on the device.
+
+    Attributes:
+        tensor: The input.
+        array: The array.
+        address: Where the engine reads it on the device.
+        offset: Where in memory that is copied through it has its place, if it is copied.
+        is_pinned: Whether the device can copy it from where it is.
+    """
 
     tensor: IOTensor
     array: npt.NDArray[Any] | DeviceArray | Foreign
+    address: int = 0
+    offset: int = 0
+    is_pinned: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -39,21 +77,34 @@ class EngineInput:
 
 @dataclass(slots=True)
 class EngineOutput:
-    """An output: where it is and is to be, and its shape when that is known."""
+    """An output: where it is and is to be, and its shape when that is known.
+
+    Attributes:
+        tensor: The output.
+        wanted: None for the host, ``ON_DEVICE``, or an array to write into.
+        shape: Its shape; -1 where it depends on data.
+        host: The array, if TensorRT writes it on the host.
+        block: Memory that is its own.
+        address: Where the engine writes it on the device, unless an allocator says.
+        offset: Where it is copied to in memory that is copied through.
+        allocator: Its allocator, if its shape depends on data.
+        target: The array to write into.
+    """
 
     tensor: IOTensor
     wanted: Any
     shape: tuple[int, ...] = ()
     host: npt.NDArray[Any] | None = None
     block: Block | None = None
+    address: int = 0
+    offset: int = 0
     allocator: Any = None
     target: Foreign | None = None
-    is_direct: bool = False
 
     @property
     def goes(self) -> bool:
         """Whether it goes to the host."""
-        return self.wanted is None and self.host is None
+        return self.host is None and self.wanted is None
 
     @property
     def nbytes(self) -> int:
@@ -61,11 +112,11 @@ class EngineOutput:
         return int(np.prod(self.shape, dtype=np.int64)) * self.tensor.dtype.itemsize
 
     @property
-    def address(self) -> int:
-        """Where the engine writes it on the device."""
-        if self.is_direct and self.target is not None:
-            return self.target.address
-        block = self.block if self.allocator is None else self.allocator.memory.block
+    def place(self) -> int:
+        """Where it is on the device when the engine has run."""
+        if self.allocator is None:
+            return self.address
+        block = self.allocator.memory.block
         return block.address if block is not None else 0
 
 
@@ -115,6 +166,24 @@ def to_engine(array: npt.NDArray[Any], tensor: IOTensor) -> npt.NDArray[Any]:
     return array if array.flags.c_contiguous else array.copy(order="C")
 
 
-def from_engine(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return an array of the model's element type, the same one if it is."""
-    return array if array.dtype == dtype else array.astype(dtype)
+def laid_out(parts: Sequence[EngineInput] | Sequence[EngineOutput], start: int) -> int:
+    """Give arrays a place one behind the other; return where they end."""
+    for part in parts:
+        part.offset = start
+        start += aligned(part.nbytes)
+    return start
+
+
+def is_usable(address: int) -> bool:
+    """Say whether TensorRT takes an address."""
+    return bool(address) and address % ALIGNMENT == 0
+
+
+def unshaped(name: str) -> ExecutionError:
+    """Return the error of an output whose shape TensorRT did not tell."""
+    return ExecutionError(
+        "SGK163",
+        f"TensorRT did not say what shape output {name!r} has",
+        backend="tensorrt",
+        hint="The run may have failed before; the log of subgraphkit.tensorrt tells.",
+    )

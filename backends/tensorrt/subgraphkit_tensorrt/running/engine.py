@@ -1,5 +1,6 @@
 """An engine: a plan that was loaded, its tensors, and its contexts."""
 
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,10 +14,12 @@ from subgraphkit_tensorrt.library.checks import check
 from subgraphkit_tensorrt.library.logger import listening
 from subgraphkit_tensorrt.running.callbacks import error_recorder
 from subgraphkit_tensorrt.running.contexts import Contexts
+from subgraphkit_tensorrt.running.device import Device
+from subgraphkit_tensorrt.running.ends import IOTensor
 from subgraphkit_tensorrt.running.kernels import Kernels
 from subgraphkit_tensorrt.running.loader import Loader
 
-__all__ = ["DTYPES", "IOTensor", "LoadedEngine"]
+__all__ = ["DTYPES", "LoadedEngine"]
 
 DTYPES: Final = {
     "FLOAT": np.dtype(np.float32),
@@ -32,23 +35,6 @@ DTYPES: Final = {
 """NumPy's element types by TensorRT's names; those of whole bytes."""
 
 _FREE_FOR_WEIGHTS: Final = 0.9
-
-
-@dataclass(frozen=True, slots=True)
-class IOTensor:
-    """An input or output of an engine.
-
-    Attributes:
-        name: Its name in the engine.
-        dtype: Element type that the engine reads or writes; not always that of the model.
-        shape: One entry per axis; -1 where it differs from run to run.
-        on_host: Whether it is in the memory of the host, as shapes are.
-    """
-
-    name: str
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    on_host: bool
 
 
 class LoadedEngine:
@@ -85,8 +71,7 @@ class LoadedEngine:
         self._library = loader.library
         self.device = loader.device
         with self.device.active(), listening() as lines:
-            engine = loader.load(blob)
-            self._engine = check(engine, "load an engine", lines, hint=_NOT_LOADED)
+            engine = check(loader.load(blob), "load an engine", lines, hint=_NOT_LOADED)
             tables = _tables(self._library.trt, engine)
             self.inputs = tuple(tables.inputs.get(name) for name in inputs)
             self.outputs = tuple(map(tables.output, outputs))
@@ -95,26 +80,40 @@ class LoadedEngine:
             self.plan_bytes = len(blob)
             self.recorder = error_recorder(self._library.trt)
             self.contexts = Contexts(engine, loader, options, self.recorder, kernels)
+            del engine  # it ends with the contexts, on its device
         self.device.retain()
+        self._end = weakref.finalize(self, _close, self.device, self.contexts)
+        self._end.atexit = False
 
     @property
     def handle(self) -> Any:
-        """TensorRT's ``ICudaEngine``."""
-        return self._engine
+        """TensorRT's ``ICudaEngine``; None when it is closed."""
+        return self.contexts.engine
 
     @property
     def refittable(self) -> bool:
         """Whether its weights can be replaced."""
-        return self._engine is not None and bool(self._engine.refittable)
+        return self.handle is not None and bool(self.handle.refittable)
 
     @property
-    def has_host_tensors(self) -> bool:
-        """Whether it reads or writes memory of the host."""
-        return any(tensor.on_host for tensor in (*self.inputs, *self.outputs) if tensor)
+    def is_recordable(self) -> bool:
+        """Whether its runs can be CUDA graphs: it leaves the host alone while it runs."""
+        on_host = any(tensor.on_host for tensor in (*self.inputs, *self.outputs) if tensor)
+        return not on_host and self.weight_budget is None
+
+    def serialize(self) -> bytes:
+        """Return a plan of it, with the weights it has.
+
+        Raises:
+            CompileError: TensorRT cannot write it (SGK162).
+        """
+        with self.device.active(), listening() as lines:
+            found = self.handle.serialize() if self.handle is not None else None
+            return bytes(check(found, "write an engine down", lines))
 
     def memory(self) -> dict[str, int]:
         """Return the memory it takes, in bytes, as TensorRT reports it."""
-        engine, can = self._engine, self._library.capabilities
+        engine, can = self.handle, self._library.capabilities
         if engine is None:
             return {}
         found = {"plan_bytes": self.plan_bytes, "scratch_bytes": self.contexts.scratch_bytes}
@@ -128,12 +127,13 @@ class LoadedEngine:
 
     def close(self) -> None:
         """Let go of it; contexts that are in use go when they are given back."""
-        if self._engine is None:
-            return
-        with self.device.active():
-            self.contexts.close()
-            self._engine = None
-        self.device.release()
+        self._end()
+
+
+def _close(device: Device, contexts: Contexts) -> None:
+    with device.active():
+        contexts.close()
+    device.release()
 
 
 _NOT_LOADED: Final = (

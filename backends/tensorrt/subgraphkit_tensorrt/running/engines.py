@@ -20,7 +20,8 @@ from subgraphkit_tensorrt.library.gpus import machine
 from subgraphkit_tensorrt.library.logger import LOGGER
 from subgraphkit_tensorrt.running.arrays import fetched, is_on_device
 from subgraphkit_tensorrt.running.device import Device
-from subgraphkit_tensorrt.running.engine import IOTensor, LoadedEngine
+from subgraphkit_tensorrt.running.ends import IOTensor
+from subgraphkit_tensorrt.running.engine import LoadedEngine
 from subgraphkit_tensorrt.running.kernels import kernels_for
 from subgraphkit_tensorrt.running.loader import Loader
 from subgraphkit_tensorrt.running.refit import refit
@@ -148,6 +149,27 @@ class Engines:
             retired = [*inner, *kept[:spare]]
         self._retire(retired)
 
+    def plans(self) -> list[EnginePlan]:
+        """Return the plans whole, which takes the memory of the host that they have.
+
+        Raises:
+            CompileError: An engine cannot be written down again (SGK162).
+        """
+        return [
+            plan if plan.data else replace(plan, data=engine.serialize())
+            for plan, engine in self.current()
+        ]
+
+    def let_go_of_plans(self) -> None:
+        """Let go of the bytes that engines were loaded from: those can write them again.
+
+        Plans without weights are kept: their engines would write them down with weights.
+        """
+        with self._lock:
+            for entry in self._entries:
+                if entry.plan.data and not entry.plan.needs_weights:
+                    entry.plan = replace(entry.plan, data=b"")
+
     @contextmanager
     def using(self, inputs: Sequence[Any]) -> Iterator[tuple[LoadedEngine, int]]:
         """Hold an engine that covers the shapes of arrays; it is built if there is none.
@@ -201,6 +223,7 @@ class Engines:
             found = self._held(inputs)  # another thread may have built it meanwhile
             if found is None:
                 self.add(self._plan_for(inputs), met=True)
+                self.let_go_of_plans()
                 found = self._held(inputs)
             if found is None:
                 raise self._uncovered(inputs)

@@ -1,12 +1,13 @@
 """One run of an engine, in the order that is right for every TensorRT.
 
 Shapes, then addresses of what is on the host, then what follows from them, then addresses on the
-device, then the run; results are waited for only if the host wants them.
+device, then the run. What comes from the host, and what goes there, is copied in one piece each;
+results are waited for only if the host wants them.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,21 +16,27 @@ from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import ExecutionError
 from subgraphkit_tensorrt.library.checks import check_run
 from subgraphkit_tensorrt.library.logger import listening
-from subgraphkit_tensorrt.running.arrays import DeviceArray, Foreign, foreign, is_on_device
-from subgraphkit_tensorrt.running.contexts import Context
-from subgraphkit_tensorrt.running.cuda_graphs import Recording
-from subgraphkit_tensorrt.running.device import Lane
+from subgraphkit_tensorrt.running.arrays import DeviceArray, Foreign, fetched, foreign, is_on_device
+from subgraphkit_tensorrt.running.context import Context
 from subgraphkit_tensorrt.running.ends import (
     EngineInput,
     EngineOutput,
+    IOTensor,
     check_target,
+    is_usable,
+    laid_out,
     overlap,
     to_engine,
+    unshaped,
 )
-from subgraphkit_tensorrt.running.engine import IOTensor, LoadedEngine
-from subgraphkit_tensorrt.running.memory import ALIGNMENT, Block, aligned
+from subgraphkit_tensorrt.running.engine import LoadedEngine
+from subgraphkit_tensorrt.running.lanes import Lane
+from subgraphkit_tensorrt.running.memory import Block, aligned
 
 __all__ = ["Execution"]
+
+_LARGE: Final = 1 << 20
+"""Bytes from which on a copy is worth calls of its own."""
 
 
 class Execution:
@@ -37,26 +44,35 @@ class Execution:
 
     Args:
         loaded: The engine.
-        context: Held for the run.
+        profile: The place of its range of shapes.
         lane: Held for the run; its device is the thread's current one.
+        deliver: Makes the result of an output by its place and what the device copied.
         records: Whether runs may be recorded as CUDA graphs.
 
     Thread-safety: none; made for one run.
     """
 
     def __init__(
-        self, loaded: LoadedEngine, context: Context, lane: Lane, *, records: bool
+        self,
+        loaded: LoadedEngine,
+        profile: int,
+        lane: Lane,
+        deliver: Callable[[int, npt.NDArray[Any]], Any],
+        *,
+        records: bool,
     ) -> None:
         self._loaded = loaded
-        self._context = context
-        self._execution_context = context.execution_context
+        self._profile = profile
         self._lane = lane
+        self._deliver = deliver
+        self._device = loaded.device
         self._cuda = loaded.device.cuda
         self._memory = loaded.device.memory
         self._records = records
+        self._is_recorded = self._is_lent = False
+        self._base = self._up_bytes = self._down_bytes = 0
         self._own: list[Block] = []
         self._foreign: list[Foreign] = []
-        self._recording: Recording | None = None
 
     def run(self, inputs: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
         """Run.
@@ -67,30 +83,51 @@ class Execution:
                 write into.
 
         Returns:
-            By output, an array on the host or a ``DeviceArray``; of the engine's element types.
+            By output, what ``deliver`` made, or a ``DeviceArray`` of the engine's element type.
 
         Raises:
-            ExecutionError: It failed (SGK163, SGK174, SGK176).
+            ExecutionError: It failed (SGK163, SGK174), or memory is short (SGK154, SGK176).
             InputError: An input cannot be read, or an output not be written (SGK177), or the latter
                 has another shape or element type (SGK140, SGK141).
         """
-        self._context.move_to(self._lane)
         try:
             sources = self._sources(inputs)
-            with listening() as lines:
-                self._set_shapes(sources, lines)
-                results = self._results(wanted, lines)
-            self._take_targets(sources, results)
-            scratch = self._loaded.contexts.give_scratch(self._context, self._lane)
-            if self._records and all(result.allocator is None for result in results):
-                self._recording = self._context.recordings.of(self._key(sources, scratch))
-            self._place(sources, results)
-            self._enqueue(results)
-            return self._delivered(results)
+            kind = None
+            if self._records and self._loaded.contexts.records:
+                ends = ((source.shape, source.host is None) for source in sources)
+                kind = (self._lane.stream, *ends, *(place is None for place in wanted))
+            with self._loaded.contexts.lease(self._profile, kind) as (context, is_recorded):
+                self._is_recorded = is_recorded
+                context.move_to(self._lane)
+                return self._run_in(context, sources, wanted)
         finally:
             for block in self._own:
                 self._memory.give_back(block)
             self._end_foreign()
+
+    def _run_in(
+        self, context: Context, sources: Sequence[EngineInput], wanted: Sequence[Any]
+    ) -> list[Any]:
+        with listening() as lines:
+            shapes = context.set_shapes(sources, self._loaded.outputs, lines)
+            results = self._results(context, shapes, wanted, lines)
+            if any(result.allocator is not None for result in results):
+                # What waits for data inside a run cannot be recorded.
+                self._is_recorded = self._loaded.contexts.records = False
+            self._take_targets(sources, results)
+            scratch = context.take_scratch(self._lane)
+            self._place(sources, results)
+            for source in sources:
+                if not source.tensor.on_host:
+                    context.set_address(source.tensor.name, source.address, lines)
+            for result in results:
+                if result.host is None and result.allocator is None:
+                    context.set_address(result.tensor.name, result.address, lines)
+        context.is_enqueued = True
+        self._enqueue(context, results, scratch)
+        delivered = self._delivered(results)
+        context.is_enqueued = False
+        return delivered
 
     # -- inputs ------------------------------------------------------------------------------
 
@@ -106,60 +143,34 @@ class Execution:
             remote = self._remote(tensor, value)
             if remote.dtype == tensor.dtype and not tensor.on_host:
                 return EngineInput(tensor, remote)
-            value = self._downloaded(remote)
+            value = fetched(value, tensor.name, self._device)
         return EngineInput(tensor, to_engine(np.asarray(value), tensor))
 
     def _remote(self, tensor: IOTensor, value: Any) -> DeviceArray | Foreign:
-        if isinstance(value, DeviceArray) and value.__dlpack_device__()[1] == (
-            self._loaded.device.index
-        ):
+        if isinstance(value, DeviceArray) and value.__dlpack_device__()[1] == (self._device.index):
             value.use_on(self._lane.stream)
             return value
-        found = foreign(value, tensor.name, self._loaded.device, self._lane.stream)
+        found = foreign(value, tensor.name, self._device, self._lane.stream)
         self._foreign.append(found)
         return found
 
-    def _downloaded(self, remote: DeviceArray | Foreign) -> npt.NDArray[Any]:
-        array = np.empty(remote.shape, remote.dtype)
-        if array.nbytes:
-            stream = self._lane.stream
-            self._cuda.download(array.ctypes.data, remote.address, array.nbytes, stream)
-            self._lane.wait()
-        return array
-
-    def _set_shapes(self, sources: Sequence[EngineInput], lines: Sequence[str]) -> None:
-        known = self._context.shapes
-        for source in sources:
-            name, shape = source.tensor.name, source.shape
-            if known.get(name) != shape:
-                done = self._execution_context.set_input_shape(name, shape)
-                check_run(done, f"take shape {shape} of input {name!r}", lines, hint=_SHAPES)
-                known[name] = shape
-                self._context.met_new = True
-            if source.tensor.on_host and source.host is not None:
-                # 0-d and empty arrays have an address as well; TensorRT takes no null.
-                self._set_address(name, source.host.ctypes.data, lines)
-        try:
-            missing = self._execution_context.infer_shapes()
-        except RuntimeError as error:  # what the binding makes of contradicting shapes
-            said = (*lines, f"error: {error}")
-            check_run(None, "infer the shapes of the outputs", said, hint=_SHAPES)
-        else:
-            what = f"infer shapes; it lacks {', '.join(missing)}"
-            check_run(not missing, what, lines, hint=_SHAPES)
-
     # -- outputs -----------------------------------------------------------------------------
 
-    def _results(self, wanted: Sequence[Any], lines: Sequence[str]) -> list[EngineOutput]:
+    def _results(
+        self,
+        context: Context,
+        shapes: Sequence[tuple[int, ...]],
+        wanted: Sequence[Any],
+        lines: Sequence[str],
+    ) -> list[EngineOutput]:
         results = []
-        for tensor, place in zip(self._loaded.outputs, wanted, strict=True):
-            shape = tuple(self._execution_context.get_tensor_shape(tensor.name))
+        for tensor, place, shape in zip(self._loaded.outputs, wanted, shapes, strict=True):
             result = EngineOutput(tensor, place, shape)
             if tensor.on_host:
                 result.host = np.empty(shape, tensor.dtype)
-                self._set_address(tensor.name, result.host.ctypes.data, lines)
-            elif -1 in shape or self._context.has_allocator(tensor.name):
-                result.allocator = self._context.allocator(tensor.name)
+                context.set_address(tensor.name, result.host.ctypes.data, lines)
+            elif -1 in shape or context.has_allocator(tensor.name):
+                result.allocator = context.allocator(tensor.name)
                 result.allocator.memory.start()
             results.append(result)
         return results
@@ -168,99 +179,142 @@ class Execution:
         self, sources: Sequence[EngineInput], results: Sequence[EngineOutput]
     ) -> None:
         """Look at what outputs are to be written into, and take it where the engine can write."""
-        device, stream = self._loaded.device, self._lane.stream
+        stream = self._lane.stream
         read = [source.array for source in sources if not isinstance(source.array, np.ndarray)]
         for result in results:
-            if result.wanted is None or result.wanted is ON_DEVICE:
+            if result.wanted is ON_DEVICE or result.wanted is None:
                 continue
             name = result.tensor.name
-            result.target = target = foreign(result.wanted, name, device, stream, "output")
+            result.target = target = foreign(result.wanted, name, self._device, stream, "output")
             self._foreign.append(target)
             check_target(name, target, result)
             if isinstance(result.wanted, DeviceArray):
                 result.wanted.written_on(stream)
-            result.is_direct = (
-                result.host is None
-                and result.allocator is None
-                and not self._records
-                and _is_usable(target.address)
-                and not any(overlap(target, array) for array in read)
-            )
+            is_free = result.host is None and result.allocator is None and not self._is_recorded
+            apart = not any(overlap(target, array) for array in read)
+            if is_free and apart and is_usable(target.address):
+                result.address = target.address
 
     # -- on the device -----------------------------------------------------------------------
 
-    def _key(self, sources: Sequence[EngineInput], scratch: int) -> tuple[Any, ...]:
-        return (self._lane.stream, scratch, *(source.shape for source in sources))
-
     def _place(self, sources: Sequence[EngineInput], results: Sequence[EngineOutput]) -> None:
-        """Put inputs and outputs where the engine finds them, and tell it where that is."""
-        remote = [source for source in sources if not source.tensor.on_host]
-        uploads = [source for source in remote if source.host is not None]
-        offsets = self._stage(uploads)
-        with listening() as lines:
-            for source in remote:
-                name = source.tensor.name
-                address = self._address_of(source)
-                if source.host is not None and source.nbytes:
-                    staged = self._lane.up.address(offsets[name])
-                    self._cuda.upload(address, staged, source.nbytes, self._lane.stream)
-                self._set_address(name, address, lines)
-            for result in results:
-                if result.host is None and result.allocator is None:
-                    if not result.is_direct:
-                        result.block = self._block(result.tensor.name, result.nbytes)
-                    self._set_address(result.tensor.name, result.address, lines)
+        """Give what is copied its place in the memory of the lane, and bring inputs there.
 
-    def _stage(self, uploads: Sequence[EngineInput]) -> dict[str, int]:
-        """Copy arrays of the host to where the device can read them by itself."""
-        offsets, end = {}, 0
-        for source in uploads:
-            offsets[source.tensor.name] = end
-            end += aligned(source.nbytes)
-        if uploads:
-            self._lane.ready_to_upload(end)
-        for source in uploads:
-            place = offsets[source.tensor.name]
-            staged = self._lane.up.array(place, source.shape, source.tensor.dtype)
+        Inputs of the host come first, then outputs for the host, then what else has to be copied.
+        """
+        hosts, others = self._inputs_to_copy(sources, results)
+        written = [one for one in results if one.host is None and one.allocator is None]
+        going = [one for one in written if one.goes]
+        staying = [one for one in written if not one.goes]
+        self._up_bytes = laid_out(hosts, 0)
+        self._down_bytes = laid_out(going, self._up_bytes) - self._up_bytes
+        end = laid_out(others, self._up_bytes + self._down_bytes)
+        end = laid_out(staying, end) if self._is_recorded else end
+        self._base = self._lane.ends(end).address if end else 0
+        self._lane.down.reserve(self._down_bytes)
+        for one in (*hosts, *going, *(staying if self._is_recorded else ())):
+            one.address = self._base + one.offset
+        for result in staying:
+            if not result.address:
+                result.block = self._block(result.nbytes, self._lane.stream)
+                result.address = result.block.address
+        self._stage(hosts, self._lane.stream)
+        for other in others:
+            self._bring(other, self._base + other.offset)
+
+    def _inputs_to_copy(
+        self, sources: Sequence[EngineInput], results: Sequence[EngineOutput]
+    ) -> tuple[list[EngineInput], list[EngineInput]]:
+        """Return inputs of the host, and others that the engine cannot read where they are."""
+        hosts = [one for one in sources if one.host is not None and not one.tensor.on_host]
+        others = []
+        for one in sources:
+            if not isinstance(one.array, np.ndarray):
+                one.address = one.array.address
+                if self._is_recorded or not is_usable(one.address):
+                    others.append(one)
+        if not self._is_recorded and sum(one.nbytes for one in hosts) >= _LARGE:
+            return self._by_themselves(hosts, others, results), others
+        return hosts, others
+
+    def _by_themselves(
+        self,
+        hosts: Sequence[EngineInput],
+        others: list[EngineInput],
+        results: Sequence[EngineOutput],
+    ) -> list[EngineInput]:
+        """Copy large inputs from pinned memory of the caller's, or beside what is computed.
+
+        Returns:
+            The inputs that go the usual way.
+        """
+        for one in hosts:
+            if one.host is not None and one.nbytes >= _LARGE:
+                one.is_pinned = self._cuda.is_pinned(one.host.ctypes.data)
+        usual = [one for one in hosts if not one.is_pinned]
+        if any(map(self._is_waited_for, results)):
+            others += [one for one in hosts if one.is_pinned]
+            return usual
+        aside, stream = self._lane.copies, self._lane.stream
+        laid_out(usual, 0)
+        self._stage(usual, aside)
+        for one in hosts:
+            block = self._block(one.nbytes, aside)
+            one.address = block.address
+            data = one.host.ctypes.data if one.host is not None else 0
+            source = data if one.is_pinned else self._lane.up.address(one.offset)
+            if one.nbytes:
+                self._cuda.upload(one.address, source, one.nbytes, aside)
+            block.streams.add(stream)
+        self._cuda.order(aside, stream)
+        self._is_lent = any(one.is_pinned for one in hosts)
+        return []
+
+    def _stage(self, sources: Sequence[EngineInput], stream: int) -> None:
+        """Copy arrays of the host to where a stream can read them by itself."""
+        if not sources:
+            return
+        last = sources[-1]
+        self._lane.ready_to_upload(last.offset + aligned(last.nbytes), stream)
+        for source in sources:
+            staged = self._lane.up.array(source.offset, source.shape, source.tensor.dtype)
             np.copyto(staged, np.asarray(source.array))
-        return offsets
 
-    def _address_of(self, source: EngineInput) -> int:
-        """Return where the engine reads an input, having copied it there if it is elsewhere."""
-        remote = None if isinstance(source.array, np.ndarray) else source.array
-        if remote is not None and self._recording is None and _is_usable(remote.address):
-            return remote.address
-        block = self._block(source.tensor.name, source.nbytes)
-        if remote is not None and source.nbytes:
-            self._cuda.copy(block.address, remote.address, source.nbytes, self._lane.stream)
-        return block.address
+    def _bring(self, source: EngineInput, address: int) -> None:
+        """Copy an input that the engine cannot read where it is."""
+        if source.host is not None:
+            data = source.host.ctypes.data
+            self._cuda.upload(address, data, source.nbytes, self._lane.stream)
+        elif source.nbytes:
+            self._cuda.copy(address, source.address, source.nbytes, self._lane.stream)
+        source.address = address
 
-    def _block(self, name: str, nbytes: int) -> Block:
-        """Return memory for a tensor: that of the recording, or new one that goes afterwards."""
-        if self._recording is None:
-            block = self._memory.take(nbytes, self._lane.stream)
-            self._own.append(block)
-            return block
-        blocks = self._recording.blocks
-        if name not in blocks:
-            blocks[name] = self._memory.take(nbytes, self._lane.stream)
-        return blocks[name]
+    def _block(self, nbytes: int, stream: int) -> Block:
+        """Return memory that goes afterwards, unless it leaves with an output."""
+        block = self._memory.take(nbytes, stream)
+        self._own.append(block)
+        return block
 
-    def _set_address(self, name: str, address: int, lines: Sequence[str]) -> None:
-        done = self._execution_context.set_tensor_address(name, address)
-        check_run(done, f"take the address of tensor {name!r}", lines)
+    def _enqueue(self, context: Context, results: Sequence[EngineOutput], scratch: int) -> None:
+        up, down = self._lane.up.address(0), self._lane.down.address(0)
+        depends = any(result.allocator is not None for result in results)
 
-    def _enqueue(self, results: Sequence[EngineOutput]) -> None:
-        if self._recording is None:
-            self._execute(results, self._lane.stream)
+        def work(stream: int) -> None:
+            if self._up_bytes:
+                self._cuda.upload(self._base, up, self._up_bytes, stream)
+            self._execute(context, results, stream)
+            if self._down_bytes and not depends:
+                start = self._base + self._up_bytes
+                self._cuda.download(down, start, self._down_bytes, stream)
+
+        if self._is_recorded:
+            context.recording.run(self._lane, (scratch, self._base, up, down), work)
         else:
-            self._context.recordings.run(
-                self._recording, self._lane, lambda stream: self._execute(results, stream)
-            )
+            work(self._lane.stream)
 
-    def _execute(self, results: Sequence[EngineOutput], stream: int) -> None:
+    def _execute(self, context: Context, results: Sequence[EngineOutput], stream: int) -> None:
         with listening() as lines:
-            done = self._execution_context.execute_async_v3(stream)
+            done = context.execute(stream)
             for result in results:
                 if result.allocator is not None and result.allocator.memory.failure is not None:
                     raise result.allocator.memory.failure
@@ -272,14 +326,27 @@ class Execution:
         for result in results:
             if result.allocator is not None:
                 if result.allocator.memory.shape is None:
-                    raise _unshaped(result.tensor.name)
+                    raise unshaped(result.tensor.name)
                 result.shape = result.allocator.memory.shape
             if result.target is not None:
                 self._write(result, result.target)
-        with self._downloading([result for result in results if result.goes]) as offsets:
-            if any(map(self._is_waited_for, results)):
-                self._lane.wait()
-            return [self._handed_over(result, offsets) for result in results]
+        start = self._up_bytes
+        if any(result.allocator is not None for result in results):
+            start = self._download([result for result in results if result.goes])
+        if any(map(self._is_waited_for, results)):
+            self._lane.wait()
+        elif self._is_lent:
+            self._cuda.wait_for_stream(self._lane.copies)
+        return [self._handed_over(at, result, start) for at, result in enumerate(results)]
+
+    def _download(self, results: Sequence[EngineOutput]) -> int:
+        """Copy outputs to the host whose sizes are known only now; return where they begin."""
+        self._lane.down.reserve(laid_out(results, 0))
+        for result in results:
+            if result.nbytes:
+                host = self._lane.down.address(result.offset)
+                self._cuda.download(host, result.place, result.nbytes, self._lane.stream)
+        return 0
 
     def _is_waited_for(self, result: EngineOutput) -> bool:
         """Say whether an output is read outside the order of streams, so that the host waits."""
@@ -290,52 +357,33 @@ class Execution:
     def _write(self, result: EngineOutput, target: Foreign) -> None:
         """Bring an output to where the caller wants it, unless the engine wrote it there."""
         check_target(result.tensor.name, target, result)
-        if result.is_direct or not result.nbytes:
+        if result.address == target.address or not result.nbytes:
             return
         if result.host is None:
-            self._cuda.copy(target.address, result.address, result.nbytes, self._lane.stream)
+            self._cuda.copy(target.address, result.place, result.nbytes, self._lane.stream)
             return
         self._lane.wait()  # then what is on the host is there
         data = result.host.ctypes.data
         self._cuda.upload(target.address, data, result.nbytes, self._lane.stream)
 
-    @contextmanager
-    def _downloading(self, results: Sequence[EngineOutput]) -> Iterator[dict[str, int]]:
-        offsets, end = {}, 0
-        for result in results:
-            offsets[result.tensor.name] = end
-            end += aligned(result.nbytes)
-        if results:
-            self._lane.down.reserve(end)
-        for result in results:
-            if result.nbytes:
-                host = self._lane.down.address(offsets[result.tensor.name])
-                self._cuda.download(host, result.address, result.nbytes, self._lane.stream)
-        yield offsets
-
-    def _copied_out(self, result: EngineOutput, offsets: dict[str, int]) -> npt.NDArray[Any]:
-        if result.host is not None:
-            return result.host
-        place = offsets[result.tensor.name]
-        return self._lane.down.array(place, result.shape, result.tensor.dtype).copy()
-
-    def _handed_over(self, result: EngineOutput, offsets: dict[str, int]) -> Any:
-        tensor, device = result.tensor, self._loaded.device
-        stream = self._lane.stream
+    def _handed_over(self, at: int, result: EngineOutput, start: int) -> Any:
+        tensor, stream = result.tensor, self._lane.stream
         if result.target is not None:
             lent = Block(result.target.address, result.nbytes, {stream})
             owner = result.wanted
-            return DeviceArray(device, lent, result.shape, tensor.dtype, stream, owner=owner)
-        if result.goes or result.host is not None:
-            return self._copied_out(result, offsets)
-        return DeviceArray(device, self._kept(result), result.shape, tensor.dtype, stream)
+            return DeviceArray(self._device, lent, result.shape, tensor.dtype, stream, owner=owner)
+        if result.host is not None:
+            return self._deliver(at, result.host)
+        if result.goes:
+            place = result.offset - start
+            return self._deliver(at, self._lane.down.array(place, result.shape, tensor.dtype))
+        return DeviceArray(self._device, self._kept(result), result.shape, tensor.dtype, stream)
 
     def _kept(self, result: EngineOutput) -> Block:
         """Return the memory of an output that leaves with it."""
         if result.allocator is not None:
-            block: Block = result.allocator.memory.give_up()
-            return block
-        if self._recording is None and result.block is not None:
+            return cast("Block", result.allocator.memory.give_up())
+        if result.block is not None:
             self._own.remove(result.block)
             return result.block
         block = self._memory.take(result.nbytes, self._lane.stream)
@@ -349,23 +397,4 @@ class Execution:
             with suppress(ExecutionError):  # whoever waits next is told
                 self._lane.wait()
         for array in self._foreign:
-            with array:
-                pass
-
-
-_SHAPES = (
-    "The engine was built for a range of shapes; options dims, min_shapes and max_shapes set it."
-)
-
-
-def _is_usable(address: int) -> bool:
-    return bool(address) and address % ALIGNMENT == 0
-
-
-def _unshaped(name: str) -> ExecutionError:
-    return ExecutionError(
-        "SGK163",
-        f"TensorRT did not say what shape output {name!r} has",
-        backend="tensorrt",
-        hint="The run may have failed before; the log of subgraphkit.tensorrt tells.",
-    )
+            array.release()

@@ -52,25 +52,28 @@ class Kernels:
         runtime_config.set_runtime_cache(cache)
         self._cache = cache
 
-    def keep(self, *, at_end: bool = False) -> None:
-        """Write down what was compiled since; nothing may be running.
+    def compiled(self, *, at_end: bool = False) -> bytes | None:
+        """Return what is to be kept, if kernels were compiled since; nothing may be running.
 
         Args:
-            at_end: Whether there will be no other time to do it.
+            at_end: Whether there will be no other time to ask.
         """
         with self._lock:
             now = time.monotonic()
             if self._cache is None:
-                return
+                return None
             if not at_end and self._wrote is not None and now - self._wrote < _PAUSE:
-                return
+                return None
             self._wrote = now
             serialized = self._cache.serialize()
             data = bytes(serialized) if serialized is not None else self._known
-            if data != self._known:
-                with self._file.lock():
-                    self._file.write(data)
-                self._known = data
+            is_new, self._known = data != self._known, data
+            return data if is_new else None
+
+    def keep(self, data: bytes) -> None:
+        """Write down what ``compiled`` returned."""
+        with self._file.lock():
+            self._file.write(data)
 
 
 def kernels_for(

@@ -41,7 +41,8 @@ class Loader:
         self.library = library
         self._options = options
         allocator = allocator_named(options.allocator)
-        self.device = Device(cuda_runtime(), options.device, allocator=allocator)
+        limit = options.memory_limit
+        self.device = Device(cuda_runtime(), options.device, allocator=allocator, limit=limit)
         self._allocator = allocator.for_library(library.trt) if allocator is not None else None
         self._lock = threading.Lock()
         self._runtimes: list[Any] = []
@@ -53,6 +54,7 @@ class Loader:
             id(library.trt),
             options.device,
             options.allocator,
+            options.memory_limit,
             options.allow_host_code,
             options.lean_runtime,
         )
@@ -73,7 +75,7 @@ class Loader:
             runtime = self._runtimes[-1]
             engine = runtime.deserialize_cuda_engine(blob)
             if engine is None and self.device.memory.kept_bytes:
-                self.device.memory.release_kept()  # the plan may have been too large beside it
+                self.device.memory.trim()  # the plan may have been too large beside it
                 engine = runtime.deserialize_cuda_engine(blob)
             return engine
 

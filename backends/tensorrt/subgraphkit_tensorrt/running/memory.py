@@ -1,15 +1,20 @@
 """Device memory that is reused in the order of streams, and pinned memory to copy through.
 
 A block that is given back may still be read by work that was put on a stream and has not run. So a
-block remembers the streams it was used on, and whoever takes it next on another stream waits for
-those there; the host never waits.
+block remembers the streams it was used on, and whoever takes its memory next on another stream
+waits for those there; the host never waits. CUDA's own pools see to that where a device has them;
+elsewhere, and with an allocator of the user's, the smallest block that is kept and fits is taken.
 """
 
+import bisect
 import ctypes
 import threading
-from contextlib import suppress
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +28,12 @@ __all__ = ["ALIGNMENT", "Block", "DeviceMemory", "Pinned", "aligned"]
 ALIGNMENT: Final = 256
 """Alignment of every address that TensorRT is given, in bytes."""
 
-_FINE: Final = 1 << 20
+_FINE: Final = 1 << 16
+_KEPT: Final = 1 << 62
+"""A pool keeps what was freed until it is trimmed."""
+
+Order = Callable[[int, int], None]
+"""Lets a stream, the second, wait for what is on another."""
 
 
 @dataclass(slots=True)
@@ -46,75 +56,113 @@ def aligned(nbytes: int) -> int:
     return max(-(-nbytes // ALIGNMENT), 1) * ALIGNMENT
 
 
-class DeviceMemory:
-    """Blocks of one device, kept for the next who needs one of their size.
+class _Source(Protocol):
+    """The place that blocks come from and go to."""
 
-    Args:
-        cuda: The runtime library.
-        device: Number of the device.
-        allocator: Where memory is taken, unless it is CUDA's.
-
-    Thread-safety: may be used from any thread; the device has to be the thread's current one.
-    """
-
-    def __init__(self, cuda: Cuda, device: int, allocator: Allocator | None = None) -> None:
-        self._cuda = cuda
-        self._device = device
-        self._allocator = allocator
-        self._free: dict[int, list[Block]] = {}
-        # A collection of garbage may end an array, and so come back here, while this is held.
-        self._lock = threading.RLock()
-        self.taken_bytes = 0
-        """Bytes in use."""
-        self.kept_bytes = 0
+    @property
+    def kept_bytes(self) -> int:
         """Bytes kept for later."""
 
-    def take(self, nbytes: int, stream: int) -> Block:
-        """Return a block to be used on a stream.
+    def take(self, size: int, stream: int) -> Block | None:
+        """Return a block to be used on a stream; None if there is not enough memory."""
 
-        Args:
-            nbytes: Least size; may be 0.
-            stream: Where it is used first; others must be ordered behind it.
+    def give_back(self, block: Block, *, settled: bool) -> None:
+        """Take a block back; ``settled`` says that the device was waited for."""
 
-        Raises:
-            ExecutionError: The device has not enough memory (SGK176).
-        """
-        size = _rounded(nbytes)
-        with self._lock:
-            kept = self._free.get(size)
-            block = kept.pop() if kept else None
-            if block is not None:
-                self.kept_bytes -= size
-        if block is None:
-            block = Block(self._allocate(size, nbytes), size)
-        for other in block.streams - {stream}:
-            self._cuda.order(other, stream)
-        block.streams = {stream}
-        with self._lock:
-            self.taken_bytes += size
+    def trim(self) -> None:
+        """Free what is kept; the device was waited for."""
+
+
+class _Pool:
+    """A memory pool of CUDA."""
+
+    def __init__(self, cuda: Cuda, pool: int, order: Order) -> None:
+        self._cuda = cuda
+        self._pool = pool
+        self._order = order
+        self._ends = cuda.create_stream()
+        """Waits for the streams of blocks that were used on several."""
+        self._end = weakref.finalize(self, _let_go, cuda, pool, self._ends)
+        self._end.atexit = False
+
+    @property
+    def kept_bytes(self) -> int:
+        return self._cuda.pool_keeps(self._pool)
+
+    def take(self, size: int, stream: int) -> Block | None:
+        address = self._cuda.allocate_from(self._pool, size, stream)
+        return Block(address, size, {stream}) if address else None
+
+    def give_back(self, block: Block, *, settled: bool) -> None:
+        if len(block.streams) == 1 and not settled:
+            (stream,) = block.streams
+        else:
+            stream = self._ends
+            for other in () if settled else block.streams:
+                self._order(other, stream)
+        self._cuda.free_on(block.address, stream)
+
+    def trim(self) -> None:
+        self._cuda.trim_pool(self._pool)
+
+
+def _let_go(cuda: Cuda, pool: int, stream: int) -> None:
+    with suppress(ExecutionError):
+        cuda.destroy_stream(stream)
+        cuda.destroy_pool(pool)
+
+
+class _Kept:
+    """Blocks that are kept by size: never more bytes than were once in use together."""
+
+    def __init__(self, cuda: Cuda, order: Order, allocator: Allocator | None) -> None:
+        self._cuda = cuda
+        self._order = order
+        self._allocator = allocator
+        self._free: list[Block] = []
+        self._taken = 0
+        self._peak = 0
+        self.kept_bytes = 0
+
+    def take(self, size: int, stream: int) -> Block | None:
+        place = bisect.bisect_left(self._free, size, key=lambda one: one.nbytes)
+        if place < len(self._free) and self._free[place].nbytes <= max(2 * size, _FINE):
+            block = self._free.pop(place)
+            self.kept_bytes -= block.nbytes
+            for other in block.streams:
+                self._order(other, stream)
+            block.streams = {stream}
+        else:
+            address = self._allocated(size)
+            if not address:
+                return None
+            block = Block(address, size, {stream})
+        self._taken += block.nbytes
+        self._peak = max(self._peak, self._taken)
         return block
 
-    def give_back(self, block: Block) -> None:
-        """Take a block back whose last use was put on one of its streams."""
-        with self._lock:
-            self.taken_bytes -= block.nbytes
-            self._free.setdefault(block.nbytes, []).append(block)
-            self.kept_bytes += block.nbytes
+    def give_back(self, block: Block, *, settled: bool) -> None:
+        self._taken -= block.nbytes
+        if settled:
+            self._free_block(block)
+            return
+        bisect.insort(self._free, block, key=lambda one: one.nbytes)
+        self.kept_bytes += block.nbytes
+        while self.kept_bytes > self._peak:
+            least = self._free.pop(0)
+            self.kept_bytes -= least.nbytes
+            self._free_block(least)
 
-    def discard(self, block: Block) -> None:
-        """Free a block that others may have used on streams of their own."""
-        with self._lock:
-            self.taken_bytes -= block.nbytes
-        self._free_block(block)
-
-    def release_kept(self) -> None:
-        """Free what is not in use; waits for the device."""
-        with self._lock:
-            blocks = [block for kept in self._free.values() for block in kept]
-            self._free.clear()
-            self.kept_bytes = 0
+    def trim(self) -> None:
+        blocks, self._free = self._free, []
+        self.kept_bytes, self._peak = 0, self._taken
         for block in blocks:
             self._free_block(block)
+
+    def _allocated(self, size: int) -> int:
+        if self._allocator is None:
+            return self._cuda.allocate(size)
+        return self._allocator.allocate(size, ALIGNMENT)
 
     def _free_block(self, block: Block) -> None:
         if self._allocator is None:
@@ -125,37 +173,169 @@ class DeviceMemory:
             self._cuda.wait_for_device()
         self._allocator.free(block.address)
 
-    def _from_source(self, size: int) -> int:
-        if self._allocator is None:
-            return self._cuda.allocate(size)
-        return self._allocator.allocate(size, ALIGNMENT)
+
+class DeviceMemory:
+    """Memory of one device, as much of it as a limit allows.
+
+    Args:
+        cuda: The runtime library.
+        device: Number of the device.
+        order: Lets a stream wait for another.
+        allocator: Where memory is taken, unless it is CUDA's.
+        limit: Most bytes to hold; None for what the device has.
+
+    Thread-safety: may be used from any thread; the device has to be the thread's current one.
+    """
+
+    def __init__(
+        self,
+        cuda: Cuda,
+        device: int,
+        order: Order,
+        *,
+        allocator: Allocator | None = None,
+        limit: int | None = None,
+    ) -> None:
+        self._cuda = cuda
+        self._device = device
+        self._order = order
+        self._allocator = allocator
+        self._limit = limit
+        self._source: _Source | None = None
+        # A collection of garbage may end an array, and so come back here, anywhere.
+        self._late: deque[tuple[Block, bool]] = deque()
+        self._lock = threading.RLock()
+        self._owner = 0
+        self.taken_bytes = 0
+        """Bytes in use."""
 
     @property
-    def _source(self) -> str:
-        return f"GPU {self._device}" if self._allocator is None else f"allocator {self._allocator}"
+    def kept_bytes(self) -> int:
+        """Bytes kept for later."""
+        return self._source.kept_bytes if self._source is not None else 0
 
-    def _allocate(self, size: int, asked: int) -> int:
-        address = self._from_source(size)
-        if not address:
-            self.release_kept()
-            address = self._from_source(size)
-        if not address:
-            raise ExecutionError(
-                "SGK176",
-                f"{self._source} has no {asked:,} bytes left: {self._cuda.free_memory():,} are "
-                f"free on GPU {self._device}, {self.taken_bytes:,} are in use by this backend",
-                backend="tensorrt",
-                hint="Run smaller batches, set max_contexts or max_engines lower, or free memory "
-                "that other programs hold (nvidia-smi shows them).",
+    def take(self, nbytes: int, stream: int) -> Block:
+        """Return a block to be used on a stream.
+
+        Args:
+            nbytes: Least size; may be 0.
+            stream: Where it is used first; others must be ordered behind it.
+
+        Raises:
+            ExecutionError: The device has not enough memory (SGK176), or more would be held than
+                the option ``memory_limit`` allows (SGK154).
+        """
+        size = _rounded(nbytes)
+        with self._alone():
+            self._stay_below(size)
+            block = self._of_source().take(size, stream)
+            if block is None:
+                self._trim()
+                block = self._of_source().take(size, stream)
+            if block is None:
+                raise self._short(nbytes)
+            self.taken_bytes += block.nbytes
+            return block
+
+    def give_back(self, block: Block, *, is_strange: bool = False) -> None:
+        """Take a block back, later if this thread is recording or in here already.
+
+        Args:
+            block: The block; its last use was put on one of its streams.
+            is_strange: Whether others may have used it on streams of their own, so that the device
+                is waited for.
+        """
+        self._late.append((block, is_strange))
+        self._drain()
+
+    def trim(self) -> None:
+        """Free what is not in use; waits for the device."""
+        if not self._cuda.is_recording and self._owner != threading.get_ident():
+            with self._alone():
+                self._trim()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the lock; take what is given back while it is held, or was recorded."""
+        with self._lock:
+            self._owner = threading.get_ident()
+            try:
+                self._take_late()
+                yield
+            finally:
+                self._owner = 0
+        self._drain()
+
+    def _drain(self) -> None:
+        """Take what was given back, unless whoever holds the lock will do it; never waits."""
+        while self._late and not self._cuda.is_recording and self._owner != threading.get_ident():
+            if not self._lock.acquire(blocking=False):
+                return
+            try:
+                self._owner = threading.get_ident()
+                self._take_late()
+            finally:
+                self._owner = 0
+                self._lock.release()
+
+    def _take_late(self) -> None:
+        while self._late:
+            block, is_strange = self._late.popleft()
+            if is_strange:
+                with suppress(ExecutionError):  # told when it happened
+                    self._cuda.wait_for_device()
+            self.taken_bytes -= block.nbytes
+            self._of_source().give_back(block, settled=is_strange)
+
+    def _trim(self) -> None:
+        if self._source is not None and self._source.kept_bytes:
+            with suppress(ExecutionError):  # likewise
+                self._cuda.wait_for_device()
+            self._source.trim()
+
+    def _of_source(self) -> _Source:
+        if self._source is None:
+            own = self._allocator is not None
+            pool = 0 if own else self._cuda.create_pool(self._device, _KEPT)
+            self._source = (
+                _Pool(self._cuda, pool, self._order)
+                if pool
+                else _Kept(self._cuda, self._order, self._allocator)
             )
-        return address
+        return self._source
+
+    def _stay_below(self, size: int) -> None:
+        if self._limit is None:
+            return
+        if self.taken_bytes + self.kept_bytes + size > self._limit:
+            self._trim()
+        if self.taken_bytes + size > self._limit:
+            raise ExecutionError(
+                "SGK154",
+                f"{size:,} bytes of GPU {self._device} would be more than memory_limit allows: "
+                f"{self.taken_bytes:,} of {self._limit:,} are in use",
+                backend="tensorrt",
+                hint="Raise the option memory_limit, run smaller batches, or set max_contexts "
+                "lower. Weights of engines are not counted.",
+            )
+
+    def _short(self, asked: int) -> ExecutionError:
+        own = f"allocator {self._allocator}" if self._allocator else f"GPU {self._device}"
+        return ExecutionError(
+            "SGK176",
+            f"{own} has no {asked:,} bytes left: {self._cuda.free_memory():,} are "
+            f"free on GPU {self._device}, {self.taken_bytes:,} are in use by this backend",
+            backend="tensorrt",
+            hint="Run smaller batches, set max_contexts or max_engines lower, or free memory "
+            "that other programs hold (nvidia-smi shows them).",
+        )
 
 
 def _rounded(nbytes: int) -> int:
-    """Round up so that sizes that hardly differ share blocks, wasting an eighth at most."""
+    """Round up so that sizes that hardly differ share blocks, wasting a quarter at most."""
     if nbytes <= _FINE:
         return aligned(nbytes)
-    step = 1 << (nbytes.bit_length() - 4)
+    step = 1 << (nbytes.bit_length() - 3)
     return -(-nbytes // step) * step
 
 

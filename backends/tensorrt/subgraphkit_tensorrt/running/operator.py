@@ -17,8 +17,7 @@ from subgraphkit_tensorrt.building.plan import EnginePlan, write_plans
 from subgraphkit_tensorrt.building.report import readable
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import LOGGER
-from subgraphkit_tensorrt.running.arrays import DeviceArray, is_on_device
-from subgraphkit_tensorrt.running.ends import from_engine
+from subgraphkit_tensorrt.running.arrays import is_on_device
 from subgraphkit_tensorrt.running.engine import LoadedEngine
 from subgraphkit_tensorrt.running.engines import Builder, Engines
 from subgraphkit_tensorrt.running.execution import Execution
@@ -68,11 +67,8 @@ class TensorRTOperator(SubgraphOperator):
         self._device = self._engines.loader.device
         self.device = self._device.name
         self._dtypes = [_dtype(type_) for type_ in subgraph.output_types]
-        # TensorRT for RTX records graphs by itself, if told to.
-        wants_graphs = options.cuda_graphs == "auto" and not options.profiling
-        can = library.capabilities
-        self._records = wants_graphs and not can.cuda_graph_strategy
-        self._closed = False
+        self._records = options.cuda_graphs == "auto" and not options.profiling
+        self._closed = self._has_run = False
         self._device.retain()
         try:
             for plan in plans:
@@ -99,6 +95,9 @@ class TensorRTOperator(SubgraphOperator):
         """
         if self._closed:
             raise RuntimeError("the operator is closed")
+        if not self._has_run:
+            self._has_run = True
+            self._engines.let_go_of_plans()  # whoever stores engines has done so
         self._check_remote(inputs)
         wanted: Sequence[Any] = (None,) * len(self._dtypes) if outputs is None else outputs
         with self._device.active(), self._engines.using(inputs) as (loaded, profile):
@@ -107,13 +106,13 @@ class TensorRTOperator(SubgraphOperator):
                 for buffer, tensor, dtype in zip(wanted, loaded.outputs, self._dtypes, strict=True)
             ]
             stream = stream_for(self._options)
-            with loaded.contexts.lease(profile) as context, self._device.lane(stream) as lane:
-                execution = Execution(loaded, context, lane, records=self._recorded(loaded))
-                results = execution.run(inputs, places)
-        return [
-            result if isinstance(result, DeviceArray) else self._delivered(at, result, buffer)
-            for at, (result, buffer) in enumerate(zip(results, wanted, strict=True))
-        ]
+            with loaded.contexts.turn(profile), self._device.lane(stream) as lane:
+                records = self._records and loaded.is_recordable
+                execution = Execution(
+                    loaded, profile, lane, lambda at, array: self._delivered(at, array, wanted[at]),
+                    records=records,
+                )  # fmt: skip
+                return execution.run(inputs, places)
 
     @staticmethod
     def _place(buffer: Any, is_same_type: bool) -> Any:  # noqa: FBT001 (a fact, not a switch)
@@ -150,13 +149,17 @@ class TensorRTOperator(SubgraphOperator):
         return True
 
     def serialize(self) -> bytes | None:
-        """Return the plans, or None if there is none yet."""
-        plans = [plan for plan, _ in self._engines.current()]
+        """Return the plans, or None if there is none yet.
+
+        Raises:
+            CompileError: An engine cannot be written down again (SGK162).
+        """
+        plans = self._engines.plans()
         return write_plans(plans) if plans else None
 
     def bare_engine(self) -> bytes | None:
         """Return the plan as TensorRT's own tools load it; None unless there is just one."""
-        plans = [plan for plan, _ in self._engines.current()]
+        plans = self._engines.plans()
         return plans[0].data if len(plans) == 1 else None
 
     def info(self) -> Mapping[str, Any]:
@@ -171,7 +174,7 @@ class TensorRTOperator(SubgraphOperator):
 
     def profiled(self, record: Callable[[InnerTime], object]) -> "TensorRTOperator":
         """Load the plans again, for contexts that take the times of layers."""
-        plans = [plan for plan, _ in self._engines.current()]
+        plans = self._engines.plans()
         context = replace(self._context, options=replace(self._options, profiling=True))
         subgraph, library = self._engines.subgraph, self._library
         return _Profiled(record, plans, subgraph, library, context, self._builder)
@@ -184,9 +187,6 @@ class TensorRTOperator(SubgraphOperator):
         self._engines.close()
         self._device.release()
 
-    def _recorded(self, loaded: LoadedEngine) -> bool:
-        return self._records and not loaded.has_host_tensors and loaded.weight_budget is None
-
     def _check_remote(self, inputs: Sequence[Any]) -> None:
         """Check arrays on devices, which the door of the session lets through unseen."""
         subgraph = self._engines.subgraph
@@ -196,16 +196,17 @@ class TensorRTOperator(SubgraphOperator):
             _check_fits(subgraph.inputs[place], subgraph.input_types[place], value)
 
     def _delivered(self, place: int, result: Any, buffer: Any) -> Any:
-        array = from_engine(result, self._dtypes[place])
+        """Copy what the device wrote, once: into the caller's buffer or a new array."""
+        dtype = self._dtypes[place]
         if buffer is None or buffer is ON_DEVICE:
-            return array
+            return result.astype(dtype)
         name = self._engines.subgraph.outputs[place]
         given = f"{getattr(buffer, 'dtype', type(buffer))}{getattr(buffer, 'shape', ())}"
-        if given != f"{array.dtype}{array.shape}":
+        if given != f"{dtype}{result.shape}":
             raise ValueError(
-                f"the buffer for output {name!r} is {given}, expected {array.dtype}{array.shape}"
+                f"the buffer for output {name!r} is {given}, expected {dtype}{result.shape}"
             )
-        np.copyto(buffer, array)
+        np.copyto(buffer, result, casting="unsafe")
         return buffer
 
     def _described(self, plan: EnginePlan, loaded: LoadedEngine) -> dict[str, Any]:

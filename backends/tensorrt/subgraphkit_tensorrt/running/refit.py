@@ -1,5 +1,6 @@
 """New weights for an engine that was built."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from subgraphkit.ir import Subgraph
@@ -30,7 +31,7 @@ def refit(loaded: LoadedEngine, subgraph: Subgraph, options: Options, library: L
     with loaded.device.active(), listening() as lines:
         loaded.device.cuda.wait_for_device()
         loaded.contexts.forget_recordings()
-        refitter = trt.Refitter(loaded.handle, library.logger)
+        refitter = _refitter(loaded, library, lines)
         parser_refitter = trt.OnnxParserRefitter(refitter, library.logger)
         check(_parsed(parser_refitter, model), "read the new weights from the model", lines)
         missing = refitter.get_missing_weights()
@@ -39,6 +40,15 @@ def refit(loaded: LoadedEngine, subgraph: Subgraph, options: Options, library: L
         check(refitter.refit_cuda_engine(), "replace the weights", lines)
         # What it read from may go now.
         del refitter
+
+
+def _refitter(loaded: LoadedEngine, library: Library, lines: Sequence[str]) -> Any:
+    try:
+        found = library.trt.Refitter(loaded.handle, library.logger)
+    except Exception as error:  # noqa: BLE001 (a binding raises TypeError for a null pointer)
+        lines = (*lines, f"error: {type(error).__name__}: {error}")
+        found = None
+    return check(found, "make a refitter", lines)
 
 
 def _parsed(parser_refitter: Any, model: PreparedModel) -> bool:

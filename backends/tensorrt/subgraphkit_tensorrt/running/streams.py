@@ -21,8 +21,8 @@ def on_stream(stream: int) -> Iterator[None]:
 
     Args:
         stream: A ``cudaStream_t``, such as ``torch.cuda.current_stream().cuda_stream``. It has to
-            live until all sessions on its GPU are closed and what they left there is gone: torch's
-            streams do, and so do default streams.
+            live until it is given to ``release_stream``, or until all sessions on its GPU are
+            closed and what they left there is gone: torch's streams do, and so do default streams.
 
     Thread-safety: counts for the thread or asynchronous task it is entered in alone.
     """

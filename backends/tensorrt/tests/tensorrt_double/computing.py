@@ -93,12 +93,15 @@ class Computation:
                 }
             return self._shapes[key]
 
-    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Compute the outputs; wide types come and go as those of the engine."""
+    def open(self) -> None:
+        """Make ready to run: a stream that gets on must not start threads."""
         with self._lock:
             if self._session is None:
                 self._session = sk.InferenceSession(self.proto, backend="numpy:fusion=false")
-            session = self._session
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Compute the outputs; wide types come and go as those of the engine."""
+        session = self._session
         wanted = {name: self.type_of(name).dtype.numpy for name in self.inputs}
         results = session.run(None, {name: feeds[name].astype(wanted[name]) for name in wanted})
         return dict(zip(self.outputs, results, strict=True))
@@ -114,6 +117,7 @@ class Computation:
                 if one.name in new:
                     one.CopyFrom(new[one.name])
             self._renew()
+            self.open()
 
     def _with(self, values: Mapping[str, Array]) -> onnx.ModelProto:
         """Return the model with some of its inputs as constants."""

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from backends.tensorrt.tests.tensorrt_double.graphs import Graphs
 from backends.tensorrt.tests.tensorrt_double.ordering import (
     Allocation,
     Clock,
@@ -30,7 +31,6 @@ _INVALID = 1
 _OUT_OF_MEMORY = 2
 _FAILED = 719
 _NOT_WHILE_CAPTURING = 900
-_CAPTURE_INVALID = 901
 _TEXTS = {
     _INVALID: b"invalid argument",
     _OUT_OF_MEMORY: b"out of memory",
@@ -44,7 +44,7 @@ _PINNED = 1
 _DEVICES = 2
 
 
-class DoubleCuda(Pools):
+class DoubleCuda(Graphs, Pools):
     """The functions that are used, with their C arguments.
 
     Args:
@@ -83,7 +83,6 @@ class DoubleCuda(Pools):
         self._streams: dict[int, Stream] = {}
         self._events: dict[int, tuple[Stream, int, Clock]] = {}
         self._event_devices: dict[int, int] = {}
-        self._graphs: dict[int, list[Step]] = {}
         self._handles = 0x1000
         self._local = threading.local()
 
@@ -193,21 +192,6 @@ class DoubleCuda(Pools):
             except Exception as error:  # noqa: BLE001 (a device reports it at the next wait)
                 self.violations.append(f"{type(error).__name__}: {error}")
                 stream.failure = error
-
-    def _capturing(self) -> list[Stream]:
-        """Return the streams that this thread records, which must not wait for the device."""
-        mine = threading.get_ident()
-        return [
-            one
-            for one in self._streams.values()
-            if one.recorded is not None and one.recorder == mine
-        ]
-
-    def _spoils(self) -> bool:
-        """Say whether a call is made inside a recording that does not survive it."""
-        for stream in self._capturing():
-            stream.is_valid = False
-        return bool(self._capturing())
 
     # -- devices -----------------------------------------------------------------------------
 
@@ -388,52 +372,6 @@ class DoubleCuda(Pools):
     def cudaEventDestroy(self, event: Any) -> int:
         with self._lock:
             del self._events[event.value], self._event_devices[event.value]
-        return 0
-
-    # -- graphs ------------------------------------------------------------------------------
-
-    def cudaStreamBeginCapture(self, stream: Any, mode: Any) -> int:
-        del mode
-        if self._status("cudaStreamBeginCapture"):
-            return self._status("cudaStreamBeginCapture")
-        found = self._streams[stream.value]
-        found.recorded, found.recorder, found.is_valid = [], threading.get_ident(), True
-        return 0
-
-    def cudaStreamEndCapture(self, stream: Any, place: Any) -> int:
-        with self._lock:
-            found = self._streams[stream.value]
-            recorded, found.recorded = found.recorded, None
-            if recorded is None:
-                return _INVALID
-            if not found.is_valid:
-                return _CAPTURE_INVALID
-            place._obj.value = self._handle()
-            self._graphs[place._obj.value] = recorded
-        return self._status("cudaStreamEndCapture")
-
-    def cudaGraphInstantiateWithFlags(self, place: Any, graph: Any, flags: Any) -> int:
-        del flags
-        with self._lock:
-            place._obj.value = self._handle()
-            self._graphs[place._obj.value] = list(self._graphs[graph.value])
-        return 0
-
-    def cudaGraphDestroy(self, graph: Any) -> int:
-        del self._graphs[graph.value]
-        return 0
-
-    def cudaGraphExecDestroy(self, graph: Any) -> int:
-        if self._status("cudaGraphExecDestroy"):
-            return self._status("cudaGraphExecDestroy")
-        del self._graphs[graph.value]
-        return 0
-
-    def cudaGraphLaunch(self, graph: Any, stream: Any) -> int:
-        self.launches += 1
-        with self._lock:
-            for step in self._graphs[graph.value]:
-                self._put(self._at(stream.value), step)
         return 0
 
     # -- inside ------------------------------------------------------------------------------

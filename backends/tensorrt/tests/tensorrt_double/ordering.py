@@ -67,8 +67,8 @@ class Allocation:
         if self.freed:
             return [f"{span[1]} bytes at {start:#x} are used after they were freed"]
         found = [
-            f"stream {stream} {'writes' if writes else 'reads'} {span[1]} bytes at {start:#x}, which "
-            f"stream {one.stream} {'writes' if one.writes else 'reads'} in no order with it"
+            f"stream {stream} {_does(writes)} {span[1]} bytes at {start:#x}, which "
+            f"stream {one.stream} {_does(one.writes)} in no order with it"
             for one in self.accesses
             if one.start < end
             and start < one.end
@@ -83,6 +83,10 @@ class Allocation:
         ]
         self.accesses.append(_Access(start, end, stream, clock[stream], writes))
         return found
+
+
+def _does(writes: bool) -> str:  # noqa: FBT001 (one of two words)
+    return "writes" if writes else "reads"
 
 
 @dataclass(slots=True)

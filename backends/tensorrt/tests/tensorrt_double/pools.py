@@ -35,6 +35,7 @@ class Pools:
 
     def __init__(self) -> None:
         self._pools: dict[int, _Pool] = {}
+        self._gone: list[_Pool] = []
         self._pool_of: dict[int, _Pool] = {}
 
     def cudaMemPoolCreate(self, place: Any, properties: Any) -> int:
@@ -48,8 +49,8 @@ class Pools:
     def cudaMemPoolDestroy(self, pool: Any) -> int:
         with self._lock:
             found = self._pools.pop(pool.value)
-            if found.used:
-                self.violations.append("a memory pool is destroyed while its memory is in use")
+            found.threshold = 0  # what is in use stays until it is freed
+            self._gone.append(found)
             self._trim(found, 0)
         return 0
 
@@ -110,7 +111,7 @@ class Pools:
 
     def _trim_pools(self) -> None:
         """Let go of what pools keep beyond their threshold, as happens when the host waits."""
-        for pool in self._pools.values():
+        for pool in (*self._pools.values(), *self._gone):
             if pool.reserved > pool.threshold:
                 self._trim(pool, pool.threshold)
 

@@ -1,0 +1,178 @@
+"""One execution context, with what it was told last and the CUDA graph recorded from it."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from subgraphkit.errors import ExecutionError
+from subgraphkit_tensorrt.library.checks import check_run
+from subgraphkit_tensorrt.library.logger import listening
+from subgraphkit_tensorrt.running.callbacks import LayerTimes, output_allocator, profiler
+from subgraphkit_tensorrt.running.cuda_graphs import Recording
+from subgraphkit_tensorrt.running.ends import EngineInput, IOTensor
+from subgraphkit_tensorrt.running.lanes import Lane
+from subgraphkit_tensorrt.running.loader import Loader
+
+__all__ = ["Context"]
+
+_SHAPES: Final = (
+    "The engine was built for a range of shapes; options dims, min_shapes and max_shapes set it."
+)
+
+
+class Context:
+    """One execution context with what belongs to it; what was set is not set again.
+
+    Args:
+        made: TensorRT's ``IExecutionContext``.
+        loader: Says library and device.
+        times: Times of layers, if they are measured.
+        managed_bytes: Scratch memory that it has to be given at most; None if it has its own.
+        profile: The place of the range of shapes it runs.
+
+    Attributes:
+        recording: The CUDA graph that is recorded from it.
+        met_new: Whether it was given shapes it did not have before since kernels were last kept.
+        is_enqueued: Whether a run was begun that has not ended well.
+        times: Times of layers, if they are measured.
+        profile: The place of the range of shapes it runs.
+
+    Thread-safety: none; leased by one run at a time.
+    """
+
+    def __init__(
+        self,
+        made: Any,
+        loader: Loader,
+        times: LayerTimes | None,
+        managed_bytes: int | None,
+        profile: int,
+    ) -> None:
+        self.recording = Recording(loader.device)
+        self.times = times
+        self.profile = profile
+        self.met_new = False
+        self.is_enqueued = False
+        self._made = made
+        self._device = loader.device
+        self._trt = loader.library.trt
+        self._can = loader.library.capabilities
+        self._managed_bytes = managed_bytes
+        self._needs_bytes: int | None = None
+        self._scratch = (0, 0)
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._addresses: dict[str, int] = {}
+        self._results: list[tuple[int, ...]] | None = None
+        self._stream: int | None = None
+        self._allocators: dict[str, Any] = {}
+        # The context keeps no reference of its own that Python can see.
+        self._profiler = profiler(self._trt, times) if times is not None else None
+        if self._profiler is not None:
+            made.profiler = self._profiler
+
+    def move_to(self, lane: Lane) -> None:
+        """Order the lane behind the context's last run."""
+        if self._stream is not None and self._stream != lane.stream:
+            self._device.order(self._stream, lane.stream)
+        elif self._stream is None and self.profile:  # a new context has the first one
+            with listening() as lines:
+                done = self._made.set_optimization_profile_async(self.profile, lane.stream)
+            check_run(done, f"take range {self.profile} of an engine", lines)
+        self._stream = lane.stream
+
+    def set_shapes(
+        self, sources: Sequence[EngineInput], outputs: Sequence[IOTensor], lines: Sequence[str]
+    ) -> list[tuple[int, ...]]:
+        """Set the shapes of the inputs, and the addresses of those that shapes are computed from.
+
+        Returns:
+            The shapes of the outputs; -1 where they depend on data.
+
+        Raises:
+            ExecutionError: They do not fit the engine (SGK163).
+        """
+        for source in sources:
+            name, shape = source.tensor.name, source.shape
+            if self._shapes.get(name) != shape:
+                self._results = self._needs_bytes = None
+                done = self._made.set_input_shape(name, shape)
+                check_run(done, f"take shape {shape} of input {name!r}", lines, hint=_SHAPES)
+                self._shapes[name] = shape
+                self.met_new = True
+            if source.tensor.on_host and source.host is not None:
+                # 0-d and empty arrays have an address as well; TensorRT takes no null.
+                self._results = self._needs_bytes = None
+                self._addresses.pop(name, None)  # what is there is read anew
+                self.set_address(name, source.host.ctypes.data, lines)
+        if self._results is None:
+            self._infer(lines)
+            self._results = [tuple(self._made.get_tensor_shape(one.name)) for one in outputs]
+        return self._results
+
+    def _infer(self, lines: Sequence[str]) -> None:
+        try:
+            missing = self._made.infer_shapes()
+        except RuntimeError as error:  # what the binding makes of contradicting shapes
+            said = (*lines, f"error: {error}")
+            check_run(None, "infer the shapes of the outputs", said, hint=_SHAPES)
+        else:
+            what = f"infer shapes; it lacks {', '.join(missing)}"
+            check_run(not missing, what, lines, hint=_SHAPES)
+
+    def set_address(self, name: str, address: int, lines: Sequence[str]) -> None:
+        """Say where an input or output is."""
+        if self._addresses.get(name) != address:
+            done = self._made.set_tensor_address(name, address)
+            check_run(done, f"take the address of tensor {name!r}", lines)
+            self._addresses[name] = address
+
+    def take_scratch(self, lane: Lane) -> int:
+        """Take the lane's scratch memory, the shapes being set.
+
+        Returns:
+            The address; 0 if the context has scratch memory of its own.
+        """
+        if self._managed_bytes is None:
+            return 0
+        if self._needs_bytes is None:
+            # It returns 0 as well when it fails, and an engine may do without scratch.
+            found = int(self._made.update_device_memory_size_for_shapes())
+            self._needs_bytes = found or self._managed_bytes
+            self._scratch = (0, 0)
+        block = lane.scratch(self._needs_bytes)
+        if self._scratch != (block.address, block.nbytes):
+            if self._can.set_device_memory:
+                self._made.set_device_memory(block.address, block.nbytes)
+            else:
+                self._made.device_memory = block.address
+            self._scratch = (block.address, block.nbytes)
+        return block.address
+
+    def execute(self, stream: int) -> Any:
+        """Put a run on a stream; return whether TensorRT took it."""
+        return self._made.execute_async_v3(stream)
+
+    def has_allocator(self, name: str) -> bool:
+        """Say whether an output has an allocator, which TensorRT then asks in every run."""
+        return name in self._allocators
+
+    def allocator(self, name: str) -> Any:
+        """Return the allocator of an output whose shape depends on data; made once."""
+        found = self._allocators.get(name)
+        if found is None:
+            found = output_allocator(self._trt, self._device, lambda: self._stream or 0)
+            with listening() as lines:
+                done = self._made.set_output_allocator(name, found)
+            check_run(done, f"take an allocator for output {name!r}", lines)
+            self._allocators[name] = found
+        return found
+
+    def close(self) -> None:
+        """Wait for its last run and let go of it."""
+        if self._stream is not None:
+            with suppress(ExecutionError):  # told when it happened
+                self._device.cuda.wait_for_stream(self._device.alive(self._stream))
+        self.recording.forget()
+        self._made = None
+        for allocator in self._allocators.values():
+            allocator.memory.close()

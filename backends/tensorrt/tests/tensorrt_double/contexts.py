@@ -1,0 +1,308 @@
+"""The double's execution contexts: they keep what they are told, and touch memory on streams."""
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from backends.tensorrt.tests.tensorrt_double.keeping import compile_kernels
+from backends.tensorrt.tests.tensorrt_double.listeners import started
+from subgraphkit_tensorrt.running.engine import DTYPES
+
+__all__ = ["SCRATCH", "IExecutionContext"]
+
+SCRATCH = 4096
+"""Bytes of scratch memory that every context has, or is given half of."""
+_ALIGNMENT = 256
+_POISON = 0xAB
+
+
+class IExecutionContext:
+    def _begin(self, engine: Any, *, managed: bool) -> None:
+        self._of = engine
+        self._managed = managed
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._profile = 0
+        self._addresses: dict[str, int] = {}
+        self._allocators: dict[str, Any] = {}
+        self._scratch: tuple[int, int] | None = None
+        self._profiler: Any = None
+        self._user = threading.Lock()
+        self._put = 0
+        self._ran = 0
+        self._alive = [True]
+        self._state: dict[str, tuple[int, ...]] = {}
+
+    def __del__(self) -> None:
+        if hasattr(self, "_alive"):
+            self._alive.clear()
+            self._double.cuda.is_on(getattr(self._of, "_device", 0), "a context")
+
+    @property
+    def device_memory(self) -> Any:
+        raise AttributeError("unreadable attribute")
+
+    @device_memory.setter
+    def device_memory(self, address: int) -> None:
+        self._scratch = (address, SCRATCH)
+
+    @property
+    def profiler(self) -> Any:
+        return self._profiler
+
+    @profiler.setter
+    def profiler(self, value: Any) -> None:
+        self._profiler = started(value)
+
+    @property
+    def error_recorder(self) -> Any:
+        return self._recorder
+
+    @error_recorder.setter
+    def error_recorder(self, value: Any) -> None:
+        self._recorder = started(value)
+
+    @property
+    def persistent_cache_limit(self) -> int:
+        return getattr(self, "_limit", 0)
+
+    @persistent_cache_limit.setter
+    def persistent_cache_limit(self, value: int) -> None:
+        self._limit = value
+
+    def set_device_memory(self, memory: int, size: int) -> None:
+        self._scratch = (memory, size)
+
+    def update_device_memory_size_for_shapes(self) -> int:
+        return SCRATCH // 2
+
+    def set_input_shape(self, name: str, shape: Any) -> bool:
+        shape = tuple(shape)
+        given = self._of._described["shapes"][self._profile].get(name)
+        fixed = self._of.get_tensor_shape(name)
+        low, high = (given[0], given[2]) if given else (fixed, fixed)
+        fits = len(shape) == len(low) and all(
+            a <= s <= b for a, s, b in zip(low, shape, high, strict=True)
+        )
+        if not fits:
+            return self._say(f"shape {shape} of {name} is outside the profile {low} to {high}")
+        self._shapes[name] = shape
+        return True
+
+    def set_optimization_profile_async(self, profile_index: int, stream_handle: int) -> bool:
+        self._double.cuda.put(stream_handle, lambda: None)
+        if not 0 <= profile_index < self._of.num_optimization_profiles:
+            return self._say(f"there is no profile {profile_index}")
+        self._profile = profile_index
+        self._shapes.clear()
+        self._addresses.clear()
+        return True
+
+    def set_tensor_address(self, name: str, memory: int) -> bool:
+        if not memory:
+            return self._say(f"the address of {name} is null")
+        self._addresses[name] = memory
+        return True
+
+    def set_output_allocator(self, name: str, output_allocator: Any) -> bool:
+        if name in self._allocators:
+            self._double.violations.append(f"an allocator of {name} was set twice, which leaks")
+        self._allocators[name] = started(output_allocator)
+        return True
+
+    def infer_shapes(self) -> list[str]:
+        return [name for name in self._of._computation.inputs if name not in self._shapes]
+
+    def get_tensor_shape(self, name: str) -> tuple[int, ...]:
+        if name in self._of._computation.inputs:
+            return self._shapes[name]
+        return self._of._computation.shapes(self._shapes, self._host_values())[name]
+
+    def execute_async_v3(self, stream_handle: int) -> bool:
+        if not self._user.acquire(blocking=False):
+            self._double.violations.append("two threads are in one context")
+            return False
+        try:
+            return self._execute(stream_handle)
+        finally:
+            self._user.release()
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _execute(self, stream: int) -> bool:
+        if self._double.refuses_runs:
+            return self._say("Error Code 1: Cuda Runtime (an illegal memory access)")
+        if self._managed and (self._scratch is None or self._scratch[1] < SCRATCH // 2):
+            return self._say("the context has no device memory")
+        self._double.cuda.is_on(self._of._device, "an engine")
+        shapes = {name: self.get_tensor_shape(name) for name in self._of._computation.outputs}
+        dynamic = [
+            name for name, shape in shapes.items() if -1 in shape or name in self._allocators
+        ]
+        wrong = self._wrong_address([name for name in shapes if name not in dynamic])
+        if wrong:
+            return self._say(wrong)
+        compute = self._computing(stream)
+        targets = {name: self._addresses[name] for name in shapes if name not in dynamic}
+        if not dynamic:
+            in_turn, (reads, writes) = self._in_turn(stream), self._touched(shapes, targets)
+            self._double.cuda.put(
+                stream, lambda: in_turn() and self._write(compute(), targets), reads, writes
+            )
+        elif not self._execute_at_once(stream, compute, dynamic, targets):
+            return False
+        self._state.clear()
+        self._state.update(self._shapes)
+        self._report(stream)
+        compile_kernels(self)
+        self._double.enqueued += 1
+        return True
+
+    def _in_turn(self, stream: int) -> Any:
+        """Return what sees that runs of one context do not overtake one another."""
+        if self._double.cuda.is_recording(stream):
+            return self._same_state(dict(self._shapes))
+        mine, self._put = self._put, self._put + 1
+
+        def look() -> bool:
+            if self._ran != mine:
+                self._double.violations.append("a context runs on two streams at once")
+            self._ran = mine + 1
+            return True
+
+        return look
+
+    def _same_state(self, shapes: dict[str, tuple[int, ...]]) -> Any:
+        """Return what sees that the context is as it was when a graph was recorded from it.
+
+        A graph reads what the context keeps on the device, which a run of other shapes overwrites.
+        """
+        alive, now, violations = self._alive, self._state, self._double.violations
+
+        def look() -> bool:
+            if not alive:
+                violations.append("a graph is launched whose context is gone")
+            elif now != shapes:
+                violations.append(
+                    f"a graph of shapes {shapes} is launched, and its context has {now}"
+                )
+            return True
+
+        return look
+
+    def _touched(self, shapes: Any, targets: dict[str, int]) -> Any:
+        """Return what a run reads and writes on the device."""
+        host = [
+            name
+            for name in self._of._computation.inputs
+            if self._of.get_tensor_location(name) == self._trt.TensorLocation.HOST
+        ]
+        reads = [
+            (self._addresses[name], self._bytes(name, shape))
+            for name, shape in self._shapes.items()
+            if name not in host
+        ]
+        writes = [(address, self._bytes(name, shapes[name])) for name, address in targets.items()]
+        if self._managed and self._scratch is not None:
+            writes.append((self._scratch[0], SCRATCH // 2))
+        return reads, writes
+
+    def _bytes(self, name: str, shape: tuple[int, ...]) -> int:
+        return int(np.prod(shape, dtype=np.int64)) * int(self._dtype(name).itemsize)
+
+    def _execute_at_once(
+        self, stream: int, compute: Any, dynamic: list[str], targets: dict[str, int]
+    ) -> bool:
+        """Wait for the inputs, since the shapes depend on them; write the outputs later."""
+        cuda = self._double.cuda
+        if cuda.is_recording(stream):
+            return self._say("a stream that is recorded cannot be waited for")
+        cuda.finish(stream)
+        results = compute()
+        for name in dynamic:
+            targets[name] = self._allocated(name, results[name], stream)
+            if not targets[name]:
+                return self._say(f"no memory for {name}")
+        shapes = {name: result.shape for name, result in results.items()}
+        cuda.put(stream, lambda: self._write(results, targets), *self._touched(shapes, targets))
+        return True
+
+    def _computing(self, stream: int) -> Any:
+        """Return what computes the outputs, with everything that is read when a run is enqueued."""
+        cuda, engine = self._double.cuda, self._of
+        host, addresses, inputs = self._host_values(), dict(self._addresses), dict(self._shapes)
+        scratch = self._scratch if self._managed else None
+        recorded_of = engine._computation.proto if cuda.is_recording(stream) else None
+
+        def compute() -> dict[str, Any]:
+            if recorded_of is not None and recorded_of is not engine._computation.proto:
+                self._double.violations.append("a recorded graph has the weights of before a refit")
+            feeds = {
+                name: host[name] if name in host else self._read(name, addresses[name], shape)
+                for name, shape in inputs.items()
+            }
+            if scratch is not None:
+                cuda.view(scratch[0], SCRATCH // 2)[:] = bytes([_POISON]) * (SCRATCH // 2)
+            return dict(engine._computation.run(feeds))
+
+        return compute
+
+    def _write(self, results: dict[str, Any], targets: dict[str, int]) -> None:
+        for name, address in targets.items():
+            data = results[name].astype(self._dtype(name)).tobytes()
+            if data:
+                self._double.cuda.view(address, len(data))[:] = data
+
+    def _wrong_address(self, outputs: list[str]) -> str:
+        for name in (*self._of._computation.inputs, *outputs):
+            address = self._addresses.get(name, 0)
+            if not address:
+                return f"{name} has no address"
+            is_host = self._of.get_tensor_location(name) == self._trt.TensorLocation.HOST
+            if address % _ALIGNMENT and not is_host:
+                return f"the address of {name} is not aligned"
+        return ""
+
+    def _allocated(self, name: str, result: Any, stream: int) -> int:
+        allocator = self._allocators.get(name)
+        if allocator is None:
+            return 0
+        size = max(result.nbytes * 2, 1)  # an upper bound
+        try:
+            if self._trt.ICudaEngine.__dict__.get("num_bindings"):  # 8.x
+                address = allocator.reallocate_output(name, 0, size, _ALIGNMENT)
+            else:
+                address = allocator.reallocate_output_async(name, 0, size, _ALIGNMENT, stream)
+            allocator.notify_shape(name, result.shape)
+        except Exception:  # noqa: BLE001 (exceptions end in the bindings)
+            return 0
+        return int(address)
+
+    def _report(self, stream: int) -> None:
+        if self._profiler is not None:
+            self._double.cuda.finish(stream)
+            for node in self._of._computation.proto.graph.node:
+                self._profiler.report_layer_time(node.name, 0.5)
+
+    def _host_values(self) -> dict[str, Any]:
+        values = {}
+        for name in self._of._computation.inputs:
+            if self._of._computation.is_shape(name) and name in self._addresses:
+                values[name] = self._double.host_array(
+                    self._addresses[name], self._shapes[name], self._dtype(name)
+                )
+        return values
+
+    def _dtype(self, name: str) -> Any:
+        return DTYPES[self._of.get_tensor_dtype(name).name]
+
+    def _read(self, name: str, address: int, shape: tuple[int, ...]) -> Any:
+        dtype = self._dtype(name)
+        count = int(np.prod(shape, dtype=np.int64))
+        view = self._double.cuda.view(address, count * dtype.itemsize)
+        return np.frombuffer(bytes(view), dtype, count).reshape(shape)
+
+    def _say(self, text: str) -> bool:
+        if getattr(self, "_recorder", None) is not None:
+            self._recorder.report_error(self._trt.ErrorCodeTRT.INVALID_ARGUMENT, text)
+        return False

@@ -1,0 +1,85 @@
+"""The double's CUDA graphs: work that is recorded, and put on a stream as often as wanted."""
+# ruff: noqa: N802 (the names are those of the libraries)
+
+import threading
+from typing import Any
+
+from backends.tensorrt.tests.tensorrt_double.ordering import Step, Stream
+
+__all__ = ["Graphs"]
+
+_INVALID = 1
+_CAPTURE_INVALID = 901
+
+
+class Graphs:
+    """The functions of graphs; what waits for the device spoils what its thread records."""
+
+    launches = 0
+    _lock: Any
+    _streams: dict[int, Stream]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._graphs: dict[int, list[Step]] = {}
+
+    def _capturing(self) -> list[Stream]:
+        """Return the streams that this thread records, which must not wait for the device."""
+        mine = threading.get_ident()
+        return [
+            one
+            for one in self._streams.values()
+            if one.recorded is not None and one.recorder == mine
+        ]
+
+    def _spoils(self) -> bool:
+        """Say whether a call is made inside a recording that does not survive it."""
+        for stream in self._capturing():
+            stream.is_valid = False
+        return bool(self._capturing())
+
+    def cudaStreamBeginCapture(self, stream: Any, mode: Any) -> int:
+        del mode
+        if self._status("cudaStreamBeginCapture"):
+            return self._status("cudaStreamBeginCapture")
+        found = self._streams[stream.value]
+        found.recorded, found.recorder, found.is_valid = [], threading.get_ident(), True
+        return 0
+
+    def cudaStreamEndCapture(self, stream: Any, place: Any) -> int:
+        with self._lock:
+            found = self._streams[stream.value]
+            recorded, found.recorded = found.recorded, None
+            if recorded is None:
+                return _INVALID
+            if not found.is_valid:
+                return _CAPTURE_INVALID
+            place._obj.value = self._handle()
+            self._graphs[place._obj.value] = recorded
+        return self._status("cudaStreamEndCapture")
+
+    def cudaGraphInstantiateWithFlags(self, place: Any, graph: Any, flags: Any) -> int:
+        del flags
+        with self._lock:
+            place._obj.value = self._handle()
+            self._graphs[place._obj.value] = list(self._graphs[graph.value])
+        return 0
+
+    def cudaGraphDestroy(self, graph: Any) -> int:
+        del self._graphs[graph.value]
+        return 0
+
+    def cudaGraphExecDestroy(self, graph: Any) -> int:
+        if self._status("cudaGraphExecDestroy"):
+            return self._status("cudaGraphExecDestroy")
+        del self._graphs[graph.value]
+        return 0
+
+    def cudaGraphLaunch(self, graph: Any, stream: Any) -> int:
+        if self._status("cudaGraphLaunch"):
+            return self._status("cudaGraphLaunch")
+        self.launches += 1
+        with self._lock:
+            for step in self._graphs[graph.value]:
+                self._put(self._at(stream.value), step)
+        return 0

@@ -1,0 +1,323 @@
+"""A session over a working day: lengths that vary, graphs, streams that come and go, refusals."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import numpy_helper
+
+import subgraphkit as sk
+from backends.tensorrt.tests.double_road import GROWING, SUM, Opened, X, parsed, summed
+from backends.tensorrt.tests.tensorrt_double import Double
+from backends.tensorrt.tests.tensorrt_models import context_of
+from subgraphkit.backend import ON_DEVICE
+from subgraphkit.errors import ExecutionError, InputError
+from subgraphkit_tensorrt import on_stream, release_stream
+from subgraphkit_tensorrt.backend_options import Options
+from subgraphkit_tensorrt.claiming.sieves import Sieves
+from subgraphkit_tensorrt.running.cudart import Cuda
+from subgraphkit_tensorrt.running.memory import Pinned
+from subgraphkit_tensorrt.running.regions import restore
+
+WIDE = "agraph (float[n,768] x) => (float[n,768] y) { t = Relu(x) y = Add(t, x) }"
+SCALED = "agraph (float[2,3] x) => (float[2,3] y) { y = Mul(x, w) }"
+WIDEST = 512
+NEEDED = 2 * WIDEST * 768 * 4
+"""Bytes of the input and the output of WIDE at its largest."""
+_ASKED = (
+    "set_input_shape",
+    "infer_shapes",
+    "set_tensor_address",
+    "update_device_memory_size_for_shapes",
+    "set_device_memory",
+    "execute_async_v3",
+)
+
+
+class Column:
+    """An array on the device whose elements are not in row-major order."""
+
+    shape = (2, 3)
+    dtype = np.dtype(np.float32)
+    __cuda_array_interface__ = {  # noqa: RUF012 (the protocol's name)
+        "version": 3,
+        "shape": (2, 3),
+        "typestr": "<f4",
+        "data": (0x1000, False),
+        "strides": (4, 8),
+    }
+
+
+def wide(rows: int) -> Any:
+    return np.full((rows, 768), rows, np.float32)
+
+
+def contexts(opened: Opened) -> int:
+    return int(opened.operator.info()["engines"][0]["contexts"])
+
+
+def scaled(double: Double, **options: Any) -> Opened:
+    model = parsed(SCALED)
+    model.graph.initializer.append(numpy_helper.from_array(np.float32([1, 2, 3]), "w"))
+    return Opened(model, double, **options)
+
+
+# -- CUDA graphs ---------------------------------------------------------------------------------
+
+
+def test_a_graph_is_launched_from_a_context_that_ran_no_other_shape(double: Double) -> None:
+    opened = Opened(GROWING, double, cuda_graphs="auto", dims={"n": (1, 4, 64)})
+    for n in (2, 4, 2, 4, 2):
+        x = np.full((n, 3), n, np.float32)
+        np.testing.assert_array_equal(opened(x)[0], summed(x))
+    assert double.violations == []
+    assert double.cuda.launches == 3
+    for n in [*range(1, 30), 2, 30, 2, 31, 2]:
+        x = np.full((n, 3), n, np.float32)
+        np.testing.assert_array_equal(opened(x)[0], summed(x))
+    assert contexts(opened) <= 9  # eight that were recorded, and one for the rest
+    np.testing.assert_array_equal(opened(X, outputs=[ON_DEVICE])[0], summed(X))
+    double.cuda.cudaDeviceSynchronize()
+    assert double.violations == []
+
+
+def test_graphs_share_the_memory_of_the_lane_and_are_recorded_again_when_that_moves(
+    double: Double,
+) -> None:
+    opened = Opened(GROWING, double, cuda_graphs="auto", dims={"n": (1, 4, 4096)})
+    for n in (2, 4096, 2, 2, 4096, 4096):
+        x = np.full((n, 3), n, np.float32)
+        np.testing.assert_array_equal(opened(x)[0], summed(x))
+    double.cuda.cudaDeviceSynchronize()
+    assert double.violations == []
+    assert double.cuda.launches == 3  # all but the first of each, and the first after it moved
+    assert double.cuda.live_bytes < 3 * 4096 * 3 * 4
+
+
+def test_an_array_that_ends_while_its_thread_records_does_not_spoil_the_recording(
+    double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Opened(SUM, double, cuda_graphs="auto")
+    (left,) = Opened(SUM, double)(X, outputs=[ON_DEVICE])
+    left.__dlpack__(stream=-1)  # so that it is freed, for which the device is waited for
+    arrays = [left]
+    del left
+    execute = double.trt.IExecutionContext.execute_async_v3
+
+    def ending(context: Any, stream: int) -> Any:
+        if double.cuda.is_recording(stream):
+            arrays.clear()
+        return execute(context, stream)
+
+    monkeypatch.setattr(double.trt.IExecutionContext, "execute_async_v3", ending)
+    for _ in range(3):
+        np.testing.assert_array_equal(opened(X)[0], summed(X))
+    assert double.cuda.launches == 2
+
+
+# -- memory --------------------------------------------------------------------------------------
+
+
+def test_lengths_that_vary_take_a_few_times_what_the_largest_needs(double: Double) -> None:
+    opened = Opened(WIDE, double, dims={"n": (1, 128, WIDEST)})
+    for n in (*range(1, WIDEST + 1, 7), WIDEST, *range(WIDEST, 1, -31)):
+        (y,) = opened(wide(n))
+        assert y[-1, -1] == 2 * n
+        opened(wide(n), outputs=[ON_DEVICE])
+    assert double.cuda.live_bytes <= 4 * NEEDED
+    opened.operator._device.trim()  # as after ten seconds without a run
+    assert double.cuda.live_bytes == 0
+    assert opened.operator.info()["memory"]["pinned_bytes"] == 0
+    np.testing.assert_array_equal(opened(wide(3))[0], 2 * wide(3))
+
+
+def test_memory_is_given_back_when_nobody_has_run_anything_for_a_while(
+    double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Any] = []
+
+    class Timer(threading.Timer):
+        def start(self) -> None:
+            started.append(self)
+
+    monkeypatch.setattr(threading, "Timer", Timer)
+    opened = Opened(WIDE, double, dims={"n": (1, 128, WIDEST)})
+    device = opened.operator._device
+    opened(wide(WIDEST))
+    opened(wide(WIDEST))
+    assert len(started) == 1
+    started[0].function(*started[0].args)  # too early: it looks again later
+    assert len(started) == 2
+    assert double.cuda.live_bytes
+    device._used -= 60
+    started[1].function(*started[1].args)
+    assert double.cuda.live_bytes == 0
+    assert started[1].daemon
+
+
+def test_more_memory_than_the_option_allows_is_a_coded_error(double: Double) -> None:
+    opened = Opened(WIDE, double, dims={"n": (1, 128, WIDEST)}, memory_limit=NEEDED // 2)
+    np.testing.assert_array_equal(opened(wide(64))[0], 2 * wide(64))
+    with pytest.raises(ExecutionError, match=r"SGK154.*memory_limit"):
+        opened(wide(WIDEST))
+    np.testing.assert_array_equal(opened(wide(65))[0], 2 * wide(65))
+    assert double.cuda.live_bytes <= NEEDED // 2
+
+
+def test_streams_of_users_hold_memory_for_a_few_and_go_when_they_are_released(
+    double: Double,
+) -> None:
+    opened, cuda = Opened(WIDE, double, dims={"n": (1, 128, WIDEST)}), Cuda(double.cuda)
+    streams = [cuda.create_stream() for _ in range(32)]
+    for stream in streams:
+        with on_stream(stream):
+            assert opened(wide(WIDEST))[0][0, 0] == 2 * WIDEST
+    memory = opened.operator.info()["memory"]
+    assert memory["streams"] == 8
+    assert memory["pinned_bytes"] <= 8 * NEEDED
+    with on_stream(streams[0]):
+        (kept,) = opened(wide(2), outputs=[ON_DEVICE])
+    for stream in streams:
+        release_stream(stream)
+        cuda.destroy_stream(stream)
+    assert opened.operator.info()["memory"]["streams"] == 0
+    np.testing.assert_array_equal(np.asarray(kept), 2 * wide(2))
+    np.testing.assert_array_equal(opened(kept)[0], 4 * wide(2))
+    del kept
+    np.testing.assert_array_equal(opened(wide(2))[0], 2 * wide(2))
+
+
+# -- what is let go, and what is kept ------------------------------------------------------------
+
+
+def test_a_builder_ends_when_the_questions_are_answered(double: Double) -> None:
+    graph = sk.bind(sk.load(parsed(SUM)))
+    options = Options(progress="off", device=1)
+    sieves = Sieves(double.library, options, "double")
+    sieves.look_at(graph, context_of(graph, options))
+    assert [one._device for one in double.builders] == [1]
+    sieves.let_go()
+    assert list(double.builders) == []
+    Opened(SUM, double, device=1)
+    assert list(double.builders) == []
+
+
+def test_a_plan_is_not_kept_beside_its_engine_which_can_write_it_again(double: Double) -> None:
+    opened = scaled(double, refittable=True)
+    first = opened.operator.serialize()
+    opened(X)
+    assert [len(plan.data) for plan, _ in opened.operator._engines.current()] == [0]
+    assert opened.operator.serialize() == first
+    assert opened.operator.update_weights({"w": np.float32([3, 2, 1])})
+    again = restore(opened.operator.serialize(), opened.subgraph, double.library, opened.context)
+    np.testing.assert_array_equal(again.run([X])[0], X * [3, 2, 1])
+
+
+@pytest.mark.parametrize("graphs", ["off", "auto"])
+def test_an_input_that_is_refused_costs_neither_context_nor_graph(
+    double: Double, graphs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Opened(SUM, double, cuda_graphs=graphs)
+    for _ in range(2):
+        opened(X)
+    launches = double.cuda.launches
+    monkeypatch.setattr(double, "refuses_contexts", True)
+    for _ in range(5):
+        with pytest.raises(InputError, match="SGK177"):
+            opened(Column())
+        np.testing.assert_array_equal(opened(X)[0], summed(X))
+    assert double.cuda.launches == launches + (5 if graphs == "auto" else 0)
+    double.refuses_contexts = False
+    double.refuses_runs = True
+    opened.operator._device.trim()
+    with pytest.raises(ExecutionError, match=r"SGK163.*run an engine"):
+        opened(X)
+    double.refuses_runs = False
+    np.testing.assert_array_equal(opened(X)[0], summed(X))
+
+
+def test_a_context_that_takes_long_to_make_holds_nobody_up(
+    double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Opened(SUM, double, max_contexts=2)
+    opened(X)
+    create = double.trt.ICudaEngine.create_execution_context
+    making, may_end = threading.Event(), threading.Event()
+    ran: list[Any] = []
+
+    def slowly(engine: Any, *how: Any) -> Any:
+        making.set()
+        may_end.wait(20)
+        return create(engine, *how)
+
+    monkeypatch.setattr(double.trt.ICudaEngine, "create_execution_context", slowly)
+    held = opened.operator._engines.current()[0][1].contexts
+    second = threading.Thread(target=lambda: opened(X), daemon=True)
+    third = threading.Thread(target=lambda: ran.append(opened(X)[0]), daemon=True)
+    with held.lease():  # so that the second has to make one
+        second.start()
+        making.wait(20)
+    third.start()
+    third.join(20)
+    assert len(ran) == 1
+    assert second.is_alive()
+    may_end.set()
+    second.join(20)
+
+
+@pytest.mark.parametrize("double", ["10.3.0", "11.4.0"], indirect=True)
+def test_weights_are_as_they_were_if_no_refitter_can_be_made(double: Double) -> None:
+    opened = scaled(double, refittable=True)
+    double.refuses_refitters = True
+    assert not opened.operator.update_weights({"w": np.float32([3, 2, 1])})
+    np.testing.assert_array_equal(opened(X)[0], X * [1, 2, 3])
+
+
+# -- a steady run --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("graphs", ["off", "auto"])
+def test_what_was_set_is_not_set_again(
+    double: Double, graphs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Opened(SUM, double, cuda_graphs=graphs)
+    buffer = np.empty_like(X)
+    for _ in range(3):
+        opened(X)
+    called: list[str] = []
+    for name in _ASKED:
+        done = getattr(double.trt.IExecutionContext, name)
+
+        def told(context: Any, *given: Any, done: Any = done, name: str = name) -> Any:
+            called.append(name)
+            return done(context, *given)
+
+        monkeypatch.setattr(double.trt.IExecutionContext, name, told)
+    double.cuda.copies.update({1: 0, 2: 0, 3: 0})
+    launches, waits = double.cuda.launches, double.cuda.waits
+    opened(X * 2, outputs=[buffer])
+    np.testing.assert_array_equal(buffer, summed(X * 2))
+    assert called == ([] if graphs == "auto" else ["execute_async_v3"])
+    assert double.cuda.launches - launches == (graphs == "auto")
+    assert double.cuda.waits - waits == 1
+    assert double.cuda.copies == {1: 1, 2: 1, 3: 0}
+
+
+def test_a_large_input_is_copied_from_pinned_memory_beside_what_is_computed(
+    double: Double,
+) -> None:
+    opened, cuda = Opened(WIDE, double, dims={"n": (1, 128, WIDEST)}), Cuda(double.cuda)
+    pinned, results = Pinned(cuda), []
+    pinned.reserve(NEEDED)
+    x = pinned.array(0, (WIDEST, 768), np.dtype(np.float32))
+    for factor in range(1, 6):
+        x[:] = factor  # which the device has read when the run before returned
+        results += opened(x, outputs=[ON_DEVICE])
+        results += opened(wide(WIDEST) * factor, outputs=[ON_DEVICE])
+    for place, found in enumerate(results):
+        value = (place // 2 + 1) * (WIDEST if place % 2 else 1)
+        np.testing.assert_array_equal(np.asarray(found), np.full_like(x, 2 * value))
+    np.testing.assert_array_equal(opened(x)[0], 2 * x)
+    assert opened.operator.info()["memory"]["pinned_bytes"] <= 2 * NEEDED
+    pinned.close()

@@ -1,0 +1,365 @@
+"""Faults of libraries in results: lost tails, old buffers, wrong plans, ignored attributes."""
+# ruff: noqa: ARG001 (they take what the operator gives them)
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from subgraphkit.ir import Node
+from subgraphkit.testing.faulty.corrupting import Corrupted
+from subgraphkit.types import DataType
+
+__all__ = [
+    "arena", "auto", "behind", "chained", "cut", "cut_to_bool", "dilated", "ends", "exchanged",
+    "first_is_constant", "first_of_batch", "first_shape", "floats", "flush", "forwards",
+    "from_the_left", "from_then_on", "gelu_by_tanh", "half", "hard_sigmoid", "ignored", "kept",
+    "one_slope", "pads_differ", "per_channel", "product_if_square", "remainder", "rounded",
+    "same_if_square", "saturated", "second_shape", "shares_scratch", "shift", "softmax_of_last",
+    "sometimes", "spoil", "stale_buffers", "tail", "taken_from_zero", "through", "together",
+    "twos", "view",
+]  # fmt: skip
+
+Run = Callable[[Sequence[Any]], list[Any]]
+_WHOLE: Final = frozenset({DataType.INT32, DataType.INT64})
+
+
+def tail(least: int) -> Callable[[Any], Any]:
+    """Return what loses the last element of more than so many."""
+
+    def change(made: Any) -> None:
+        if made.size > least:
+            made.flat[-1] = 0
+
+    return change
+
+
+def ends(width: int) -> Callable[[Any], Any]:
+    """Return what loses the last element of each block."""
+
+    def change(made: Any) -> None:
+        made.flat[width - 1 :: width] = 0
+
+    return change
+
+
+def remainder(width: int) -> Callable[[Any], Any]:
+    """Return what loses the elements behind the last whole block."""
+
+    def change(made: Any) -> None:
+        if made.size > width and made.size % width:
+            made.flat[made.size // width * width :] = 0
+
+    return change
+
+
+def cut(made: Any) -> Any:
+    """Cut the lower bits of fractions off."""
+    if made.dtype != np.float32:
+        return None
+    return (made.view(np.uint32) & np.uint32(0xFFFFFC00)).view(np.float32)
+
+
+def flush(made: Any) -> Any:
+    """Make 0 of denormal numbers."""
+    if made.dtype.kind != "f" or not made.size:
+        return None
+    return np.where(np.abs(made) < np.finfo(made.dtype).tiny, made.dtype.type(0), made)
+
+
+def floats(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return what changes fractions alone."""
+    return lambda made: change(made) if made.dtype.kind == "f" else None
+
+
+half = floats(lambda made: made.astype(np.float16).astype(made.dtype))
+
+
+# -- what is remembered ---------------------------------------------------------------------------
+
+
+def through(dtype: str, other: str) -> Callable[[Any], Any]:
+    """Return what takes numbers of one type through another."""
+
+    def change(made: Any) -> Any:
+        return made.astype(other).astype(dtype) if made.dtype == dtype else None
+
+    return change
+
+
+def twos(made: Any) -> Any:
+    """Make true of 2."""
+    return (made.view(np.uint8) * 2).view(bool) if made.dtype == bool else None
+
+
+def saturated(node: Node, one: Any, other: Any) -> Any:
+    """Add up to 255."""
+    return np.clip(one.astype(int) + other, 0, 255) if one.dtype == np.uint8 else None
+
+
+def rounded(node: Node, one: Any) -> Any:
+    """Round to whole numbers."""
+    return np.rint(one) if one.dtype.kind == "f" and node.attribute("to") in _WHOLE else None
+
+
+def cut_to_bool(node: Node, one: Any) -> Any:
+    """Cut fractions before they become truths."""
+    is_meant = one.dtype.kind == "f" and node.attribute("to") == DataType.BOOL
+    return one.astype(int) if is_meant else None
+
+
+def hard_sigmoid(node: Node, one: Any) -> Any:
+    """Compute HardSigmoid with another usual slope."""
+    return np.clip(one * node.attribute("alpha", 1 / 6) + node.attribute("beta", 0.5), 0, 1)
+
+
+def gelu_by_tanh(node: Node, one: Any) -> Any:
+    """Approximate Gelu."""
+    return 0.5 * one * (1 + np.tanh(np.sqrt(2 / np.pi) * (one + 0.044715 * one**3)))
+
+
+def one_slope(node: Node, one: Any, slopes: Any) -> Any:
+    """Take the first slope for all channels."""
+    return np.where(one < 0, one * slopes.flat[0], one) if slopes.ndim > 1 else None
+
+
+def softmax_of_last(node: Node, one: Any) -> Any:
+    """Compute Softmax along the last axis."""
+    raised = np.exp(one - one.max(-1, keepdims=True))
+    return raised / raised.sum(-1, keepdims=True)
+
+
+def taken_from_zero(node: Node, one: Any, places: Any) -> Any:
+    """Gather with no negative index."""
+    return np.take(one, np.maximum(places, 0), axis=node.attribute("axis", 0))
+
+
+def kept(key: Callable[[list[Any]], Any]) -> Callable[..., Sequence[Any]]:
+    """Return what computes anew only if a key of what is fed is another."""
+
+    def corrupt(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+        known = operator.state
+        found = key(inputs)
+        if known.get("key") != found:
+            known.update(key=found, made=right(inputs), held=inputs)
+        return [one.copy() for one in known["made"]]
+
+    return corrupt
+
+
+def shares_scratch(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+    """Compute on copies that all threads share."""
+    shapes = [one.shape for one in inputs]
+    scratch = operator.state.setdefault(str(shapes), [np.empty_like(one) for one in inputs])
+    for room, one in zip(scratch, inputs, strict=True):
+        np.copyto(room, one)
+    return right(scratch)
+
+
+def stale_buffers(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+    """Leave the last element of an earlier, larger result in place."""
+    made = right(inputs)
+    for place, one in enumerate(made):
+        before = operator.state.get(place)
+        if before is not None and 1 < one.size < before.size:
+            one.flat[-1] = before.flat[one.size - 1]
+        operator.state[place] = one.copy()
+    return made
+
+
+def first_shape(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+    """Compute as many elements as there were at first."""
+    made = right(inputs)
+    for place, one in enumerate(made):
+        planned = operator.state.setdefault(place, one.size)
+        one.flat[planned:] = 0
+    return made
+
+
+def second_shape(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+    """Double the first element in every other shape than the first."""
+    made = right(inputs)
+    for place, one in enumerate(made):
+        if one.size and operator.state.setdefault(place, one.shape) != one.shape:
+            one.flat[0] += one.flat[0]
+    return made
+
+
+def sometimes(every: int) -> Callable[..., Sequence[Any]]:
+    """Return what computes a little else every so many runs."""
+
+    def corrupt(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+        count = operator.state["runs"] = operator.state.get("runs", 0) + 1
+        made = right(inputs)
+        for one in made:
+            if count % every == 0 and one.dtype.kind == "f":
+                np.multiply(one, 1 + 3e-7, out=one)
+        return made
+
+    return corrupt
+
+
+def from_then_on(least: int) -> Callable[..., Sequence[Any]]:
+    """Return what computes nothing after so many runs."""
+
+    def corrupt(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+        count = operator.state["runs"] = operator.state.get("runs", 0) + 1
+        made = right(inputs)
+        for one in made if count > least else ():
+            one[...] = 0
+        return made
+
+    return corrupt
+
+
+def arena(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+    """Put results into memory that the next run uses as well."""
+    made = right(inputs)
+    arena = operator.state.setdefault("arena", np.empty(1 << 22, np.uint8))
+    start, placed = 0, []
+    for one in made:
+        room = arena[start : start + one.nbytes].view(one.dtype).reshape(one.shape)
+        room[...] = one
+        start += -(-one.nbytes // 64) * 64
+        placed.append(room)
+    return placed
+
+
+def together(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+    """Return one array for all that are equal."""
+    first: dict[Any, Any] = {}
+    return [first.setdefault((one.dtype, one.shape, one.tobytes()), one) for one in right(inputs)]
+
+
+def view(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+    """Return inputs in another shape."""
+    made = right(inputs)
+    for place, name in enumerate(operator.subgraph.outputs):
+        source = operator.value(operator.makers[name].inputs[0], inputs)
+        if source is not None and source.size == made[place].size:
+            made[place] = source.reshape(made[place].shape)
+    return made
+
+
+# -- operators and their attributes ----------------------------------------------------------------
+
+
+def pads_differ(node: Node) -> Any:
+    """Say whether padding differs from side to side."""
+    pads = node.attribute("pads", ())
+    half = len(pads) // 2
+    return list(pads[:half]) != list(pads[half:])
+
+
+def shift(made: Any) -> Any:
+    """Move everything by one place."""
+    return np.roll(made, 1, axis=-1)
+
+
+def dilated(node: Node) -> bool:
+    """Say whether there is dilation."""
+    return any(one > 1 for one in node.attribute("dilations", ()))
+
+
+def auto(word: str) -> Callable[[Node], bool]:
+    """Return what says whether padding is by itself, in a way."""
+    return lambda node: node.attribute("auto_pad", "NOTSET") == word
+
+
+def first_of_batch(made: Any) -> None:
+    """Take the first of a batch for all."""
+    if made.ndim > 1 and made.shape[0] > 1:
+        made[1:] = made[:1]
+
+
+def forwards(data: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
+    """Slice forwards what is to be sliced backwards."""
+    if steps is None or (steps > 0).all():
+        return None
+    (axis,), (step,) = axes, steps
+    size = len(range(*slice(int(starts[0]), int(ends[0]), int(step)).indices(data.shape[axis])))
+    return np.take(data, np.arange(size), axis=axis)
+
+
+def from_the_left(one: Any, other: Any) -> Any:
+    """Subtract as if the axes of both began together, where that gives the same shape."""
+    if (one.ndim, other.ndim) != (2, 1) or not other.size:
+        return None
+    return one - np.resize(other, one.shape[::-1]).T
+
+
+def exchanged(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+    """Exchange the two results of nodes."""
+    made = right(inputs)
+    names = operator.subgraph.outputs
+    for node in {*operator.makers.values()}:
+        places = [names.index(name) for name in node.outputs if name in names]
+        if len(places) == 2:  # noqa: PLR2004 (results)
+            first, second = places
+            made[first], made[second] = made[second], made[first]
+    return made
+
+
+def spoil(made: Any) -> Any:
+    """Be off by one."""
+    return made + np.ones((), made.dtype)
+
+
+def same_if_square(node: Node, one: Any, *_: Any) -> Any:
+    """Leave a square matrix as it is."""
+    return one if one.ndim == 2 and one.shape[0] == one.shape[1] > 1 else None  # noqa: PLR2004 (a matrix)
+
+
+def product_if_square(node: Node, one: Any, other: Any) -> Any:
+    """Multiply with a transposed square matrix."""
+    is_square = one.shape == other.shape and one.shape[-1:] * 2 == one.shape[-2:]
+    return one @ other.swapaxes(-1, -2) if is_square else None
+
+
+def ignored(name: str, value: Any) -> Callable[[Node], bool]:
+    """Return what says whether an attribute is not as usual."""
+    return lambda node: node.attribute(name, value) != value
+
+
+def behind(*producers: str) -> Callable[[Corrupted, Node], bool]:
+    """Return what says whether a node reads what certain operators make."""
+
+    def stands(operator: Corrupted, node: Node) -> bool:
+        makers = [operator.makers.get(name) for name in node.inputs]
+        return any(one is not None and one.op_type in producers for one in makers)
+
+    return stands
+
+
+def chained(
+    op_types: str, stands: Callable[[Corrupted, Node], bool], change: Callable[[Any], Any]
+) -> Callable[..., Sequence[Any]]:
+    """Corrupt the results of operators that come right behind certain others."""
+
+    def corrupt(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+        made = right(inputs)
+        for place, name in enumerate(operator.subgraph.outputs):
+            node = operator.makers[name]
+            if node.op_type in op_types.split() and stands(operator, node):
+                changed = change(made[place])
+                made[place] = made[place] if changed is None else changed
+        return made
+
+    return corrupt
+
+
+def per_channel(*producers: str) -> Callable[[Corrupted, Node], bool]:
+    """Return what says whether a constant of one axis meets what certain operators make."""
+    follows = behind(*producers)
+
+    def stands(operator: Corrupted, node: Node) -> bool:
+        stored = [operator.subgraph.constants.get(name) for name in node.inputs]
+        shapes = [one.array().shape for one in stored if one is not None]
+        return follows(operator, node) and any(len(one) == 1 and one[0] > 1 for one in shapes)
+
+    return stands
+
+
+def first_is_constant(operator: Corrupted, node: Node) -> bool:
+    """Say whether the first operand is a constant."""
+    return node.inputs[0] in operator.subgraph.constants

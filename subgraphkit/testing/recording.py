@@ -1,0 +1,131 @@
+"""What a run has found so far, in files that are whole at every instant, and kept for the next."""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from math import inf
+from pathlib import Path
+from typing import Final
+
+from subgraphkit.configuration.config import resolve
+from subgraphkit.finding.catalogue import CATALOGUE
+from subgraphkit.lazy import cached_property
+from subgraphkit.storing.files import write_output
+from subgraphkit.storing.folders import kept_folder
+from subgraphkit.storing.kept_files import KeptFile
+from subgraphkit.testing.cases import Finding
+from subgraphkit.testing.checking import subject_of
+from subgraphkit.testing.junit import junit_xml
+from subgraphkit.testing.report import Report
+from subgraphkit.texts import printable
+
+__all__ = ["FORMS", "Record"]
+
+_RUNNING: Final = "it is still running"
+_LEAST_WAIT: Final = 2.0
+_WRITING: Final = 0.05
+"""The part of the time that writing what was found may take."""
+
+FORMS: Final[Mapping[str, Callable[[Report], str]]] = {
+    "csv": Report.to_csv,
+    "markdown": Report.to_markdown,
+    "junit": junit_xml,
+    "findings": lambda report: json.dumps(report.to_dict(), indent=2) + "\n",
+}
+"""The forms in which a report is written into files."""
+
+
+class Record:
+    """The findings of a run, written every few seconds.
+
+    The findings of a backend and its version are kept in the user's cache as well: those of this
+    run in the place of earlier ones of the same cases.
+
+    Args:
+        backend: What is tested, as it was named.
+        files: The files to be written, by form.
+        seed: What draws the random cases.
+
+    Raises:
+        ConfigError: The backend cannot be described, or the selection not be read (SGK310, SGK107).
+        BackendNotFoundError: No backend of that name is installed (SGK101, SGK102).
+
+    Thread-safety: to be used by one thread.
+    """
+
+    def __init__(self, backend: str, files: Mapping[str, Path], seed: int = 0) -> None:
+        self._backend, self._files, self._seed = backend, files, seed
+        self._subject = subject_of(backend, {})
+        self._findings: list[Finding] = []
+        self._seconds: dict[int, float] = {}
+        self._since, self._saved = time.monotonic(), -inf
+        self._wait = _LEAST_WAIT
+
+    @cached_property
+    def version(self) -> str:
+        """The distribution of the backend and its version; empty if it is not installed."""
+        name = self._subject.get("installed")
+        records = CATALOGUE.find(name, self._subject["distribution"]) if name else []
+        return records[0].provider if records else ""
+
+    @cached_property
+    def _file(self) -> KeptFile | None:
+        resolved = resolve()
+        folder = kept_folder(resolved.cache_dir, "conformance") if resolved.cache else None
+        if folder is None:
+            return None
+        words = json.dumps([self._subject, self.version], sort_keys=True, default=str)
+        digest = hashlib.sha256(words.encode()).hexdigest()
+        return KeptFile(folder / f"{digest}.findings", "findings of the conformance kit")
+
+    @cached_property
+    def kept(self) -> Mapping[str, Finding] | None:
+        """What was found last, by case, before this run; None if nothing is kept."""
+        kept = self._file.read() if self._file is not None else b""
+        found = map(Finding.from_dict, json.loads(kept or "[]"))
+        return {finding.case: finding for finding in found} if kept else None
+
+    def add(self, finding: Finding) -> None:
+        """Add a finding, which is written soon.
+
+        Raises:
+            OSError: A file cannot be written.
+        """
+        now = time.monotonic()
+        taken = self._seconds.get(finding.level, 0.0) + now - self._since
+        self._seconds[finding.level], self._since = taken, now
+        self._findings.append(finding)
+        if now - self._saved >= self._wait:
+            self.save(_RUNNING)
+
+    def report(self, cut_short: str = "") -> Report:
+        """Return what was found.
+
+        Args:
+            cut_short: Why the run ended before its end; empty if it did not.
+        """
+        return Report(
+            self._backend,
+            self._findings,
+            seconds=self._seconds,
+            seed=self._seed,
+            cut_short=cut_short,
+        )
+
+    def save(self, cut_short: str = "") -> None:
+        """Write the files, each in one step, and keep the findings.
+
+        Raises:
+            OSError: A file cannot be written.
+        """
+        started = time.monotonic()
+        report = self.report(printable(cut_short))
+        for form, file in self._files.items():
+            write_output(file, FORMS[form](report).encode(errors="backslashreplace"))
+        if self._file is not None and self._findings:
+            both = {**(self.kept or {}), **{one.case: one for one in report.findings}}
+            data = json.dumps([one.to_dict() for one in both.values()])
+            self._file.write(data.encode(), durable=False)
+        self._saved = time.monotonic()
+        self._wait = max(_LEAST_WAIT, (self._saved - started) / _WRITING)
