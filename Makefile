@@ -71,11 +71,12 @@ matrix: $(RELEASE) ## run a choice of tests on every Python that is claimed and 
 lowest: $(RELEASE) ## run them with the oldest versions of all dependencies
 	$(BIN)/python -m tests.publishing lowest $(PYTHONS:%=--python=%)
 
-lint: $(DEV) ## ruff, mypy and import-linter
+lint: $(DEV) ## ruff, mypy, import-linter and hadolint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/hadolint examples/tensorrt/Dockerfile
 
 format: $(DEV) ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
