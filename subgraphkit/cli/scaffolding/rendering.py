@@ -173,12 +173,11 @@ class Design:
         ]
         source = (_HERE / "selectors" / f"{self.selector}.txt").read_text(encoding="utf-8")
         chain = "The chain, in this order; all but the first may be absent."
-        every = '"{}"'.format('", "'.join(self.operators))
         inputs = "{node.dtype(place).label for place, name in enumerate(node.inputs) if name}"
         return {
             "selector": Template(source).substitute(selector_class=selector_class).rstrip(),
             "selector_arguments": "" if self.selector == "stateful" else "graph",
-            "operators": f"{every}," if len(self.operators) == 1 else every,
+            "operators": "".join(f'    "{operator}",\n' for operator in self.operators),
             "operators_meaning": "What is taken." if self.selector == "operators" else chain,
             "dtypes": inputs
             if len(self._kernels) == len(self.operators)
