@@ -1,4 +1,4 @@
-"""What the iree backend takes: what IREE's compiler says it can compute, but for what is known."""
+"""Rules of the iree backend: what IREE can compile, but for what it is known to get wrong."""
 
 from typing import Final
 
