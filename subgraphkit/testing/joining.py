@@ -1,4 +1,4 @@
-"""Several cases in one model, for backends to which a compilation is dear.
+"""Models in which several cases lie side by side, for backends whose compilations are dear.
 
 The graphs lie side by side and share nothing. If all that the backend takes of them is right, each
 is. If not, or if anything fails, nothing is said, and each has to be carried out alone.

@@ -1,4 +1,4 @@
-"""Findings of a run so far, in files that are whole at every instant, and kept for the next."""
+"""Record of what a run finds, in files that are whole at every instant, and kept for the next."""
 
 import hashlib
 import json

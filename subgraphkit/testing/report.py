@@ -191,14 +191,10 @@ class Report:
         for finding in self.findings:
             counts.setdefault(finding.level, Counter())[finding.outcome] += 1
             seconds[finding.level] += finding.seconds
+        seconds |= self._seconds
         return tuple(
-            LevelSummary(
-                level,
-                LEVELS[level],
-                dict(counts[level]),
-                round(self._seconds.get(level, seconds[level]), 1),
-            )
-            for level in sorted(counts)
+            LevelSummary(number, LEVELS[number], dict(counts[number]), round(seconds[number], 1))
+            for number in sorted(counts)
         )
 
     @property

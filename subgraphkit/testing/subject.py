@@ -262,8 +262,7 @@ class Subject:
         Raises:
             Stopped: The model is refused, or the backend failed on the way.
         """
-        partitioning = self._divided(source, shapes, constraints, settings)
-        with self.compiled(partitioning) as session:
+        with self.compiled(self._divided(source, shapes, constraints, settings)) as session:
             yield session
 
     def _divided(
@@ -364,8 +363,7 @@ class Subject:
             **settings: As for ``bound``.
 
         Returns:
-            How it ended; nothing is raised because of the backend. Where it takes nothing, nothing
-            is compiled: what the others make of a model is no matter of this backend.
+            How it ended; nothing is raised because of the backend, nor compiled if it takes none.
         """
         try:
             partitioning = self._divided(source, shapes, constraints, settings)
