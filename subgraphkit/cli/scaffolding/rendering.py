@@ -172,12 +172,14 @@ class Design:
             if kernel.only
         ]
         source = (_HERE / "selectors" / f"{self.selector}.txt").read_text(encoding="utf-8")
+        every = self.operators
+        lines = "".join(f'    "{operator}",\n' for operator in every)
         chain = "The chain, in this order; all but the first may be absent."
         inputs = "{node.dtype(place).label for place, name in enumerate(node.inputs) if name}"
         return {
             "selector": Template(source).substitute(selector_class=selector_class).rstrip(),
             "selector_arguments": "" if self.selector == "stateful" else "graph",
-            "operators": "".join(f'    "{operator}",\n' for operator in self.operators),
+            "operators": f'("{every[0]}",)' if len(every) == 1 else f"(\n{lines})",
             "operators_meaning": "What is taken." if self.selector == "operators" else chain,
             "dtypes": inputs
             if len(self._kernels) == len(self.operators)
