@@ -102,6 +102,16 @@ def _stacked(node: sk.Node) -> str:
     return "" if ranks == {2} else "matrices in a stack"
 
 
+def _ignoring(attribute: str, known: str) -> Callable[[sk.Node], str]:
+    """Take the one value that the importer knows; it does not look at the attribute."""
+
+    def rule(node: sk.Node) -> str:
+        value = node.attribute(attribute, known)
+        return "" if value == known else f"{attribute}={value}, which IREE computes as {known}"
+
+    return rule
+
+
 def _always(reason: str) -> Callable[[sk.Node], str]:
     return lambda _: reason
 
@@ -124,7 +134,9 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
         **dict.fromkeys(("Div", "Mod"), _divided),
         "Det": _always("it makes NaN of matrices that want rows exchanged"),
         "Dropout": _training,
+        "Gelu": _ignoring("approximate", "none"),
         "GridSample": _sampled,
+        "SpaceToDepth": _ignoring("mode", "DCR"),
         "QLinearMatMul": _stacked,
         "ReverseSequence": _always("it cannot be compiled"),
         "LpNormalization": _always("it makes NaN of a row of zeros"),

@@ -151,7 +151,8 @@ def test_threads_are_those_of_the_session_and_may_all_be_inside() -> None:
             np.testing.assert_allclose(got, expected(fed)[0], rtol=1e-5, atol=1e-6)
 
 
-def test_the_kit_finds_nothing_wrong_with_one_operator_at_a_time() -> None:
-    findings = list(check_backend("iree", level=1, only="L1/operator/*"))
+def test_the_kit_finds_nothing_wrong_with_what_an_operator_returns() -> None:
+    found = check_backend("iree", level=1, only="L1/operator/re*", timeout_seconds=600)
+    findings = list(found)  # it compiles, which takes long on a busy machine
     assert [(one.case, one.detail) for one in findings if one.is_wrong] == []
     assert findings
