@@ -86,6 +86,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "and that are held against the reference (2000 is the full check)",
     )
     parser.addoption(
+        "--swept-families",
+        type=int,
+        default=2,
+        help="families of operators whose cases in the conformance kit are tried on a backend that "
+        "is right (8 is all)",
+    )
+    parser.addoption(
         "--mixed-models",
         type=int,
         default=2,

@@ -70,7 +70,7 @@ def _difference(
     subject: Subject, model: SmallModel, expected: Sequence[Any], results: Sequence[Any]
 ) -> Finding | None:
     if isinstance(model, Sweep):
-        return model.difference(expected, results)
+        return model.difference(expected, results, subject.declarations.tolerances)
     return subject.difference(expected, results)
 
 

@@ -10,7 +10,7 @@ from subgraphkit.testing import run_checks
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.combinations import PRODUCERS, combinations
 from subgraphkit.testing.feeding_forms import FEEDING_FORMS
-from subgraphkit.testing.operations import FAMILIES, Operation, operations
+from subgraphkit.testing.operations import FAMILIES, OperatorForm, operations
 from subgraphkit.testing.small_models import SmallModel
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.sweeps import Sweep, number_of
@@ -39,7 +39,7 @@ _USUAL: Final = {"products": 17, "windows": 11}
 _USUAL_SIZE: Final = 19
 _LARGE: Final = {"arithmetic": 20011, "curves": 20011, "reductions": 9001, "quantised": 20011}
 _LARGE_SIZE: Final = {"movement": 4099, "products": 301, "windows": 67, "normalisations": 301}
-_MOST_AT_ONCE: Final = 80
+_MOST_AT_ONCE: Final = 48
 _SECONDS: Final = 15.0
 _MOST_SQUARE: Final = 129
 _BANDS: Final = ((1, 33), (34, 1022), (1023, 70000))
@@ -48,7 +48,7 @@ _RUNS_PER_THREAD: Final = 6
 _MOST_IN_THREADS: Final = 24
 
 
-_Row = tuple[Operation, int]
+_Row = tuple[OperatorForm, int]
 _Step = Callable[[Subject, Sweep, Session], Finding | None]
 
 

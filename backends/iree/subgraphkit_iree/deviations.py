@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+import numpy as np
+
 import subgraphkit as sk
 
 __all__ = ["LOSES_NAN", "deviation"]
@@ -55,9 +57,17 @@ def _power(node: sk.Node) -> str:
     return "an exponent other than a whole number from 0 to 5"
 
 
-def _remainder(node: sk.Node) -> str:
-    is_float = node.dtype().label.startswith(("float", "bfloat"))
-    return "the remainder of floats, which IREE rounds" if is_float else ""
+def _divided(node: sk.Node) -> str:
+    """Look whether whole numbers may be divided by 0, because the processor then ends the program.
+
+    It does so for the smallest number divided by -1 as well.
+    """
+    if node.dtype().label.startswith(("float", "bfloat")):
+        return "the remainder of floats, which IREE rounds" if node.op_type == "Mod" else ""
+    divisor = node.constant(1)
+    if divisor is None:
+        return "a divisor that is not constant; where it is 0, IREE's code ends the program"
+    return "a divisor that is 0 or -1" if np.isin(divisor, (0, -1)).any() else ""
 
 
 def _training(node: sk.Node) -> str:
@@ -87,6 +97,11 @@ def _recurrent(node: sk.Node) -> str:
     return ""
 
 
+def _stacked(node: sk.Node) -> str:
+    ranks = {len(node.shape(place) or ()) for place in (0, 3)}
+    return "" if ranks == {2} else "matrices in a stack"
+
+
 def _always(reason: str) -> Callable[[sk.Node], str]:
     return lambda _: reason
 
@@ -106,10 +121,13 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
         ),
         **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
         **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _weighted),
+        **dict.fromkeys(("Div", "Mod"), _divided),
+        "Det": _always("it makes NaN of matrices that want rows exchanged"),
         "Dropout": _training,
         "GridSample": _sampled,
+        "QLinearMatMul": _stacked,
+        "ReverseSequence": _always("it cannot be compiled"),
         "LpNormalization": _always("it makes NaN of a row of zeros"),
-        "Mod": _remainder,
         "Pow": _power,
     }
 )
