@@ -1,4 +1,4 @@
-"""What the iree backend takes: what IREE's compiler says it can compute, but for what is known."""
+"""Claims of the iree backend: what the compiler says it can compute, but for known deviations."""
 
 from typing import Final
 
