@@ -1,4 +1,4 @@
-"""Claims of the iree backend: what the compiler says it can compute, but for known deviations."""
+"""Rules of the iree backend: what IREE can compile, but for what it is known to get wrong."""
 
 from typing import Final
 
