@@ -162,6 +162,9 @@ class Options:
     """With TensorRT for RTX, when kernels for the shapes at hand are compiled."""
     profiling: bool = False
     """Whether the time of every layer is measured; runs are slower meanwhile."""
+    nvtx: bool = False
+    """Whether runs are NVTX ranges with the names of ONNX nodes, for NVIDIA's profilers; takes
+    the package nvtx."""
     allow_host_code: bool = False
     """Whether code inside a plan may run on the host; allow it only for plans you would run as
     programs."""

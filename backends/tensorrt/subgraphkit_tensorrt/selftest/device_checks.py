@@ -195,7 +195,7 @@ def _kept(device: Device, array: Any) -> DeviceArray:
 
 def _uploaded(device: Device, array: Any, lane: Any) -> DeviceArray:
     block = device.memory.take(array.nbytes, lane.stream)
-    lane.ready_to_upload(array.nbytes)
+    lane.ready_to_upload(array.nbytes, lane.stream)
     lane.up.array(0, array.shape, array.dtype)[...] = array
     if array.nbytes:
         device.cuda.upload(block.address, lane.up.address(0), array.nbytes, lane.stream)
