@@ -29,7 +29,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test nightly older matrix lowest torch serving lint format docs support kit-times walk stubs bench campaign \
+.PHONY: help demo test nightly older matrix lowest torch serving lint format docs support faults kit-times walk stubs bench campaign \
 	campaign-long release-dry clean
 
 help: ## show this list
@@ -47,7 +47,7 @@ test: $(DEV) ## check style, types, layers and docs, then run every test
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # Every option of tests/suite.py by which a check that is sampled in every run is made in full.
-LONG := --cuts-per-model=112 --random-graphs=10000 --folded-graphs=10000 --interrupted-builds=200 --fused-combinations=2000 \
+LONG := --cuts-per-model=112 --random-graphs=10000 --folded-graphs=10000 --interrupted-builds=200 --fused-combinations=2000 --swept-families=8 \
 	--mixed-models=9 --large-networks --claimed-cases=2000 --foreign-operators --older-versions --followed-cases=100 --planted-faults=20 \
 	--killed-actors=20 --served-updates=10 --stream-schedules=50
 
@@ -63,7 +63,8 @@ older: $(DEV) ## run the numeric tests as on a processor that has AVX2 and no AV
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(NUMERIC)
 
 # Each Python has an environment of its own below build/pythons. The table says what was left out: a
-# Python that is not here, a backend whose library has no wheel for it. ONLY=3.12 runs that alone.
+# Python that is not here, a backend whose library has no wheel for it. ONLY=3.12 runs that alone;
+# PYTHONS="/a/python3.14 ..." names interpreters that are found neither as commands nor where pyenv is.
 matrix: $(RELEASE) ## run a choice of tests on every Python that is claimed and is here
 	$(BIN)/python -m tests.publishing matrix $(ONLY) $(PYTHONS:%=--python=%)
 
@@ -122,6 +123,9 @@ kit-times: $(DEV) ## measure again how long the conformance kit takes for each b
 # Wheels of this tree, a new environment, and each command that `new-backend` says comes next.
 walk: $(DEV) ## go the way of a backend's author, and write its transcript, docs/walk.txt
 	$(BIN)/python -m tests.publishing.walk
+
+faults: $(DEV) ## write again what caught each faulty backend in an earlier tree: TREE=folder
+	$(BIN)/python -m tests.fault_table $(TREE)
 
 stubs: $(DEV) ## write the types of the public names again, from the tables of lazy names
 	$(BIN)/python -m tests.house.stubs

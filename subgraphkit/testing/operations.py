@@ -11,7 +11,7 @@ from onnx import parser
 
 from subgraphkit.testing.operator_tables import TABLES
 
-__all__ = ["FAMILIES", "Argument", "Operation", "operations"]
+__all__ = ["FAMILIES", "Argument", "OperatorForm", "operations"]
 
 FAMILIES: Final = tuple(TABLES)
 """The tables, by name: operators that are varied in the same sizes."""
@@ -48,7 +48,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class OperatorForm:
     """A line of a table, for one element type.
 
     Attributes:
@@ -98,18 +98,18 @@ class Operation:
 
 
 @lru_cache(maxsize=1)
-def _all() -> Mapping[str, tuple[Operation, ...]]:
+def _all() -> Mapping[str, tuple[OperatorForm, ...]]:
     return {family: tuple(_read(family, table)) for family, table in TABLES.items()}
 
 
-def _read(family: str, table: Mapping[str, str]) -> Iterator[Operation]:
+def _read(family: str, table: Mapping[str, str]) -> Iterator[OperatorForm]:
     for head, body in table.items():
         judged, *element_types = head.split()
         for line in _NEW_LINE.split(body.strip()):
             for element_type in element_types:
-                yield Operation(family, judged, element_type, " ".join(line.split()))
+                yield OperatorForm(family, judged, element_type, " ".join(line.split()))
 
 
-def operations(family: str) -> tuple[Operation, ...]:
+def operations(family: str) -> tuple[OperatorForm, ...]:
     """Return the operations of a family, in the order of its table."""
     return _all()[family]

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -11,9 +12,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.testing.cases import Finding, Outcome
-from subgraphkit.testing.operations import Argument, Operation
-from subgraphkit.testing.small_models import SmallModel
+from subgraphkit.testing.operations import Argument, OperatorForm
 
 __all__ = ["Sweep", "number_of"]
 
@@ -52,6 +53,10 @@ def number_of(name: str) -> int:
     return int(name.rpartition("_")[2])
 
 
+_Declared = Mapping[str, tuple[float, float]]
+_NOTHING: Final[_Declared] = MappingProxyType({})
+
+
 class _Wanted(NamedTuple):
     """What is expected of a result.
 
@@ -72,7 +77,7 @@ class Sweep(SmallModel):
         is_open: Whether ``N`` is a symbol, the same for all, and their sizes only the usual ones.
     """
 
-    def __init__(self, rows: Sequence[tuple[Operation, int]], *, is_open: bool = False) -> None:
+    def __init__(self, rows: Sequence[tuple[OperatorForm, int]], *, is_open: bool = False) -> None:
         self.rows = tuple(rows)
         self.is_open = is_open
         self._constants = _constants(self.rows)
@@ -132,13 +137,22 @@ class Sweep(SmallModel):
             for number, array in zip(self._number_of.values(), made, strict=True)
         ]
 
-    def difference(self, expected: Sequence[Any], actual: Sequence[Any]) -> Finding | None:
-        """Judge each result by what is asked of its operation."""
+    def difference(
+        self, expected: Sequence[Any], actual: Sequence[Any], declared: _Declared = _NOTHING
+    ) -> Finding | None:
+        """Judge each result by what is asked of its operation.
+
+        Args:
+            expected: What is expected.
+            actual: What was computed.
+            declared: Relative and absolute tolerances by dtype, which widen what is allowed where
+                anything is.
+        """
         if len(expected) != len(actual):
             return Finding(Outcome.FAIL_RUN, f"{len(actual)} outputs, expected {len(expected)}")
         for name, want, have in zip(self._number_of, expected, actual, strict=True):
             operation, _ = self.rows[self._number_of[name]]
-            wrong = _wrong(operation.judged, want, np.asarray(have))
+            wrong = _wrong(operation.judged, want, np.asarray(have), declared)
             if wrong is not None:
                 return Finding(wrong.outcome, f"{operation.label}: {wrong.detail}")
         return None
@@ -148,7 +162,7 @@ class Sweep(SmallModel):
 
         Args:
             seed: Which values.
-            losing: Operators that are fed no NaN.
+            losing: Operators that are fed neither NaN nor infinities.
         """
         fed = dict(self.feeds(seed))
         for name, array in fed.items():
@@ -166,7 +180,8 @@ class Sweep(SmallModel):
         return self.rows[number][0].judged in _PRECISE
 
     def _model(self, *, precise: bool) -> onnx.ModelProto:
-        nodes, inputs, outputs, stored = [], [], [], []
+        nodes, inputs, stored = [], [], []
+        outputs: list[onnx.ValueInfoProto] = []
         for number, (operation, size) in enumerate(self.rows):
             wide = precise and operation.judged in _PRECISE
             for one in operation.arguments:
@@ -190,7 +205,7 @@ class Sweep(SmallModel):
         return typed_model
 
 
-def _typed(operation: Operation, one: Argument, *, wide: bool) -> int:
+def _typed(operation: OperatorForm, one: Argument, *, wide: bool) -> int:
     name = one.element_type or operation.element_type
     if wide and name in _FRACTIONS:
         name = "double"
@@ -201,7 +216,7 @@ def _dims(one: Argument, size: Any) -> list[Any]:
     return [size if dim == "N" else int(dim) for dim in one.dims]
 
 
-def _constants(rows: Sequence[tuple[Operation, int]]) -> dict[str, _Array]:
+def _constants(rows: Sequence[tuple[OperatorForm, int]]) -> dict[str, _Array]:
     made = {}
     for number, (operation, size) in enumerate(rows):
         for place, one in enumerate(operation.arguments):
@@ -217,7 +232,7 @@ def _agree(number: int, fed: dict[str, _Array]) -> None:
         second.flat[::3] = first.flat[::3]
 
 
-def _drawn(place: int, operation: Operation, one: Argument, size: int) -> _Array:
+def _drawn(place: int, operation: OperatorForm, one: Argument, size: int) -> _Array:
     """Take values from those drawn; another place gives others."""
     shape = _dims(one, size)
     dtype = helper.tensor_dtype_to_np_dtype(_typed(operation, one, wide=False))
@@ -252,20 +267,22 @@ def _pool(dtype_text: str, kind: str) -> _Array:
     return small if kind == "small" else np.where(half, large, small)
 
 
-def _special(operation: Operation, dtype: np.dtype[Any], *, loses: bool) -> _Array | None:
+def _special(operation: OperatorForm, dtype: np.dtype[Any], *, loses: bool) -> _Array | None:
     """Return special values of a type, or None where ONNX does not say what becomes of them."""
     vague = operation.family not in _SPECIAL or operation.text.startswith(_VAGUE)
     if vague or dtype.kind != "f":
         return None
-    limits: Any = np.finfo(dtype)  # type: ignore[arg-type]
-    values = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, 0.5, -1.5, 2.5]
+    limits: Any = np.finfo(dtype)
+    values = [0.0, -0.0, 1.0, -1.0, 0.5, -1.5, 2.5]
     values += [limits.smallest_subnormal, -limits.smallest_subnormal, limits.tiny * 0.75]
     if operation.judged != "near":
         values += [limits.max, limits.min, limits.tiny]
-    return np.array(values if loses else [*values, np.nan, np.nan]).astype(dtype)
+    # of infinities some operators make the NaN that those behind them lose
+    strange = [] if loses else [np.inf, -np.inf, np.nan, np.nan]
+    return np.array([*values, *strange]).astype(dtype)
 
 
-def _wrong(judged: str, wanted: _Wanted, have: _Array) -> Finding | None:
+def _wrong(judged: str, wanted: _Wanted, have: _Array, declared: _Declared) -> Finding | None:
     want = wanted.array
     if have.shape != want.shape:
         return Finding(Outcome.FAIL_SHAPE, f"shape {have.shape}, expected {want.shape}")
@@ -280,7 +297,7 @@ def _wrong(judged: str, wanted: _Wanted, have: _Array) -> Finding | None:
         right = np.asarray(have == want)
     else:
         with np.errstate(all="ignore"):
-            right = _right(judged, wanted, have)
+            right = _right(judged, wanted, have, declared)
     if right.all():
         return None
     place = tuple(np.argwhere(~right)[0].tolist())
@@ -291,7 +308,7 @@ def _wrong(judged: str, wanted: _Wanted, have: _Array) -> Finding | None:
     )
 
 
-def _right(judged: str, wanted: _Wanted, have: _Array) -> Any:
+def _right(judged: str, wanted: _Wanted, have: _Array, declared: _Declared) -> Any:
     """Say of each fraction whether it is right."""
     want = wanted.array
     nearest = want.astype(have.dtype)
@@ -300,6 +317,9 @@ def _right(judged: str, wanted: _Wanted, have: _Array) -> Any:
         return same & ((np.signbit(have) == np.signbit(want)) | np.isnan(want))
     if judged == "equal":
         return same
+    relative, absolute = declared.get(str(have.dtype), (0.0, 0.0))
+    if relative or absolute:
+        same |= np.abs(have.astype(np.float64) - want) <= relative * np.abs(want) + absolute
     if judged == "ulp":
         allowed = _UNITS * np.spacing(np.abs(nearest)).astype(np.float64)
         zeros = (have == 0) & (want == 0)

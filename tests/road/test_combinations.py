@@ -7,9 +7,12 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import subgraphkit as sk
+from subgraphkit.testing.combinations import PRODUCERS, combinations
+from subgraphkit.testing.sweeps import Sweep
 from tests.road.combinations import Chain, model_of
 
 _AT_ONCE: Final = 40
+_PAIRS: Final = [one for kind in PRODUCERS for one in combinations(kind, in_full=True)]
 _SEED: Final = 17
 
 
@@ -38,3 +41,20 @@ def test_what_a_library_fuses_is_what_the_operators_compute(
             or not np.allclose(got, want, rtol=2e-3, atol=2e-4, equal_nan=True)
         ]
         assert wrong == []
+
+
+@pytest.mark.parametrize("backend", ["onnxruntime", "openvino", "onednn"])
+def test_each_form_of_an_operand_behind_each_producer_is_what_the_operators_compute(
+    backend: str, pytestconfig: pytest.Config
+) -> None:
+    pytest.importorskip(f"subgraphkit_{backend}")
+    count: int = pytestconfig.getoption("--fused-combinations")
+    chosen = [(one, 1) for one in _PAIRS[:: max(1, len(_PAIRS) // count)]]
+    for first in range(0, len(chosen), 10 * _AT_ONCE):
+        model = Sweep(chosen[first : first + 10 * _AT_ONCE])
+        feeds = dict(model.feeds())
+        with (
+            np.errstate(all="ignore"),
+            sk.InferenceSession(model.proto, f"{backend},numpy", on_fallback="ok") as opened,
+        ):
+            assert model.difference(model.expected(feeds), opened.run(None, feeds)) is None

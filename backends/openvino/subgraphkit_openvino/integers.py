@@ -36,6 +36,7 @@ _WHOLE: Final = frozenset(
 )
 _WIDE: Final = frozenset({DataType.INT64, DataType.UINT32, DataType.UINT64})
 _OF_16_BITS: Final = frozenset({DataType.INT16, DataType.UINT16})
+_COMPARED: Final = Refusal("dtype", "whole numbers, which OpenVINO compares in float32 here")
 _ROUNDED: Final = Refusal("dtype", "16-bit steps, which OpenVINO rounds otherwise")
 _NARROW: Final = frozenset({DataType.INT8, DataType.INT16, DataType.UINT8, DataType.UINT16})
 
@@ -56,6 +57,9 @@ constants, OpenVINO narrows them to what means the same."""
 
 _COUNTING: Final = frozenset({"ArgMax", "ArgMin", "NonZero", "Shape", "Size", "TopK"})
 """Operators whose whole outputs are small, whatever their inputs hold."""
+
+_ORDERING: Final = frozenset({"ArgMax", "ArgMin", "TopK"})
+"""Those of them that compare what they read."""
 
 _MOVING: Final = frozenset(
     {
@@ -180,7 +184,8 @@ class WholeNumbers:
         read = self._read(node)
         made = [name for name in node.outputs if self._graph.dtype(name) in _WHOLE]
         if op_type in _COUNTING or not (read or made):
-            return None
+            rounds = op_type in _ORDERING and not all(map(self._is_small, read))
+            return _COMPARED if rounds else None
         if op_type in _QUANTISED:
             dtypes = {self._graph.dtype(name) for name in (*read, *made)}
             return _long_sum(node) if dtypes.isdisjoint(_OF_16_BITS) else _ROUNDED

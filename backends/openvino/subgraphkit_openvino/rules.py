@@ -221,6 +221,14 @@ def _slice(node: Node) -> str:
     return ""
 
 
+def _split(node: Node) -> str:
+    shape = node.shape(0)
+    if node.attribute("num_outputs") is None or shape is None:
+        return ""
+    length = shape[node.attribute("axis", 0)]
+    return "" if isinstance(length, int) else "a length that may not be divided evenly"
+
+
 def _space_to_depth(node: Node) -> str:
     in_columns = _word(node, "mode", "DCR") != "DCR"
     return "mode CRD, which OpenVINO does not read" if in_columns else ""
@@ -323,6 +331,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "Shrink": _shrink,
         "Slice": _slice,
         "SpaceToDepth": _space_to_depth,
+        "Split": _split,
         "Tile": _tile,
         "TopK": _top_k,
         "Upsample": _resize,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from subgraphkit.backend import Answer, Refusal, SubgraphOperator
+from subgraphkit.backend import Answer, InnerTime, Refusal, SubgraphOperator
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.testing.cases import Outcome
 from subgraphkit.testing.faulty.wrapping import EveryNode, WrappedOperator, WrappingBackend
@@ -43,9 +43,14 @@ class Corrupted(WrappedOperator):
         """Have the corruption compute, with what computes as it should."""
 
         def right(fed: Sequence[Any]) -> list[Any]:
-            return [np.array(one) for one in super(Corrupted, self).run(fed)]
+            made = super(Corrupted, self).run(fed)
+            return [np.array(one) if isinstance(one, np.ndarray) else one for one in made]
 
         return type(self).corrupt(self, list(inputs), right)
+
+    def profiled(self, record: Callable[[InnerTime], object]) -> SubgraphOperator | None:
+        """Have no times inside: the other operator's twin would compute as it should."""
+        return None
 
     def value(self, name: str, inputs: Sequence[Any]) -> Any:
         """Return what a node reads, if it comes from outside of the region; None if not."""
@@ -105,9 +110,10 @@ def results(change: Callable[[Any], Any], where: Callable[[Node], Any] | None = 
     def corrupt(operator: Corrupted, inputs: list[Any], right: _Run) -> Sequence[Any]:
         made = right(inputs)
         for place, name in enumerate(operator.subgraph.outputs):
-            if where is None or where(operator.makers[name]):
+            is_array = isinstance(made[place], np.ndarray)
+            if is_array and (where is None or where(operator.makers[name])):
                 changed = change(made[place])
-                made[place] = made[place] if changed is None else changed
+                made[place] = made[place] if changed is None else np.asarray(changed)
         return made
 
     return corrupt

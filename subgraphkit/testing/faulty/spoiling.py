@@ -342,7 +342,7 @@ def chained(
             node = operator.makers[name]
             if node.op_type in op_types.split() and stands(operator, node):
                 changed = change(made[place])
-                made[place] = made[place] if changed is None else changed
+                made[place] = made[place] if changed is None else np.asarray(changed)
         return made
 
     return corrupt

@@ -6,12 +6,18 @@ import numpy as np
 import pytest
 
 from subgraphkit.testing import Finding, Outcome, Subject
+from subgraphkit.testing.combinations import PRODUCERS
 from subgraphkit.testing.feeding_forms import FEEDING_FORMS
 from subgraphkit.testing.judging import carry_out
 from subgraphkit.testing.levels import cases_of_level
+from subgraphkit.testing.operations import FAMILIES
 from subgraphkit.testing.random_graphs import random_graph
 
 CASES = cases_of_level(5, Subject("numpy"))
+
+
+SWEPT = "L5/operators/", "L5/fused/"
+"""Cases of many operators at once, of which some are tried in every run."""
 
 
 def found(case: str, backend: str) -> Finding:
@@ -25,10 +31,24 @@ def test_a_right_backend_passes_every_check(case: str) -> None:
     assert (finding.outcome, finding.detail) == (Outcome.RIGHT, "")
 
 
-@pytest.mark.parametrize("case", [name for name in CASES if name.count("/") == 2])
+@pytest.mark.parametrize(
+    "case", [name for name in CASES if name.count("/") == 2 and not name.startswith(SWEPT)]
+)
 def test_a_right_backend_passes_odd_shapes_values_errors_and_random_graphs(case: str) -> None:
     finding = found(case.removeprefix("L5/"), "loopback:LoopbackBackend")
     assert (finding.outcome, finding.detail) == (Outcome.RIGHT, "")
+
+
+def test_a_right_backend_passes_what_is_tried_of_many_operators_at_once(
+    pytestconfig: pytest.Config,
+) -> None:
+    families = FAMILIES[-pytestconfig.getoption("--swept-families") :]
+    forms = ("operators", "sizes/open", "sizes/fixed", "threads/large")
+    wanted = {f"L5/{form}/{family}" for form in forms for family in families}
+    wanted |= {f"L5/fused/{kind}" for kind in list(PRODUCERS)[1 : len(families)]}
+    for case in sorted(wanted):
+        finding = found(case.removeprefix("L5/"), "loopback:LoopbackBackend")
+        assert not finding.is_wrong, finding
 
 
 @pytest.mark.parametrize(
