@@ -63,18 +63,20 @@ older: $(DEV) ## run the numeric tests as on a processor that has AVX2 and no AV
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(NUMERIC)
 
 # Each Python has an environment of its own below build/pythons. The table says what was left out: a
-# Python that is not here, a backend whose library has no wheel for it. ONLY=3.12 runs that alone.
+# Python that is not here, a backend whose library has no wheel for it. ONLY=3.12 runs that alone;
+# PYTHONS="/a/python3.14 ..." names interpreters that are found neither as commands nor where pyenv is.
 matrix: $(RELEASE) ## run a choice of tests on every Python that is claimed and is here
 	$(BIN)/python -m tests.publishing matrix $(ONLY) $(PYTHONS:%=--python=%)
 
 lowest: $(RELEASE) ## run them with the oldest versions of all dependencies
 	$(BIN)/python -m tests.publishing lowest $(PYTHONS:%=--python=%)
 
-lint: $(DEV) ## ruff, mypy and import-linter
+lint: $(DEV) ## ruff, mypy, import-linter and hadolint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/hadolint examples/tensorrt/Dockerfile
 
 format: $(DEV) ## let ruff mend what it can
 	$(BIN)/ruff check --fix .

@@ -13,10 +13,14 @@ import resource
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from subgraphkit.processes import answering_child, child_process
+from tests import ready
 
 # Whoever runs some folder alone needs pytest, and only what that folder imports beside it.
 _HAS_SYBIL = importlib.util.find_spec("sybil") is not None
@@ -97,7 +101,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--large-networks",
         action="store_true",
-        help="vgg19 and zfnet512 are run by oneDNN and cut at random, too, as the seven others are",
+        help="vgg19 and zfnet512 are run with seeded weights, by oneDNN and cut at random, too, as "
+        "the seven others are",
     )
     parser.addoption(
         "--claimed-cases",
@@ -149,6 +154,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="orders in which the streams of a double of a GPU get on, for each test of what runs "
         "there; with 1, each test has one of its own (50 is the full check)",
     )
+
+
+@pytest.fixture(scope="module")
+def ready_children() -> Iterator[None]:
+    """Have children of our own interpreter forked from a process that has done the imports.
+
+    For files that look at what children answer, and not at how they start, are numbered or stopped.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (child_process, answering_child):
+            patch.setattr(module, "child_command", ready.child_command)
+        yield
 
 
 def pytest_report_header() -> str:

@@ -33,9 +33,9 @@ def main() -> None:
     names = arguments.backends or sorted({one.name for one in list_backends()})
     rows = [_row(name, arguments.level) for name in names]
     levels = [f"level {number}" for number in range(arguments.level + 1)]
-    note = "Seconds on two processors, `--within` as it is unless told otherwise."
+    note = "On two processors, with `--within` as it is unless told otherwise."
     columns = ("backend", *levels, "all", "cases tried", "right", "wrong")
-    table = Table("Level by level", columns, rows, (note,))
+    table = Table("Seconds of each level", columns, rows, (note,))
     show(table, markdown=arguments.markdown)
     if arguments.write:
         store(PAGE, [table], between=BETWEEN)

@@ -1,4 +1,4 @@
-"""Whose fault a wrong result is: the tested backend's, the fallback's, or nobody's but rounding's.
+"""The search for whose fault a wrong result is: the backend's, the fallback's, or rounding's alone.
 
 A model is ill-conditioned if rounding alone moves its results further than the tolerance. This is
 measured: the model is computed again with a few units of rounding added to what every node makes.
@@ -25,7 +25,7 @@ from subgraphkit.running import Session
 from subgraphkit.testing.cases import Finding, Outcome
 from subgraphkit.testing.references import reference_results
 
-__all__ = ["ILL_CONDITIONED", "OF_OTHERS", "Judge", "noisy", "stage_of", "told"]
+__all__ = ["ILL_CONDITIONED", "OF_OTHERS", "Blame", "noisy", "told"]
 
 OF_OTHERS: Final = "values are wrong in nodes that the fallback computed, and right in this backend"
 """Why a case counts for nothing in which the backend did its part."""
@@ -60,7 +60,7 @@ class _Off:
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class Blame:
     """What results are judged by.
 
     Attributes:
@@ -120,14 +120,19 @@ class Judge:
             return False  # it was wrong once, and is right again: that is no other's fault
         return any(self._is_wrong(*one) for one in steps)
 
-    def of_a_failure(self, session: Session, feeds: Mapping[str, Any], found: Finding) -> Finding:
-        """Say whose fault it is that a backend beside the one under test fails in a run.
+    def of_a_failure(
+        self, session: Session, feeds: Mapping[str, Any], error: ExecutionError
+    ) -> Finding:
+        """Say whose fault it is that a run fails.
 
         Args:
-            session: A session of both.
+            session: A session of the backend, maybe beside others.
             feeds: What was fed.
-            found: How it failed.
+            error: How it failed.
         """
+        found = Finding(_stage_of(error), told(error))
+        if error.backend == self.backend:
+            return found
         if not self.has_nodes(session):
             return Finding(Outcome.UNCLAIMED, f"the fallback fails: {found.detail}")
         steps, _ = _walked(session.plan, feeds)
@@ -254,7 +259,7 @@ def _rounded(name: str, most: float, seed: int) -> list[onnx.NodeProto]:
     return [noise, helper.make_node("Mul", [f"{name}:exact", f"{name}:noise"], [name])]
 
 
-def stage_of(error: ExecutionError) -> Outcome:
+def _stage_of(error: ExecutionError) -> Outcome:
     """Return how a case ends in which a run failed."""
     wrong = error.context.get("wrong")
     if wrong:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit.testing.small_models import SmallModel, model_of
+from subgraphkit.comparing.small_models import SmallModel, model_of
 
 __all__ = ["ExactModel", "exact_models"]
 

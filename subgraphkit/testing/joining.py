@@ -1,11 +1,11 @@
-"""Several cases in one model, for backends to which a compilation is dear.
+"""Models in which several cases lie side by side, for backends whose compilations are dear.
 
 The graphs lie side by side and share nothing. If all that the backend takes of them is right, each
 is. If not, or if anything fails, nothing is said, and each has to be carried out alone.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,10 +16,10 @@ from subgraphkit.ir import Node
 from subgraphkit.testing.aliasing import shared
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.foreign import DOMAIN, beside_foreign, is_own
-from subgraphkit.testing.judging import carry_out
+from subgraphkit.testing.judging import carry_out, is_declared
 from subgraphkit.testing.subject import Subject, untouched
 
-__all__ = ["Part", "carry_out_jointly", "joint_key"]
+__all__ = ["Part", "carry_out_all", "carry_out_jointly", "joint_key"]
 
 Part = tuple[onnx.ModelProto, Mapping[str, Any], Sequence[Any]]
 """A model, what to feed and what to expect."""
@@ -35,6 +35,17 @@ def joint_key(model: onnx.ModelProto) -> str:
         return ""
     versions = sorted((entry.domain, entry.version) for entry in model.opset_import)
     return f"{versions} {model.ir_version}"
+
+
+def carry_out_all(cases: Iterable[Case], subject: Subject) -> Iterator[Finding]:
+    """Carry cases out in this process, jointly where they may be and nothing is wrong then."""
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        alone = not case.joint or is_declared(case, subject)
+        groups.setdefault(case.id if alone else case.joint, []).append(case)
+    for group in groups.values():
+        found = carry_out_jointly(group, subject) if len(group) > 1 else None
+        yield from found or [carry_out(case, subject) for case in group]
 
 
 def carry_out_jointly(cases: Sequence[Case], subject: Subject) -> list[Finding] | None:
@@ -81,7 +92,9 @@ def _taken_rightly(parts: Sequence[Part], subject: Subject) -> list[tuple[str, .
 
 
 def _joined(parts: Sequence[Part]) -> Part:
-    graphs, feeds, expected = [], {}, []
+    graphs: list[onnx.GraphProto] = []
+    feeds: dict[str, Any] = {}
+    expected: list[Any] = []
     for place, (model, fed, wanted) in enumerate(parts):
         graphs.append(compose.add_prefix(model, _prefix(place)).graph)
         feeds |= {_prefix(place) + name: value for name, value in fed.items()}

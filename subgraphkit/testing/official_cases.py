@@ -13,6 +13,7 @@ from typing import IO, Any, Final
 import numpy as np
 import onnx
 from onnx import numpy_helper
+from onnx.backend.test.case.node import collect_testcases
 from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
@@ -226,7 +227,7 @@ def _computed() -> Sequence[TestCase]:
     with warnings.catch_warnings():
         # onnx's own implementations convert NaN to integers and use what NumPy has deprecated
         warnings.simplefilter("ignore")
-        return load_model_tests(kind="node")
+        return collect_testcases(None)  # the loader of onnx 1.22 reads files without models
 
 
 def _packed(cases: Sequence[TestCase]) -> bytes:

@@ -1,4 +1,4 @@
-"""What a run has found so far, in files that are whole at every instant, and kept for the next."""
+"""Record of what a run finds, in files that are whole at every instant, and kept for the next."""
 
 import hashlib
 import json

@@ -191,14 +191,10 @@ class Report:
         for finding in self.findings:
             counts.setdefault(finding.level, Counter())[finding.outcome] += 1
             seconds[finding.level] += finding.seconds
+        seconds |= self._seconds
         return tuple(
-            LevelSummary(
-                level,
-                LEVELS[level],
-                dict(counts[level]),
-                round(self._seconds.get(level, seconds[level]), 1),
-            )
-            for level in sorted(counts)
+            LevelSummary(number, LEVELS[number], dict(counts[number]), round(seconds[number], 1))
+            for number in sorted(counts)
         )
 
     @property
@@ -343,19 +339,15 @@ class Report:
     def level_rows(self) -> list[list[str]]:
         """Return a row of text per level, in the columns of ``LEVEL_COLUMNS``."""
         return [
-            [
-                f"{one.level} {one.name}",
-                *map(str, _counted(one.counts)),
-                f"{one.seconds:.1f}",
-                one.result,
-            ]
+            [f"{one.level} {one.name}", *_counted(one.counts), f"{one.seconds:.1f}", one.result]
             for one in self.levels
         ]
 
 
-def _counted(counts: Mapping[Outcome, int]) -> list[int]:
+def _counted(counts: Mapping[Outcome, int]) -> list[str]:
     plain = [counts.get(Outcome(word), 0) for word in LEVEL_COLUMNS[1:-3]]
-    return [*plain, sum(count for outcome, count in counts.items() if outcome.is_wrong)]
+    wrong = sum(count for outcome, count in counts.items() if outcome.is_wrong)
+    return list(map(str, (*plain, wrong)))
 
 
 def _is_claimed(finding: Finding) -> bool:

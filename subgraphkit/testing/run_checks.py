@@ -16,12 +16,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.errors import InputError, SubgraphkitError
 from subgraphkit.processes.child_process import how_it_ended
 from subgraphkit.running import Session
 from subgraphkit.testing.aliasing import shared
 from subgraphkit.testing.cases import Finding, Outcome
-from subgraphkit.testing.small_models import SmallModel
 from subgraphkit.testing.subject import Stopped, Subject, untouched
 from subgraphkit.testing.sweeps import Sweep
 

@@ -17,9 +17,6 @@ from subgraphkit.testing.subject import Stopped, Subject
 
 __all__ = [
     "NOTHING",
-    "ROWS",
-    "SmallModel",
-    "model_of",
     "model_taken",
     "models_taken",
     "small_models",

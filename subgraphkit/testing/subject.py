@@ -40,7 +40,7 @@ from subgraphkit.partitioning import Constraints, Partitioning, partition
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
 from subgraphkit.testing.aliasing import bytes_of, shared
-from subgraphkit.testing.blame import Judge, stage_of, told
+from subgraphkit.testing.blame import Blame, told
 from subgraphkit.testing.cases import Finding, Outcome
 from subgraphkit.types import DataType
 
@@ -262,8 +262,7 @@ class Subject:
         Raises:
             Stopped: The model is refused, or the backend failed on the way.
         """
-        partitioning = self._divided(source, shapes, constraints, settings)
-        with self.compiled(partitioning) as session:
+        with self.compiled(self._divided(source, shapes, constraints, settings)) as session:
             yield session
 
     def _divided(
@@ -289,14 +288,12 @@ class Subject:
             return session.run(None, feeds)
         except ExecutionError as error:
             taken = self.operators_taken(session.partitioning)
-            found = Finding(stage_of(error), told(error))
-            if error.backend != self.name:
-                found = self._judge.of_a_failure(session, feeds, found)
+            found = self._blame.of_a_failure(session, feeds, error)
             raise Stopped(found.outcome, found.detail, taken) from error
 
     @property
-    def _judge(self) -> Judge:
-        return Judge(self.name, self.difference, self.declarations.tolerance_for)
+    def _blame(self) -> Blame:
+        return Blame(self.name, self.difference, self.declarations.tolerance_for)
 
     # -- what became of it -------------------------------------------------------------------
 
@@ -366,8 +363,7 @@ class Subject:
             **settings: As for ``bound``.
 
         Returns:
-            How it ended; nothing is raised because of the backend. Where it takes nothing, nothing
-            is compiled: what the others make of a model is no matter of this backend.
+            How it ended; nothing is raised because of the backend, nor compiled if it takes none.
         """
         try:
             partitioning = self._divided(source, shapes, constraints, settings)
@@ -381,7 +377,7 @@ class Subject:
                         results = self.run(session, feeds)
                     found = self.difference(expected, results, least) or shared(feeds, results)
                     if found is not None:
-                        found = self._judge.blamed(session, source, feeds, expected, results, found)
+                        found = self._blame.blamed(session, source, feeds, expected, results, found)
                         return replace(found, taken=taken)
         except Stopped as stop:
             return stop.finding

@@ -12,9 +12,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.testing.cases import Finding, Outcome
 from subgraphkit.testing.operations import Argument, OperatorForm
-from subgraphkit.testing.small_models import SmallModel
 
 __all__ = ["Sweep", "number_of"]
 

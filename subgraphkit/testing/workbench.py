@@ -14,12 +14,13 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from subgraphkit.backend.operator import InnerTime, SubgraphOperator
+from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Claim, Partitioning
 from subgraphkit.testing.cases import Outcome
-from subgraphkit.testing.small_models import SmallModel, model_taken
+from subgraphkit.testing.small_models import model_taken
 from subgraphkit.testing.subject import Stopped, Subject
 
 __all__ = ["Workbench", "workbench"]

@@ -55,7 +55,7 @@ MESSAGES: dict[str, Callable[[], Any]] = {
         parsed(PRODUCT), "int8", Ranges({"other": Range(1.0, "minmax")})
     ),
     "SGK231_no_ranges": lambda: rewrite(parsed(PRODUCT), "int8"),
-    "SGK231_unknown": lambda: rewrite(parsed(PRODUCT), "fp8"),
+    "SGK231_unknown": lambda: rewrite(parsed(PRODUCT), "fp4"),
     "SGK232_other_model": lambda: Ranges({}, "0" * 64).check_model(sk.load(parsed(CHAIN))),
     "SGK233_damaged_cache": _damaged,
     "SGK233_no_file": lambda: is_calibration_cache("nope.json"),

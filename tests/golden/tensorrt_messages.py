@@ -1,12 +1,16 @@
-"""Messages of the TensorRT backend: GPUs of one process, and the memory of a session."""
+"""Messages of the TensorRT backend: GPUs, and the memory of a session."""
 
 from collections.abc import Mapping
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
 
+from subgraphkit_tensorrt.backend import device_problem
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.network import make_builder
 from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.library.flavours import FLAVOURS, Library
+from subgraphkit_tensorrt.library.gpus import Gpu
 from subgraphkit_tensorrt.running.cudart import Cuda
 from subgraphkit_tensorrt.running.memory import DeviceMemory
 
@@ -27,7 +31,19 @@ def _too_much() -> None:
     memory.take(1 << 21, 0)
 
 
+def _on(gpu: Gpu, **given: Any) -> None:
+    members = {"__members__": {"SM75": 75, "SM89": 89, "SM120": 120}}
+    trt = SimpleNamespace(__version__="1.7.1", ComputeCapability=SimpleNamespace(**members))
+    capabilities = Capabilities.of(trt, "tensorrt_rtx")
+    library = Library(FLAVOURS["tensorrt_rtx"], trt, capabilities, object())
+    problem = device_problem(library, gpu, Options(**given))
+    if problem is not None:
+        raise problem
+
+
 MESSAGES: Final[Mapping[str, Any]] = {
     "SGK153_one_device_a_process": _two_devices,
     "SGK154_memory_limit": _too_much,
+    "SGK156_no_kernels": partial(_on, Gpu(0, "NVIDIA H100", (9, 0), 132, 80 << 30)),
+    "SGK157_no_float8": partial(_on, Gpu(1, "NVIDIA T4", (7, 5), 40, 16 << 30), precision="fp8"),
 }

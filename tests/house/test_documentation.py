@@ -53,7 +53,7 @@ def test_every_command_is_in_the_table_of_commands() -> None:
 
 
 def test_every_hook_of_extensions_is_in_the_table_of_hooks() -> None:
-    _, _, table = _page("watching.md").partition("| hook | argument | called |")
+    _, _, table = _page("hooks.md").partition("| hook | argument | called |")
     assert re.findall(r"^\| `(\w+)` \|", table.partition("\n\n")[0], re.MULTILINE) == list(
         EXTENSION_HOOKS
     )

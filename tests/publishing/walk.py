@@ -93,7 +93,8 @@ def _carry_out(command: str, folder: Path) -> tuple[int, str]:
 
 
 def _shortened(printed: str) -> list[str]:
-    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in printed.splitlines()]
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", re.sub(r"(Linux)-\S+", r"\1", printed))
+    lines = [line.rstrip() for line in plain.splitlines()]
     if len(lines) <= MOST_LINES:
         return lines
     half = MOST_LINES // 2

@@ -11,6 +11,7 @@ from onnx.backend.test.runner import Runner
 
 import subgraphkit as sk
 from subgraphkit.testing import light_models as light
+from tests.models import skip_if_large
 
 MODELS = light.LIGHT_MODELS
 QUICK_IN_REFERENCE = ("resnet50", "shufflenet", "squeezenet")
@@ -57,7 +58,10 @@ def _check_agreement(answer: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_with_seeded_weights_agrees_with_onnx_runtime(name: str) -> None:
+def test_a_model_with_seeded_weights_agrees_with_onnx_runtime(
+    name: str, pytestconfig: pytest.Config
+) -> None:
+    skip_if_large(name, pytestconfig)  # the official test above runs them all
     ort = pytest.importorskip("onnxruntime")
     model = light.seeded_model(name)
     feeds = light.seeded_feeds(model, seed=1)

@@ -54,8 +54,8 @@ class IreeBackend(sk.Backend[Options]):
                 problems=tuple(f"{wheel} is not installed" for wheel in missing),
                 hint=f"pip install {' '.join(repr(wheel) for wheel in missing)}",
             )
-        others = ("vulkan", "cuda", "hip") if deep else ()
-        devices = ("cpu", *(name for name in others if _opens(name)))
+        others = [Options(device=name) for name in ("vulkan", "cuda", "hip")] if deep else []
+        devices = ("cpu", *(one.device for one in others if _opens(one)))
         return sk.ProbeResult(available=True, devices=devices, versions=versions())
 
     @classmethod
@@ -87,9 +87,9 @@ def _is_there(module: str) -> bool:
         return False
 
 
-def _opens(name: str) -> bool:
+def _opens(options: Options) -> bool:
     try:
-        open_device(Options(device=name), None)  # type: ignore[arg-type]
+        open_device(options, None)
     except BackendUnavailableError:
         return False
     return True

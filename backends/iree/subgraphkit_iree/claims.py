@@ -1,4 +1,4 @@
-"""What the iree backend takes: what IREE's compiler says it can compute, but for what is known."""
+"""Rules of the iree backend: what IREE can compile, but for what it is known to get wrong."""
 
 from typing import Final
 
@@ -17,6 +17,8 @@ from subgraphkit_iree.operator import IreeOperator
 __all__ = ["IreeProperty", "IreeSelector"]
 
 _ANSWERS: Final = Answers("answers")
+
+_COMPILED: Final = Answers("compiled")
 
 _FORMAT: Final = 2
 """Changes with what is asked, so that answers of older versions are not believed."""
@@ -116,13 +118,29 @@ class IreeProperty(sk.SubgraphProperty):
             Unsupported: The compiler cannot after all; with the nodes that it names, if it does.
         """
         model = subgraph.to_model(weights="outside")
-        made = the_compiler.compile(model, compiler_flags(context.options), context)
+        flags = compiler_flags(context.options)
+        made = the_compiler.compile(model, flags, context)
         if made.problem:
             at_home = {name: node.id for node in subgraph.members for name in node.outputs}
             firsts = (model.graph.node[place].output[0] for place in made.nodes)
-            raise sk.Unsupported(
-                f"IREE says: {made.problem}",
-                nodes=[at_home[one] for one in firsts if one in at_home],
-            )
+            nodes = [at_home[name] for name in firsts if name in at_home]
+            nodes = nodes or self._at_fault(subgraph, flags, context)
+            raise sk.Unsupported(f"IREE says: {made.problem}", nodes=nodes)
         device = open_device(context.options, context.threads)
         return IreeOperator(made.engine, subgraph, outside_weights(model, subgraph), device)
+
+    def _at_fault(
+        self, subgraph: sk.Subgraph, flags: list[str], context: BindContext[Options]
+    ) -> list[int]:
+        """Return the nodes that cannot be compiled alone either; of alike ones one is tried."""
+        graph, found = subgraph.graph, []
+        for node in subgraph.members:
+
+            def compiled(node: sk.Node = node) -> str:
+                alone = make_subgraph(graph, [node.id], "iree").to_model(weights="outside")
+                return the_compiler.compile(alone, flags, context).problem
+
+            question = f"{versions()}\n{flags}\n{node_key(node, graph.types.get)}"
+            if _COMPILED.recall(question, compiled, context.kept_folder()):
+                found.append(node.id)
+        return found if len(found) < len(subgraph.members) else []

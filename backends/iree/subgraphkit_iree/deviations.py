@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+import numpy as np
+
 import subgraphkit as sk
 
 __all__ = ["LOSES_NAN", "deviation"]
@@ -55,9 +57,17 @@ def _power(node: sk.Node) -> str:
     return "an exponent other than a whole number from 0 to 5"
 
 
-def _remainder(node: sk.Node) -> str:
-    is_float = node.dtype().label.startswith(("float", "bfloat"))
-    return "the remainder of floats, which IREE rounds" if is_float else ""
+def _divided(node: sk.Node) -> str:
+    """Look whether whole numbers may be divided by 0, because the processor then ends the program.
+
+    It does so for the smallest number divided by -1 as well.
+    """
+    if node.dtype().label.startswith(("float", "bfloat")):
+        return "the remainder of floats, which IREE rounds" if node.op_type == "Mod" else ""
+    divisor = node.constant(1)
+    if divisor is None:
+        return "a divisor that is not constant; where it is 0, IREE's code ends the program"
+    return "a divisor that is 0 or -1" if np.isin(divisor, (0, -1)).any() else ""
 
 
 def _training(node: sk.Node) -> str:
@@ -87,6 +97,21 @@ def _recurrent(node: sk.Node) -> str:
     return ""
 
 
+def _stacked(node: sk.Node) -> str:
+    ranks = {len(node.shape(place) or ()) for place in (0, 3)}
+    return "" if ranks == {2} else "matrices in a stack"
+
+
+def _ignoring(attribute: str, known: str) -> Callable[[sk.Node], str]:
+    """Take the one value that the importer knows; it does not look at the attribute."""
+
+    def rule(node: sk.Node) -> str:
+        value = node.attribute(attribute, known)
+        return "" if value == known else f"{attribute}={value}, which IREE computes as {known}"
+
+    return rule
+
+
 def _always(reason: str) -> Callable[[sk.Node], str]:
     return lambda _: reason
 
@@ -106,10 +131,15 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
         ),
         **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
         **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _weighted),
+        **dict.fromkeys(("Div", "Mod"), _divided),
+        "Det": _always("it makes NaN of matrices that want rows exchanged"),
         "Dropout": _training,
+        "Gelu": _ignoring("approximate", "none"),
         "GridSample": _sampled,
+        "SpaceToDepth": _ignoring("mode", "DCR"),
+        "QLinearMatMul": _stacked,
+        "ReverseSequence": _always("it cannot be compiled"),
         "LpNormalization": _always("it makes NaN of a row of zeros"),
-        "Mod": _remainder,
         "Pow": _power,
     }
 )

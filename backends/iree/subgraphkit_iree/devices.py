@@ -13,7 +13,7 @@ from subgraphkit.backend import unavailable
 from subgraphkit.errors import BackendUnavailableError
 from subgraphkit_iree.backend_options import Options
 
-__all__ = ["Device", "compiler_flags", "identity_of", "open_device", "versions"]
+__all__ = ["IreeDevice", "compiler_flags", "identity_of", "open_device", "versions"]
 
 _WHEELS: Final = ("iree-base-compiler", "iree-base-runtime")
 
@@ -32,10 +32,10 @@ _REMEDIES: Final = {
 }
 
 _opening = threading.Lock()
-_open: "weakref.WeakValueDictionary[tuple[str, int], Device]" = weakref.WeakValueDictionary()
+_open: "weakref.WeakValueDictionary[tuple[str, int], IreeDevice]" = weakref.WeakValueDictionary()
 
 
-class Device:
+class IreeDevice:
     """An open device; its threads end with the last operator that holds it.
 
     Args:
@@ -78,7 +78,7 @@ def _missing(name: str, said: str) -> BackendUnavailableError:
     )
 
 
-def open_device(options: Options, threads: int | None) -> Device:
+def open_device(options: Options, threads: int | None) -> IreeDevice:
     """Return the device that options mean, one for all who want the same number of threads.
 
     Args:
@@ -94,7 +94,7 @@ def open_device(options: Options, threads: int | None) -> Device:
     with _opening:
         device = _open.get(key)
         if device is None:
-            device = _open[key] = Device(*key)
+            device = _open[key] = IreeDevice(*key)
         return device
 
 

@@ -11,7 +11,7 @@ import subgraphkit as sk
 from subgraphkit.backend import fill_buffers
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_iree.compiler import the_compiler
-from subgraphkit_iree.devices import Device
+from subgraphkit_iree.devices import IreeDevice
 
 __all__ = ["IreeOperator"]
 
@@ -32,14 +32,14 @@ class IreeOperator(sk.SubgraphOperator):
     """
 
     def __init__(
-        self, engine: bytes, subgraph: sk.Subgraph, weights: Mapping[str, Any], device: Device
+        self, engine: bytes, subgraph: sk.Subgraph, weights: Mapping[str, Any], device: IreeDevice
     ) -> None:
         self._engine = engine
         self._outputs = subgraph.outputs
         self._input_dtypes = [_dtype(one) for one in subgraph.input_types]
         self._output_dtypes = [_dtype(one) for one in subgraph.output_types]
         self._weights = dict(weights)
-        self._device: Device | None = device
+        self._device: IreeDevice | None = device
         self._program: _Program | None = _Program(engine, self._weights.values(), device)
         self._info = {
             "device": device.driver,
@@ -93,7 +93,7 @@ class _Program:
         device: Where it runs.
     """
 
-    def __init__(self, engine: bytes, weights: Any, device: Device) -> None:
+    def __init__(self, engine: bytes, weights: Any, device: IreeDevice) -> None:
         from iree import runtime  # noqa: PLC0415 (may be missing, which the probe says)
 
         self._runtime: Any = runtime

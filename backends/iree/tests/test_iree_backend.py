@@ -98,10 +98,12 @@ def test_a_compiler_at_work_is_stopped_when_time_is_up() -> None:
     text = '<ir_version: 10, opset_import: ["": 21]> g (float[9, 9] x) => (float[9, 9] y) {'
     steps = [f"v{i + 1} = MatMul(v{i}, x)" for i in range(300)]
     proto = onnx.parser.parse_model(text + " v0 = Sin(x) " + " ".join(steps) + " y = Cos(v300) }")
-    before = time.monotonic()
     with pytest.raises(CompileTimeoutError):
         sk.InferenceSession(proto, "iree", timeout_s=2.0)
-    assert the_compiler._child is None or time.monotonic() - before < 60
+    end = time.monotonic() + 30
+    while the_compiler._child is not None and time.monotonic() < end:
+        time.sleep(0.02)
+    assert the_compiler._child is None
 
 
 def test_a_compiler_that_was_killed_is_an_error_once() -> None:
@@ -149,7 +151,8 @@ def test_threads_are_those_of_the_session_and_may_all_be_inside() -> None:
             np.testing.assert_allclose(got, expected(fed)[0], rtol=1e-5, atol=1e-6)
 
 
-def test_the_kit_finds_nothing_wrong_with_one_operator_at_a_time() -> None:
-    findings = list(check_backend("iree", level=1, only="L1/operator/*"))
+def test_the_kit_finds_nothing_wrong_with_what_an_operator_returns() -> None:
+    found = check_backend("iree", level=1, only="L1/operator/re*", timeout_seconds=600)
+    findings = list(found)  # it compiles, which takes long on a busy machine
     assert [(one.case, one.detail) for one in findings if one.is_wrong] == []
     assert findings

@@ -5,18 +5,28 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+import pytest
 from onnx.reference import ReferenceEvaluator
+from packaging.version import Version
 
 from backends.numpy.tests.models import node_model
 from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit.backend.tolerances import EXACT, Tolerance
 from subgraphkit.comparing import first_difference
 
-__all__ = ["F32", "I64", "RNG", "check", "compare", "floats", "run_onnxruntime"]
+__all__ = ["F32", "I64", "RNG", "check", "compare", "floats", "onnxruntime_from", "run_onnxruntime"]
 
 F32 = np.dtype(np.float32)
 I64 = np.dtype(np.int64)
 RNG = np.random.default_rng(7)
+
+
+def onnxruntime_from(version: str, fault: str) -> pytest.MarkDecorator:
+    """Skip where the installed ONNX Runtime is older than a version, and has a fault."""
+    return pytest.mark.skipif(
+        Version(onnxruntime.__version__) < Version(version),
+        reason=f"ONNX Runtime {onnxruntime.__version__} {fault}",
+    )
 
 
 def floats(*shape: int) -> np.ndarray[Any, Any]:

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import subgraphkit as sk
-from backends.numpy.tests.comparing import F32, I64, RNG, check, compare, floats, run_onnxruntime
+from backends.numpy.tests.comparing import (
+    F32,
+    I64,
+    RNG,
+    check,
+    compare,
+    floats,
+    onnxruntime_from,
+    run_onnxruntime,
+)
 from backends.numpy.tests.models import node_model
 from backends.numpy.tests.numpy_road import compile_model
 
@@ -91,6 +100,7 @@ def test_pools_agree_with_onnxruntime(op_type: str, attributes: dict[str, Any]) 
     check(op_type, [floats(2, 3, 9, 8)], [F32], **attributes)
 
 
+@onnxruntime_from("1.26", "counts other padding")
 @pytest.mark.parametrize("attributes", POOLS)
 def test_averages_that_count_padding_agree_with_onnxruntime(attributes: dict[str, Any]) -> None:
     check("AveragePool", [floats(2, 3, 9, 8)], [F32], count_include_pad=1, **attributes)
@@ -194,6 +204,7 @@ def recurrent_cases(draw: st.DrawFn) -> tuple[str, list[Any], dict[str, Any]]:
     return op_type, inputs, attributes
 
 
+@onnxruntime_from("1.32", "answers some layers with zeros")
 @given(case=recurrent_cases())
 def test_recurrent_layers_agree_with_onnxruntime(
     case: tuple[str, list[Any], dict[str, Any]],

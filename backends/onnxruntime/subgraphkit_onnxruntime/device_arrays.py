@@ -16,7 +16,7 @@ from subgraphkit.types import TensorType, ValueType, fits
 from subgraphkit_onnxruntime.library import onnxruntime
 from subgraphkit_onnxruntime.settings import SessionSettings
 
-__all__ = ["HOST", "DeviceArray", "device_of", "is_on_device", "taken"]
+__all__ = ["HOST", "OrtArray", "device_of", "is_on_device", "taken"]
 
 HOST: Final = "cpu"
 _PROVIDER: Final = "CUDAExecutionProvider"
@@ -82,7 +82,7 @@ def taken(value: Any, name: str, type_: ValueType, settings: SessionSettings) ->
     return found
 
 
-class DeviceArray:
+class OrtArray:
     """An output that ONNX Runtime left on the device.
 
     Args:
@@ -119,5 +119,5 @@ class DeviceArray:
         return array if dtype is None else array.astype(dtype)
 
     def __repr__(self) -> str:
-        """Render as ``DeviceArray(float32[2, 3] on cuda:0)``."""
-        return f"DeviceArray({self.dtype}{list(self.shape)} on cuda:{self.__dlpack_device__()[1]})"
+        """Render as ``OrtArray(float32[2, 3] on cuda:0)``."""
+        return f"OrtArray({self.dtype}{list(self.shape)} on cuda:{self.__dlpack_device__()[1]})"

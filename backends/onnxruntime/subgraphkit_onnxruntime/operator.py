@@ -13,7 +13,7 @@ from subgraphkit.backend import ON_DEVICE, InnerTime, Progress, SubgraphOperator
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_onnxruntime.device_arrays import (
     HOST,
-    DeviceArray,
+    OrtArray,
     device_of,
     is_on_device,
     taken,
@@ -221,7 +221,7 @@ def _result(value: Any, dtype: np.dtype[Any], buffer: Any, target: Any) -> Any:
     if target is None:
         return as_array(value, dtype)
     if target is ON_DEVICE:
-        return DeviceArray(value, dtype)
+        return OrtArray(value, dtype)
     return _moved(target, buffer)
 
 

@@ -7,13 +7,15 @@ import pytest
 import subgraphkit as sk
 from backends.openvino.tests.openvino_road import SELECTION
 from subgraphkit.testing import Outcome, Subject
+from subgraphkit.testing.joining import carry_out_all
 from subgraphkit.testing.judging import carry_out
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.light_models import LIGHT_MODELS, seeded_model
 
 OPENVINO = Subject("openvino")
 LEVELS = {level: dict(cases_of_level(level, OPENVINO)) for level in (1, 2, 3, 4, 6)}
-SAMPLE = LEVELS[1] | LEVELS[2] | dict(list(LEVELS[3].items())[::16]) | LEVELS[6]
+OPERATORS = list(LEVELS[3].values())[::16]
+SAMPLE = LEVELS[1] | LEVELS[2] | LEVELS[6]
 del SAMPLE["L2/chain_of_a_thousand"]
 """``subgraphkit test openvino`` tries all. OpenVINO takes seconds to compile a chain like that."""
 
@@ -29,6 +31,14 @@ def test_conformance(name: str) -> None:
         warnings.simplefilter("ignore")
         found = carry_out(SAMPLE[name], OPENVINO)
     assert found.outcome in FINE, found.detail
+
+
+@pytest.mark.filterwarnings("ignore")  # onnx's cases are made with what NumPy has deprecated
+def test_a_sample_of_the_operators_is_right() -> None:
+    findings = list(carry_out_all(OPERATORS, OPENVINO))
+    assert [one for one in findings if one.outcome not in FINE] == []
+    assert {one.case for one in findings} == {case.id for case in OPERATORS}
+    assert sum(one.outcome is Outcome.RIGHT for one in findings) > 100
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -211,28 +211,9 @@ class TensorRTBackend(Backend[Options]):
                 option="device",
             )
         options = self.option_values
-        if not devices or options.build_only:
-            return
-        if options.precision == "fp8" and devices[index].compute_capability < FP8_FROM:
-            raise OptionError(
-                "SGK157",
-                f"option 'precision' of backend 'tensorrt' is 'fp8', which {devices[index]} does "
-                "not compute in; GPUs of compute capability 8.9, 9.0 and newer do",
-                hint="Ask for int8, fp16 or bf16, or name another device.",
-                backend="tensorrt",
-                option="precision",
-            )
-        problem = kernels_problem(self.library, devices[index])
-        if problem:
-            title = f"{self.library.flavour.title} {self.library.capabilities.version}"
-            raise OptionError(
-                "SGK156",
-                f"option 'device' of backend 'tensorrt' is {index}, where {title} cannot run: "
-                f"{problem}",
-                hint="Name another device, or install TensorRT itself.",
-                backend="tensorrt",
-                option="device",
-            )
+        problem = None if not devices else device_problem(self.library, devices[index], options)
+        if problem is not None and not options.build_only:
+            raise problem
 
     def _target(self) -> str:
         wanted = [word.upper() for word in self.option_values.compute_capabilities]
@@ -243,6 +224,31 @@ class TensorRTBackend(Backend[Options]):
             return _BUILD_ONLY
         device = devices[self.option_values.device]
         return _described(device, self.option_values.hardware_compatible, self._found)
+
+
+def device_problem(library: Library, gpu: Gpu, options: Options) -> OptionError | None:
+    """Say why a library cannot run on a GPU with these options (SGK156, SGK157); None if it can."""
+    if options.precision == "fp8" and gpu.compute_capability < FP8_FROM:
+        return OptionError(
+            "SGK157",
+            f"option 'precision' of backend 'tensorrt' is 'fp8', which {gpu} does not compute in; "
+            "GPUs of compute capability 8.9, 9.0 and newer do",
+            hint="Ask for int8, fp16 or bf16, or name another device.",
+            backend="tensorrt",
+            option="precision",
+        )
+    problem = kernels_problem(library, gpu)
+    if not problem:
+        return None
+    title = f"{library.flavour.title} {library.capabilities.version}"
+    return OptionError(
+        "SGK156",
+        f"option 'device' of backend 'tensorrt' is {gpu.index}, where {title} cannot run: "
+        f"{problem}",
+        hint="Name another device, or install TensorRT itself.",
+        backend="tensorrt",
+        option="device",
+    )
 
 
 class _Planner(TensorRTBackend):

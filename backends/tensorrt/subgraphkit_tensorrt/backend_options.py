@@ -149,8 +149,8 @@ class Options:
     and deallocate(address), such as TensorRT's IGpuAllocator."""
     memory_limit: int | None = None
     """Most device memory for inputs, outputs and scratch of sessions with the same settings;
-    weights of engines come on top. What is not used goes back after ten seconds without a run. In
-    bytes."""
+    weights of engines come on top. What is not used goes back after ten seconds without a run.
+    In bytes."""
     persistent_l2_limit: int | None = None
     """Most of the L2 cache that a context may keep for itself. In bytes."""
     weight_streaming_budget: int | None = None
@@ -162,6 +162,9 @@ class Options:
     """With TensorRT for RTX, when kernels for the shapes at hand are compiled."""
     profiling: bool = False
     """Whether the time of every layer is measured; runs are slower meanwhile."""
+    nvtx: bool = False
+    """Whether runs are NVTX ranges with the names of ONNX nodes, for NVIDIA's profilers; takes
+    the package nvtx."""
     allow_host_code: bool = False
     """Whether code inside a plan may run on the host; allow it only for plans you would run as
     programs."""

@@ -120,7 +120,7 @@ def test_outputs_stay_on_the_device_and_are_fed_again(
         session.run_with_iobinding(again)
         np.testing.assert_allclose(np.asarray(again.get_outputs()[0]), np.sin(np.sin(X)), rtol=1e-6)
         assert near.read["x"] == near.wrote["y"]
-        wrong = device_arrays.DeviceArray(
+        wrong = device_arrays.OrtArray(
             OrtValue(double, near.allocate(24), np.zeros((3, 2), np.float32)), np.dtype(np.float32)
         )
         again.bind_ortvalue_input("x", wrong)
@@ -141,9 +141,7 @@ def test_the_double_has_the_surface_of_onnxruntime() -> None:
     assert value.data_ptr() == ours.data_ptr() == array.ctypes.data
     for name in ("shape", "element_type", "data_type", "__dlpack_device__"):
         assert tuple(np.ravel(getattr(value, name)())) == tuple(np.ravel(getattr(ours, name)()))
-    np.testing.assert_array_equal(
-        np.from_dlpack(device_arrays.DeviceArray(value, array.dtype)), array
-    )
+    np.testing.assert_array_equal(np.from_dlpack(device_arrays.OrtArray(value, array.dtype)), array)
 
 
 class _OnHost:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["KERNELS", "WIDTH", "Kernel"]
+__all__ = ["KERNELS", "WIDTH", "OperatorKernel"]
 
 WIDTH: Final = 6
 """Size of every axis of the weights, and of the axes of an input that meet them."""
@@ -15,7 +15,7 @@ _SQUARE: Final = f"[{WIDTH}, {WIDTH}]"
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class OperatorKernel:
     """One operator in the package that is written.
 
     Attributes:
@@ -35,14 +35,14 @@ class Kernel:
     rank: int = 0
 
 
-def _of_one(operator: str, value: str) -> Kernel:
-    return Kernel(f"lambda _, x: {value}", f"{operator}({{x}})")
+def _of_one(operator: str, value: str) -> OperatorKernel:
+    return OperatorKernel(f"lambda _, x: {value}", f"{operator}({{x}})")
 
 
-def _of_two(operator: str, function: str) -> Kernel:
+def _of_two(operator: str, function: str) -> OperatorKernel:
     weight = f"{operator.lower()}_weight"
     call = f"{operator}({{x}}, {weight})"
-    return Kernel(f"lambda _, a, b: {function}", call, weights={weight: _ROW})
+    return OperatorKernel(f"lambda _, a, b: {function}", call, weights={weight: _ROW})
 
 
 _CONV: Final = '''
@@ -80,18 +80,18 @@ def gemm(node: sk.Node, a: Any, b: Any, c: Any = None) -> Any:
     return y if c is None else y + np.float32(node.attribute("beta", 1.0)) * c
 '''
 
-KERNELS: Final[Mapping[str, Kernel]] = MappingProxyType(
+KERNELS: Final[Mapping[str, OperatorKernel]] = MappingProxyType(
     {
         "Abs": _of_one("Abs", "np.abs(x)"),
         "Add": _of_two("Add", "a + b"),
-        "BatchNormalization": Kernel(
+        "BatchNormalization": OperatorKernel(
             "batch_normalization",
             "BatchNormalization({x}, scale, shift, mean, variance)",
             _BATCH_NORMALIZATION,
             dict.fromkeys(("scale", "shift", "mean", "variance"), _ROW),
             {"training_mode": 0},
         ),
-        "Conv": Kernel(
+        "Conv": OperatorKernel(
             "conv",
             "Conv <pads = [1, 1, 1, 1]> ({x}, filters, offsets)",
             _CONV,
@@ -101,10 +101,12 @@ KERNELS: Final[Mapping[str, Kernel]] = MappingProxyType(
         ),
         "Div": _of_two("Div", "a / b"),
         "Exp": _of_one("Exp", "np.exp(x)"),
-        "Gemm": Kernel(
+        "Gemm": OperatorKernel(
             "gemm", "Gemm({x}, factors, added)", _GEMM, {"factors": _SQUARE, "added": _ROW}, rank=2
         ),
-        "MatMul": Kernel("lambda _, a, b: a @ b", "MatMul({x}, matrix)", "", {"matrix": _SQUARE}),
+        "MatMul": OperatorKernel(
+            "lambda _, a, b: a @ b", "MatMul({x}, matrix)", "", {"matrix": _SQUARE}
+        ),
         "Mul": _of_two("Mul", "a * b"),
         "Neg": _of_one("Neg", "-x"),
         "Relu": _of_one("Relu", "np.maximum(x, np.float32(0))"),

@@ -19,7 +19,7 @@ from subgraphkit.backend.manifest import OPTIONS_FILE, Manifest
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.options import Option
 from subgraphkit.backend.plugin_api import BACKEND_NAME, PLUGIN_API, RESERVED_NAMES
-from subgraphkit.cli.scaffolding.kernels import KERNELS, WIDTH, Kernel
+from subgraphkit.cli.scaffolding.kernels import KERNELS, WIDTH, OperatorKernel
 from subgraphkit.cli.scaffolding.typed_options import option_table, render_options
 from subgraphkit.configuration.names import KNOWN_BACKENDS
 from subgraphkit.errors import CallerError
@@ -158,7 +158,7 @@ class Design:
         }
 
     @property
-    def _kernels(self) -> Mapping[str, Kernel]:
+    def _kernels(self) -> Mapping[str, OperatorKernel]:
         return {one: KERNELS[one] for one in sorted({*self.operators} & KERNELS.keys())}
 
     @property
@@ -172,13 +172,14 @@ class Design:
             if kernel.only
         ]
         source = (_HERE / "selectors" / f"{self.selector}.txt").read_text(encoding="utf-8")
+        every = self.operators
+        lines = "".join(f'    "{operator}",\n' for operator in every)
         chain = "The chain, in this order; all but the first may be absent."
-        every = '"{}"'.format('", "'.join(self.operators))
         inputs = "{node.dtype(place).label for place, name in enumerate(node.inputs) if name}"
         return {
             "selector": Template(source).substitute(selector_class=selector_class).rstrip(),
             "selector_arguments": "" if self.selector == "stateful" else "graph",
-            "operators": f"{every}," if len(self.operators) == 1 else every,
+            "operators": f'("{every[0]}",)' if len(every) == 1 else f"(\n{lines})",
             "operators_meaning": "What is taken." if self.selector == "operators" else chain,
             "dtypes": inputs
             if len(self._kernels) == len(self.operators)
@@ -235,7 +236,7 @@ class Design:
             "model_taken": f"[{taken}\n    ]" if tried else "[]",
         }
 
-    def _tried(self) -> Iterator[tuple[str, Kernel]]:
+    def _tried(self) -> Iterator[tuple[str, OperatorKernel]]:
         """Yield the operators of the test's model: those that go together and have a kernel."""
         rank = 0
         for operator in self.operators:

@@ -134,6 +134,6 @@ def _run_draws(
     except Stopped as stop:
         return stop.finding
     found = difference_of_draws(case, all_feeds, results, subject.declarations.tolerance_for)
-    if found is not None:
+    if found is not None and taken:
         return Finding(Outcome.wrong_at(found.stage), found.text, taken)
     return Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, taken=taken)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 from onnx import ModelProto
 
+from subgraphkit.comparing.small_models import SmallModel, model_of
 from subgraphkit.errors import CallerError, ExecutionError, SubgraphkitError
 from subgraphkit.finding.registry import registered
 from subgraphkit.partitioning import Constraints
@@ -26,13 +27,7 @@ from subgraphkit.testing.foreign import beside_foreign, is_own
 from subgraphkit.testing.random_graphs import random_graph
 from subgraphkit.testing.references import REFERENCE
 from subgraphkit.testing.run_checks import Check
-from subgraphkit.testing.small_models import (
-    SmallModel,
-    model_of,
-    model_taken,
-    models_taken,
-    small_models,
-)
+from subgraphkit.testing.small_models import model_taken, models_taken, small_models
 from subgraphkit.testing.subject import SETTINGS, Stopped, Subject
 from subgraphkit.testing.sweep_cases import sweep_cases
 

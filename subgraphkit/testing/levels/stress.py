@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.running import Session
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.run_checks import in_threads
-from subgraphkit.testing.small_models import SmallModel, model_taken
+from subgraphkit.testing.small_models import model_taken
 from subgraphkit.testing.subject import Subject
 
 __all__ = ["cases"]

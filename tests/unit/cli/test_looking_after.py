@@ -10,6 +10,8 @@ import pytest
 from subgraphkit import __version__
 from tests.unit.cli.conftest import Cli, Install
 
+pytestmark = pytest.mark.usefixtures("ready_children")
+
 BROKEN = "raise ImportError('libvendor.so.4: cannot open shared object file')"
 EXITS = "import os; os._exit(3)"
 SLEEPS = "import time; time.sleep(60)"
@@ -110,19 +112,19 @@ def test_doctor_takes_names_and_no_selection(cli: Cli, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "finding"),
+    ("source", "seconds", "finding"),
     [
-        (BROKEN, "libvendor.so.4: cannot open shared object file"),
-        (EXITS, "[SGK320] backend 'patient' took the process down: exit status 3"),
-        (SLEEPS, "[SGK321] backend 'patient' did not return within 2 s"),
+        (BROKEN, 30, "libvendor.so.4: cannot open shared object file"),
+        (EXITS, 30, "[SGK320] backend 'patient' took the process down: exit status 3"),
+        (SLEEPS, 2, "[SGK321] backend 'patient' did not return within 2 s"),
     ],
 )
 def test_doctor_survives_any_backend_and_numbers_the_fixes(
-    new_process: Cli, install: Install, source: str, finding: str
+    new_process: Cli, install: Install, source: str, seconds: int, finding: str
 ) -> None:
     install("patient", source)
     # the fallback would be tried, too, and under the same limit
-    ended = new_process("doctor", "patient", "--timeout", "2", SUBGRAPH_FALLBACK="none")
+    ended = new_process("doctor", "patient", "--timeout", seconds, SUBGRAPH_FALLBACK="none")
     assert ended.code == 1
     assert finding in ended.out
     assert "1. Mend or reinstall acme-patient 1.0; to do without it: SUBGRAPH_BLOCK=patient" in (

@@ -11,6 +11,7 @@ from subgraphkit.backend import (
     SubgraphOperator,
     SubgraphProperty,
     SubgraphSelector,
+    Unsupported,
 )
 from subgraphkit.comparing.small_models import model_of
 from subgraphkit.finding.registry import registered
@@ -57,6 +58,19 @@ class ReluOnly(WrappingBackend):
 class _Doubling(WrappedOperator):
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         return [result * 2 for result in super().run(inputs)]
+
+
+class _GivingBack(_OfOnnx):
+    def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
+        raise Unsupported("not today")
+
+
+class GivesBack(ReluOnly):
+    """Gives back what it has claimed."""
+
+    def properties(self) -> Sequence[SubgraphProperty]:
+        """Return the one property."""
+        return (_GivingBack(self),)
 
 
 class DoublesRelu(ReluOnly):
@@ -129,6 +143,8 @@ def found_in(backend: type, model: ModelProto, x: Any, expected: Any, **settings
 
 def test_a_case_without_a_node_of_the_backend_is_neither_right_nor_wrong() -> None:
     found = found_in(GemmOnly, model_of(RELU_AND_TANH), X, RIGHT * 100)
+    assert found.outcome is Outcome.UNCLAIMED
+    found = found_in(GivesBack, model_of(RELU_AND_TANH), X, RIGHT * 100)
     assert found.outcome is Outcome.UNCLAIMED
     assert found.detail.startswith("the fallback's result is wrong: output 0:")
 

@@ -18,8 +18,11 @@ SECONDS = 8.0
 """What a case may take here; only the backend that sleeps needs so long."""
 
 
-HARMLESS = ("L1/properties", "L1/answers", "L1/stateless", "L1/operator/", "L2/", "L5/")
+HARMLESS = ("L1/properties", "L1/answers", "L1/stateless", "L1/operator/", "L2/", "L5/", "L6/")
 """Cases of faults that end neither the process nor the peace of the tests after them."""
+
+APART = ("L0/", "L1/keeps_to_one_thread", "L1/leaves_the_process_alone")
+"""Cases that start a process of their own, whatever becomes of it."""
 
 
 @lru_cache
@@ -31,7 +34,7 @@ def _finding(fault: Fault) -> Finding:
     """Carry the case out: here, where that does no harm, which spares starting a child."""
     backend, level = fault.backend, int(fault.case[1])
     ends = fault.outcome in {Outcome.CRASH, Outcome.HANG} or backend is computing.ExitsInRun
-    if fault.case.startswith(HARMLESS) and not ends:
+    if fault.case.startswith(APART) or (fault.case.startswith(HARMLESS) and not ends):
         subject = Subject(target=f"{backend.__module__}:{backend.__qualname__}")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # as in a child

@@ -133,12 +133,15 @@ class Lane:
         """Return memory for inputs and outputs that are copied; likewise."""
         return self._block("ends", nbytes)
 
-    def ready_to_upload(self, nbytes: int, stream: int) -> None:
-        """Make room in ``up``, when the copies made from it before are done."""
+    def ready_to_upload(self, nbytes: int, stream: int | None = None) -> None:
+        """Make room in ``up`` for copies on a stream, that of the lane unless another is named.
+
+        Waits until the copies made from it before are done.
+        """
         if self._uploading is not None:
             self._cuda.wait_for_stream(self._uploading)
         self.up.reserve(nbytes)
-        self._uploading = stream
+        self._uploading = self.stream if stream is None else stream
 
     def wait(self) -> None:
         """Wait for everything on the stream.

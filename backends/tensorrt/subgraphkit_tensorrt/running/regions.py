@@ -13,6 +13,7 @@ from subgraphkit_tensorrt.building.profiles import InputRange, buckets_at_bind
 from subgraphkit_tensorrt.building.report import readable
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.running.engines import builder_for
+from subgraphkit_tensorrt.running.nvtx_ranges import MarkedOperator, range_of
 from subgraphkit_tensorrt.running.operator import TensorRTOperator
 
 __all__ = ["BuiltPlans", "compile_region", "restore"]
@@ -109,7 +110,10 @@ def _operator(
 ) -> SubgraphOperator:
     if context.options.build_only:
         return BuiltPlans(plans, subgraph)
-    return TensorRTOperator(plans, subgraph, library, context, builder_for(library, context))
+    made = (plans, subgraph, library, context, builder_for(library, context))
+    if context.options.nvtx:
+        return MarkedOperator(range_of(subgraph), *made)
+    return TensorRTOperator(*made)
 
 
 class BuiltPlans(SubgraphOperator):

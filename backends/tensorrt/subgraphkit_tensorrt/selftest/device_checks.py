@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 
 from subgraphkit.backend import ModelOpener
-from subgraphkit_tensorrt.running.arrays import DeviceArray, foreign
+from subgraphkit_tensorrt.running.arrays import DeviceArray, fetched
 from subgraphkit_tensorrt.running.device import Device
 from subgraphkit_tensorrt.selftest.needs import (
     cuda_library,
@@ -167,15 +167,20 @@ def torch_arrays(bench: ModelOpener) -> str:
     for name in _TORCH_TYPES:
         theirs = (torch.arange(12, device="cuda") % 2).reshape(4, 3).to(getattr(torch, name))
         host = theirs.double().cpu().numpy()
-        require(np.array_equal(_wide(_read(device, theirs)), host), f"{name} of PyTorch differs")
+        require(
+            np.array_equal(_wide(fetched(theirs, "x", device)), host), f"{name} of PyTorch differs"
+        )
         with device.active():
-            back = torch.from_dlpack(_kept(device, _read(device, theirs)))
+            back = torch.from_dlpack(_kept(device, fetched(theirs, "x", device)))
         require(np.array_equal(back.double().cpu().numpy(), host), f"our {name} differs in PyTorch")
     late = torch.empty(1 << 22, device="cuda")
     for number in range(_ORDERED):
         torch.cuda._sleep(200_000)  # noqa: SLF001 (the only way to keep its stream busy)
         late.fill_(number)
-        require(bool((_read(device, late) == number).all()), f"tensor {number} was read too early")
+        require(
+            bool((fetched(late, "x", device) == number).all()),
+            f"tensor {number} was read too early",
+        )
     return f"{len(_TORCH_TYPES)} element types both ways, {_ORDERED} reads in order"
 
 
@@ -190,19 +195,11 @@ def _kept(device: Device, array: Any) -> DeviceArray:
 
 def _uploaded(device: Device, array: Any, lane: Any) -> DeviceArray:
     block = device.memory.take(array.nbytes, lane.stream)
-    lane.ready_to_upload(array.nbytes)
+    lane.ready_to_upload(array.nbytes, lane.stream)
     lane.up.array(0, array.shape, array.dtype)[...] = array
     if array.nbytes:
         device.cuda.upload(block.address, lane.up.address(0), array.nbytes, lane.stream)
     return DeviceArray(device, block, array.shape, array.dtype, lane.stream)
-
-
-def _read(device: Device, theirs: Any) -> Any:
-    with device.active(), device.lane() as lane, foreign(theirs, "x", device, lane.stream) as one:
-        got = np.empty(one.shape, one.dtype)
-        device.cuda.download(got.ctypes.data, one.address, got.nbytes, lane.stream)
-        lane.wait()
-        return got
 
 
 def _wide(array: Any) -> Any:

@@ -24,6 +24,7 @@ NAMES = {
     DataType.INT64: "INT64",
     DataType.BOOL: "BOOL",
     DataType.DOUBLE: "FLOAT",
+    DataType.FLOAT8E4M3FN: "FP8",
 }
 """What TensorRT makes of element types at the border."""
 
