@@ -17,8 +17,6 @@ UNPICKLING = {"cloudpickle", "dill", "joblib", "marshal", "shelve"}
 CLAUSES: Final = re.compile(r"(What|How|Which|Whether|When|Where|Who|Whose|Whoever|That|Tell)\b")
 
 HOMONYMS: Final = {
-    "Device": "of CUDA under TensorRT, and what IREE calls a device",
-    "DeviceArray": "what ONNX Runtime has on a device, and what TensorRT has there",
     "Emitted": "a plan as Python, and in the NumPy backend a graph as Python",
     "Ended": "how a child process ended, and the kit's exception for a child that did",
     "IOBinding": "ours, and one over it that speaks as ONNX Runtime's does",

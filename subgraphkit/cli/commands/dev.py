@@ -127,7 +127,7 @@ class _Files:
                 path = os.path.join(place, name)  # noqa: PTH118 (for every file, five times a second)
                 if name[0] != "." and name[-1] != "~":
                     try:
-                        state = os.stat(path)  # noqa: PTH116
+                        state = os.stat(path)  # noqa: PTH116 (as above)
                     except OSError:  # it has just gone
                         continue
                     found[path] = state.st_mtime_ns, state.st_size
