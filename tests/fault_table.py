@@ -2,7 +2,7 @@
 
 ``python -m tests.fault_table TREE [NAME ...]`` holds every corruption, or those that are named,
 against the kit of another tree, say one of an earlier commit, and writes what caught it there to
-``docs/support/faults.csv``. What catches a fault today is not measured here: it is in the table of
+``docs/faults.csv``. What catches a fault today is not measured here: it is in the table of
 faults, and a test holds it to that.
 
 Cases of models that have none of the operators in question are left out, for they cannot tell; so
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[1]
-TABLE: Final = ROOT / "docs" / "support" / "faults.csv"
+TABLE: Final = ROOT / "docs" / "faults.csv"
 _FAULTY: Final = Path("subgraphkit", "testing", "faulty")
 _ADDED: Final = ("corrupting.py", "corruptions.py", "spoiling.py")
 _LEFT_OUT: Final = "L1/keeps_", "L1/leaves_", "L2/time_", "L5/random_graphs/1", "L5/random_graphs/2"

@@ -9,9 +9,9 @@ from subgraphkit_tensorrt.backend import device_problem
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.network import make_builder
 from subgraphkit_tensorrt.library.capabilities import Capabilities
+from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.library.flavours import FLAVOURS, Library
 from subgraphkit_tensorrt.library.gpus import Gpu
-from subgraphkit_tensorrt.running.cudart import Cuda
 from subgraphkit_tensorrt.running.memory import DeviceMemory
 
 __all__ = ["MESSAGES"]

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from backends.tensorrt.tests.tensorrt_double import Double
-from subgraphkit_tensorrt.running import cudart, loader
-from subgraphkit_tensorrt.running.cudart import Cuda
+from subgraphkit_tensorrt.library import cudart
+from subgraphkit_tensorrt.library.cudart import Cuda
+from subgraphkit_tensorrt.running import loader
 
 __all__ = ["double"]
 

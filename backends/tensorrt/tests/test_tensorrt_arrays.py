@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from subgraphkit.errors import BackendUnavailableError
-from subgraphkit_tensorrt.running import cudart, dlpack
+from subgraphkit_tensorrt.library import cudart
+from subgraphkit_tensorrt.running import dlpack
 
 CPU = (1, 0)
 SHAPES: list[tuple[int, ...]] = [(), (0, 3), (5,), (2, 3, 4)]

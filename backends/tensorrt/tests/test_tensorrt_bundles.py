@@ -29,11 +29,11 @@ from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt import backend as backend_module
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.capabilities import Capabilities
+from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.library.fit import engine_fits
 from subgraphkit_tensorrt.library.flavours import FLAVOURS, Installation, Library, find
 from subgraphkit_tensorrt.library.gpus import Gpu, Machine
 from subgraphkit_tensorrt.running import loader
-from subgraphkit_tensorrt.running.cudart import Cuda
 
 Machines = Callable[..., Double]
 BUILDER = ("Builder", "OnnxParser", "IBuilderConfig", "INetworkDefinition", "BuilderFlag")

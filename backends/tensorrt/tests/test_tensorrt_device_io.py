@@ -23,8 +23,8 @@ from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import InputError
 from subgraphkit_tensorrt import on_stream
+from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running.arrays import DeviceArray
-from subgraphkit_tensorrt.running.cudart import Cuda
 
 CHAIN = """agraph (float[2,3] x) => (float[2,3] y, float[2,3] b)
     { a = Relu(x) b = Add(a, x) c = Neg(b) d = Abs(c) e = Exp(d) y = Sqrt(e) }"""

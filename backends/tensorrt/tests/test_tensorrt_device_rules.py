@@ -14,10 +14,10 @@ from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import ExecutionError, InputError
 from subgraphkit_tensorrt import on_stream
-from subgraphkit_tensorrt.library import logger
-from subgraphkit_tensorrt.running import cudart, dlpack
+from subgraphkit_tensorrt.library import cudart, logger
+from subgraphkit_tensorrt.library.cudart import Cuda
+from subgraphkit_tensorrt.running import dlpack
 from subgraphkit_tensorrt.running.callbacks import OutputMemory
-from subgraphkit_tensorrt.running.cudart import Cuda
 from subgraphkit_tensorrt.running.device import Device
 
 RESHAPED = "agraph (float[6] x, int64[2] s) => (float[a,b] y) { y = Reshape(x, s) }"

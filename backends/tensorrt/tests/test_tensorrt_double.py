@@ -10,7 +10,7 @@ import pytest
 from backends.tensorrt.tests.tensorrt_api import Api, releases
 from backends.tensorrt.tests.tensorrt_double import CLASSES, Double
 from subgraphkit_tensorrt.library.capabilities import Capabilities
-from subgraphkit_tensorrt.running.cudart import Cuda
+from subgraphkit_tensorrt.library.cudart import Cuda
 
 RELEASES = releases()
 _CALLED_BY_NAME = {"IOutputAllocator", "IGpuAllocator", "IProgressMonitor"}

@@ -26,8 +26,9 @@ from subgraphkit_onnxruntime import backend as ort_backend
 from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt.backend_options import Options as TensorRTOptions
-from subgraphkit_tensorrt.running import cudart, loader
-from subgraphkit_tensorrt.running.cudart import Cuda
+from subgraphkit_tensorrt.library import cudart
+from subgraphkit_tensorrt.library.cudart import Cuda
+from subgraphkit_tensorrt.running import loader
 
 MODEL = """agraph (float[n,3] x) => (float[n,3] y, float[n,3] z)
     { a = Relu(x) b = Add(a, x) c = Sin(b) z = Neg(c) d = Abs(c) y = Mul(d, a) }"""

@@ -16,7 +16,7 @@ from subgraphkit.errors import ExecutionError, InputError
 from subgraphkit_tensorrt import on_stream, release_stream
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.claiming.sieves import Sieves
-from subgraphkit_tensorrt.running.cudart import Cuda
+from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running.memory import Pinned
 from subgraphkit_tensorrt.running.regions import restore
 

@@ -27,10 +27,10 @@ from subgraphkit_tensorrt.building.shared_plans import (
     separate_weights,
 )
 from subgraphkit_tensorrt.building.timing_cache import timing_cache_for
+from subgraphkit_tensorrt.library.cudart import on_device
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.gpus import machine
 from subgraphkit_tensorrt.library.logger import listening, noting
-from subgraphkit_tensorrt.running.cudart import on_device
 
 __all__ = ["build_engine"]
 

@@ -25,13 +25,13 @@ from subgraphkit_tensorrt.building.name_map import NameMap, mark_places, rename
 from subgraphkit_tensorrt.building.network import make_builder
 from subgraphkit_tensorrt.claiming.agreement import Expectation, disagreements
 from subgraphkit_tensorrt.claiming.stand_ins import model_file, put_small_weights_in, stand_in
+from subgraphkit_tensorrt.library.cudart import on_device
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import LOGGER
 from subgraphkit_tensorrt.library.trial import network_flags
 from subgraphkit_tensorrt.lowering import Conversions
 from subgraphkit_tensorrt.lowering.conversions import apply
 from subgraphkit_tensorrt.rules.static_rules import Rules
-from subgraphkit_tensorrt.running.cudart import on_device
 
 __all__ = ["ParserQueries"]
 

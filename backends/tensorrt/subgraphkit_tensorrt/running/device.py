@@ -9,8 +9,8 @@ from typing import Any, Final
 from weakref import WeakSet
 
 from subgraphkit.errors import ExecutionError
+from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running.allocators import Allocator
-from subgraphkit_tensorrt.running.cudart import Cuda
 from subgraphkit_tensorrt.running.lanes import Lane, Streams
 from subgraphkit_tensorrt.running.memory import Block, DeviceMemory
 

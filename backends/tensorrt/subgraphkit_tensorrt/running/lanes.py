@@ -7,7 +7,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from subgraphkit.errors import ExecutionError
-from subgraphkit_tensorrt.running.cudart import Cuda
+from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running.memory import Block, DeviceMemory, Pinned
 
 __all__ = ["Lane", "Streams"]

@@ -6,10 +6,10 @@ from weakref import WeakValueDictionary
 
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.checks import check
+from subgraphkit_tensorrt.library.cudart import cuda_runtime
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import listening
 from subgraphkit_tensorrt.running.allocators import allocator_named
-from subgraphkit_tensorrt.running.cudart import cuda_runtime
 from subgraphkit_tensorrt.running.device import Device
 
 __all__ = ["Loader"]

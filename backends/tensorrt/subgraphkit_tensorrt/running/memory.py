@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.errors import ExecutionError
+from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running.allocators import Allocator
-from subgraphkit_tensorrt.running.cudart import Cuda
 
 __all__ = ["ALIGNMENT", "Block", "DeviceMemory", "Pinned", "aligned"]
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from subgraphkit.backend import ModelOpener
 from subgraphkit.errors import SubgraphkitError
-from subgraphkit_tensorrt.running import cudart
-from subgraphkit_tensorrt.running.cudart import Cuda
+from subgraphkit_tensorrt.library import cudart
+from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running.streams import on_stream
 from subgraphkit_tensorrt.selftest import models
 from subgraphkit_tensorrt.selftest.computing import opened, same

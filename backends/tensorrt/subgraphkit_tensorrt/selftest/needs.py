@@ -5,10 +5,10 @@ from importlib.util import find_spec
 from typing import Any
 
 from subgraphkit.errors import BackendUnavailableError
+from subgraphkit_tensorrt.library import cudart
+from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.library.flavours import Installation, Library, find, wanted_flavour
 from subgraphkit_tensorrt.library.gpus import Gpu
-from subgraphkit_tensorrt.running import cudart
-from subgraphkit_tensorrt.running.cudart import Cuda
 
 __all__ = [
     "NotAsExpected",
