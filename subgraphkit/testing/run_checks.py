@@ -60,10 +60,14 @@ def fed_with(
     subject: Subject, model: SmallModel, session: Session, feeds: Mapping[str, Any]
 ) -> Finding | None:
     """Run once and compare; the feeds must stay as they are, and share nothing with the results."""
-    expected = model.expected({name: _native(array) for name, array in feeds.items()})
+    native = {name: _native(array) for name, array in feeds.items()}
+    expected = model.expected(native)
     with untouched(feeds):
         results = subject.run(session, feeds)
-    return _difference(subject, model, expected, results) or shared(feeds, results)
+    found = _difference(subject, model, expected, results) or shared(feeds, results)
+    if found is None or isinstance(model, Sweep):
+        return found
+    return subject.blame.blamed(session, model.proto, native, expected, results, found)
 
 
 def _difference(
