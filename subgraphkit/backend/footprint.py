@@ -13,6 +13,7 @@ from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.types import TensorType
 
 __all__ = [
+    "SAME_MEMORY",
     "Footprint",
     "ValuesPeak",
     "attention_scores",
@@ -22,7 +23,9 @@ __all__ = [
     "scaled_weights",
 ]
 
-_SAME_MEMORY: Final = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+SAME_MEMORY: Final = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+"""Operators whose result has the bytes of their input, and may be that memory."""
+
 _PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _ELEMENTWISE: Final = frozenset(
     ("Add", "Clip", "Div", "Erf", "Mul", "Relu", "Sigmoid", "Softmax", "Sqrt", "Sub", "Tanh")
@@ -219,7 +222,7 @@ class _Lives:
 
 
 def _changes_shape(node: Node) -> bool:
-    return node.op_type in _SAME_MEMORY
+    return node.op_type in SAME_MEMORY
 
 
 def _kinds(readers: Mapping[str, list[Node]], name: str) -> list[str]:

@@ -20,6 +20,7 @@ __all__ = [
     "KeptEnd",
     "child_command",
     "child_environment",
+    "crowd",
     "how_it_ended",
     "run_child",
     "stop_child",
@@ -32,6 +33,20 @@ _SETTLING_SECONDS: Final = 0.1
 """How long to wait for the last words of a process that may have ended."""
 _READING_SECONDS: Final = 10.0
 """How long to wait if there are some and they have not been read, as on a machine that is busy."""
+
+
+_MOST_CROWDED: Final = 4.0
+
+
+def crowd() -> float:
+    """Return how many processes compete for each processor, from 1 to 4.
+
+    A limit of wall time is multiplied by it where whoever is too slow is blamed: on a machine that
+    does other things as well, what computes gets a part of the time only.
+    """
+    if not hasattr(os, "getloadavg"):  # Windows
+        return 1.0
+    return min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), _MOST_CROWDED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,8 @@ class Finding:
 
     Attributes:
         outcome: How it ended.
-        detail: What was found, expected and got; empty where all is right.
+        detail: What was found, expected and got; where all is right, what was left out, if
+            anything was.
         taken: Operators of the nodes the backend took, each once, in order.
         case: Identifier of the case.
         level: Level of the case.

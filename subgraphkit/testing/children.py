@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from subgraphkit.processes.answering_child import AnsweringChild, NoAnswer
-from subgraphkit.processes.child_process import how_it_ended
+from subgraphkit.processes.child_process import crowd, how_it_ended
 from subgraphkit.processes.memory import machine_bytes, resident_bytes
 from subgraphkit.testing.cases import Finding, Outcome
 
@@ -65,7 +65,7 @@ class Task:
 
     Attributes:
         case: A finding that says which case it is, and nothing yet of how it ended.
-        seconds: How long it may take.
+        seconds: How long it may take, where nobody else wants the processors.
         joint: As that of a ``Case``.
     """
 
@@ -144,7 +144,7 @@ class _Child:
     def _ask(self, command: Mapping[str, Any], seconds: float) -> Any:
         self._process.tell(command)
         try:
-            return self._process.answer(seconds, self._look)
+            return self._process.answer(seconds * crowd(), self._look)
         except _TooMuch:
             text = f"the process took more than {self._most_memory / 2**30:.1f} GiB of memory"
             raise self._ended(Outcome.CRASH, text, is_own=False) from None
@@ -341,9 +341,9 @@ class Pool:
         until: float,
     ) -> None:
         try:
-            while not self._is_closed:
+            while True:
                 batch = waiting.get_nowait()
-                if time.monotonic() < until:
+                if time.monotonic() < until and not self._is_closed:
                     done.put(worker.findings(batch))
                 else:
                     done.put([replace(task.case, outcome=Outcome.UNTRIED) for task in batch])

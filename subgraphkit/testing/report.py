@@ -241,6 +241,8 @@ class Report:
         )
         remarks = [f"cut short: {self.cut_short}"] if self.cut_short else []
         remarks += [f"a sample of {self.sample}"] if self.sample else []
+        partly = sum(one.outcome is Outcome.RIGHT and bool(one.detail) for one in self.findings)
+        remarks += [f"cases of which a part was tried: {partly}"] if partly else []
         return "; ".join([f"{self.backend}: {verdict}", share, *remarks])
 
     @property

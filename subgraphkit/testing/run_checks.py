@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.errors import InputError, SubgraphkitError
-from subgraphkit.processes.child_process import how_it_ended
+from subgraphkit.processes.child_process import crowd, how_it_ended
 from subgraphkit.running import Session
 from subgraphkit.testing.aliasing import shared
 from subgraphkit.testing.cases import Finding, Outcome
@@ -50,7 +50,6 @@ Check = Callable[[Subject, SmallModel, Session], Finding | None]
 _RUNS: Final = 5
 _MANY_RUNS: Final = 130
 _THREADS: Final = 8
-_PATIENCE_SECONDS: Final = 30.0
 _FORKED_SECONDS: Final = 20.0
 _SWITCH_SECONDS: Final = 1e-4
 _GUARD: Final = 77  # what stands beside a buffer, and must stand there afterwards
@@ -60,10 +59,14 @@ def fed_with(
     subject: Subject, model: SmallModel, session: Session, feeds: Mapping[str, Any]
 ) -> Finding | None:
     """Run once and compare; the feeds must stay as they are, and share nothing with the results."""
-    expected = model.expected({name: _native(array) for name, array in feeds.items()})
+    native = {name: _native(array) for name, array in feeds.items()}
+    expected = model.expected(native)
     with untouched(feeds):
         results = subject.run(session, feeds)
-    return _difference(subject, model, expected, results) or shared(feeds, results)
+    found = _difference(subject, model, expected, results) or shared(feeds, results)
+    if found is None or isinstance(model, Sweep):
+        return found
+    return subject.blame.blamed(session, model.proto, native, expected, results, found)
 
 
 def _difference(
@@ -215,7 +218,7 @@ def in_threads(
         feeds, expected = fed[number], wanted[number]
         try:
             session = entrances[number]()
-            start.wait(_PATIENCE_SECONDS)
+            start.wait()  # without a limit: who passes it has run
             results = (subject.run(session, feeds) for _ in range(runs))
             found = (_difference(subject, model, expected, one) for one in results)
             return next((finding for finding in found if finding is not None), None)
@@ -263,7 +266,7 @@ def in_a_forked_child(check: Callable[[], Finding | None]) -> Finding | None:
         child.start()
     its.close()
     try:
-        if not mine.poll(_FORKED_SECONDS):
+        if not mine.poll(_FORKED_SECONDS * crowd()):
             text = f"a forked child did not return from a run within {_FORKED_SECONDS:g} s"
             return Finding(Outcome.FAIL_CONTRACT, text)
         told = mine.recv()

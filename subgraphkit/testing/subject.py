@@ -288,11 +288,12 @@ class Subject:
             return session.run(None, feeds)
         except ExecutionError as error:
             taken = self.operators_taken(session.partitioning)
-            found = self._blame.of_a_failure(session, feeds, error)
+            found = self.blame.of_a_failure(session, feeds, error)
             raise Stopped(found.outcome, found.detail, taken) from error
 
     @property
-    def _blame(self) -> Blame:
+    def blame(self) -> Blame:
+        """What says whose fault it is that something is wrong."""
         return Blame(self.name, self.difference, self.declarations.tolerance_for)
 
     # -- what became of it -------------------------------------------------------------------
@@ -377,7 +378,7 @@ class Subject:
                         results = self.run(session, feeds)
                     found = self.difference(expected, results, least) or shared(feeds, results)
                     if found is not None:
-                        found = self._blame.blamed(session, source, feeds, expected, results, found)
+                        found = self.blame.blamed(session, source, feeds, expected, results, found)
                         return replace(found, taken=taken)
         except Stopped as stop:
             return stop.finding

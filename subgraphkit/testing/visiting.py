@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from subgraphkit.processes.child_process import how_it_ended, run_child
+from subgraphkit.processes.child_process import crowd, how_it_ended, run_child
 from subgraphkit.testing.cases import Finding, Outcome
 from subgraphkit.testing.foreign import beside_foreign
 from subgraphkit.testing.forms import sandwiched, sandwiched_feeds
@@ -45,7 +45,7 @@ def visit(subject: Subject, seconds: float, check: str = "changes") -> Finding:
         check: What is looked at: ``"changes"`` to what all share, or the ``"threads"``: how many
             are started for one, and what they do after a run beside others.
     """
-    ended = run_child(_MODULE, [json.dumps(subject.described()), check], seconds)
+    ended = run_child(_MODULE, [json.dumps(subject.described()), check], seconds * crowd())
     if ended.code is None:
         text = f"a process that runs a model on it does not end within {seconds:.0f} s"
         return Finding(Outcome.HANG, text)

@@ -102,6 +102,14 @@ def _stacked(node: sk.Node) -> str:
     return "" if ranks == {2} else "matrices in a stack"
 
 
+def _unsigned(node: sk.Node) -> str:
+    """Look for bytes without a sign and without zero points: IREE reads them with a sign then."""
+    if node.input_type(2) is not None or node.input_type(3) is not None:
+        return ""
+    both = {node.dtype(place).label for place in (0, 1)} == {"uint8"}
+    return "two matrices of uint8 without zero points" if both else ""
+
+
 def _ignoring(attribute: str, known: str) -> Callable[[sk.Node], str]:
     """Take the one value that the importer knows; it does not look at the attribute."""
 
@@ -139,6 +147,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
         "SpaceToDepth": _ignoring("mode", "DCR"),
         "QLinearMatMul": _stacked,
         "ReverseSequence": _always("it cannot be compiled"),
+        "MatMulInteger": _unsigned,
         "LpNormalization": _always("it makes NaN of a row of zeros"),
         "Pow": _power,
     }

@@ -94,6 +94,25 @@ def test_what_the_compiler_or_a_table_refuses_has_a_reason() -> None:
     assert reasons[1].code == "dtype"
 
 
+def test_bytes_without_a_sign_are_multiplied_by_whoever_reads_them_so() -> None:
+    text = """
+    <ir_version: 10, opset_import: ["": 21]>
+    g (uint8[3, 17] x, uint8[17, 4] w, int8[17, 4] v, uint8 z)
+        => (int32[3, 4] a, int32[3, 4] b, int32[3, 4] c)
+    { a = MatMulInteger(x, w) b = MatMulInteger(x, w, z) c = MatMulInteger(x, v) }
+    """
+    numbers = np.arange(119).astype(np.uint8) * 2 + 17
+    x, w = numbers[:51].reshape(3, 17), numbers[51:].reshape(17, 4)
+    fed = {"x": x, "w": w, "v": w.view(np.int8), "z": np.array(3, np.uint8)}
+    with sk.InferenceSession(onnx.parser.parse_model(text), ["iree", "numpy"]) as session:
+        took = {one.backend: len(one.members) for one in session.partitioning.subgraphs}
+        assert took == {"iree": 2, "numpy": 1}
+        wide = {name: array.astype(np.int32) for name, array in fed.items()}
+        right = [wide["x"] @ wide["w"], (wide["x"] - 3) @ wide["w"], wide["x"] @ wide["v"]]
+        for got, one in zip(session.run(None, fed), right, strict=True):
+            np.testing.assert_array_equal(got, one)
+
+
 def test_a_compiler_at_work_is_stopped_when_time_is_up() -> None:
     text = '<ir_version: 10, opset_import: ["": 21]> g (float[9, 9] x) => (float[9, 9] y) {'
     steps = [f"v{i + 1} = MatMul(v{i}, x)" for i in range(300)]

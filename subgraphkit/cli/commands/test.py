@@ -48,8 +48,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     cut_short = "the kit itself failed"
     try:
         with _ended_by_signals():
-            _run(arguments, only, record, report)
-        cut_short = ""
+            cut_short = _run(arguments, only, record, report)
     except KeyboardInterrupt:
         cut_short = "interrupted from the keyboard"
         raise
@@ -68,13 +67,17 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 def _run(
     arguments: Namespace, only: str | Collection[str], record: Any, report: CommandReport
-) -> None:
+) -> str:
     """Carry the cases out; name those that are wrong as they are found.
+
+    Returns:
+        Why that is not all that was to be tried; empty if it is.
 
     Raises:
         CallerError: There is no such case (SGK301).
     """
     count = wrong = 0
+    gone = set(only) if arguments.rerun else set()
     with report.doing(arguments.name) as progress:
         for finding in import_module("subgraphkit.testing").check_backend(
             arguments.name,
@@ -86,6 +89,7 @@ def _run(
             within=inf if arguments.all else arguments.within,
         ):
             record.add(finding)
+            gone.discard(finding.case)
             count += 1
             wrong += finding.is_wrong
             if finding.is_wrong:
@@ -94,12 +98,18 @@ def _run(
                 report.note(f"  again: {_again(arguments, finding.case)}")
             told = f"{count} cases, {wrong} wrong, now {finding.case[:60]}"
             progress(arguments.name, count, message=told)
+    if gone:
+        text = f"{len(gone)} cases that were wrong are not among those of this run"
+        text += f", such as {min(gone)}; it needs the same --seed and --models"
+        report.note(f"error: {text}")
+        return text
     if not count:
         raise CallerError(
             "SGK301",
             f"no case up to level {arguments.level} matches {arguments.only!r}",
             hint="Cases are called like L3/Conv/test_conv_with_strides_padding/alone.",
         )
+    return ""
 
 
 def _again(arguments: Namespace, case: str) -> str:
@@ -123,7 +133,8 @@ def _failed(record: Any, arguments: Namespace) -> Collection[str]:
             f"no result of {arguments.name!r}{version} is kept, so none of its cases has failed",
             hint="Run it without --rerun first. Results are kept in the cache, if that is not off.",
         )
-    return {finding.case for finding in record.kept.values() if finding.is_wrong}
+    wrong = (finding for finding in record.kept.values() if finding.is_wrong)
+    return {finding.case for finding in wrong if finding.level <= arguments.level}
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.processes.child_process import how_it_ended, run_child
+from subgraphkit.processes.child_process import crowd, how_it_ended, run_child
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.restoring import MODULE, restored
 from subgraphkit.testing.subject import Stopped, Subject
@@ -122,7 +122,8 @@ def _in_child(subject: Subject, blob: bytes) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         stored = Path(folder, "blob")
         stored.write_bytes(blob)
-        ended = run_child(MODULE, [json.dumps(subject.described()), str(stored)], _CHILD_SECONDS)
+        words = [json.dumps(subject.described()), str(stored)]
+        ended = run_child(MODULE, words, _CHILD_SECONDS * crowd())
     if ended.code is None:
         raise Stopped(Outcome.HANG, f"the other process did not end within {_CHILD_SECONDS:.0f} s")
     if ended.code or not ended.answer:

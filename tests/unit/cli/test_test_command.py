@@ -7,7 +7,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from subgraphkit.cli.commands.test import LEVEL_CHOICES
-from subgraphkit.testing.cases import LEVELS
+from subgraphkit.cli.exits import ExitCode
+from subgraphkit.testing.cases import LEVELS, Finding, Outcome
+from subgraphkit.testing.recording import Record
 from tests.unit.cli.conftest import Cli
 
 FAULTY = "subgraphkit.testing.faulty.computing"
@@ -62,6 +64,20 @@ def test_what_was_wrong_last_is_tried_again_and_nothing_else(
     cli("test", "loopback", "--only", "L2/chain")
     right = cli("test", "loopback", "--rerun", "failed")
     assert (right.code, right.out) == (0, "loopback: no case was wrong when it was tried last\n")
+
+
+def test_a_case_that_was_wrong_and_is_not_there_to_be_tried_again_is_not_passed_over(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
+    record = Record("loopback", {})
+    for case in ("L2/chain", "L2/of_another_seed"):
+        record.add(Finding(Outcome.FAIL_VALUE, case=case, level=2))
+    record.save()
+    ended = cli("test", "loopback", "--rerun", "failed")
+    assert ended.code == ExitCode.INCOMPLETE
+    assert "1 cases that were wrong are not among those of this run, such as L2/of_an" in ended.err
+    assert "L2/chain" not in ended.err
 
 
 def test_the_document_and_the_files_say_the_same(cli: Cli) -> None:

@@ -1,12 +1,23 @@
 """Sound backends that take little, each in its own way; the fallback computes for them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from subgraphkit.backend import Answer, SubgraphProperty, SubgraphSelector
+from subgraphkit.backend import (
+    Answer,
+    InnerTime,
+    SubgraphOperator,
+    SubgraphProperty,
+    SubgraphSelector,
+)
 from subgraphkit.ir import Node
 from subgraphkit.testing.faulty.computing import WritesInputs
-from subgraphkit.testing.faulty.wrapping import EveryNode, WrappingBackend, WrappingProperty
+from subgraphkit.testing.faulty.wrapping import (
+    EveryNode,
+    WrappedOperator,
+    WrappingBackend,
+    WrappingProperty,
+)
 from subgraphkit.types import DataType, TensorType
 
 _FOLLOWERS = {"Conv": "BatchNormalization", "BatchNormalization": "Relu"}
@@ -70,6 +81,33 @@ class GemmOnly(WrappingBackend):
     """Takes one operator."""
 
     selector_class: ClassVar[type[SubgraphSelector]] = _Gemm
+
+
+class _Silent(WrappedOperator):
+    """Can be profiled, and records nothing."""
+
+    def profiled(self, record: Callable[[InnerTime], object]) -> SubgraphOperator | None:
+        del record
+        return _Silent(self.inner, self.subgraph)
+
+    def close(self) -> None:
+        pass  # the other one goes on
+
+
+class SilentGemm(GemmOnly):
+    """Records no time of what it computes."""
+
+    operator_class: ClassVar[type[WrappedOperator]] = _Silent
+
+
+class _Identity(Named):
+    operators = frozenset({"Identity"})
+
+
+class SilentIdentity(SilentGemm):
+    """Computes nothing that could take time."""
+
+    selector_class: ClassVar[type[SubgraphSelector]] = _Identity
 
 
 class _Quantized(Named):

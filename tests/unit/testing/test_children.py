@@ -1,10 +1,12 @@
 """Children that carry out many cases: whichever ends badly, the right case is blamed for it."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from subgraphkit.processes.child_process import crowd
 from subgraphkit.testing import Finding, Outcome
 from subgraphkit.testing.children import Pool, Task
 
@@ -60,6 +62,23 @@ def test_the_case_that_ends_a_shared_process_is_blamed_and_no_other_is_lost(
     assert "took more than 0.4 GiB of memory" in last["inner_value_is_an_output"].detail
     assert last["same_input_twice"].detail == "no answer within 1.5 s"
     assert last["same_input_twice"].seconds >= HANGING_SECONDS
+
+
+def test_a_pool_that_is_closed_leaves_what_is_waiting_untried() -> None:
+    pool = Pool({"target": "no.such:Backend"}, 2)
+    pool.close()
+    cases = [Finding(Outcome.SKIP, case=f"L3/Relu/{number}", level=3) for number in range(3)]
+    findings = list(pool.findings([[Task(case, SECONDS)] for case in cases]))
+    assert [one.outcome for one in findings] == [Outcome.UNTRIED] * 3
+
+
+@pytest.mark.parametrize(("load", "expected"), [(0.5, 1.0), (6.0, 3.0), (40.0, 4.0)])
+def test_limits_of_wall_time_are_longer_where_many_compete_for_the_processors(
+    monkeypatch: pytest.MonkeyPatch, load: float, expected: float
+) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert crowd() == expected
 
 
 def test_what_is_not_begun_in_time_is_untried_and_starts_no_process() -> None:

@@ -67,6 +67,18 @@ def test_a_fault_shows_in_what_a_choosy_backend_takes() -> None:
     assert "with QLinearConv in its place" in found[1].detail
 
 
+def test_a_profile_may_be_silent_about_what_computes_nothing_and_about_nothing_else() -> None:
+    case = ("L1/operator/times_inside",)
+    (silent,) = findings(choosy.SilentIdentity, case)
+    assert (silent.outcome, silent.detail.startswith("its nodes compute nothing")) == (
+        Outcome.SKIP,
+        True,
+    )
+    (wrong,) = findings(choosy.SilentGemm, case)
+    assert wrong.outcome is Outcome.FAIL_CONTRACT
+    assert "recorded nothing of a run" in wrong.detail
+
+
 def test_a_backend_that_claims_nothing_passes_nothing_and_fails_nothing() -> None:
     found = findings(ClaimsNothing, ("L1/operator/results", "L2/one_node"))
     assert {one.outcome for one in found} == {Outcome.UNCLAIMED}

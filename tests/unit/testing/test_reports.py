@@ -137,6 +137,12 @@ def test_the_xml_has_a_suite_for_each_level_and_a_reason_for_each_skip() -> None
     assert ended["L3/Conv/big/alone"][0].attrib == {"type": "skip", "message": "too big"}
 
 
+def test_a_case_of_which_a_part_was_tried_is_counted_in_the_headline() -> None:
+    partly = found("L5/operators/windows", Outcome.RIGHT, detail="in part: 1 of 4 models")
+    headline = Report("mine", [STATIC, RIGHT, partly]).headline
+    assert headline.endswith("2 of 2 offered (100.0 %); cases of which a part was tried: 1")
+
+
 def test_a_sample_is_said_to_be_one() -> None:
     untried = found("L3/Relu/plain/alone", Outcome.UNTRIED)
     report = Report("mine", [STATIC, RIGHT, untried], seed=7)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from subgraphkit.testing import Finding, Outcome, Subject
+from subgraphkit.testing import Finding, Outcome, Subject, sweep_cases
 from subgraphkit.testing.combinations import PRODUCERS
 from subgraphkit.testing.feeding_forms import FEEDING_FORMS
 from subgraphkit.testing.judging import carry_out
@@ -49,6 +49,14 @@ def test_a_right_backend_passes_what_is_tried_of_many_operators_at_once(
     for case in sorted(wanted):
         finding = found(case.removeprefix("L5/"), "loopback:LoopbackBackend")
         assert not finding.is_wrong, finding
+
+
+def test_a_case_that_leaves_operators_out_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_cases, "_MOST_AT_ONCE", 2)
+    monkeypatch.setattr(sweep_cases, "_SECONDS", 1e-3)
+    finding = found("operators/quantised", "loopback:LoopbackBackend")
+    assert finding.outcome is Outcome.RIGHT
+    assert finding.detail == "in part: 1 of 3 models, as there was no time for the others"
 
 
 @pytest.mark.parametrize(
