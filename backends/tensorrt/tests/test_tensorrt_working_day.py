@@ -178,14 +178,17 @@ def test_streams_of_users_hold_memory_for_a_few_and_go_when_they_are_released(
     assert memory["pinned_bytes"] <= 8 * NEEDED
     with on_stream(streams[0]):
         (kept,) = opened(wide(2), outputs=[ON_DEVICE])
+        (unread,) = opened(wide(2), outputs=[ON_DEVICE])
     for stream in streams:
         release_stream(stream)
         cuda.destroy_stream(stream)
     assert opened.operator.info()["memory"]["streams"] == 0
     np.testing.assert_array_equal(np.asarray(kept), 2 * wide(2))
     np.testing.assert_array_equal(opened(kept)[0], 4 * wide(2))
-    del kept
+    del kept, unread
     np.testing.assert_array_equal(opened(wide(2))[0], 2 * wide(2))
+    opened.operator._device.trim()
+    assert double.cuda.live_bytes == 0
 
 
 # -- what is let go, and what is kept ------------------------------------------------------------
