@@ -165,9 +165,13 @@ def test_more_memory_than_the_option_allows_is_a_coded_error(double: Double) -> 
     assert double.cuda.live_bytes <= NEEDED // 2
 
 
+@pytest.mark.parametrize("pools", [True, False])
 def test_streams_of_users_hold_memory_for_a_few_and_go_when_they_are_released(
     double: Double,
+    *,
+    pools: bool,
 ) -> None:
+    double.cuda.pools = pools
     opened, cuda = Opened(WIDE, double, dims={"n": (1, 128, WIDEST)}), Cuda(double.cuda)
     streams = [cuda.create_stream() for _ in range(32)]
     for stream in streams:
