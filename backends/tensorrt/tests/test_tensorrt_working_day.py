@@ -216,6 +216,9 @@ def test_a_plan_is_not_kept_beside_its_engine_which_can_write_it_again(double: D
     opened(X)
     assert [len(plan.data) for plan, _ in opened.operator._engines.current()] == [0]
     assert opened.operator.serialize() == first
+    kept = scaled(double, version_compatible=True)
+    kept(X)
+    assert all(plan.data for plan, _ in kept.operator._engines.current())
     assert opened.operator.update_weights({"w": np.float32([3, 2, 1])})
     again = restore(opened.operator.serialize(), opened.subgraph, double.library, opened.context)
     np.testing.assert_array_equal(again.run([X])[0], X * [3, 2, 1])
