@@ -140,7 +140,8 @@ class Options:
     """Address of the CUDA stream to work on, a cudaStream_t that outlives all sessions on its
     GPU; without, the backend makes its own. For single runs, there is on_stream()."""
     max_contexts: int = 1
-    """How many runs of one engine may be under way at once."""
+    """How many runs of one engine may be under way at once. Each of its ranges of shapes has as
+    many contexts at most, made when they are needed, and each CUDA graph one of its own."""
     context_memory: Literal["shared", "static", "profile"] = "shared"
     """Scratch memory: one block for engines that do not run at the same time, or one for each
     context, of the size of the engine or of its profile."""

@@ -174,6 +174,28 @@ def test_graphs_are_recorded_anew_after_new_weights(double: Double) -> None:
         np.testing.assert_array_equal(opened(X)[0], X * [3, 2, 1])
 
 
+def test_a_device_is_not_waited_for_while_another_thread_records_a_graph(
+    double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Opened(SUM, double, cuda_graphs="auto")
+    execute = double.trt.IExecutionContext.execute_async_v3
+    waiting: list[threading.Thread] = []
+
+    def disturbed(context: Any, stream: int) -> Any:
+        if double.cuda.is_recording(stream):
+            waiting.append(threading.Thread(target=opened.operator._device.cuda.wait_for_device))
+            waiting[-1].start()
+            waiting[-1].join(0.02)
+        return execute(context, stream)
+
+    monkeypatch.setattr(double.trt.IExecutionContext, "execute_async_v3", disturbed)
+    for _ in range(3):
+        np.testing.assert_array_equal(opened(X)[0], summed(X))
+    assert double.cuda.launches == 2
+    for thread in waiting:
+        thread.join()
+
+
 def test_an_array_is_read_while_another_thread_records_a_graph(
     double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,5 +97,6 @@ def test_threads_sessions_evictions_and_new_weights_give_no_wrong_answer(
         assert [found for one in running for found in one.result(120)] == []
         engines = [step.operator.info()["engines"] for step in first.plan.steps]
         assert all(len(some) <= 4 for some in engines)
-        assert all(one["contexts"] <= 2 for some in engines for one in some)
+        # As many as runs may be under way, for each range of an engine.
+        assert all(one["contexts"] <= 2 * len(one["ranges"]) for some in engines for one in some)
     assert double.cuda.live_bytes == 0

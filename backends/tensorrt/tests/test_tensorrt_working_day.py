@@ -165,9 +165,13 @@ def test_more_memory_than_the_option_allows_is_a_coded_error(double: Double) -> 
     assert double.cuda.live_bytes <= NEEDED // 2
 
 
+@pytest.mark.parametrize("pools", [True, False])
 def test_streams_of_users_hold_memory_for_a_few_and_go_when_they_are_released(
     double: Double,
+    *,
+    pools: bool,
 ) -> None:
+    double.cuda.pools = pools
     opened, cuda = Opened(WIDE, double, dims={"n": (1, 128, WIDEST)}), Cuda(double.cuda)
     streams = [cuda.create_stream() for _ in range(32)]
     for stream in streams:
@@ -178,14 +182,17 @@ def test_streams_of_users_hold_memory_for_a_few_and_go_when_they_are_released(
     assert memory["pinned_bytes"] <= 8 * NEEDED
     with on_stream(streams[0]):
         (kept,) = opened(wide(2), outputs=[ON_DEVICE])
+        (unread,) = opened(wide(2), outputs=[ON_DEVICE])
     for stream in streams:
         release_stream(stream)
         cuda.destroy_stream(stream)
     assert opened.operator.info()["memory"]["streams"] == 0
     np.testing.assert_array_equal(np.asarray(kept), 2 * wide(2))
     np.testing.assert_array_equal(opened(kept)[0], 4 * wide(2))
-    del kept
+    del kept, unread
     np.testing.assert_array_equal(opened(wide(2))[0], 2 * wide(2))
+    opened.operator._device.trim()
+    assert double.cuda.live_bytes == 0
 
 
 # -- what is let go, and what is kept ------------------------------------------------------------
@@ -209,6 +216,9 @@ def test_a_plan_is_not_kept_beside_its_engine_which_can_write_it_again(double: D
     opened(X)
     assert [len(plan.data) for plan, _ in opened.operator._engines.current()] == [0]
     assert opened.operator.serialize() == first
+    kept = scaled(double, version_compatible=True)
+    kept(X)
+    assert all(plan.data for plan, _ in kept.operator._engines.current())
     assert opened.operator.update_weights({"w": np.float32([3, 2, 1])})
     again = restore(opened.operator.serialize(), opened.subgraph, double.library, opened.context)
     np.testing.assert_array_equal(again.run([X])[0], X * [3, 2, 1])

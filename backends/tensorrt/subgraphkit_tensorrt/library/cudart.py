@@ -10,7 +10,7 @@ Source: CUDA Runtime API, sections 6.1, 6.4, 6.5, 6.9, 6.10, 6.13 and 6.30; driv
 import ctypes
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -72,6 +72,8 @@ class Cuda:
     def __init__(self, library: CudaLibrary) -> None:
         self._library = library
         self._recording = threading.local()
+        # A device that is waited for spoils whatever any thread records there.
+        self._undisturbed = threading.RLock()
 
     # -- devices -----------------------------------------------------------------------------
 
@@ -108,7 +110,8 @@ class Cuda:
 
     def wait_for_device(self) -> None:
         """Wait until everything put on any stream of the current device is done."""
-        self._call("cudaDeviceSynchronize")
+        with self._undisturbed:
+            self._call("cudaDeviceSynchronize")
 
     # -- memory ------------------------------------------------------------------------------
 
@@ -232,39 +235,36 @@ class Cuda:
         """Whether this thread records, which calls that wait for the device do not survive."""
         return bool(getattr(self._recording, "on", False))
 
-    def begin_capture(self, stream: int) -> None:
-        """Record what this thread puts on a stream from now on, and do not do it."""
-        self._call("cudaStreamBeginCapture", ctypes.c_void_p(stream), ctypes.c_int(_THREAD_LOCAL))
-        self._recording.on = True
+    def recorded(self, work: Callable[[int], None]) -> int:
+        """Record what is put on a stream, and do not do it; return what can be launched.
 
-    def end_capture(self, stream: int) -> int:
-        """End the recording and return what can be launched.
+        Args:
+            work: Puts it on the stream that it is told.
 
         Raises:
             ExecutionError: The recording is not valid (SGK174).
         """
         graph, launchable = ctypes.c_void_p(), ctypes.c_void_p()
-        self._recording.on = False
-        self._call("cudaStreamEndCapture", ctypes.c_void_p(stream), ctypes.byref(graph))
+        stream = self.create_stream()
+        handle = ctypes.c_void_p(stream)
         try:
-            self._call(
-                "cudaGraphInstantiateWithFlags",
-                ctypes.byref(launchable),
-                graph,
-                ctypes.c_ulonglong(0),
-            )
+            with self._undisturbed:
+                self._call("cudaStreamBeginCapture", handle, ctypes.c_int(_THREAD_LOCAL))
+                self._recording.on = True
+                try:
+                    work(stream)
+                finally:
+                    self._recording.on = False
+                    ended = self._library.cudaStreamEndCapture(handle, ctypes.byref(graph))
+                    self._library.cudaGetLastError()
+            self._check("cudaStreamEndCapture", ended)
+            none = ctypes.c_ulonglong(0)
+            self._call("cudaGraphInstantiateWithFlags", ctypes.byref(launchable), graph, none)
+            return launchable.value or 0
         finally:
-            self._call("cudaGraphDestroy", graph)
-        return launchable.value or 0
-
-    def give_up_capture(self, stream: int) -> None:
-        """End a recording that failed, so that the stream can be used again; never raises."""
-        graph = ctypes.c_void_p()
-        self._recording.on = False
-        self._library.cudaStreamEndCapture(ctypes.c_void_p(stream), ctypes.byref(graph))
-        if graph.value:
-            self._library.cudaGraphDestroy(graph)
-        self._library.cudaGetLastError()
+            if graph.value:
+                self._library.cudaGraphDestroy(graph)
+            self.destroy_stream(stream)
 
     def launch(self, graph: int, stream: int) -> None:
         """Put a recorded graph on a stream."""

@@ -39,6 +39,7 @@ class Contexts:
 
     Attributes:
         engine: TensorRT's ``ICudaEngine``; None when all is closed.
+        turns: Held by each run, as many as the option ``max_contexts`` says.
         records: Whether runs are recorded as CUDA graphs.
 
     Thread-safety: may be used from any thread.
@@ -63,12 +64,12 @@ class Contexts:
         # Streamed weights take scratch of their own, which the library knows best.
         self._shares_scratch = options.context_memory == "shared" and not options.weight_streaming
         can = self._library.capabilities
-        self._turns: dict[int, threading.Semaphore] = {}
         self._resting: list[Context] = []
         self._recorded: OrderedDict[Hashable, Context] = OrderedDict()
         self._met: OrderedDict[Hashable, None] = OrderedDict()
         self._all: list[Context] = []
         self._leased = 0
+        self.turns = threading.Semaphore(options.max_contexts)
         self._lock = threading.RLock()
         self._making = threading.Lock()
         self._closed = False
@@ -76,15 +77,6 @@ class Contexts:
         self.records = not can.cuda_graph_strategy
         self.scratch_bytes = _scratch_bytes(engine, can)
         """Scratch memory that a context needs at most."""
-
-    @contextmanager
-    def turn(self, profile: int = 0) -> Iterator[None]:
-        """Wait until one more run of a range of shapes may be under way, and let it be."""
-        with self._lock:
-            most = threading.Semaphore(self._options.max_contexts)
-            turns = self._turns.setdefault(profile, most)
-        with turns:
-            yield
 
     @contextmanager
     def lease(self, profile: int = 0, kind: Hashable = None) -> Iterator[tuple[Context, bool]]:

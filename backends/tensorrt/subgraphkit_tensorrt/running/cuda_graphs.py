@@ -46,13 +46,14 @@ class Recording:
         if self._graph and self._places == places:
             self._device.cuda.launch(self._graph, lane.stream)
             return
-        self.forget()
+        self._places = ()
         enqueue(lane.stream)  # the first run after new shapes does things that must not be recorded
         if self._is_refused:
             return
-        lane.wait()
+        lane.wait()  # for the last launch of what was recorded before, too
+        self.forget()
         try:
-            self._graph = self._recorded(enqueue)
+            self._graph = self._device.cuda.recorded(enqueue)
             self._places = places
         except ExecutionError as error:
             self._is_refused = True
@@ -64,17 +65,3 @@ class Recording:
         if graph:
             with suppress(ExecutionError):  # a device that failed says so of every call
                 self._device.cuda.destroy_graph(graph)
-
-    def _recorded(self, enqueue: Callable[[int], None]) -> int:
-        cuda = self._device.cuda
-        stream = cuda.create_stream()
-        try:
-            cuda.begin_capture(stream)
-            try:
-                enqueue(stream)
-            except BaseException:
-                cuda.give_up_capture(stream)
-                raise
-            return cuda.end_capture(stream)
-        finally:
-            cuda.destroy_stream(stream)

@@ -52,7 +52,10 @@ class Device:
         self.index = index
         self._streams = Streams.of(cuda, index)
         self.order = self._streams.order
-        self.memory = DeviceMemory(cuda, index, self.order, allocator=allocator, limit=limit)
+        released = self._streams.released
+        self.memory = DeviceMemory(
+            cuda, index, self.order, released=released, allocator=allocator, limit=limit
+        )
         self._resting: dict[int | None, list[Lane]] = {}
         self._lanes: list[Lane] = []
         self._lock = threading.Condition()

@@ -163,8 +163,14 @@ class Engines:
     def let_go_of_plans(self) -> None:
         """Let go of the bytes that engines were loaded from: those can write them again.
 
-        Plans without weights are kept: their engines would write them down with weights.
+        Plans without weights are kept: their engines would write them down with weights. So are
+        those that carry or need another runtime, or stream weights, and all where the library only
+        runs: NVIDIA does not say that these are written as they were.
         """
+        options = self._options
+        is_special = options.version_compatible or options.lean_runtime or options.weight_streaming
+        if is_special or not self._library.capabilities.can_build:
+            return
         with self._lock:
             for entry in self._entries:
                 if entry.plan.data and not entry.plan.needs_weights:

@@ -53,6 +53,7 @@ class Streams:
                 return self._resting.pop()
             stream = self._cuda.create_stream()
             self._all.append(stream)
+            self.released.discard(stream)  # CUDA may name it like one that is gone
             return stream
 
     def give_back(self, streams: list[int]) -> None:

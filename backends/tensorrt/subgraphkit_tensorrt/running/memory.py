@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -76,10 +77,11 @@ class _Source(Protocol):
 class _Pool:
     """A memory pool of CUDA."""
 
-    def __init__(self, cuda: Cuda, pool: int, order: Order) -> None:
+    def __init__(self, cuda: Cuda, pool: int, order: Order, released: AbstractSet[int]) -> None:
         self._cuda = cuda
         self._pool = pool
         self._order = order
+        self._released = released
         self._ends = cuda.create_stream()
         """Waits for the streams of blocks that were used on several."""
         self._end = weakref.finalize(self, _let_go, cuda, pool, self._ends)
@@ -94,11 +96,12 @@ class _Pool:
         return Block(address, size, {stream}) if address else None
 
     def give_back(self, block: Block, *, settled: bool) -> None:
-        if len(block.streams) == 1 and not settled:
-            (stream,) = block.streams
+        alive = set() if settled else block.streams - self._released
+        if len(alive) == 1:
+            (stream,) = alive
         else:
             stream = self._ends
-            for other in () if settled else block.streams:
+            for other in alive:
                 self._order(other, stream)
         self._cuda.free_on(block.address, stream)
 
@@ -181,6 +184,7 @@ class DeviceMemory:
         cuda: The runtime library.
         device: Number of the device.
         order: Lets a stream wait for another.
+        released: Streams that may be gone; what was put on them is done.
         allocator: Where memory is taken, unless it is CUDA's.
         limit: Most bytes to hold; None for what the device has.
 
@@ -193,12 +197,14 @@ class DeviceMemory:
         device: int,
         order: Order,
         *,
+        released: AbstractSet[int] = frozenset(),
         allocator: Allocator | None = None,
         limit: int | None = None,
     ) -> None:
         self._cuda = cuda
         self._device = device
         self._order = order
+        self._released = released
         self._allocator = allocator
         self._limit = limit
         self._source: _Source | None = None
@@ -298,7 +304,7 @@ class DeviceMemory:
             own = self._allocator is not None
             pool = 0 if own else self._cuda.create_pool(self._device, _KEPT)
             self._source = (
-                _Pool(self._cuda, pool, self._order)
+                _Pool(self._cuda, pool, self._order, self._released)
                 if pool
                 else _Kept(self._cuda, self._order, self._allocator)
             )

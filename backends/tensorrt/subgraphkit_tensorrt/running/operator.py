@@ -44,8 +44,8 @@ class TensorRTOperator(SubgraphOperator):
         CompileError: TensorRT does not take a plan (SGK162), or it is of another subgraph (SGK179).
         BackendUnavailableError: CUDA's runtime library cannot be used (SGK175).
 
-    Thread-safety: any number of threads may be inside ``run``; as many run at once as the option
-    ``max_contexts`` says.
+    Thread-safety: any number of threads may be inside ``run``; as many run at once on one engine as
+    the option ``max_contexts`` says.
     """
 
     thread_safe: ClassVar[bool] = True
@@ -106,7 +106,7 @@ class TensorRTOperator(SubgraphOperator):
                 for buffer, tensor, dtype in zip(wanted, loaded.outputs, self._dtypes, strict=True)
             ]
             stream = stream_for(self._options)
-            with loaded.contexts.turn(profile), self._device.lane(stream) as lane:
+            with loaded.contexts.turns, self._device.lane(stream) as lane:
                 records = self._records and loaded.is_recordable
                 execution = Execution(
                     loaded, profile, lane, lambda at, array: self._delivered(at, array, wanted[at]),

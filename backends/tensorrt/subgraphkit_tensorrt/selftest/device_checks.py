@@ -125,10 +125,8 @@ def graph_of_a_copy(bench: ModelOpener) -> str:
         array = np.arange(1024, dtype="f4")
         source, target = _uploaded(device, array, lane), cuda.allocate(array.nbytes)
         lane.wait()
-        stream = cuda.create_stream()
-        cuda.begin_capture(stream)
-        cuda.copy(target, source.address, array.nbytes, stream)
-        graph = cuda.end_capture(stream)
+        nbytes = array.nbytes
+        graph = cuda.recorded(lambda stream: cuda.copy(target, source.address, nbytes, stream))
         got = np.empty_like(array)
         for _ in range(2):
             cuda.launch(graph, lane.stream)
@@ -136,7 +134,6 @@ def graph_of_a_copy(bench: ModelOpener) -> str:
             lane.wait()
             require(np.array_equal(got, array), "the copy differs")
         cuda.destroy_graph(graph)
-        cuda.destroy_stream(stream)
         cuda.free(target)
     return "captured once, launched twice on another stream"
 

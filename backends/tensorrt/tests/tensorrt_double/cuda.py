@@ -222,12 +222,15 @@ class DoubleCuda(Graphs, Pools):
 
     def cudaDeviceSynchronize(self) -> int:
         with self._lock:
-            if self._spoils():
+            if self._spoils(of_all=True):
                 return _NOT_WHILE_CAPTURING
-            for stream in self._all():
-                self._advance(stream, len(stream.work))
-                merge(self._host, stream.clock)
+            self._finish_all()
         return 0
+
+    def _finish_all(self) -> None:
+        for stream in self._all():
+            self._advance(stream, len(stream.work))
+            merge(self._host, stream.clock)
 
     def cudaGetLastError(self) -> int:
         return 0
@@ -247,8 +250,9 @@ class DoubleCuda(Graphs, Pools):
 
     def cudaFree(self, address: Any) -> int:
         with self._lock:
-            if self.cudaDeviceSynchronize():
+            if self._spoils():
                 return _NOT_WHILE_CAPTURING
+            self._finish_all()
             if address.value not in self._memory:
                 self.violations.append(f"freed {address.value} which is not allocated")
                 return _INVALID

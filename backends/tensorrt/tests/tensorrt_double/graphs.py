@@ -32,11 +32,17 @@ class Graphs:
             if one.recorded is not None and one.recorder == mine
         ]
 
-    def _spoils(self) -> bool:
-        """Say whether a call is made inside a recording that does not survive it."""
-        for stream in self._capturing():
+    def _spoils(self, *, of_all: bool = False) -> bool:
+        """Say whether a call is made inside a recording that does not survive it.
+
+        Args:
+            of_all: Whether recordings of other threads do not survive it either.
+        """
+        every = (one for one in self._streams.values() if one.recorded is not None)
+        spoiled = list(every) if of_all else self._capturing()
+        for stream in spoiled:
             stream.is_valid = False
-        return bool(self._capturing())
+        return bool(spoiled)
 
     def cudaStreamBeginCapture(self, stream: Any, mode: Any) -> int:
         del mode
