@@ -224,6 +224,16 @@ def test_a_plan_is_not_kept_beside_its_engine_which_can_write_it_again(double: D
     np.testing.assert_array_equal(again.run([X])[0], X * [3, 2, 1])
 
 
+@pytest.mark.parametrize("version_compatible", [False, True])
+def test_engines_that_never_ran_are_written_with_the_weights_they_were_given(
+    double: Double, *, version_compatible: bool
+) -> None:
+    opened = scaled(double, refittable=True, version_compatible=version_compatible)
+    assert opened.operator.update_weights({"w": np.float32([3, 2, 1])})
+    again = restore(opened.operator.serialize(), opened.subgraph, double.library, opened.context)
+    np.testing.assert_array_equal(again.run([X])[0], X * [3, 2, 1])
+
+
 @pytest.mark.parametrize("graphs", ["off", "auto"])
 def test_an_input_that_is_refused_costs_neither_context_nor_graph(
     double: Double, graphs: str, monkeypatch: pytest.MonkeyPatch

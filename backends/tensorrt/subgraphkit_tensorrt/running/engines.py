@@ -160,16 +160,19 @@ class Engines:
             for plan, engine in self.current()
         ]
 
-    def let_go_of_plans(self) -> None:
+    def let_go_of_plans(self, *, are_stale: bool = False) -> None:
         """Let go of the bytes that engines were loaded from: those can write them again.
 
         Plans without weights are kept: their engines would write them down with weights. So are
         those that carry or need another runtime, or stream weights, and all where the library only
         runs: NVIDIA does not say that these are written as they were.
+
+        Args:
+            are_stale: Whether the engines have other weights by now, which only they can write.
         """
         options = self._options
         is_special = options.version_compatible or options.lean_runtime or options.weight_streaming
-        if is_special or not self._library.capabilities.can_build:
+        if not are_stale and (is_special or not self._library.capabilities.can_build):
             return
         with self._lock:
             for entry in self._entries:

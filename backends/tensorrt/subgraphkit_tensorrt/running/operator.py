@@ -146,6 +146,7 @@ class TensorRTOperator(SubgraphOperator):
                     refit(loaded, before, self._options, self._library)
             return False
         self._engines.subgraph = after
+        self._engines.let_go_of_plans(are_stale=True)
         return True
 
     def serialize(self) -> bytes | None:
