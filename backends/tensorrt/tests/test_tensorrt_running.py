@@ -385,17 +385,6 @@ def test_no_more_runs_than_allowed_are_under_way_on_an_engine_of_several_ranges(
     assert opened.operator.info()["engines"][0]["contexts"] == 2
 
 
-def test_work_goes_to_the_stream_of_the_user(double: Double) -> None:
-    place = type("Place", (), {})()
-    place._obj = place
-    double.cuda.cudaStreamCreateWithFlags(place, None)
-    opened = Opened(SUM, double, stream=place.value)
-    (between,) = opened(X, outputs=[ON_DEVICE])
-    assert between.stream == place.value
-    assert opened.operator.info()["memory"]["streams"] == 1
-    np.testing.assert_array_equal(opened(between)[0], summed(summed(X)))
-
-
 def test_nothing_is_left_on_the_device_when_all_is_closed(double: Double) -> None:
     opened = Opened(PICKED, double, dims={"n": (0, 4, 64)})
     opened(np.ones(64, np.float32))
@@ -405,10 +394,3 @@ def test_nothing_is_left_on_the_device_when_all_is_closed(double: Double) -> Non
     assert double.cuda.live_bytes == 0
     with pytest.raises(RuntimeError, match="closed"):
         opened(np.ones(3, np.float32))
-
-
-def test_an_array_outlives_the_operator_that_made_it(double: Double) -> None:
-    opened = Opened(SUM, double)
-    (kept,) = opened(X, outputs=[ON_DEVICE])
-    opened.operator.close()
-    np.testing.assert_array_equal(np.asarray(kept), summed(X))

@@ -341,3 +341,21 @@ def test_a_large_input_is_copied_from_pinned_memory_beside_what_is_computed(
     np.testing.assert_array_equal(opened(x)[0], 2 * x)
     assert opened.operator.info()["memory"]["pinned_bytes"] <= 2 * NEEDED
     pinned.close()
+
+
+def test_work_goes_to_the_stream_of_the_user(double: Double) -> None:
+    place = type("Place", (), {})()
+    place._obj = place
+    double.cuda.cudaStreamCreateWithFlags(place, None)
+    opened = Opened(SUM, double, stream=place.value)
+    (between,) = opened(X, outputs=[ON_DEVICE])
+    assert between.stream == place.value
+    assert opened.operator.info()["memory"]["streams"] == 1
+    np.testing.assert_array_equal(opened(between)[0], summed(summed(X)))
+
+
+def test_an_array_outlives_the_operator_that_made_it(double: Double) -> None:
+    opened = Opened(SUM, double)
+    (kept,) = opened(X, outputs=[ON_DEVICE])
+    opened.operator.close()
+    np.testing.assert_array_equal(np.asarray(kept), summed(X))
