@@ -163,7 +163,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
             value, memory = self._value(array, name, type_)
             held.append(memory)
             binding.bind_ortvalue_input(name, value)
-        targets = [_target(buffer) for buffer in buffers]
+        targets = [_target(buffer, type_) for buffer, type_ in zip(buffers, outs, strict=True)]
         kind, _, number = self.device.partition(":")
         for name, target, type_ in zip(self._outputs, targets, outs, strict=True):
             if target is None:
@@ -225,8 +225,13 @@ def _result(value: Any, dtype: np.dtype[Any], buffer: Any, target: Any) -> Any:
     return _moved(target, buffer)
 
 
-def _target(buffer: Any) -> Any:
-    """Return the memory to bind for a buffer: its own if it is contiguous, or on a device."""
+def _target(buffer: Any, type_: ValueType) -> Any:
+    """Return the memory to bind for a buffer: its own if it is contiguous, or on a device.
+
+    What is left on a device has to be one of NumPy's types: ONNX Runtime fetches no other.
+    """
+    if buffer is ON_DEVICE and not is_plain(type_):
+        return None
     if not isinstance(buffer, np.ndarray) or buffer.flags.c_contiguous:
         return buffer
     return np.empty(buffer.shape, buffer.dtype)

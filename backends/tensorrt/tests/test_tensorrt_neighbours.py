@@ -12,8 +12,9 @@ from backends.tensorrt.tests import double_road
 from backends.tensorrt.tests.double_road import DoubleBackend, parsed
 from backends.tensorrt.tests.onnxruntime_double import IOBinding, OnnxRuntimeDouble, OrtValue
 from backends.tensorrt.tests.tensorrt_double import Double
-from subgraphkit.backend import Backend
+from subgraphkit.backend import ON_DEVICE, Backend
 from subgraphkit.errors import InputError
+from subgraphkit.types import DataType, TensorType
 from subgraphkit_onnxruntime import (
     OnnxRuntimeBackend,
     device_arrays,
@@ -24,6 +25,7 @@ from subgraphkit_onnxruntime import (
 )
 from subgraphkit_onnxruntime import backend as ort_backend
 from subgraphkit_onnxruntime.backend_options import Options
+from subgraphkit_onnxruntime.tensors import as_ort_value
 from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt.backend_options import Options as TensorRTOptions
 from subgraphkit_tensorrt.library import cudart
@@ -127,6 +129,21 @@ def test_outputs_stay_on_the_device_and_are_fed_again(
         again.bind_ortvalue_input("x", wrong)
         with pytest.raises(InputError, match=r"SGK140.*3, 2"):
             session.run_with_iobinding(again)
+
+
+@pytest.mark.parametrize("dtype", [DataType.BOOL, DataType.FLOAT16, DataType.BFLOAT16])
+def test_an_output_is_left_on_the_device_only_if_it_can_be_fetched_from_there(
+    dtype: DataType,
+) -> None:
+    value, held = as_ort_value(np.ones((2, 3), dtype.numpy))
+    is_left = operator._target(ON_DEVICE, TensorType(dtype, (2, 3))) is ON_DEVICE
+    try:
+        fetched = np.asarray(device_arrays.OrtArray(value, held.dtype))
+    except RuntimeError:
+        assert not is_left
+    else:
+        assert is_left
+        np.testing.assert_array_equal(fetched, held)
 
 
 def test_the_double_has_the_surface_of_onnxruntime() -> None:
