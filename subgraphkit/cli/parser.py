@@ -41,7 +41,7 @@ class _Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """Return the help, examples first."""
         lines = [
-            f"  {example if PROGRAM in example else f'{PROGRAM} {example}'}\n"
+            f"  {example if PROGRAM + ' ' in example else f'{PROGRAM} {example}'}\n"
             for example in self.examples
         ]
         return "".join(["examples:\n", *lines, "\n"] if lines else []) + super().format_help()

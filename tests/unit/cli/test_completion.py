@@ -23,7 +23,7 @@ TYPED = {
     "info tensorr": ["tensorrt"],
     "run m.onnx --option numpy.max_loop": ["numpy.max_loop_iterations="],
     "plan mod": ["model.onnx"],
-    "convert model.onnx --precision ": ["fp16", "bf16", "int8"],
+    "convert model.onnx --precision ": ["fp16", "bf16", "int8", "fp8"],
     "completion z": ["zsh"],
     "cache ": ["ls", "verify", "prune", "clear"],
 }

@@ -77,11 +77,12 @@ def test_an_observer_tells_sessions_and_models_apart(listener: Listener, tmp_pat
         ("compiled", "numpy_0"),
         ("compiled", "one_1"),
         ("compiled", "numpy_2"),
+        ("partition", ""),  # who was named first has less than half
     ]
     runs = [("start", ""), ("end", "")]
     assert listener.about(first) == listener.about(second) == opened + runs
     assert listener.about(again) == runs
-    assert {one for one, _ in listener.about(other)} == {"selection", "plan", "compiled"}
+    assert {one for one, _ in listener.about(other)} == {one for one, _ in opened}
     models = [first.partitioning.model, again.partitioning.model, other.partitioning.model]
     assert models == ["file.onnx", "file.onnx", "diamond"]
 
@@ -118,7 +119,7 @@ def test_nodes_that_move_are_told_of_their_subgraph(listener: Listener) -> None:
     moved = [
         one for one in listener.about(session) if one[0] in {"unsupported", "partition", "run"}
     ]
-    assert moved == [("unsupported", "picky_2"), ("partition", ""), ("run", "bad_1")]
+    assert moved == [("unsupported", "picky_2"), *[("partition", "")] * 2, ("run", "bad_1")]
 
 
 def test_the_first_session_of_a_bind_has_its_number_whatever_is_done_to_the_graph() -> None:

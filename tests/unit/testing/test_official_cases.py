@@ -29,11 +29,12 @@ def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     case = TestCase("test_a", "", None, None, parsed(CHAIN), [(INPUTS, [TEXTS])], "node", 0.25, 0.5)
     asked: list[str] = []
 
-    def load(kind: str) -> list[TestCase]:
-        asked.append(kind)
+    def collect(operator: str | None) -> list[TestCase]:
+        assert operator is None
+        asked.append("node")
         return [case]
 
-    monkeypatch.setattr(official, "load_model_tests", load)
+    monkeypatch.setattr(official, "collect_testcases", collect)
     monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
     return asked
 
