@@ -5,14 +5,14 @@ others, its own stand in their places.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from subgraphkit.comparing.offers import Offer
 from subgraphkit.testing.subject import Subject
 
-__all__ = ["Casting", "castings"]
+__all__ = ["Casting", "casting_of"]
 
 _ROLES: Final = ("Relu", "Sigmoid", "Tanh")
 _PLAIN: Final = frozenset({*_ROLES, "Add", "Mul", "Carry", "If", "Loop", "Identity", "Constant"})
@@ -86,14 +86,16 @@ def _with(weights: Iterable[str], found: re.Match[str]) -> str:
     return f"{found[1]}<{declared}> {{" if declared else found[0]
 
 
-def castings(subject: Subject) -> Iterator[Casting]:
-    """Yield ways to cast a trap with what a backend takes, the one it is made for first.
+def casting_of(subject: Subject) -> Casting | None:
+    """Return how to cast a trap with what a backend takes, led by what it is made for.
 
     Raises:
         Stopped: It takes nothing, and failed when it was asked.
     """
     claims = sorted(subject.claims, key=lambda offer: (not offer.form.is_heavy, offer.times))
-    for lead in claims[:1]:
-        fitting = [one for one in claims if one.type == lead.type and one.times == lead.times]
-        others = [one for one in fitting if one.operators != lead.operators]
-        yield Casting((lead, *others[:1], lead))
+    if not claims:
+        return None
+    lead = claims[0]
+    fitting = [one for one in claims if one.type == lead.type and one.times == lead.times]
+    others = [one for one in fitting if one.operators != lead.operators]
+    return Casting((lead, *others[:1], lead))

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.cli.command import Command
-from subgraphkit.cli.commands.test import LEVEL_CHOICES
+from subgraphkit.cli.commands.test import choose_cases
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.scaffolding.packages import folder_of
-from subgraphkit.cli.values import seconds
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import parse_selection
 from subgraphkit.errors import CallerError, SubgraphkitError
@@ -29,8 +28,6 @@ __all__ = ["COMMAND"]
 _LOOK_SECONDS: Final = 0.2
 """How often files are looked at; a change is over when nothing more has changed for so long."""
 _MOST_TEXT: Final = 300
-_GATES: Final = ("L0/import", "L0/probe")
-"""Cases without which no other has any sense: a syntax error shows here, once."""
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
@@ -168,8 +165,10 @@ class _Development:
     def _round(self) -> None:
         """Try what was wrong before, and all else only if it is right now."""
         refresh_backends()
+        # A syntax error shows at the gates, once.
+        gates = import_module("subgraphkit.testing.checking").GATES
         try:
-            if self._is_right({*_GATES, *self.wrong}) and self._is_right(self._arguments.only):
+            if self._is_right({*gates, *self.wrong}) and self._is_right(self._arguments.only):
                 self._report.note(f"all right up to level {self._arguments.level}")
         except SubgraphkitError as error:
             self.wrong = {"the backend": str(error)}
@@ -220,23 +219,8 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "name", metavar="NAME", help="a backend that is installed, with options as in a selection"
     )
-    parser.add_argument(
-        "--level",
-        metavar="N",
-        type=int,
-        choices=LEVEL_CHOICES,
-        default=3,
-        help="the last level of the conformance kit to try (default: 3)",
-    )
-    parser.add_argument(
-        "--only", metavar="PATTERN", default="*", help="cases to try, such as 'L3/Conv/*'"
-    )
-    parser.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=seconds,
-        default=20.0,
-        help="how long one case may take (default: 20)",
+    choose_cases(
+        parser, level=3, meaning="the last level of the conformance kit to try", timeout=20.0
     )
 
 

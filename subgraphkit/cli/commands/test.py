@@ -20,7 +20,7 @@ from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counting, file_to_write, seconds
 from subgraphkit.errors import CallerError
 
-__all__ = ["COMMAND", "LEVEL_CHOICES"]
+__all__ = ["COMMAND", "choose_cases"]
 
 _MOST_SHOWN: Final = 40
 _SIGNALS: Final = ("SIGTERM", "SIGHUP")
@@ -197,8 +197,37 @@ def _read(file: str) -> Any:
         raise CallerError("SGK301", f"the baseline {file!r} cannot be read: {error}") from error
 
 
-LEVEL_CHOICES: Final = range(8)
+_LEVELS: Final = range(8)
 """The levels of the kit, which is not imported for the help."""
+
+
+def choose_cases(parser: ArgumentParser, *, level: int, meaning: str, timeout: float) -> None:
+    """Add the options that choose cases of the kit, and how long one may take.
+
+    Args:
+        parser: Gets them.
+        level: The last level, unless told otherwise.
+        meaning: What the level is.
+        timeout: Seconds, unless told otherwise.
+    """
+    parser.add_argument(
+        "--level",
+        metavar="N",
+        type=int,
+        choices=_LEVELS,
+        default=level,
+        help=f"{meaning} (default: {level})",
+    )
+    parser.add_argument(
+        "--only", metavar="PATTERN", default="*", help="cases to try, such as 'L3/Conv/*'"
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=seconds,
+        default=timeout,
+        help=f"how long one case may take (default: {timeout:g})",
+    )
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -208,24 +237,12 @@ def _arguments(parser: ArgumentParser) -> None:
         help="a backend, with options as in a selection; or module:Class, one that is not "
         "installed; or loopback, which claims everything and runs it on the fallback",
     )
-    parser.add_argument(
-        "--level",
-        metavar="N",
-        type=int,
-        choices=LEVEL_CHOICES,
-        default=LEVEL_CHOICES[-1],
-        help="the last level to try: 0 static, 1 contract, 2 partition traps, 3 operators, "
-        "4 models, 5 running, 6 artefacts, 7 stress (default: 7)",
-    )
-    parser.add_argument(
-        "--only", metavar="PATTERN", default="*", help="cases to try, such as 'L3/Conv/*'"
-    )
-    parser.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=seconds,
-        default=60.0,
-        help="how long one case may take (default: 60)",
+    choose_cases(
+        parser,
+        level=_LEVELS[-1],
+        meaning="the last level to try: 0 static, 1 contract, 2 partition traps, 3 operators, "
+        "4 models, 5 running, 6 artefacts, 7 stress",
+        timeout=60.0,
     )
     parser.add_argument(
         "--within",

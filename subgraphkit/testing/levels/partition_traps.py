@@ -13,7 +13,7 @@ from typing import Any, Final
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.testing.cases import Case, Finding, Outcome
-from subgraphkit.testing.castings import Casting, castings
+from subgraphkit.testing.castings import Casting, casting_of
 from subgraphkit.testing.foreign import beside_foreign, is_own
 from subgraphkit.testing.subject import Stopped, Subject
 from subgraphkit.testing.traps import Trap, chain, traps
@@ -47,14 +47,14 @@ def _spring(trap: Trap, subject: Subject) -> Finding:
     found = _sprung(trap, model, subject)
     if found.is_wrong or (found.outcome is Outcome.RIGHT and not _is_foreign(model)):
         return found
-    for casting in castings(subject):
-        cast = trap.cast(casting)
-        again = found if cast is None else _sprung(trap, cast, subject)
-        if again.is_wrong:
-            return replace(again, detail=f"with {casting.name} in its place: {again.detail}")
-        if again.outcome is Outcome.RIGHT:
-            return again
-    return found
+    casting = casting_of(subject)
+    cast = trap.cast(casting) if casting else None
+    if casting is None or cast is None:
+        return found
+    again = _sprung(trap, cast, subject)
+    if again.is_wrong:
+        return replace(again, detail=f"with {casting.name} in its place: {again.detail}")
+    return again if again.outcome is Outcome.RIGHT else found
 
 
 def _is_foreign(model: Any) -> bool:
@@ -123,7 +123,8 @@ def _time(subject: Subject) -> Finding:
     found = _timed(subject, None)
     if found.outcome is not Outcome.UNCLAIMED:
         return found
-    return next((_timed(subject, casting) for casting in castings(subject)), found)
+    casting = casting_of(subject)
+    return _timed(subject, casting) if casting else found
 
 
 def _timed(subject: Subject, casting: Casting | None) -> Finding:

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from subgraphkit.cli.commands.test import LEVEL_CHOICES
+from subgraphkit.cli.commands import test
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.testing.cases import LEVELS, Finding, Outcome
 from subgraphkit.testing.recording import Record
@@ -23,7 +23,7 @@ def no_progress(clean_surroundings: None, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_levels_of_the_command_are_those_of_the_kit() -> None:
-    assert list(LEVEL_CHOICES) == list(range(len(LEVELS)))
+    assert list(test._LEVELS) == list(range(len(LEVELS)))
 
 
 def test_a_backend_that_is_right_passes_with_tables_and_headline(cli: Cli) -> None:
