@@ -132,9 +132,10 @@ class OnnxRuntimeProperty(SubgraphProperty):
             _types(claims, subgraph.inputs),
             _types(claims, subgraph.outputs),
             weights.kept(),
-            _facts(session, subgraph, settings, profiling=bool(prefix)),
-            partial(ProfiledOperator, partial(self._opened, subgraph, context), subgraph),
-        ).placed(settings)
+            settings,
+            facts=_facts(session, subgraph, settings, profiling=bool(prefix)),
+            profiled=partial(ProfiledOperator, partial(self._opened, subgraph, context), subgraph),
+        )
 
     def _session(
         self, subgraph: Subgraph, settings: SessionSettings, prefix: str, progress: Progress

@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self, cast
+from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         inputs: Types of the inputs by name, in order.
         outputs: Types of the outputs by name, in order.
         weights: What the session reads from; held as long as it is open.
+        settings: Those of the session; arrays are taken and given on the GPU they name, if any.
         facts: What ``info`` says beside what the session tells.
         profiled: Opens the region again for an operator that records times.
     """
@@ -54,12 +55,14 @@ class OnnxRuntimeOperator(SubgraphOperator):
     thread_safe: ClassVar[bool] = True
     minds_memory = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (all that a session was made of)
         self,
         session: Any,
         inputs: Mapping[str, ValueType],
         outputs: Mapping[str, ValueType],
         weights: HandedWeights,
+        settings: SessionSettings,
+        *,
         facts: Mapping[str, Any],
         profiled: Callable[[_Record], SubgraphOperator],
     ) -> None:
@@ -73,22 +76,14 @@ class OnnxRuntimeOperator(SubgraphOperator):
         self._strings = tuple(
             place for place, type_ in enumerate(inputs.values()) if _holds_strings(type_)
         )
-        self._all_plain = all(map(is_plain, (*inputs.values(), *outputs.values())))
-        # Only numbers in tensors can be bound to memory of ours.
         self._types = (*inputs.values(), *outputs.values())
+        # Only numbers in tensors can be bound to memory of ours.
         self._bindable = all(map(_is_bindable, self._types))
-        self._call = _quickest_run(session)
-        self._profile = ""
-
-    def placed(self, settings: SessionSettings) -> Self:
-        """Take and give arrays on the GPU that a session with these settings computes on, if any.
-
-        Returns:
-            This operator.
-        """
         self._settings = settings
         self.device = device_of(settings) if self._bindable else HOST
-        return self
+        self._all_plain = all(map(is_plain, self._types))
+        self._call = _quickest_run(session)
+        self._profile = ""
 
     def run_stoppable(
         self, progress: Progress, inputs: Sequence[Any], outputs: Sequence[Any] | None = None
