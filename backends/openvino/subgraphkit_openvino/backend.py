@@ -17,12 +17,14 @@ from subgraphkit.backend import (
     Refusal,
     SubgraphProperty,
     SubgraphSelector,
+    Unsupported,
     attention_scores,
     constant_bytes,
     is_elementwise,
     peak_of_values,
     scaled_weights,
 )
+from subgraphkit.errors import CompileError
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_openvino import library
 from subgraphkit_openvino.backend_options import Options
@@ -65,7 +67,7 @@ class _Answered(SubgraphSelector):
 
 
 class OpenVINOProperty(SubgraphProperty):
-    """The nodes that ``query_model`` claims, less those known to be computed in other numbers."""
+    """The nodes that OpenVINO takes, less those known to be computed in other numbers."""
 
     name: ClassVar[str] = "query_model"
     connectivity: Connectivity = "any"
@@ -105,8 +107,21 @@ class OpenVINOProperty(SubgraphProperty):
         return _Answered(self._refusals)
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> OpenVINOOperator:
-        """Compile a region."""
-        return compile_subgraph(subgraph, self._options, context)
+        """Compile a region.
+
+        Raises:
+            Unsupported: The device does not run some of its nodes.
+        """
+        try:
+            return compile_subgraph(subgraph, self._options, context)
+        except CompileError as error:
+            device, properties = self._options.device, configuration(self._options)
+            questions = Questions(subgraph.graph, device, properties, asks=True)
+            refused = questions.refusals(node.id for node in subgraph.members)
+            if not refused:
+                raise
+            reason = next(iter(refused.values()))
+            raise Unsupported(reason.text, nodes=refused, code=reason.code) from error
 
 
 class OpenVINOBackend(Backend[Options]):

@@ -4,6 +4,9 @@ The whole graph is imported and the device asked about it once, so that every an
 node's surroundings into account. What the importer cannot convert is asked about alone, for the
 reason, and left out of the next question, because nothing behind it can be judged.
 
+The processor is not asked: its answer takes half as long as compiling, and it runs whatever the
+importer converts. Should it fail to compile a region, it is asked then.
+
 While a question is imported, every value that is read is an output of the model. So it is known by
 its place which operation makes it, although operations lose their names when one stands for
 several nodes, as with Dropout behind Relu.
@@ -41,14 +44,23 @@ class Questions:
         graph: The graph.
         device: Name of the device.
         configuration: OpenVINO's properties for it.
+        asks: Whether the device is asked, beside the importer; None to ask any but the processor.
 
     Thread-safety: used by one thread at a time.
     """
 
-    def __init__(self, graph: BoundGraph, device: str, configuration: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        graph: BoundGraph,
+        device: str,
+        configuration: Mapping[str, Any],
+        *,
+        asks: bool | None = None,
+    ) -> None:
         self._graph = graph
         self._device = device
         self._configuration = configuration
+        self._asks = device != "CPU" if asks is None else asks
         # For this graph alone, because OpenVINO names its values.
         self._alone = Answers("answers")
         # Weights are read once for all questions: they are shared as long as somebody holds them.
@@ -101,7 +113,7 @@ class Questions:
             layers = _layers(model, ports, self._graph, nodes)
             stuck = [node for node in nodes if any(map(_is_placeholder, layers[node]))]
             stuck += [node for node in nodes if not layers[node]]
-            runs = {} if stuck else self._query(model)
+            runs = self._query(model) if self._asks and not stuck else {}
         except IgnoredInputsError as error:
             found = self._ignoring(nodes, error) or self._each_alone(nodes)
             return found, not found
@@ -111,7 +123,8 @@ class Questions:
             return found, not found
         if stuck:
             return self._stuck(stuck), False
-        answers = {node: self._judged(ops, runs) for node, ops in layers.items()}
+        asked = layers.items() if self._asks else ()
+        answers = {node: self._judged(ops, runs) for node, ops in asked}
         answers |= self._mistyped(ports, nodes)
         return {node: answer for node, answer in answers.items() if answer is not None}, True
 
