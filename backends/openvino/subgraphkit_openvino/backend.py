@@ -76,6 +76,7 @@ class OpenVINOProperty(SubgraphProperty):
     def __init__(self, options: Options) -> None:
         self._options = options
         self._refusals: Mapping[int, Refusal] = MappingProxyType({})
+        self._questions: Questions | None = None
 
     def prepare(self, graph: BoundGraph, context: BindContext) -> None:
         """Ask OpenVINO about the graph."""
@@ -86,7 +87,7 @@ class OpenVINOProperty(SubgraphProperty):
             if node not in ruled_out and not graph.is_constant_node(node)
         ]
         device = self._options.device
-        questions = Questions(graph, device, configuration(self._options))
+        self._questions = questions = Questions(graph, device, configuration(self._options))
         self._refusals = ruled_out | questions.refusals(asked) | self._inside(graph, ruled_out)
 
     def _inside(self, graph: BoundGraph, ruled_out: Collection[int]) -> dict[int, Refusal]:
@@ -112,13 +113,14 @@ class OpenVINOProperty(SubgraphProperty):
         Raises:
             Unsupported: The device does not run some of its nodes.
         """
+        imported = self._questions.imported(subgraph) if self._questions is not None else None
         try:
-            return compile_subgraph(subgraph, self._options, context)
+            return compile_subgraph(subgraph, self._options, context, imported)
         except CompileError as error:
             device, properties = self._options.device, configuration(self._options)
             questions = Questions(subgraph.graph, device, properties, asks=True)
             refused = questions.refusals(node.id for node in subgraph.members)
-            if not refused:
+            if refused.keys() <= self._refusals.keys():  # which is known, and no reason
                 raise
             reason = next(iter(refused.values()))
             raise Unsupported(reason.text, nodes=refused, code=reason.code) from error

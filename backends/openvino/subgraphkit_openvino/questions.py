@@ -18,7 +18,7 @@ from typing import Any, Final
 import onnx
 
 from subgraphkit.backend import Refusal
-from subgraphkit.ir import BoundGraph, make_subgraph
+from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
 from subgraphkit.onnx_io import node_key
 from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit.types import TensorType
@@ -65,6 +65,7 @@ class Questions:
         self._alone = Answers("answers")
         # Weights are read once for all questions: they are shared as long as somebody holds them.
         self._held: list[Any] = []
+        self._imported: tuple[Subgraph, Any, tuple[Any, ...]] | None = None
 
     def refusals(self, candidates: Iterable[int]) -> dict[int, Refusal]:
         """Return those of the candidates that OpenVINO does not run, each with its reason.
@@ -79,6 +80,22 @@ class Questions:
             refused |= self._asked(candidates.difference(refused))
         self._held.clear()
         return refused
+
+    def imported(self, subgraph: Subgraph) -> tuple[Any, tuple[Any, ...]] | None:
+        """Return the model of a region that was asked about as it is, and what that refers to.
+
+        Only once, because it is to be changed: whatever was imported is let go.
+        """
+        if self._imported is None:
+            return None
+        asked, model, held = self._imported
+        self._imported = None
+        found = subgraph.inputs, subgraph.outputs, tuple(node.id for node in subgraph.members)
+        if found != (asked.inputs, asked.outputs, asked.nodes):
+            return None
+        stored = subgraph.constants
+        is_same = all(stored.get(name) is one for name, one in asked.constants.items())
+        return (model, held) if is_same else None
 
     def _needs_a_typed_input(self, node: int) -> bool:
         """Say whether a node takes the process down behind a node that cannot be converted.
@@ -106,7 +123,8 @@ class Questions:
             Refusals, and whether that is all; if not, they are to be left out of the next question.
         """
         try:
-            written = self._written(nodes)
+            subgraph = make_subgraph(self._graph, nodes, "openvino")
+            written = self._written(subgraph)
             kept = _let_out(written.proto.graph)
             model = import_model(written, partially=True)
             ports = _taken_off(model, written.proto.graph, kept)
@@ -123,6 +141,7 @@ class Questions:
             return found, not found
         if stuck:
             return self._stuck(stuck), False
+        self._imported = subgraph, model, written.held
         asked = layers.items() if self._asks else ()
         answers = {node: self._judged(ops, runs) for node, ops in asked}
         answers |= self._mistyped(ports, nodes)
@@ -193,8 +212,8 @@ class Questions:
                     found[node] = Refusal("dtype", f"OpenVINO makes {problem}")
         return found
 
-    def _written(self, nodes: Sequence[int]) -> Written:
-        written = write_model(make_subgraph(self._graph, nodes, "openvino"))
+    def _written(self, subgraph: Subgraph) -> Written:
+        written = write_model(subgraph)
         self._held.append(written.held)
         producers = self._graph.producers
         for proto in written.proto.graph.node:
