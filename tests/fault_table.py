@@ -16,6 +16,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,7 +41,8 @@ def _operators(case: Any) -> set[str] | None:
 
 def caught(name: str, takes: set[str], cases: list[Any]) -> str:
     """Return the first case that finds fault with a corruption; empty if none does."""
-    from subgraphkit.testing.judging import carry_out  # noqa: PLC0415 (of the tree in question)
+    # of the tree in question, where it has this name
+    carry_out = import_module("subgraphkit.testing.judging").carry_out
     from subgraphkit.testing.subject import Subject  # noqa: PLC0415 (of the tree in question)
 
     subject = Subject(target=f"subgraphkit.testing.faulty.corruptions:{name}")

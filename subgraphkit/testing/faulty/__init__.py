@@ -73,7 +73,7 @@ FAULTS: Final = (
     Fault(computing.OutputsTooFew, "L2/one_node", Outcome.FAIL_RUN),
     Fault(computing.ReturnsInput, "L2/one_node", Outcome.FAIL_ALIAS),
     Fault(computing.WritesInputs, "L2/one_node", Outcome.FAIL_ALIAS),
-    Fault(computing.ComputesThroughDouble, "L5/values/exact/Add_int64", Outcome.FAIL_VALUE),
+    Fault(computing.ComputesThroughDouble, "L5/operators/arithmetic", Outcome.FAIL_VALUE),
     Fault(keeping.ErrorsStay, "L5/errors/travel", Outcome.FAIL_CONTRACT),
     Fault(keeping.ForgetsForks, "L5/processes/forked", Outcome.FAIL_RUN),
     Fault(keeping.OpensOnce, "L5/processes/spec", Outcome.FAIL_CONTRACT),

@@ -9,9 +9,9 @@ import pytest
 
 from subgraphkit.backend import Backend
 from subgraphkit.testing import Finding, Outcome, Report, Subject, check_backend
+from subgraphkit.testing.carrying import carry_out
 from subgraphkit.testing.cases import Case
 from subgraphkit.testing.faulty import FAULTS, SOUND, Fault, computing
-from subgraphkit.testing.judging import carry_out
 from subgraphkit.testing.levels import cases_of_level
 
 SECONDS = 8.0

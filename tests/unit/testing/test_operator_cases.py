@@ -5,11 +5,10 @@ import pytest
 
 from subgraphkit.comparing import tolerance_for
 from subgraphkit.testing import Case, Finding, Outcome, Subject
-from subgraphkit.testing.checking import in_turn
+from subgraphkit.testing.carrying import carry_out, carry_out_jointly
+from subgraphkit.testing.checking import drawn_batches
 from subgraphkit.testing.children import Task
 from subgraphkit.testing.draws import difference_of_draws, draws, repeated
-from subgraphkit.testing.joining import carry_out_jointly
-from subgraphkit.testing.judging import carry_out
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.official_cases import official_cases
 
@@ -184,8 +183,8 @@ def test_every_group_has_its_turn_and_the_same_seed_draws_the_same_order() -> No
         Task(Finding(Outcome.SKIP, case=case.id, level=3), 1.0, case.joint)
         for case in CASES.values()
     ]
-    batches = in_turn(tasks, 3)
-    assert batches == in_turn(tasks, 3) != in_turn(tasks, 4)
+    batches = drawn_batches(tasks, 3)
+    assert batches == drawn_batches(tasks, 3) != drawn_batches(tasks, 4)
     assert sorted(task.case.case for batch in batches for task in batch) == sorted(CASES)
     groups = {name.split("/")[1] for name in CASES}
     first = [task.case.case.split("/")[1] for batch in batches[: len(groups)] for task in batch]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from subgraphkit.testing import Finding, Outcome, Subject, sweep_cases
+from subgraphkit.testing.carrying import carry_out
 from subgraphkit.testing.combinations import PRODUCERS
 from subgraphkit.testing.feeding_forms import FEEDING_FORMS
-from subgraphkit.testing.judging import carry_out
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.operations import FAMILIES
 from subgraphkit.testing.random_graphs import random_graph
