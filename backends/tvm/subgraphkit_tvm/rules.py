@@ -6,7 +6,7 @@ TVM's maxima and minima may drop one, see the README.
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
@@ -62,7 +62,7 @@ def _extreme(node: Node) -> str:
 def _resize(node: Node) -> str:
     if node.attribute("antialias", 0):
         return "TVM has no antialiasing"
-    if _text(node.attribute("keep_aspect_ratio_policy", "stretch")) != "stretch":
+    if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         return "TVM stretches"
     scales, shape = node.constant(_scales_place(node)), node.shape()
     if scales is None or not scales.size or shape is None:
@@ -82,12 +82,12 @@ def _scales_place(node: Node) -> int:
 
 
 def _roi_align(node: Node) -> str:
-    mode = _text(node.attribute("mode", "avg"))
+    mode = node.attribute("mode", "avg")
     return "TVM takes the maximum of what ONNX interpolates first" if mode == "max" else ""
 
 
 def _space_to_depth(node: Node) -> str:
-    return "TVM knows the mode DCR only" if _text(node.attribute("mode", "DCR")) != "DCR" else ""
+    return "TVM knows the mode DCR only" if node.attribute("mode", "DCR") != "DCR" else ""
 
 
 def _top_k(node: Node) -> str:
@@ -102,17 +102,13 @@ def _no_intrinsic(node: Node) -> str:
 def _grid_sample(node: Node) -> str:
     if node.dtype() is not DataType.FLOAT:
         return "TVM computes places in float32 whatever the type"
-    cubic = _text(node.attribute("mode", "linear")) in {"cubic", "bicubic"}
-    border = _text(node.attribute("padding_mode", "zeros")) == "border"
+    cubic = node.attribute("mode", "linear") in {"cubic", "bicubic"}
+    border = node.attribute("padding_mode", "zeros") == "border"
     return "TVM clips cubic places before it looks around them" if cubic and border else ""
 
 
 def _shrink(node: Node) -> str:
     return "" if node.dtype() in _FLOATS else "TVM clips integers where ONNX wraps them around"
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 _RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
