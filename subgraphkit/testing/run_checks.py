@@ -30,6 +30,7 @@ __all__ = [
     "bound_outputs_are_new",
     "buffers_are_filled",
     "fed_in_a_form",
+    "fed_one_array_for_several",
     "fed_with",
     "good_run_after_refused_feeds",
     "in_a_forked_child",
@@ -84,6 +85,18 @@ def fed_in_a_form(
     """Feed arrays of some layout or byte order."""
     fed = {name: form(array) if array.ndim else array for name, array in model.feeds().items()}
     return fed_with(subject, model, session, fed)
+
+
+def fed_one_array_for_several(
+    subject: Subject, model: SmallModel, session: Session
+) -> Finding | None:
+    """Feed one array for all inputs of a row that have its shape and dtype."""
+    several: dict[tuple[Any, ...], _Array] = {}
+    feeds = dict(model.feeds())
+    for name, array in reversed(feeds.items()):
+        key = name.rpartition("_")[2], array.shape, array.dtype
+        feeds[name] = several.setdefault(key, array)
+    return fed_with(subject, model, session, feeds)
 
 
 def repeated_runs_are_right(

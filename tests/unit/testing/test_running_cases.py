@@ -81,14 +81,14 @@ def test_a_case_that_leaves_operators_out_says_so(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_a_fault_is_caught_at_its_stage(fault: str, case: str, outcome: Outcome, text: str) -> None:
-    finding = found(case, f"faulty.computing:{fault}")
+    finding = found(case, f"faulty:{fault}")
     assert finding.outcome is outcome
     assert text in finding.detail
 
 
 def test_a_backend_that_takes_nothing_is_right_in_nothing() -> None:
     for case in ("runs/repeated/mlp", "random_graphs/0", "errors/good_run_after_a_bad_one"):
-        finding = found(case, "faulty.choosing:ClaimsNothing")
+        finding = found(case, "faulty:ClaimsNothing")
         assert (finding.outcome, finding.taken) == (Outcome.UNCLAIMED, ())
 
 
