@@ -35,6 +35,8 @@ _LARGE: Final = 1 << 6
 """The part of a type's range that integers are drawn from, so that a sum of some stays in it."""
 _RANGES: Final = {"+": (0.3, 1.7), "~": (-0.95, 0.95)}
 _POOL: Final = 400_009
+_INFINITIES: Final = (np.inf, -np.inf)
+_STRANGE: Final = (*_INFINITIES, np.nan, np.nan)
 
 _SPECIAL: Final = frozenset({"arithmetic", "curves", "movement"})
 """The families of which ONNX says what becomes of such values, but for the next operators."""
@@ -126,16 +128,32 @@ class Sweep(SmallModel):
 
         Args:
             seed: Which values.
-            losing: Operators that are fed neither NaN nor infinities.
+            losing: Operators that are fed no NaN, nor infinities of which they are to make NaN.
         """
+        careful = {
+            number
+            for number, (operation, _) in enumerate(self.rows)
+            if any(node.op_type in losing for node in operation.nodes)
+        }
+        fed = self._fed_special(seed, dict.fromkeys(careful, _INFINITIES))
+        if not careful:
+            return fed
+        made = zip(self._number_of.values(), self.expected(fed), strict=True)
+        unclear = {number for number, wanted in made if np.isnan(wanted.array).any()}
+        strange = dict.fromkeys(careful - unclear, _INFINITIES)
+        return self._fed_special(seed, strange | dict.fromkeys(careful & unclear, ()))
+
+    def _fed_special(
+        self, seed: int, strange: Mapping[int, tuple[float, ...]]
+    ) -> Mapping[str, _Array]:
         fed = dict(self.feeds(seed))
         for name, array in fed.items():
-            operation, _ = self.rows[number_of(name)]
-            loses = any(node.op_type in losing for node in operation.nodes)
-            values = _special(operation, array.dtype, loses=loses)
+            number = number_of(name)
+            operation, _ = self.rows[number]
+            values = _special(operation, array.dtype, strange.get(number, _STRANGE))
             is_meant = operation.judged != "near" or name.startswith("x_")
             if values is not None and array.size and is_meant:
-                rng = np.random.default_rng([seed, number_of(name), len(name)])
+                rng = np.random.default_rng([seed, number, len(name)])
                 chosen = values[rng.integers(len(values), size=array.shape)]
                 fed[name] = np.where(rng.random(array.shape) < 2 / 3, chosen, array)
         return fed
@@ -238,7 +256,9 @@ def _pool(dtype_text: str, kind: str) -> _Array:
     return small if kind == "small" else np.where(half, large, small)
 
 
-def _special(operation: OperatorForm, dtype: np.dtype[Any], *, loses: bool) -> _Array | None:
+def _special(
+    operation: OperatorForm, dtype: np.dtype[Any], strange: tuple[float, ...]
+) -> _Array | None:
     """Return special values of a type, or None where ONNX does not say what becomes of them."""
     vague = operation.family not in _SPECIAL or operation.text.startswith(_VAGUE)
     if vague or dtype.kind != "f":
@@ -248,6 +268,4 @@ def _special(operation: OperatorForm, dtype: np.dtype[Any], *, loses: bool) -> _
     values += [limits.smallest_subnormal, -limits.smallest_subnormal, limits.tiny * 0.75]
     if operation.judged != "near":
         values += [limits.max, limits.min, limits.tiny]
-    # of infinities some operators make the NaN that those behind them lose
-    strange = [] if loses else [np.inf, -np.inf, np.nan, np.nan]
     return np.array([*values, *strange]).astype(dtype)
