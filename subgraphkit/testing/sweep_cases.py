@@ -217,9 +217,11 @@ def _open_sizes(family: str, subject: Subject) -> Finding:
     if not rows:
         return _unclaimed(family)
     sizes = _sizes(family)
-    # from the middle down; up again, by ones and then by leaps; and the largest again
-    order = [sizes[len(sizes) // 2], *sizes[::-1], *sizes[:6], *sizes[-9::4], sizes[-1]]
-    steps = [(f"N={size}", partial(_of_size, size, seed)) for seed, size in enumerate(order)]
+    # from the middle down; by leaps up and down again; and up from the smallest
+    order = [sizes[len(sizes) // 2], *sizes[::-1], *sizes[-9::4], sizes[-1]]
+    seeds = {size: seed for seed, size in enumerate(order)}
+    order += sizes[:6]
+    steps = [(f"N={size}", partial(_of_size, size, seeds[size])) for size in order]
     return _tried(subject, rows, steps, is_open=True)
 
 
@@ -264,4 +266,4 @@ def _large_threads(family: str, subject: Subject) -> Finding:
         entrances = [lambda: session] * _THREADS
         return run_checks.in_threads(subject, model, entrances, _RUNS_PER_THREAD)
 
-    return _tried(subject, rows, {"large arrays": in_threads})
+    return _tried(subject, rows, [("large arrays", in_threads)])

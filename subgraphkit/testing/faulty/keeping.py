@@ -180,8 +180,8 @@ def _restored_address(backend: Stores, blob: bytes, subgraph: Subgraph) -> Subgr
     return Stores.deserialize(backend, _ENGINES[blob], subgraph)
 
 
-def _negated(owner: WrappingProperty, subgraph: Subgraph, context: Any) -> SubgraphOperator:
-    operator = WrappingProperty.create_operator(owner, subgraph, context)
+def _negated(owner: Any, subgraph: Subgraph, context: Any) -> Any:
+    operator: Any = WrappingProperty.create_operator(owner, subgraph, context)
     operator.state["negated"] = owner.backend.option_values.negated
     return operator
 
