@@ -52,6 +52,7 @@ _MOST_SQUARE: Final = 129
 _BANDS: Final = ((1, 33), (34, 1022), (1023, 70000))
 _THREADS: Final = 4
 _RUNS_PER_THREAD: Final = 6
+_SECONDS_PER_THREAD: Final = 0.5
 _MOST_IN_THREADS: Final = 24
 
 
@@ -264,6 +265,8 @@ def _large_threads(family: str, subject: Subject) -> Finding:
 
     def in_threads(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
         entrances = [lambda: session] * _THREADS
-        return run_checks.in_threads(subject, model, entrances, _RUNS_PER_THREAD)
+        return run_checks.in_threads(
+            subject, model, entrances, _RUNS_PER_THREAD, _SECONDS_PER_THREAD
+        )
 
     return _tried(subject, rows, [("large arrays", in_threads)])

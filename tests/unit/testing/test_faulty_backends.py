@@ -8,11 +8,12 @@ from functools import lru_cache
 import pytest
 
 from subgraphkit.backend import Backend
-from subgraphkit.testing import Finding, Outcome, Report, Subject, check_backend, faulty
+from subgraphkit.testing import Finding, Outcome, Report, Subject, check_backend
 from subgraphkit.testing.carrying import carry_out
 from subgraphkit.testing.cases import Case
-from subgraphkit.testing.faulty import FAULTS, SOUND
 from subgraphkit.testing.levels import cases_of_level
+from tests import faulty
+from tests.faulty import FAULTS, SOUND
 
 SECONDS = 8.0
 """What a case may take here; only the backend that sleeps needs so long."""
