@@ -11,7 +11,7 @@ from subgraphkit.running import Session
 from subgraphkit.testing import run_checks
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.combinations import PRODUCERS, combinations
-from subgraphkit.testing.feeding_forms import FEEDING_FORMS
+from subgraphkit.testing.forms import FEEDING_FORMS
 from subgraphkit.testing.operations import FAMILIES, OperatorForm, operations
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.sweeps import Sweep, number_of

@@ -8,7 +8,7 @@ import pytest
 from subgraphkit.testing import Finding, Outcome, Subject, sweep_cases
 from subgraphkit.testing.carrying import carry_out
 from subgraphkit.testing.combinations import PRODUCERS
-from subgraphkit.testing.feeding_forms import FEEDING_FORMS
+from subgraphkit.testing.forms import FEEDING_FORMS
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.operations import FAMILIES, OperatorForm
 from subgraphkit.testing.random_graphs import random_graph
