@@ -334,5 +334,7 @@ class Lane:
             if block is not None:
                 del self._blocks[kind]
                 self._memory.give_back(block)
+                if self._memory.kept_bytes > nbytes:  # what was outgrown adds up
+                    self._memory.trim()
             block = self._blocks[kind] = self._memory.take(nbytes, self.stream)
         return block
