@@ -125,7 +125,8 @@ class DeviceMemory:
             for other in alive:
                 self._cuda.order(other, stream)
         except ExecutionError:  # a stream of another library's is gone
-            self._cuda.wait_for_device()
+            with suppress(ExecutionError):
+                self._cuda.wait_for_device()
         self._cuda.free_on(block.address, stream)
 
     def trim(self) -> None:
