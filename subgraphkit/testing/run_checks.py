@@ -7,11 +7,13 @@ None. It raises ``Stopped`` where a run fails.
 import multiprocessing
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from itertools import count, takewhile
 from typing import Any, Final
 
 import numpy as np
@@ -30,6 +32,7 @@ __all__ = [
     "bound_outputs_are_new",
     "buffers_are_filled",
     "fed_in_a_form",
+    "fed_one_array_for_several",
     "fed_with",
     "good_run_after_refused_feeds",
     "in_a_forked_child",
@@ -84,6 +87,18 @@ def fed_in_a_form(
     """Feed arrays of some layout or byte order."""
     fed = {name: form(array) if array.ndim else array for name, array in model.feeds().items()}
     return fed_with(subject, model, session, fed)
+
+
+def fed_one_array_for_several(
+    subject: Subject, model: SmallModel, session: Session
+) -> Finding | None:
+    """Feed one array for all inputs of a row that have its shape and dtype."""
+    several: dict[tuple[Any, ...], _Array] = {}
+    feeds = dict(model.feeds())
+    for name, array in reversed(feeds.items()):
+        key = name.rpartition("_")[2], array.shape, array.dtype
+        feeds[name] = several.setdefault(key, array)
+    return fed_with(subject, model, session, feeds)
 
 
 def repeated_runs_are_right(
@@ -190,6 +205,7 @@ def in_threads(
     model: SmallModel,
     entrances: Sequence[Callable[[], Session]],
     runs: int = _RUNS,
+    seconds: float = 0.0,
 ) -> Finding | None:
     """Run a session in each of several threads, all at once, with feeds of its own.
 
@@ -197,7 +213,8 @@ def in_threads(
         subject: What is run.
         model: The model of all sessions.
         entrances: Each is called in a thread of its own and returns that thread's session.
-        runs: How often each thread runs it.
+        runs: How often each thread runs it at least.
+        seconds: How long each goes on at least, for threads meet where they take long enough.
     """
     start = threading.Barrier(len(entrances))
     fed = [model.feeds(number) for number in range(len(entrances))]
@@ -208,7 +225,9 @@ def in_threads(
         try:
             session = entrances[number]()
             start.wait()  # without a limit: who passes it has run
-            results = (subject.run(session, feeds) for _ in range(runs))
+            end = time.monotonic() + seconds
+            turns = takewhile(lambda at: at < runs or time.monotonic() < end, count())
+            results = (subject.run(session, feeds) for _ in turns)
             verdict = partial(subject.judge.verdict, session, model.proto, feeds, expected)
             found = map(verdict, results)
             return next((finding for finding in found if finding is not None), None)

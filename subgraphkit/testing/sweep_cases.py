@@ -1,7 +1,7 @@
 """Cases of level 5 that try all that a backend claims of the tables, many operators at a time."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -11,7 +11,7 @@ from subgraphkit.running import Session
 from subgraphkit.testing import run_checks
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.combinations import PRODUCERS, combinations
-from subgraphkit.testing.feeding_forms import FEEDING_FORMS
+from subgraphkit.testing.forms import FEEDING_FORMS
 from subgraphkit.testing.operations import FAMILIES, OperatorForm, operations
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.sweeps import Sweep, number_of
@@ -52,11 +52,13 @@ _MOST_SQUARE: Final = 129
 _BANDS: Final = ((1, 33), (34, 1022), (1023, 70000))
 _THREADS: Final = 4
 _RUNS_PER_THREAD: Final = 6
+_SECONDS_PER_THREAD: Final = 0.5
 _MOST_IN_THREADS: Final = 24
 
 
 _Row = tuple[OperatorForm, int]
 _Step = Callable[[Subject, Sweep, Session], Finding | None]
+_Steps = Sequence[tuple[str, _Step]]
 
 
 def sweep_cases(subject: Subject) -> Iterator[Case]:
@@ -85,7 +87,11 @@ def _taken(subject: Subject, rows: Sequence[_Row], *, is_open: bool = False) -> 
 
 
 def _tried(
-    subject: Subject, rows: Sequence[_Row], steps: Mapping[str, _Step], *, is_open: bool = False
+    subject: Subject,
+    rows: Sequence[_Row],
+    steps: _Steps,
+    *,
+    is_open: bool = False,
 ) -> Finding:
     """Carry checks out, until one finds fault, on sessions that have some of the rows each.
 
@@ -114,12 +120,12 @@ def _tried(
 def _stepped(
     subject: Subject,
     model: Sweep,
-    steps: Mapping[str, _Step],
+    steps: _Steps,
     excused: list[str],
     session: Session,
 ) -> Finding | None:
     """Go through checks until one finds fault; note why others find none."""
-    for name, step in steps.items():
+    for name, step in steps:
         found = step(subject, model, session)
         if found is not None and found.is_wrong:
             return found.said_of(name)
@@ -141,7 +147,7 @@ def _usual(family: str) -> int:
 def _fused(kind: str, subject: Subject) -> Finding:
     """What may be fused computes what its operators compute one by one."""
     rows = _taken(subject, [(one, 1) for one in combinations(kind)])
-    return _tried(subject, rows, {"fused": _once}) if rows else _unclaimed(kind)
+    return _tried(subject, rows, [("fused", _once)]) if rows else _unclaimed(kind)
 
 
 # -- in use --------------------------------------------------------------------------------------
@@ -164,11 +170,12 @@ def _in_use(family: str, subject: Subject) -> Finding:
         "repeated": run_checks.repeated_runs_are_right,
         "results stay": run_checks.results_stay,
         **forms,
+        "one array for several": run_checks.fed_one_array_for_several,
         "bound outputs": run_checks.bound_outputs_are_new,
         "buffers": run_checks.buffers_are_filled,
         "spread buffers": run_checks.spread_buffers_are_filled,
     }
-    return _tried(subject, rows, steps)
+    return _tried(subject, rows, [*steps.items()])
 
 
 def _once(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
@@ -206,22 +213,17 @@ def _sizes(family: str) -> list[int]:
 
 
 def _open_sizes(family: str, subject: Subject) -> Finding:
-    """One session computes in every size, the first again at the end."""
+    """One session computes in every size, down and up again, the first again at the end."""
     rows = _open_rows(subject, family)
     if not rows:
         return _unclaimed(family)
     sizes = _sizes(family)
-    return _tried(
-        subject,
-        rows,
-        {
-            f"N={size}": partial(_of_size, size, seed)
-            for seed, size in enumerate(
-                [sizes[len(sizes) // 2], *sizes[::-1], *sizes[-9::4], sizes[-1]]
-            )
-        },
-        is_open=True,
-    )
+    # from the middle down; by leaps up and down again; and up from the smallest
+    order = [sizes[len(sizes) // 2], *sizes[::-1], *sizes[-9::4], sizes[-1]]
+    seeds = {size: seed for seed, size in enumerate(order)}
+    order += sizes[:6]
+    steps = [(f"N={size}", partial(_of_size, size, seeds[size])) for size in order]
+    return _tried(subject, rows, steps, is_open=True)
 
 
 def _of_size(
@@ -246,7 +248,7 @@ def _fixed_sizes(family: str, subject: Subject) -> Finding:
     if not rows:
         return Finding(Outcome.PASSED, f"all of {family} is taken with open sizes")
     rows = _taken(subject, rows)
-    return _tried(subject, rows, {"sizes": _once}) if rows else _unclaimed(family)
+    return _tried(subject, rows, [("sizes", _once)]) if rows else _unclaimed(family)
 
 
 # -- threads -------------------------------------------------------------------------------------
@@ -263,6 +265,8 @@ def _large_threads(family: str, subject: Subject) -> Finding:
 
     def in_threads(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
         entrances = [lambda: session] * _THREADS
-        return run_checks.in_threads(subject, model, entrances, _RUNS_PER_THREAD)
+        return run_checks.in_threads(
+            subject, model, entrances, _RUNS_PER_THREAD, _SECONDS_PER_THREAD
+        )
 
-    return _tried(subject, rows, {"large arrays": in_threads})
+    return _tried(subject, rows, [("large arrays", in_threads)])

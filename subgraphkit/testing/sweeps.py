@@ -24,6 +24,8 @@ _LARGEST: Final = 3.0
 """The largest fraction that is fed, unless it is a special one."""
 _TERMS: Final = 1 << 14
 """How many numbers may be added up before more is allowed."""
+_TERMS_OF_SUMS: Final = 1 << 12
+"""The same where all of them make one; what is not added up in parts is off by as many units."""
 _PRECISE: Final = frozenset({"ulp", "near"})
 _FRACTIONS: Final = frozenset({"float", "float16"})
 _MOST_KNOWN: Final = 6
@@ -109,8 +111,9 @@ class Sweep(SmallModel):
         terms, least = [1.0] * len(self.rows), [LEAST] * len(self.rows)
         for name, array in feeds.items():
             number = number_of(name)
-            terms[number] = max(terms[number], array.size / _TERMS)
-            if self.rows[number][0].family == "reductions" and array.dtype.kind == "f":
+            is_sum = self.rows[number][0].family == "reductions" and array.dtype.kind == "f"
+            terms[number] = max(terms[number], array.size / (_TERMS_OF_SUMS if is_sum else _TERMS))
+            if is_sum:
                 least[number] = _LARGEST  # what cancels leaves the errors of what was added up
         with np.errstate(all="ignore"):
             made: Any = self._reference.run(None, wide)

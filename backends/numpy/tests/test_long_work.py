@@ -40,6 +40,16 @@ def test_texts_are_as_if_computed_at_a_stroke() -> None:
     np.testing.assert_array_equal(read, TEXTS[places])
 
 
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+@pytest.mark.parametrize("shape", [(1,), (7,), (2, 1, 3), (300, 1000)])
+def test_elements_are_repeated_at_edges_as_numpy_does(mode: Any, shape: tuple[int, ...]) -> None:
+    x = DICE.integers(0, 99, shape)
+    for most in (1, 9):
+        widths = DICE.integers(0, most + 1, (x.ndim, 2))
+        (found,) = results("Pad", [x, widths.T.reshape(-1)], [INT], mode=mode)
+        np.testing.assert_array_equal(found, np.pad(x, widths, mode=mode))
+
+
 def test_texts_are_repeated_as_numpy_does() -> None:
     for x, times in ((TEXTS[:9], [2000]), (TEXTS[:6].reshape(3, 2), [3, 2000]), (TEXTS, [0])):
         (tiled,) = results("Tile", [x, np.array(times)], [OBJECT])

@@ -18,6 +18,7 @@ _Rule = Callable[[Node], str]
 """Says in a sentence what TVM does otherwise; nothing if the node is all right."""
 
 _FLOATS: Final = frozenset({DataType.FLOAT16, DataType.FLOAT, DataType.DOUBLE})
+_NO_INTRINSIC: Final = "TVM's LLVM code has no such function"
 _SORTED: Final = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.INT32, DataType.INT64})
 
 
@@ -30,6 +31,13 @@ def refused_by_rule(node: Node) -> Refusal | None:
 
 def _training(node: Node) -> str:
     return "TVM computes inference only" if node.attribute("training_mode", 0) else ""
+
+
+def _bit_shift(node: Node) -> str:
+    by, bits = node.constant(1), node.dtype().bits
+    if by is not None and ((by >= 0) & (by < bits)).all():
+        return ""
+    return f"LLVM makes anything of shifts by less than 0 or more than {bits - 1} bits"
 
 
 def _dropout(node: Node) -> str:
@@ -55,7 +63,7 @@ def _mod(node: Node) -> str:
 
 
 def _extreme(node: Node) -> str:
-    # an axis of infinities alone gives the largest finite number
+    # of infinities alone it makes that number
     return "TVM starts from the largest finite number" if node.dtype() in _FLOATS else ""
 
 
@@ -94,9 +102,8 @@ def _top_k(node: Node) -> str:
     return "" if node.dtype() in _SORTED else f"TVM does not sort {node.dtype().label}"
 
 
-def _no_intrinsic(node: Node) -> str:
-    del node
-    return "TVM's LLVM code has no such function"
+def _always(text: str) -> _Rule:
+    return lambda _: text
 
 
 def _grid_sample(node: Node) -> str:
@@ -114,19 +121,24 @@ def _shrink(node: Node) -> str:
 _RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
     {
         "BatchNormalization": _training,
+        "BitShift": _bit_shift,
         "CastLike": _cast_like,
-        "Cosh": _no_intrinsic,
+        "Cosh": _always(_NO_INTRINSIC),
         "Dropout": _dropout,
+        "EyeLike": _always("TVM hands out the same memory in every run"),
         "GridSample": _grid_sample,
         "IsInf": _is_inf,
+        "Max": _extreme,
+        "Min": _extreme,
         "Mod": _mod,
         "ReduceMax": _extreme,
         "ReduceMin": _extreme,
         "Resize": _resize,
         "RoiAlign": _roi_align,
         "Shrink": _shrink,
-        "Sinh": _no_intrinsic,
+        "Sinh": _always(_NO_INTRINSIC),
         "SpaceToDepth": _space_to_depth,
+        "ThresholdedRelu": _always("TVM multiplies what is below by 0, which is NaN of infinities"),
         "TopK": _top_k,
         "Upsample": _resize,
     }

@@ -7,19 +7,18 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from subgraphkit.backend.options import cache_values
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.processes.child_process import crowd
 from subgraphkit.testing.apart import called_apart
 from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped
-from subgraphkit.testing.operator_checks import new_weights
-from subgraphkit.testing.small_models import model_taken
+from subgraphkit.testing.operator_checks import Workbench, new_weights, workbench
 from subgraphkit.testing.subject import Subject
-from subgraphkit.testing.workbench import Workbench, workbench
 
 __all__ = ["cases", "fingerprint_apart", "restored_apart"]
 
@@ -41,11 +40,11 @@ def cases(subject: Subject) -> Iterator[Case]:
         _restored_by_another_process,
         _stored_while_in_use,
         _new_weights_after_restoring,
+        _options_told_apart,
     ):
         yield _case(check.__name__[1:], _with_blob(check))
     for name, damage in _DAMAGES.items():
         yield _case(f"damaged/{name}", _with_blob(_surviving(damage)))
-    yield _case("options_told_apart", _options_told_apart)
     yield _case("fingerprint_in_another_process", _fingerprint)
 
 
@@ -181,35 +180,40 @@ def _apart(function: Callable[..., Any], subject: Subject, *words: str) -> Any:
     return called_apart(function, subject, seconds, *words, what="restores what another stored")
 
 
-def _options_told_apart(subject: Subject) -> Finding:
+def _options_told_apart(usual: Workbench, engine: bytes) -> Finding:
     """An engine is found again by who asks with the same options alone, and computes by them."""
+    subject, key = usual.subject, _key(usual)
     others = _other_options(subject)
-    if not others:
-        return Finding(Outcome.SKIP, "it has no option of which another value is known")
-    model = model_taken(subject)
-    feeds = model.feeds()
+    started = time.monotonic()
+    for name, value in others:
+        if not subject.complete and time.monotonic() - started > _MOST_SECONDS:
+            break
+        other = replace(subject, options={**subject.options, name: value})
+        with suppress(Stopped, SubgraphkitError), workbench(other, usual.model) as bench:
+            found = _restored_as(bench, engine if _key(bench) == key else None)
+            if found is not None:
+                return found.said_of(f"with {name}={value}")
+    return _PASSED if others else Finding(Outcome.SKIP, "it has no option with other known values")
 
-    def computed(one: Subject, **settings: Any) -> list[Any]:
-        with one.session(model.proto, **settings) as session:
-            return one.run(session, feeds)
 
-    with tempfile.TemporaryDirectory() as folder:
-        kept: dict[str, Any] = {"cache": True, "cache_dir": folder}
-        computed(subject, **kept)
-        started = time.monotonic()
-        for name, value in others:
-            if not subject.complete and time.monotonic() - started > _MOST_SECONDS:
-                break
-            other = replace(subject, options={**subject.options, name: value})
-            try:
-                right = computed(other)
-            except (Stopped, SubgraphkitError):
-                continue  # such a device is not here, say
-            for when in ("beside an engine of other options", "restored"):
-                found = subject.judge.difference(right, computed(other, **kept))
+def _key(bench: Workbench) -> object:
+    """Return what the backend adds to the key under which an engine is stored."""
+    backend = bench.claim.backend
+    return backend.fingerprint(), cache_values(backend.options, backend.option_values)
+
+
+def _restored_as(bench: Workbench, engine: bytes | None) -> Finding | None:
+    """Restore an operator, and what else has its key, and compare with what was compiled."""
+    inputs = bench.inputs()
+    right = bench.run(inputs)
+    own = bench.operator.serialize()
+    for blob, what in ((own, "restored"), (engine, "in the place of the engine of other options")):
+        if blob is not None:
+            with suppress(Stopped), _restored(bench, blob) as twin:  # it may refuse to be
+                found = bench.subject.judge.difference(right, twin.run(inputs))
                 if found is not None:
-                    return found.said_of(f"with {name}={value}, {when}")
-    return _PASSED
+                    return found.said_of(what)
+    return None
 
 
 def _other_options(subject: Subject) -> list[tuple[str, Any]]:

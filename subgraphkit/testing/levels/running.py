@@ -21,11 +21,11 @@ from subgraphkit.running import Session
 from subgraphkit.testing import run_checks
 from subgraphkit.testing.blame import REFERENCE
 from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped
-from subgraphkit.testing.feeding_forms import FEEDING_FORMS
+from subgraphkit.testing.claimed import model_taken, models_taken, small_models
 from subgraphkit.testing.foreign import beside_foreign, is_own
+from subgraphkit.testing.forms import FEEDING_FORMS
 from subgraphkit.testing.random_graphs import random_graph
 from subgraphkit.testing.run_checks import Check
-from subgraphkit.testing.small_models import model_taken, models_taken, small_models
 from subgraphkit.testing.subject import SETTINGS, Subject
 from subgraphkit.testing.sweep_cases import sweep_cases
 
@@ -214,14 +214,15 @@ def _stumbling(subject: Subject) -> Finding:
 
 
 def _error_travels(subject: Subject) -> Finding:
-    """What a run raises arrives in another process, with its code and its words."""
+    """What a run raises arrives in another process, code and words; the next run is right."""
     model = _model(_STUMBLES)
+    right = {"x": model.feeds()["x"], "i": np.array(_RIGHT_PLACES)}
 
     def check(session: Session) -> Finding | None:
         try:
-            session.run(None, {"x": model.feeds()["x"], "i": np.array(_WRONG_PLACES)})
+            session.run(None, {**right, "i": np.array(_WRONG_PLACES)})
         except SubgraphkitError as error:
-            return _sent(error)
+            return _sent(error) or run_checks.fed_with(subject, model, session, right)
         return None  # the library takes such a row for another one
 
     return subject.judged(model.proto, check)
