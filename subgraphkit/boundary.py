@@ -1,13 +1,15 @@
 """The boundary of every step of the road, where what nobody foresaw is given a code."""
 
 import signal
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Final
 
 from subgraphkit.errors import InvalidModelError, SubgraphkitError, describe_exception
 
-__all__ = ["PLUGIN_MARK", "is_to_pass", "unforeseen", "walking"]
+__all__ = ["PLUGIN_MARK", "is_to_pass", "pass_on", "unforeseen", "walking"]
 
 PLUGIN_MARK: Final = "raised by "
 """What a note begins with on an exception of a plugin that passes as it is."""
@@ -27,6 +29,29 @@ def is_to_pass(error: BaseException) -> bool:
     while trace is not None and trace.tb_frame.f_code not in handlers:
         trace = trace.tb_next
     return trace is not None or isinstance(error, KeyboardInterrupt)
+
+
+def pass_on(error: BaseException) -> None:
+    """Raise what is the program's own: an exception, or one that it was raised on the way out of.
+
+    Ctrl-C may strike where a lock is taken or given back, and whatever is cleaned up behind it
+    then fails for having been left half done.
+
+    Args:
+        error: What was caught; it is not looked further than to where that was.
+
+    Raises:
+        BaseException: That is to pass.
+    """
+    at: BaseException | None = error
+    frames = set[FrameType]()
+    while at is not None:
+        if is_to_pass(at):
+            raise at
+        frames.update(frame for frame, _ in traceback.walk_tb(at.__traceback__))
+        at = at.__context__
+        if at is None or at.__traceback__ is None or at.__traceback__.tb_frame not in frames:
+            return
 
 
 @contextmanager
@@ -51,6 +76,7 @@ def walking(
     except (SubgraphkitError, Warning):
         raise
     except Exception as error:
+        pass_on(error)
         notes = getattr(error, "__notes__", ())
         if own(error) or any(note.startswith(PLUGIN_MARK) for note in notes):
             raise

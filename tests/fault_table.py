@@ -11,18 +11,19 @@ are level 4, cases between foreign nodes, most random graphs, and checks that wa
 
 import csv
 import os
+import shutil
 import subprocess
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[1]
 TABLE: Final = ROOT / "docs" / "faults.csv"
 _FAULTY: Final = Path("subgraphkit", "testing", "faulty")
-_ADDED: Final = ("corrupting.py", "corruptions.py", "spoiling.py")
 _LEFT_OUT: Final = "L1/keeps_", "L1/leaves_", "L2/time_", "L5/random_graphs/1", "L5/random_graphs/2"
 _LEVELS: Final = (1, 2, 3, 5)
 _AT_ONCE: Final = 2
@@ -40,10 +41,11 @@ def _operators(case: Any) -> set[str] | None:
 
 def caught(name: str, takes: set[str], cases: list[Any]) -> str:
     """Return the first case that finds fault with a corruption; empty if none does."""
-    from subgraphkit.testing.judging import carry_out  # noqa: PLC0415 (of the tree in question)
+    # of the tree in question, where it has this name
+    carry_out = import_module("subgraphkit.testing.judging").carry_out
     from subgraphkit.testing.subject import Subject  # noqa: PLC0415 (of the tree in question)
 
-    subject = Subject(target=f"subgraphkit.testing.faulty.corruptions:{name}")
+    subject = Subject(target=f"subgraphkit.testing.faulty:{name}")
     for case in cases:
         operators = _operators(case)
         if operators is None or not takes.isdisjoint(operators):
@@ -85,8 +87,7 @@ def main(tree: Path, names: list[str]) -> None:
     """
     from subgraphkit.testing.faulty.corruptions import CORRUPTIONS  # noqa: PLC0415 (of this tree)
 
-    for name in _ADDED:
-        (tree / _FAULTY / name).write_bytes((ROOT / _FAULTY / name).read_bytes())
+    shutil.copytree(ROOT / _FAULTY, tree / _FAULTY, dirs_exist_ok=True)
     chosen = names or list(CORRUPTIONS)
     code = "from tests.fault_table import measure; measure()"
     path = os.pathsep.join([str(tree), str(ROOT)])

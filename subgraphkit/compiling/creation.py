@@ -10,7 +10,7 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.property import BindContext, PartitionSummary, SubgraphProperty
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.binding import BoundModel
-from subgraphkit.boundary import is_to_pass
+from subgraphkit.boundary import pass_on
 from subgraphkit.compiling.isolation import isolated
 from subgraphkit.errors import (
     BackendError,
@@ -67,8 +67,7 @@ class Creation:
             raise  # the last is of weights that cannot be read, which no backend can mend
         except BaseException as error:
             self.progress.check()  # it was stopped, and says so in words of its own
-            if is_to_pass(error):
-                raise
+            pass_on(error)
             raise failure(subgraph, error) from error
 
     def on_fallback(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
@@ -159,6 +158,5 @@ def close_all(operators: Iterable[SubgraphOperator]) -> None:
         try:
             operator.close()
         except BaseException as error:
-            if is_to_pass(error):
-                raise
+            pass_on(error)
             _logger.exception("closing %s failed", type(operator).__name__)

@@ -22,7 +22,7 @@ from subgraphkit.backend.hookspecs import (
 )
 from subgraphkit.backend.notices import mark_as_plugin_error, warn_user
 from subgraphkit.backend.progress import Progress, ProgressEvent
-from subgraphkit.boundary import is_to_pass
+from subgraphkit.boundary import pass_on
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP
 from subgraphkit.errors import InternalError, describe_exception
@@ -208,9 +208,8 @@ class ExtensionManager:
         for source, caller in self._listeners(hook_name):
             try:
                 results += [_used_up(result) for result in caller(**arguments)]
-            except BaseException as error:
-                if is_to_pass(error):
-                    raise
+            except BaseException as error:  # noqa: BLE001 (what is not ours is passed on)
+                pass_on(error)
                 self._switch_off(source, hook_name, error)
         return results
 
@@ -264,9 +263,8 @@ class ExtensionManager:
         try:
             extension = source.get()
             manager.register(extension, name=source.name)
-        except BaseException as error:
-            if is_to_pass(error):
-                raise
+        except BaseException as error:  # noqa: BLE001 (the same)
+            pass_on(error)
             self._report(source, "import", error)
             return []
         for hook_name in unknown_hooks(manager, extension):

@@ -24,7 +24,7 @@ from subgraphkit.backend.notices import mark_as_plugin_error
 from subgraphkit.backend.options import Option, PlainOptions
 from subgraphkit.backend.plugin_api import is_compatible, parse_api
 from subgraphkit.backend.selftest import SelfCheck
-from subgraphkit.boundary import is_to_pass
+from subgraphkit.boundary import pass_on
 from subgraphkit.configuration.names import BACKENDS_GROUP
 from subgraphkit.errors import SubgraphkitError, describe_exception
 from subgraphkit.finding import messages
@@ -190,8 +190,7 @@ def probe(
     try:
         found: object = factory.probe(deep=deep)
     except BaseException as error:
-        if is_to_pass(error):
-            raise
+        pass_on(error)
         if raise_errors:
             mark_as_plugin_error(error, f"backend {record.name!r} ({record.provider})")
             raise
@@ -257,8 +256,7 @@ def _run_plugin(
     except passing:
         raise
     except BaseException as error:
-        if is_to_pass(error):
-            raise
+        pass_on(error)
         if raise_errors:
             mark_as_plugin_error(error, f"backend {record.name!r} ({record.provider})")
             raise

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.plugin_api import name_problem
 from subgraphkit.backend.property import SubgraphProperty
-from subgraphkit.boundary import is_to_pass
+from subgraphkit.boundary import pass_on
 from subgraphkit.errors import SelectorContractError, SubgraphkitError, describe_exception
 from subgraphkit.finding import messages
 
@@ -102,8 +102,7 @@ def properties_of(backend: Backend) -> list[SubgraphProperty]:
     except SubgraphkitError:
         raise
     except BaseException as error:
-        if is_to_pass(error):
-            raise
+        pass_on(error)
         problem = describe_exception(error)
         raise SelectorContractError(
             "SGK122",

@@ -5,7 +5,7 @@ from typing import Any
 
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Unsupported
-from subgraphkit.boundary import is_to_pass, unforeseen
+from subgraphkit.boundary import pass_on, unforeseen
 from subgraphkit.compiling import close_all, compile_elsewhere
 from subgraphkit.errors import (
     ExecutionError,
@@ -53,12 +53,12 @@ def movable(
     if found is None:
         if not isinstance(feeds, Mapping) and not isinstance(error, SubgraphkitError):
             raise _not_feeds(feeds) from error
-        if isinstance(error, SubgraphkitError | Warning) or is_to_pass(error):
+        if isinstance(error, SubgraphkitError | Warning):
             raise error
+        pass_on(error)
         raise unforeseen("run", plan.graph.name, error) from error
     index, in_operator = found
-    if is_to_pass(error):
-        raise error
+    pass_on(error)
     step, settings = plan.steps[index], plan.graph.settings
     fault = _fault_of_a_step(error)
     moves = settings.on_run_error == "fallback" and step.subgraph.backend != settings.fallback

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit.backend.footprint import SAME_MEMORY
-from subgraphkit.testing.aliasing import shared
 from subgraphkit.testing.cases import Finding, Outcome
+from subgraphkit.testing.judging import shared
 from subgraphkit.testing.workbench import Workbench, workbench
 
 __all__ = ["OPERATOR_CHECKS"]
@@ -89,7 +89,7 @@ def results_are_given_away(bench: Workbench) -> Finding:
     for array in kept:
         if array.flags.writeable:
             array[...] = _GARBAGE
-    found = bench.subject.difference(bench.expected(2), bench.run(bench.inputs(2)))
+    found = bench.subject.judge.difference(bench.expected(2), bench.run(bench.inputs(2)))
     if found is not None:
         text = f"writing to a result changed later ones: {found.detail}"
         return Finding(Outcome.FAIL_ALIAS, text)
@@ -147,7 +147,7 @@ def new_weights(bench: Workbench) -> Finding:
     }
     doubled = {name: (array * 2).astype(array.dtype) for name, array in floats.items()}
     changed = bench.with_weights(doubled)
-    if bench.subject.difference(bench.expected(), changed.expected()) is None:
+    if bench.subject.judge.difference(bench.expected(), changed.expected()) is None:
         text = f"model {bench.model.name!r} has no weights that make a difference"
         return Finding(Outcome.SKIP, text)
     answer: Any = bench.operator.update_weights(doubled)
@@ -159,7 +159,7 @@ def new_weights(bench: Workbench) -> Finding:
     results = bench.run(bench.inputs())
     if not answer:
         return _PASSED
-    unchanged = bench.subject.difference(bench.expected(), results) is None
+    unchanged = bench.subject.judge.difference(bench.expected(), results) is None
     if unchanged:
         return Finding(Outcome.FAIL_VALUE, "update_weights() said True, and changed nothing")
     changed.require_right(results, remark="with new weights")

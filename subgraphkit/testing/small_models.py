@@ -12,8 +12,8 @@ from typing import Final
 from subgraphkit.comparing.offers import OFFERS, Offer
 from subgraphkit.comparing.small_models import ROWS, SmallModel, model_of
 from subgraphkit.errors import SubgraphkitError
-from subgraphkit.testing.cases import Outcome
-from subgraphkit.testing.subject import Stopped, Subject
+from subgraphkit.testing.cases import Outcome, Stopped
+from subgraphkit.testing.subject import Subject
 
 __all__ = [
     "NOTHING",

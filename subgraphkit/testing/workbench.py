@@ -19,9 +19,9 @@ from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Claim, Partitioning
-from subgraphkit.testing.cases import Outcome
+from subgraphkit.testing.cases import Outcome, Stopped
 from subgraphkit.testing.small_models import model_taken
-from subgraphkit.testing.subject import Stopped, Subject
+from subgraphkit.testing.subject import Subject
 
 __all__ = ["Workbench", "workbench"]
 
@@ -109,7 +109,7 @@ class Workbench:
         Raises:
             Stopped: They are something else.
         """
-        found = self.subject.difference(self.expected(seed), results)
+        found = self.subject.judge.difference(self.expected(seed), results)
         if found is not None:
             raise Stopped(found.outcome, f"{remark}: {found.detail}" if remark else found.detail)
 

@@ -27,6 +27,8 @@ KEPT: Final = Path(__file__).resolve().parents[2] / "build" / "campaign"
 """Where the official cases are kept; git does not look there."""
 
 _KINDS: Final = ("node", "simple", "pytorch-converted", "pytorch-operator")
+_MOST_JUDGED: Final = 64 << 20
+"""Bytes of results that are judged: to write them takes three times as many."""
 _NO_TENSOR: Final = (AttributeError, NotImplementedError, TypeError, ValueError)
 """What is raised for an optional that is absent, and for a sequence of sequences."""
 
@@ -49,6 +51,8 @@ def feeds_of(case: Case) -> dict[str, Any]:
 def write_values(path: Path, values: Sequence[Any]) -> bool:
     """Write results, unless they are something else than tensors; return whether they are."""
     if not all(isinstance(value, np.ndarray) for value in values):
+        return False
+    if sum(value.nbytes for value in values) > _MOST_JUDGED:
         return False
     sequence = onnx.SequenceProto(tensor_values=[numpy_helper.from_array(v) for v in values])
     path.write_bytes(sequence.SerializeToString())

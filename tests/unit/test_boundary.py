@@ -1,6 +1,7 @@
 """What no step of the road foresaw has a code; what is the program's own passes."""
 
 import signal
+import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -37,6 +38,31 @@ def test_what_says_what_it_is_passes_the_boundary(error: BaseException) -> None:
     with pytest.raises(type(error)) as seen, walking("load", "m"):
         raise error
     assert seen.value is error
+
+
+def interrupted_with_a_lock() -> None:
+    lock = threading.Lock()
+    with lock:
+        lock.release()  # as by a wait that is interrupted before it has the lock again
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_passes_though_a_lock_that_it_struck_at_fails_for_it() -> None:
+    with pytest.raises(KeyboardInterrupt) as seen, walking("bind", "m"):
+        interrupted_with_a_lock()
+    assert "release unlocked lock" in str(seen.value.__context__)
+
+
+def test_a_step_walked_after_ctrl_c_fails_as_any_other() -> None:
+    def step() -> None:
+        with walking("bind", "m"):
+            raise KeyError("nothing")
+
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        with pytest.raises(sk.errors.InvalidModelError, match="SGK219"):
+            step()
 
 
 STEPS: dict[str, tuple[str, Callable[[], object]]] = {

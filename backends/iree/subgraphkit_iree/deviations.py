@@ -70,6 +70,13 @@ def _divided(node: sk.Node) -> str:
     return "a divisor that is 0 or -1" if np.isin(divisor, (0, -1)).any() else ""
 
 
+def _shifted(node: sk.Node) -> str:
+    by, bits = node.constant(1), node.dtype().bits
+    if by is not None and ((by >= 0) & (by < bits)).all():
+        return ""
+    return f"shifts by less than 0 or more than {bits - 1} bits, of which LLVM makes anything"
+
+
 def _training(node: sk.Node) -> str:
     if node.input_type(2) is None:
         return ""
@@ -140,6 +147,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
         **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
         **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _weighted),
         **dict.fromkeys(("Div", "Mod"), _divided),
+        "BitShift": _shifted,
         "Det": _always("it makes NaN of matrices that want rows exchanged"),
         "Dropout": _training,
         "Gelu": _ignoring("approximate", "none"),

@@ -94,6 +94,25 @@ def test_what_the_compiler_or_a_table_refuses_has_a_reason() -> None:
     assert reasons[1].code == "dtype"
 
 
+def test_shifts_are_taken_if_they_are_known_to_be_within_the_width() -> None:
+    text = """
+    <ir_version: 10, opset_import: ["": 21]>
+    g (uint8[2] x) => (uint8[2] y, uint8[2] z, uint8[2] w)
+    <uint8[2] near = {1, 7}, uint8[2] far = {1, 8}>
+    {
+        y = BitShift<direction = "LEFT">(x, near)
+        z = BitShift<direction = "LEFT">(x, far)
+        w = BitShift<direction = "LEFT">(x, x)
+    }
+    """
+    fed = {"x": np.array([3, 5], np.uint8)}
+    with sk.InferenceSession(onnx.parser.parse_model(text), ["iree", "numpy"]) as session:
+        took = {one.backend: len(one.members) for one in session.partitioning.subgraphs}
+        assert took == {"iree": 1, "numpy": 2}
+        found = [one.tolist() for one in session.run(None, fed)]
+        assert found == [[6, 128], [6, 0], [24, 160]]
+
+
 def test_bytes_without_a_sign_are_multiplied_by_whoever_reads_them_so() -> None:
     text = """
     <ir_version: 10, opset_import: ["": 21]>

@@ -40,6 +40,44 @@ def test_texts_are_as_if_computed_at_a_stroke() -> None:
     np.testing.assert_array_equal(read, TEXTS[places])
 
 
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+@pytest.mark.parametrize("shape", [(1,), (7,), (2, 1, 3), (300, 1000)])
+def test_elements_are_repeated_at_edges_as_numpy_does(mode: Any, shape: tuple[int, ...]) -> None:
+    x = DICE.integers(0, 99, shape)
+    for most in (1, 9):
+        widths = DICE.integers(0, most + 1, (x.ndim, 2))
+        (found,) = results("Pad", [x, widths.T.reshape(-1)], [INT], mode=mode)
+        np.testing.assert_array_equal(found, np.pad(x, widths, mode=mode))
+
+
+def test_texts_are_repeated_as_numpy_does() -> None:
+    for x, times in ((TEXTS[:9], [2000]), (TEXTS[:6].reshape(3, 2), [3, 2000]), (TEXTS, [0])):
+        (tiled,) = results("Tile", [x, np.array(times)], [OBJECT])
+        np.testing.assert_array_equal(tiled, np.tile(x, times))
+    (spread,) = results("Expand", [TEXTS[:3], np.array([5, 2000, 1])], [OBJECT])
+    assert spread.flags.c_contiguous
+    np.testing.assert_array_equal(spread, np.broadcast_to(TEXTS[:3], (5, 2000, 3)))
+
+
+@pytest.mark.parametrize("kind", ["strings", "int64s", "floats"])
+@pytest.mark.parametrize("other", ["strings", "int64s", "floats"])
+def test_labels_are_encoded_as_by_onnx(kind: str, other: str) -> None:
+    lists: dict[str, list[Any]] = {
+        "strings": ["a", "b", "c"], "int64s": [1, 5, -7], "floats": [0.1, 5.0, -7.5]
+    }  # fmt: skip
+    dtypes = {"strings": OBJECT, "int64s": INT, "floats": np.dtype(np.float32)}
+    x = np.resize(np.array([*lists[kind], "z" if kind == "strings" else 3], dtypes[kind]), MANY)
+    default = {"strings": "?", "int64s": 9, "floats": 0.25}[other]
+    more = {f"keys_{kind}": lists[kind], f"values_{other}": lists[other]}
+    more[f"default_{other.removesuffix('s')}"] = default
+    model = node_model("LabelEncoder", [x], [dtypes[other]], domain="ai.onnx.ml", **more)
+    model.opset_import.add(domain="ai.onnx.ml", version=4)
+    (found,) = compile_model(model)(x)
+    assert found.dtype == dtypes[other]
+    wanted = np.array([*lists[other], default], dtypes[other])
+    np.testing.assert_array_equal(found, np.resize(wanted, MANY))
+
+
 @pytest.mark.parametrize("stops", [[], ["A", "a b"]])
 @pytest.mark.parametrize("is_early", [0, 1])
 @pytest.mark.parametrize("case", ["LOWER", "UPPER", "NONE"])

@@ -169,9 +169,9 @@ def _resize(node: Node) -> str:
         return "a first axis that may change, with which OpenVINO writes elsewhere"
     if node.attribute("antialias") or node.attribute("exclude_outside"):
         return "antialias and exclude_outside, which OpenVINO does not read"
-    if _word(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
+    if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         return "keep_aspect_ratio_policy, which OpenVINO does not read"
-    aligned = _word(node, "coordinate_transformation_mode", "half_pixel") == "align_corners"
+    aligned = node.attribute("coordinate_transformation_mode", "half_pixel") == "align_corners"
     by_scales = len(node.inputs) > _SCALES and node.inputs[_SCALES]
     return (
         "align_corners by scales, which OpenVINO rounds otherwise" if aligned and by_scales else ""
@@ -212,7 +212,7 @@ def _first_size(maker: Node | None) -> Dim:
 
 
 def _roi_align(node: Node) -> str:
-    is_max = _word(node, "mode", "avg") == "max"
+    is_max = node.attribute("mode", "avg") == "max"
     return "mode max, which OpenVINO computes after interpolating" if is_max else ""
 
 
@@ -239,7 +239,7 @@ def _split(node: Node) -> str:
 
 
 def _space_to_depth(node: Node) -> str:
-    in_columns = _word(node, "mode", "DCR") != "DCR"
+    in_columns = node.attribute("mode", "DCR") != "DCR"
     return "mode CRD, which OpenVINO does not read" if in_columns else ""
 
 
@@ -254,11 +254,6 @@ def _tile(node: Node) -> str:
 def _top_k(node: Node) -> str:
     wants_indices = len(node.outputs) > 1 and _is_read(node, node.outputs[1])
     return "indices of equal numbers, which OpenVINO orders otherwise" if wants_indices else ""
-
-
-def _word(node: Node, attribute: str, default: str) -> str:
-    value = node.attribute(attribute, default)
-    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def _is_read(node: Node, value: str) -> bool:

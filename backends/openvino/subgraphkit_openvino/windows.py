@@ -16,7 +16,7 @@ def pool_problem(node: Node) -> str:
     is known when running, and by the shape that onnx's own inference says before operator set 22.
     OpenVINO divides by what lies outside of the padding as well.
     """
-    if not node.attribute("ceil_mode", 0) or _is_padded_itself(node):
+    if not node.attribute("ceil_mode", 0) or node.attribute("auto_pad", "NOTSET") != "NOTSET":
         return ""
     kernel = tuple(node.attribute("kernel_shape"))
     ones = (1,) * len(kernel)
@@ -35,8 +35,3 @@ def pool_problem(node: Node) -> str:
         if divides and over:
             return "a window may reach beyond the padding, by which OpenVINO divides as well"
     return ""
-
-
-def _is_padded_itself(node: Node) -> bool:
-    auto = node.attribute("auto_pad", "NOTSET")
-    return (auto.decode() if isinstance(auto, bytes) else str(auto)) != "NOTSET"

@@ -39,8 +39,8 @@ class TvmProperty(SubgraphProperty):
     name: ClassVar[str] = "relax"
     connectivity: Connectivity = "any"
     loses_nan: ClassVar[frozenset[str]] = frozenset(
-        {"Clip", "Elu", "GlobalMaxPool", "HardSigmoid", "Hardmax", "Max", "MaxPool", "Min"}
-        | {"Relu", "Selu", "Sign", "ThresholdedRelu", "TopK"}
+        {"Clip", "Elu", "GlobalMaxPool", "HardSigmoid", "Hardmax", "MaxPool"}
+        | {"Relu", "Selu", "Sign", "TopK"}
     )
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ TVM's maxima and minima may drop one, see the README.
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
@@ -18,6 +18,7 @@ _Rule = Callable[[Node], str]
 """Says in a sentence what TVM does otherwise; nothing if the node is all right."""
 
 _FLOATS: Final = frozenset({DataType.FLOAT16, DataType.FLOAT, DataType.DOUBLE})
+_NO_INTRINSIC: Final = "TVM's LLVM code has no such function"
 _SORTED: Final = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.INT32, DataType.INT64})
 
 
@@ -30,6 +31,13 @@ def refused_by_rule(node: Node) -> Refusal | None:
 
 def _training(node: Node) -> str:
     return "TVM computes inference only" if node.attribute("training_mode", 0) else ""
+
+
+def _bit_shift(node: Node) -> str:
+    by, bits = node.constant(1), node.dtype().bits
+    if by is not None and ((by >= 0) & (by < bits)).all():
+        return ""
+    return f"LLVM makes anything of shifts by less than 0 or more than {bits - 1} bits"
 
 
 def _dropout(node: Node) -> str:
@@ -55,14 +63,14 @@ def _mod(node: Node) -> str:
 
 
 def _extreme(node: Node) -> str:
-    # an axis of infinities alone gives the largest finite number
+    # of infinities alone it makes that number
     return "TVM starts from the largest finite number" if node.dtype() in _FLOATS else ""
 
 
 def _resize(node: Node) -> str:
     if node.attribute("antialias", 0):
         return "TVM has no antialiasing"
-    if _text(node.attribute("keep_aspect_ratio_policy", "stretch")) != "stretch":
+    if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         return "TVM stretches"
     scales, shape = node.constant(_scales_place(node)), node.shape()
     if scales is None or not scales.size or shape is None:
@@ -82,28 +90,27 @@ def _scales_place(node: Node) -> int:
 
 
 def _roi_align(node: Node) -> str:
-    mode = _text(node.attribute("mode", "avg"))
+    mode = node.attribute("mode", "avg")
     return "TVM takes the maximum of what ONNX interpolates first" if mode == "max" else ""
 
 
 def _space_to_depth(node: Node) -> str:
-    return "TVM knows the mode DCR only" if _text(node.attribute("mode", "DCR")) != "DCR" else ""
+    return "TVM knows the mode DCR only" if node.attribute("mode", "DCR") != "DCR" else ""
 
 
 def _top_k(node: Node) -> str:
     return "" if node.dtype() in _SORTED else f"TVM does not sort {node.dtype().label}"
 
 
-def _no_intrinsic(node: Node) -> str:
-    del node
-    return "TVM's LLVM code has no such function"
+def _always(text: str) -> _Rule:
+    return lambda _: text
 
 
 def _grid_sample(node: Node) -> str:
     if node.dtype() is not DataType.FLOAT:
         return "TVM computes places in float32 whatever the type"
-    cubic = _text(node.attribute("mode", "linear")) in {"cubic", "bicubic"}
-    border = _text(node.attribute("padding_mode", "zeros")) == "border"
+    cubic = node.attribute("mode", "linear") in {"cubic", "bicubic"}
+    border = node.attribute("padding_mode", "zeros") == "border"
     return "TVM clips cubic places before it looks around them" if cubic and border else ""
 
 
@@ -111,26 +118,27 @@ def _shrink(node: Node) -> str:
     return "" if node.dtype() in _FLOATS else "TVM clips integers where ONNX wraps them around"
 
 
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
-
-
 _RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
     {
         "BatchNormalization": _training,
+        "BitShift": _bit_shift,
         "CastLike": _cast_like,
-        "Cosh": _no_intrinsic,
+        "Cosh": _always(_NO_INTRINSIC),
         "Dropout": _dropout,
+        "EyeLike": _always("TVM hands out the same memory in every run"),
         "GridSample": _grid_sample,
         "IsInf": _is_inf,
+        "Max": _extreme,
+        "Min": _extreme,
         "Mod": _mod,
         "ReduceMax": _extreme,
         "ReduceMin": _extreme,
         "Resize": _resize,
         "RoiAlign": _roi_align,
         "Shrink": _shrink,
-        "Sinh": _no_intrinsic,
+        "Sinh": _always(_NO_INTRINSIC),
         "SpaceToDepth": _space_to_depth,
+        "ThresholdedRelu": _always("TVM multiplies what is below by 0, which is NaN of infinities"),
         "TopK": _top_k,
         "Upsample": _resize,
     }

@@ -82,7 +82,11 @@ def test_a_dimension_that_is_not_known_is_refused_until_it_is_given() -> None:
         ("(float[4] x) => (bool[4] y) { y = IsInf <detect_negative = 0> (x) }", "both signs"),
         ("(float[4] x) => (float[4] y) { y = Mod <fmod = 1> (x, x) }", "infinities"),
         ("(float[4] x) => (float y) { y = ReduceMax <keepdims = 0> (x) }", "largest finite"),
+        ("(float[4] x) => (float[4] y) { y = Max (x, x) }", "largest finite"),
+        ("(float[4] x) => (float[4] y) { y = ThresholdedRelu (x) }", "NaN of infinities"),
+        ("(float[2,2] x) => (float[2,2] y) { y = EyeLike (x) }", "same memory"),
         ("(int64[4] x) => (int64[4] y) { y = Shrink (x) }", "integers"),
+        ('(uint8[2] x) => (uint8[2] y) { y = BitShift <direction = "LEFT"> (x, x) }', "7 bits"),
     ],
 )
 def test_what_tvm_would_get_wrong_is_refused_with_the_reason(text: str, said: str) -> None:

@@ -10,7 +10,7 @@ from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.events import FallbackEvent
 from subgraphkit.backend.property import BindContext, SubgraphProperty
 from subgraphkit.binding import BoundModel
-from subgraphkit.boundary import is_to_pass
+from subgraphkit.boundary import pass_on
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.selection import AUTO, BackendChoice
 from subgraphkit.errors import ConfigError, SelectorContractError, describe_exception
@@ -280,8 +280,7 @@ def _declared(claim: Claim, name: str) -> Any:
     try:
         return getattr(claim.property, name)
     except BaseException as error:
-        if is_to_pass(error):
-            raise
+        pass_on(error)
         raise claim.fault(
             "SGK122", f"{name} raised {describe_exception(error)}", AT_FAULT
         ) from error

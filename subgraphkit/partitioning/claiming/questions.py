@@ -12,7 +12,7 @@ import numpy as np
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import OpSelector, SubgraphSelector
-from subgraphkit.boundary import is_to_pass
+from subgraphkit.boundary import pass_on
 from subgraphkit.errors import (
     BackendError,
     ConfigError,
@@ -176,8 +176,7 @@ class Inquiry:
             )
             raise
         except BaseException as error:
-            if is_to_pass(error):
-                raise
+            pass_on(error)
             text = error.message if isinstance(error, SubgraphkitError) else str(error)
             hint = error.hint if isinstance(error, SubgraphkitError) else ""
             raise self.claim.fault(

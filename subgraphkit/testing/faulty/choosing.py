@@ -1,229 +1,115 @@
-"""Faults of the backend class, its selectors and its properties."""
-# ruff: noqa: ARG002, ARG003 (they take what the contract gives them)
+"""The table of faults of the backend class, its selectors and its properties.
+
+Functions stand for methods here, and are given what the contract gives those.
+"""
+# ruff: noqa: ARG001, ARG005 (they take what the contract gives them)
 
 import itertools
 import os
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from subgraphkit.backend import (
-    Answer,
-    BindContext,
-    Conformance,
-    Option,
-    ProbeResult,
-    Refusal,
-    SubgraphOperator,
-    SubgraphProperty,
-    SubgraphSelector,
-)
-from subgraphkit.ir import Node, Subgraph
+from subgraphkit.backend import Answer, Option, ProbeResult, Refusal, SubgraphProperty
+from subgraphkit.ir import Node
+from subgraphkit.testing.cases import Outcome
+from subgraphkit.testing.faulty import spoiling as by
 from subgraphkit.testing.faulty.wrapping import (
     EveryNode,
+    Fault,
     WrappedOperator,
     WrappingBackend,
     WrappingProperty,
 )
 
-__all__ = [
-    "AbortsInProbe",
-    "AnswersByTurns",
-    "AnswersWithText",
-    "CannotRunHere",
-    "ClaimsNothing",
-    "CompilesToNothing",
-    "DeclaresWhatPasses",
-    "FiltersIn",
-    "OptionUnexplained",
-    "RaisesInCompile",
-    "RaisesInProbe",
-    "RaisesInSelect",
-    "SharesProperty",
-    "StatelessByName",
-    "TakesByTurns",
-]
+__all__ = ["CHOICES"]
 
-_TURNS = itertools.count()
+_TURNS: Final = itertools.count()
+_SHARED: Final[list[SubgraphProperty]] = []
+_CONTRACT: Final = Outcome.FAIL_CONTRACT
+_SELECT: Final = Outcome.FAIL_SELECT
+_PROBE: Final = Outcome.FAIL_PROBE
+_ONE: Final = "L2/one_node"
 
 
-class RaisesInProbe(WrappingBackend):
-    """Raises where it should report."""
-
-    @classmethod
-    def probe(cls, *, deep: bool = False) -> ProbeResult:
-        """Raise."""
-        raise OSError("libfaulty.so.1: cannot open shared object file")
+def _one_property(backend: WrappingBackend) -> Sequence[SubgraphProperty]:
+    if not _SHARED:
+        _SHARED.append(WrappingProperty(backend))
+    return _SHARED
 
 
-class AbortsInProbe(WrappingBackend):
-    """Takes the process down when it is probed."""
-
-    @classmethod
-    def probe(cls, *, deep: bool = False) -> ProbeResult:
-        """Abort."""
-        os.abort()
+def _drawn_by_turns(owner: Any, backend: WrappingBackend) -> None:
+    WrappingProperty.__init__(owner, backend)
+    owner.takes = next(_TURNS) % 2 == 0
 
 
-class CannotRunHere(WrappingBackend):
-    """Has no device."""
-
-    @classmethod
-    def probe(cls, *, deep: bool = False) -> ProbeResult:
-        """Report that there is no device."""
-        return ProbeResult(available=False, problems=("no device of its kind is there",))
-
-
-class OptionUnexplained(WrappingBackend):
-    """Has an option that nobody can know the use of."""
-
-    options: ClassVar[Sequence[Option]] = (Option("speed", int, default=1),)
-
-
-class SharesProperty(WrappingBackend):
-    """Gives all instances one property, whose state they then share."""
-
-    shared: ClassVar[list[SubgraphProperty]] = []
-
-    def properties(self) -> Sequence[SubgraphProperty]:
-        """Return the one property of all instances."""
-        if not self.shared:
-            self.shared.append(WrappingProperty(self))
-        return self.shared
-
-
-class DeclaresWhatPasses(WrappingBackend):
-    """Declares that a case fails which does not."""
-
-    @classmethod
-    def conformance(cls, suite: Conformance) -> None:
-        """Declare it."""
-        suite.xfail("L2/chain", "chains were not supported once")
-
-
-class _Raising(EveryNode):
+class _NoNode(EveryNode):
     def select(self, node: Node) -> Answer:
-        raise LookupError(f"no rule for {node.op_type}")
+        del node
+        return Refusal("op_unsupported", "it takes no operator at all")
 
 
-class RaisesInSelect(WrappingBackend):
-    """Raises when it is asked about a node."""
-
-    selector_class: ClassVar[type[SubgraphSelector]] = _Raising
-
-
-class _Texting(EveryNode):
-    def select(self, node: Node) -> Any:
-        return "yes"
+def _counted(selector: Any, node: Node) -> Any:
+    selector.seen += node.id
+    return selector.seen < 1 or Refusal("enough", "it has taken enough already")
 
 
-class AnswersWithText(WrappingBackend):
-    """Answers neither yes nor no."""
-
-    selector_class: ClassVar[type[SubgraphSelector]] = _Texting
-
-
-class _ByTurns(EveryNode):
-    def select(self, node: Node) -> Answer:
-        return next(_TURNS) % 2 == 0
+def _filtered_in(selector: EveryNode, candidates: Sequence[Node]) -> Sequence[Node]:
+    graph = candidates[0].graph
+    return [*candidates, *(node for node in graph.nodes if node.op_type == "Add")]
 
 
-class AnswersByTurns(WrappingBackend):
-    """Answers yes and no by turns, about one node."""
-
-    selector_class: ClassVar[type[SubgraphSelector]] = _ByTurns
-
-
-class _AllOrNothing(EveryNode):
-    def __init__(self, *, takes: bool) -> None:
-        self.takes = takes
-
-    def select(self, node: Node) -> Answer:
-        return self.takes
-
-
-class _ByTurnsProperty(WrappingProperty):
-    def __init__(self, backend: WrappingBackend) -> None:
-        super().__init__(backend)
-        self.takes = next(_TURNS) % 2 == 0
-
-    def create_selector(self, graph: Any) -> SubgraphSelector:
-        return _AllOrNothing(takes=self.takes)
-
-
-class TakesByTurns(WrappingBackend):
-    """Takes everything in one bind and nothing in the next."""
-
-    def properties(self) -> Sequence[SubgraphProperty]:
-        """Return a property that has drawn by turns."""
-        return (_ByTurnsProperty(self),)
-
-
-class _Stateless(EveryNode):
-    stateless: ClassVar[bool] = True
-
-    def __init__(self) -> None:
-        self.seen = 0
-
-    def select(self, node: Node) -> Answer:
-        self.seen += node.id
-        return self.seen < 1 or Refusal("enough", "it has taken enough already")
-
-    def reset(self) -> None:
-        self.seen = 0
-
-
-class StatelessByName(WrappingBackend):
-    """Calls its selector stateless, and counts."""
-
-    selector_class: ClassVar[type[SubgraphSelector]] = _Stateless
-
-
-class _FilteringIn(EveryNode):
-    def select(self, node: Node) -> Answer:
-        return node.op_type != "Add"
-
-    def filter(self, candidates: Sequence[Node]) -> Sequence[Node]:
-        graph = candidates[0].graph
-        return [*candidates, *(node for node in graph.nodes if node.op_type == "Add")]
-
-
-class FiltersIn(WrappingBackend):
-    """Keeps nodes in its filter that it was not shown."""
-
-    selector_class: ClassVar[type[SubgraphSelector]] = _FilteringIn
-
-
-class ClaimsNothing(WrappingBackend):
-    """Is never wrong, for it never does anything."""
-
-    class _Nothing(EveryNode):
-        def select(self, node: Node) -> Answer:
-            return Refusal("op_unsupported", "it takes no operator at all")
-
-    selector_class: ClassVar[type[SubgraphSelector]] = _Nothing
-
-
-class _RaisingProperty(WrappingProperty):
-    def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
-        raise RuntimeError("the compiler ran out of registers")
-
-
-class RaisesInCompile(WrappingBackend):
-    """Claims what it cannot compile, and does not give it back."""
-
-    def properties(self) -> Sequence[SubgraphProperty]:
-        """Return the one property."""
-        return (_RaisingProperty(self),)
-
-
-class _NothingProperty(WrappingProperty):
-    def create_operator(self, subgraph: Subgraph, context: BindContext) -> Any:
-        return WrappedOperator
-
-
-class CompilesToNothing(WrappingBackend):
-    """Returns a class for an operator."""
-
-    def properties(self) -> Sequence[SubgraphProperty]:
-        """Return the one property."""
-        return (_NothingProperty(self),)
+# fmt: off
+CHOICES: Final[Mapping[str, Fault]] = {
+    "RaisesInProbe": Fault(
+        "Raises where it should report.", "", "L0/probe", outcome=_PROBE,
+        backend={"probe": classmethod(by.raising(OSError("libfaulty.so.1: no such file")))}),
+    "CannotRunHere": Fault(
+        "Has no device.", "", "L0/probe", outcome=_PROBE,
+        backend={"probe": classmethod(lambda cls, *, deep=False: ProbeResult(
+            available=False, problems=("no device of its kind is there",)))}),
+    "AbortsInProbe": Fault(
+        "Takes the process down when it is probed.", "", "L0/import", outcome=Outcome.CRASH,
+        backend={"probe": classmethod(lambda cls, *, deep=False: os.abort())}),
+    "OptionUnexplained": Fault(
+        "Has an option that nobody can know the use of.", "", "L1/options", outcome=_CONTRACT,
+        backend={"options": (Option("speed", int, default=1),)}),
+    "SharesProperty": Fault(
+        "Gives all instances one property, whose state they then share.", "", "L1/properties",
+        outcome=_CONTRACT, backend={"properties": _one_property}),
+    "AnswersWithText": Fault(
+        "Answers neither yes nor no.", "", "L1/answers", outcome=_SELECT,
+        selector={"select": lambda self, node: "yes"}),
+    "AnswersByTurns": Fault(
+        "Answers yes and no by turns, about one node.", "", "L1/answers", outcome=_SELECT,
+        selector={"select": lambda self, node: next(_TURNS) % 2 == 0}),
+    "StatelessByName": Fault(
+        "Calls its selector stateless, and counts.", "", "L1/stateless", outcome=_SELECT,
+        selector={"stateless": True, "seen": 0, "select": _counted,
+                  "reset": lambda self: setattr(self, "seen", 0)}),
+    "RaisesInSelect": Fault(
+        "Raises when it is asked about a node.", "", _ONE, outcome=_SELECT,
+        selector={"select": by.raising(LookupError("no rule for this operator"))}),
+    "TakesByTurns": Fault(
+        "Takes everything in one bind and nothing in the next.", "", _ONE, outcome=_SELECT,
+        strategy={"__init__": _drawn_by_turns, "create_selector":
+                  lambda self, graph: EveryNode() if self.takes else _NoNode()}),
+    "FiltersIn": Fault(
+        "Keeps nodes in its filter that it was not shown.", "", "L2/two_roots", outcome=_SELECT,
+        selector={"select": lambda self, node: node.op_type != "Add", "filter": _filtered_in}),
+    "RaisesInCompile": Fault(
+        "Claims what it cannot compile, and does not give it back.", "", _ONE,
+        outcome=Outcome.FAIL_COMPILE,
+        strategy={"create_operator": by.raising(RuntimeError("it ran out of registers"))}),
+    "CompilesToNothing": Fault(
+        "Returns a class for an operator.", "", _ONE, outcome=Outcome.FAIL_COMPILE,
+        strategy={"create_operator": lambda self, subgraph, context: WrappedOperator}),
+    "DeclaresWhatPasses": Fault(
+        "Declares that a case fails which does not.", "", "L2/chain", outcome=_CONTRACT,
+        backend={"conformance": classmethod(
+            lambda cls, suite: suite.xfail("L2/chain", "chains were not supported once"))}),
+    "ClaimsNothing": Fault(
+        "Is never wrong, for it never does anything.", "", "L2/chain", outcome=Outcome.UNCLAIMED,
+        backend={"selector_class": _NoNode}),
+}
+# fmt: on
+"""By the name of the backend's class; those of one level together."""

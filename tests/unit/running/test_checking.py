@@ -9,7 +9,7 @@ from onnx import parser
 
 import subgraphkit as sk
 from subgraphkit.errors import ExecutionError
-from subgraphkit.testing.faulty.computing import (
+from subgraphkit.testing.faulty import (
     ComputesInPlace,
     ReturnsInput,
     ReturnsOwnBuffer,

@@ -11,7 +11,7 @@ from subgraphkit.backend import (
     SubgraphSelector,
 )
 from subgraphkit.ir import Node
-from subgraphkit.testing.faulty.computing import WritesInputs
+from subgraphkit.testing.faulty import WritesInputs
 from subgraphkit.testing.faulty.wrapping import (
     EveryNode,
     WrappedOperator,

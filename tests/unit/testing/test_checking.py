@@ -17,12 +17,12 @@ from subgraphkit.errors import BackendNotFoundError, ConfigError
 from subgraphkit.finding.registry import registered
 from subgraphkit.testing import Outcome, check_backend
 from subgraphkit.testing.children import Ended, Pool
-from subgraphkit.testing.faulty.computing import SleepsInRun, WrongDtype
+from subgraphkit.testing.faulty import SleepsInRun, WrongDtype
 from subgraphkit.testing.faulty.wrapping import WrappingBackend
 from tests.house.tree import ROOT
 from tests.interrupting import heard
 
-FAULTY = "subgraphkit.testing.faulty.computing"
+FAULTY = "subgraphkit.testing.faulty"
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_level_that_does_not_exist_is_an_error_at_once(level: int) -> None:
 
 
 def test_nothing_is_tried_on_a_backend_that_cannot_be_probed() -> None:
-    target = "subgraphkit.testing.faulty.choosing:RaisesInProbe"
+    target = "subgraphkit.testing.faulty:RaisesInProbe"
     levels = {finding.level for finding in check_backend(target, 2)}
     assert levels == {0}
 

@@ -5,11 +5,10 @@ import pytest
 
 from subgraphkit.comparing import tolerance_for
 from subgraphkit.testing import Case, Finding, Outcome, Subject
-from subgraphkit.testing.checking import in_turn
+from subgraphkit.testing.carrying import carry_out, carry_out_jointly
+from subgraphkit.testing.checking import drawn_batches
 from subgraphkit.testing.children import Task
 from subgraphkit.testing.draws import difference_of_draws, draws, repeated
-from subgraphkit.testing.joining import carry_out_jointly
-from subgraphkit.testing.judging import carry_out
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.official_cases import official_cases
 
@@ -25,7 +24,7 @@ def found(case: str, backend: str = "loopback:LoopbackBackend") -> Finding:
 
 def faulty(case: str, name: str) -> Finding:
     """Carry a case out on a backend that computes something wrong."""
-    return found(case, f"faulty.computing:{name}")
+    return found(case, f"faulty:{name}")
 
 
 def test_every_official_case_is_run_alone_and_every_plain_one_sandwiched() -> None:
@@ -96,7 +95,7 @@ def test_whoever_ignores_strides_is_caught_between_foreign_nodes_only() -> None:
 
 def test_what_the_fallback_had_to_run_is_not_right_but_unclaimed() -> None:
     for form in FORMS:
-        finding = found(f"L3/Add/test_add_bcast/{form}", "faulty.choosing:ClaimsNothing")
+        finding = found(f"L3/Add/test_add_bcast/{form}", "faulty:ClaimsNothing")
         assert (finding.outcome, finding.taken) == (Outcome.UNCLAIMED, ())
 
 
@@ -167,7 +166,7 @@ def test_cases_in_one_model_are_right_if_each_is(operator: str, form: str) -> No
 
 
 def test_of_cases_in_one_model_those_that_are_not_taken_are_so_alone() -> None:
-    _, findings = jointly("Clip", "sandwiched", "faulty.choosing:ClaimsNothing")
+    _, findings = jointly("Clip", "sandwiched", "faulty:ClaimsNothing")
     assert findings is not None
     assert {(one.outcome, one.taken) for one in findings} == {(Outcome.UNCLAIMED, ())}
 
@@ -175,7 +174,7 @@ def test_of_cases_in_one_model_those_that_are_not_taken_are_so_alone() -> None:
 @pytest.mark.parametrize("fault", ["WrongValue", "WrongDtype", "ReturnsInput", "WritesInputs"])
 def test_nothing_is_said_of_cases_in_one_model_in_which_something_is_wrong(fault: str) -> None:
     operator = "Identity" if fault == "ReturnsInput" else "Clip"
-    _, findings = jointly(operator, "alone", f"faulty.computing:{fault}")
+    _, findings = jointly(operator, "alone", f"faulty:{fault}")
     assert findings is None
 
 
@@ -184,8 +183,8 @@ def test_every_group_has_its_turn_and_the_same_seed_draws_the_same_order() -> No
         Task(Finding(Outcome.SKIP, case=case.id, level=3), 1.0, case.joint)
         for case in CASES.values()
     ]
-    batches = in_turn(tasks, 3)
-    assert batches == in_turn(tasks, 3) != in_turn(tasks, 4)
+    batches = drawn_batches(tasks, 3)
+    assert batches == drawn_batches(tasks, 3) != drawn_batches(tasks, 4)
     assert sorted(task.case.case for batch in batches for task in batch) == sorted(CASES)
     groups = {name.split("/")[1] for name in CASES}
     first = [task.case.case.split("/")[1] for batch in batches[: len(groups)] for task in batch]

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from subgraphkit.testing import Finding, Outcome, Subject, sweep_cases
+from subgraphkit.testing.carrying import carry_out
 from subgraphkit.testing.combinations import PRODUCERS
 from subgraphkit.testing.feeding_forms import FEEDING_FORMS
-from subgraphkit.testing.judging import carry_out
 from subgraphkit.testing.levels import cases_of_level
-from subgraphkit.testing.operations import FAMILIES
+from subgraphkit.testing.operations import FAMILIES, OperatorForm
 from subgraphkit.testing.random_graphs import random_graph
+from subgraphkit.testing.sweeps import Sweep
 
 CASES = cases_of_level(5, Subject("numpy"))
 
@@ -80,14 +81,14 @@ def test_a_case_that_leaves_operators_out_says_so(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_a_fault_is_caught_at_its_stage(fault: str, case: str, outcome: Outcome, text: str) -> None:
-    finding = found(case, f"faulty.computing:{fault}")
+    finding = found(case, f"faulty:{fault}")
     assert finding.outcome is outcome
     assert text in finding.detail
 
 
 def test_a_backend_that_takes_nothing_is_right_in_nothing() -> None:
     for case in ("runs/repeated/mlp", "random_graphs/0", "errors/good_run_after_a_bad_one"):
-        finding = found(case, "faulty.choosing:ClaimsNothing")
+        finding = found(case, "faulty:ClaimsNothing")
         assert (finding.outcome, finding.taken) == (Outcome.UNCLAIMED, ())
 
 
@@ -132,3 +133,12 @@ def test_random_graphs_are_cut_by_foreign_nodes_and_their_numbers_stay_small() -
             shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
             assert list(result.shape) == shape
             assert np.abs(result).max() < 100
+
+
+def test_operators_that_lose_nan_are_fed_infinities_of_which_they_make_none() -> None:
+    texts = "Max(x[N], z[N])", "HardSwish(x[N])", "Abs(x[N])"
+    rows = [(OperatorForm("arithmetic", "equal", "float16", text), 500) for text in texts]
+    fed = Sweep(rows).special(0, frozenset({"HardSwish", "Max"}))
+    met = {name: (np.isinf(one).any(), np.isnan(one).any()) for name, one in fed.items()}
+    wanted = {"x_0": (True, False), "x_1": (False, False), "x_2": (True, True)}
+    assert met == {**wanted, "z_0": (True, False)}

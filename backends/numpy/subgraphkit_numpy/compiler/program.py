@@ -21,6 +21,7 @@ from subgraphkit_numpy.compiler.constants import Constants
 from subgraphkit_numpy.compiler.emission import Emitted, emit
 from subgraphkit_numpy.compiler.lifetimes import Lifetimes
 from subgraphkit_numpy.compiler.lowering import GraphScope, ProgramStep, lower
+from subgraphkit_numpy.kernels.wrapping import copied
 from subgraphkit_numpy.parallel import BlasAlone
 from subgraphkit_numpy.sourcing import function_code
 
@@ -260,7 +261,7 @@ def _closed(*_: Any) -> tuple[Any, ...]:
 def clone(value: Any) -> Any:
     """Return a writable copy of a value."""
     if isinstance(value, np.ndarray):
-        return value.copy()
+        return copied(value)
     return [clone(element) for element in value] if isinstance(value, list) else value
 
 
@@ -277,7 +278,7 @@ def detach(value: Any, *owners: Any) -> Any:
         return value
     flags = value.flags
     if not flags.writeable or not flags.c_contiguous or _shares(value, owners):
-        return value.copy()
+        return copied(value)
     return value
 
 

@@ -1,17 +1,17 @@
 """Maps and categories of traditional machine learning.
 
-Source: ONNX operators ``CastMap``, ``CategoryMapper``, ``LabelEncoder`` (version 1) and ``ZipMap``
-of domain ``ai.onnx.ml``.
+Source: ONNX operators ``CastMap``, ``CategoryMapper``, ``LabelEncoder`` and ``ZipMap`` of domain
+``ai.onnx.ml``.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import part_by_part
+from subgraphkit_numpy.kernels.wrapping import PART, part_by_part
 
 __all__: list[str] = []
 
@@ -62,7 +62,41 @@ def _exchanged(site: Site, strings: Sequence[str], numbers: Sequence[int]) -> Ma
     if site.output_dtype() == np.int64:
         default = site.attribute("default_int64", -1)
         table, dtype = dict(zip(strings, numbers, strict=True)), np.dtype(np.int64)
+    return _looked_up(table, default, dtype)
 
+
+@kernel("LabelEncoder", since=2, domain="ai.onnx.ml")
+def label_encoder_by_lists(site: Site) -> Made:
+    """Turn what is among the keys into what is at its place among the values."""
+    keys, values = (_listed(site, word) for word in ("keys", "values"))
+    name, otherwise = _DEFAULTS[values.dtype.kind]
+    default = site.attribute("default_tensor")
+    if default is None or site.attribute("values_tensor") is None:
+        default = np.array(site.attribute(name, otherwise))
+    table = dict(zip(keys.tolist(), values.tolist(), strict=False))
+    return _looked_up(table, default.item(), values.dtype)
+
+
+def _listed(site: Site, word: str) -> Array:
+    """Return the list that is given in one of the attributes for it."""
+    for kind, dtype in _LISTS.items():
+        found = site.attribute(f"{word}_{kind}")
+        if found:
+            return np.array(found, dtype)
+    tensor: Array = site.attribute(f"{word}_tensor").reshape(-1)
+    return tensor
+
+
+_LISTS: Final[dict[str, Any]] = {"strings": object, "int64s": np.int64, "floats": np.float32}
+_DEFAULTS: Final = {
+    "O": ("default_string", "_Unused"),
+    "f": ("default_float", -0.0),
+    "i": ("default_int64", -1),
+}
+"""By kind of the values, what stands for those without a key: an attribute, or else this."""
+
+
+def _looked_up(table: dict[Any, Any], default: Any, dtype: np.dtype[Any]) -> Made:
     def compute(x: Array) -> Array:
         found = [table.get(key, default) for key in x.reshape(-1).tolist()]
         return np.array(found, dtype=dtype).reshape(x.shape)
@@ -77,7 +111,11 @@ def zip_map(site: Site) -> Made:
 
     def compute(x: Array) -> list[dict[Any, Any]]:
         # Numbers of Python, as ONNX Runtime returns them.
-        rows = x.reshape(-1, len(keys)).tolist()
-        return [dict(zip(keys, row, strict=True)) for row in rows]
+        rows = x.reshape(-1, len(keys))
+        found: list[dict[Any, Any]] = []
+        for at in range(0, len(rows), PART):
+            part = rows[at : at + PART].tolist()
+            found += [dict(zip(keys, row, strict=True)) for row in part]
+        return found
 
     return compute

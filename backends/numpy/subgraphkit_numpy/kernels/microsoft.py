@@ -9,7 +9,7 @@ Source: operator schemas of ONNX Runtime 1.32, domain ``com.microsoft``.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from onnx.defs import OpSchema
 
@@ -179,8 +179,8 @@ def refused_form(node: Node) -> Refusal | None:
         if name not in form.attributes:
             return Refusal("attribute", f"{label}: nothing implements its attribute {name!r}")
         wanted = form.attributes[name]
-        if wanted is not None and str(_plain(node.attribute(name))) != wanted:
-            text = f"{label} with {name}={_plain(node.attribute(name))}: nothing implements it"
+        if wanted is not None and str(node.attribute(name)) != wanted:
+            text = f"{label} with {name}={node.attribute(name)}: nothing implements it"
             return Refusal("attribute", f"{text}, only {name}={wanted}")
     for kind, names, places in (
         ("input", node.inputs, form.inputs),
@@ -191,7 +191,3 @@ def refused_form(node: Node) -> Refusal | None:
                 text = f"{label} with its {kind} {place} ({name!r}): nothing implements it"
                 return Refusal("attribute", text)
     return None
-
-
-def _plain(value: Any) -> Any:
-    return value.decode() if isinstance(value, bytes) else value

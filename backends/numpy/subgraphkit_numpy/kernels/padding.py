@@ -1,7 +1,7 @@
 """Padding and cropping at the edges."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -9,6 +9,9 @@ from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 
 __all__ = ["pad"]
+
+_PART: Final = 1 << 18
+"""Elements that are repeated at a time."""
 
 
 @kernel("Pad", until=10)
@@ -62,13 +65,28 @@ def pad(x: Array, pads: Sequence[int], mode: str, value: Any = 0) -> Array:
     )
     cropped = x[inner]
     widths = [(max(0, pads[axis]), max(0, pads[axis + rank])) for axis in range(rank)]
-    if mode == "constant":
-        return _pad_constant(cropped, widths, value)
-    return np.array(np.pad(cropped, widths, mode=mode))  # type: ignore[call-overload] # mode is text
-
-
-def _pad_constant(x: Array, widths: Sequence[tuple[int, int]], value: Any) -> Array:
-    dims = [before + dim + after for dim, (before, after) in zip(x.shape, widths, strict=True)]
-    y = np.full(dims, value, dtype=x.dtype)
-    y[tuple(slice(b, b + dim) for dim, (b, _) in zip(x.shape, widths, strict=True))] = x
+    dims = [b + dim + e for dim, (b, e) in zip(cropped.shape, widths, strict=True)]
+    y = np.full(dims, value, x.dtype) if mode == "constant" else np.empty(dims, x.dtype)
+    y[tuple(slice(b, b + dim) for dim, (b, _) in zip(cropped.shape, widths, strict=True))] = cropped
+    for axis in range(rank if mode != "constant" else 0):
+        _extend(np.moveaxis(y, axis, 0), widths[axis][0], cropped.shape[axis], mode)
     return y
+
+
+def _extend(y: Array, begin: int, length: int, mode: str) -> None:
+    """Repeat what there is along the first axis before and behind it, a part at a time."""
+    if not length and len(y):
+        raise ValueError(f"an axis without elements cannot be padded in mode {mode!r}")
+    places = np.arange(len(y)) - begin
+    if mode == "edge":
+        np.clip(places, 0, length - 1, out=places)
+    else:
+        period = length if mode == "wrap" else max(1, 2 * length - 2)
+        places %= period
+        if mode == "reflect":
+            np.minimum(places, period - places, out=places)
+    step = max(1, _PART // max(1, y[:1].size))
+    for first, end in ((0, begin), (begin + length, len(y))):
+        for at in range(first, end, step):
+            part = slice(at, min(at + step, end))
+            y[part] = y[places[part] + begin]

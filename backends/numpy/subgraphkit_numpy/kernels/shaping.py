@@ -8,6 +8,7 @@ import numpy as np
 
 from subgraphkit_numpy.kernels.registry import Array, Known, Made, Same, kernel
 from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.wrapping import copied
 
 __all__: list[str] = []
 
@@ -111,9 +112,18 @@ def _expand(x: Array, shape: tuple[int, ...]) -> Array:
 def tile(site: Site) -> Made:
     """Repeat along every axis."""
     if not site.settled(1):
-        return lambda x, repeats: np.tile(x, repeats.tolist())
+        return lambda x, repeats: _tiled(x, repeats.tolist())
     repeats = site.absorb_ints(1) or ()
-    return lambda x: np.tile(x, repeats)
+    return lambda x: _tiled(x, repeats)
+
+
+def _tiled(x: Array, repeats: Sequence[int]) -> Array:
+    if x.dtype != object:
+        return np.tile(x, repeats)
+    pairs = list(zip(repeats, x.shape, strict=True))
+    apart = x.reshape([part for _, dim in pairs for part in (1, dim)])
+    spread = np.broadcast_to(apart, [part for pair in pairs for part in pair])
+    return copied(spread).reshape([times * dim for times, dim in pairs])
 
 
 @kernel("Concat")
@@ -158,7 +168,7 @@ def depth_to_space(site: Site) -> Made:
         else:
             parts = x.reshape(batch, block, block, kept, height, width)
             moved = parts.transpose(0, 3, 4, 1, 5, 2)
-        return _owned(moved).reshape(batch, kept, height * block, width * block)
+        return copied(moved).reshape(batch, kept, height * block, width * block)
 
     return compute
 
@@ -174,12 +184,7 @@ def space_to_depth(site: Site) -> Made:
         rows, columns = height // block, width // block
         parts = x.reshape(batch, channels, rows, block, columns, block)
         order = (0, 1, 3, 5, 2, 4) if columns_first else (0, 3, 5, 1, 2, 4)
-        moved = _owned(parts.transpose(order))
+        moved = copied(parts.transpose(order))
         return moved.reshape(batch, channels * block * block, rows, columns)
 
     return compute
-
-
-def _owned(x: Array) -> Any:
-    """Return a contiguous copy, even where a view would do."""
-    return x.copy()

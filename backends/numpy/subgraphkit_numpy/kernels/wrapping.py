@@ -13,6 +13,7 @@ __all__ = [
     "HALVES",
     "PART",
     "arrayed",
+    "copied",
     "filled",
     "is_half",
     "legacy_aligned",
@@ -65,6 +66,18 @@ def part_by_part(function: Callable[..., Array]) -> Callable[..., Array]:
         return np.concatenate(parts).reshape(x.shape)
 
     return compute
+
+
+def copied(x: Array) -> Array:
+    """Return a contiguous copy; large ones of objects are made in parts."""
+    if x.dtype != object or x.size <= PART:
+        return x.copy()
+    made, longest = np.empty(x.shape, object), max(x.shape)
+    one, other = (np.moveaxis(array, x.shape.index(longest), 0) for array in (made, x))
+    step = max(1, PART * longest // x.size)
+    for at in range(0, longest, step):
+        one[at : at + step] = other[at : at + step]
+    return made
 
 
 def rounded(function: Callable[[Array], Array]) -> Callable[[Array], Array]:

@@ -58,7 +58,7 @@ def windows_of(
     rank = len(kernel)
     strides = tuple(node.attribute("strides", None) or (1,) * rank)
     dilations = tuple(node.attribute("dilations", None) or (1,) * rank)
-    auto = _text(node.attribute("auto_pad", "NOTSET"))
+    auto = node.attribute("auto_pad", "NOTSET")
     pads = tuple(node.attribute("pads", None) or (0,) * 2 * rank)
     bare = Windows(kernel, strides, dilations, pads[:rank], pads[rank:])
     begin, end = [], []
@@ -76,7 +76,3 @@ def windows_of(
         end.append(max(spanned - first, 0))
     require(min(begin) >= 0 and min(pads) >= 0, "attribute", "padding is negative")
     return Windows(kernel, strides, dilations, tuple(begin), tuple(end))
-
-
-def _text(value: object) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
