@@ -140,7 +140,7 @@ def _group_normalization(node: Node) -> str:
 
 
 def _fused_gemm(node: Node) -> str:
-    word = _word(node, "activation", "")
+    word = node.attribute("activation", "")
     return "" if word in {"Relu", "LeakyRelu"} else f"activation {word or 'none'}, made Relu"
 
 
