@@ -95,7 +95,7 @@ class SessionSettings:
 
     def without_joining(self) -> "SessionSettings":
         """Return the settings for sessions that run quantized operators on fractions."""
-        return replace(self, config=_UNJOINED | self.config)
+        return replace(self, config={**_UNJOINED, **self.config})
 
     def open(
         self,
