@@ -11,7 +11,6 @@ are level 4, cases between foreign nodes, most random graphs, and checks that wa
 
 import csv
 import os
-import shutil
 import subprocess
 import sys
 import warnings
@@ -23,7 +22,6 @@ from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[1]
 TABLE: Final = ROOT / "docs" / "faults.csv"
-_FAULTY: Final = Path("subgraphkit", "testing", "faulty")
 _LEFT_OUT: Final = "L1/keeps_", "L1/leaves_", "L2/time_", "L5/random_graphs/1", "L5/random_graphs/2"
 _LEVELS: Final = (1, 2, 3, 5)
 _AT_ONCE: Final = 2
@@ -45,7 +43,7 @@ def caught(name: str, takes: set[str], cases: list[Any]) -> str:
     carry_out = import_module("subgraphkit.testing.judging").carry_out
     from subgraphkit.testing.subject import Subject  # noqa: PLC0415 (of the tree in question)
 
-    subject = Subject(target=f"subgraphkit.testing.faulty:{name}")
+    subject = Subject(target=f"tests.faulty:{name}")
     for case in cases:
         operators = _operators(case)
         if operators is None or not takes.isdisjoint(operators):
@@ -67,7 +65,7 @@ def _cases() -> Iterator[Any]:
 
 def measure() -> None:
     """Write a line for each corruption, in a process that has the kit of the tree in question."""
-    from subgraphkit.testing.faulty.corruptions import CORRUPTIONS  # noqa: PLC0415 (of that tree)
+    from tests.faulty.corruptions import CORRUPTIONS  # noqa: PLC0415 (of that tree)
 
     warnings.simplefilter("ignore")
     cases = list(_cases())
@@ -78,16 +76,15 @@ def measure() -> None:
 
 
 def main(tree: Path, names: list[str]) -> None:
-    """Copy the corruptions into a tree, measure them there, and write the table.
+    """Measure the corruptions with the kit of a tree, and write the table.
 
     Args:
         tree: A checkout.
         names: The corruptions to be measured, all if there are none; what was measured of the
             others stays.
     """
-    from subgraphkit.testing.faulty.corruptions import CORRUPTIONS  # noqa: PLC0415 (of this tree)
+    from tests.faulty.corruptions import CORRUPTIONS  # noqa: PLC0415 (of this tree)
 
-    shutil.copytree(ROOT / _FAULTY, tree / _FAULTY, dirs_exist_ok=True)
     chosen = names or list(CORRUPTIONS)
     code = "from tests.fault_table import measure; measure()"
     path = os.pathsep.join([str(tree), str(ROOT)])
@@ -106,7 +103,7 @@ def main(tree: Path, names: list[str]) -> None:
 
 def write(measured: Mapping[str, str]) -> None:
     """Write the table, with what was measured now and what was before."""
-    from subgraphkit.testing.faulty.corruptions import CORRUPTIONS  # noqa: PLC0415 (of this tree)
+    from tests.faulty.corruptions import CORRUPTIONS  # noqa: PLC0415 (of this tree)
 
     before: dict[str, str] = {}
     if TABLE.exists():

@@ -7,11 +7,13 @@ None. It raises ``Stopped`` where a run fails.
 import multiprocessing
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from itertools import count, takewhile
 from typing import Any, Final
 
 import numpy as np
@@ -203,6 +205,7 @@ def in_threads(
     model: SmallModel,
     entrances: Sequence[Callable[[], Session]],
     runs: int = _RUNS,
+    seconds: float = 0.0,
 ) -> Finding | None:
     """Run a session in each of several threads, all at once, with feeds of its own.
 
@@ -210,7 +213,8 @@ def in_threads(
         subject: What is run.
         model: The model of all sessions.
         entrances: Each is called in a thread of its own and returns that thread's session.
-        runs: How often each thread runs it.
+        runs: How often each thread runs it at least.
+        seconds: How long each goes on at least, for threads meet where they take long enough.
     """
     start = threading.Barrier(len(entrances))
     fed = [model.feeds(number) for number in range(len(entrances))]
@@ -221,7 +225,9 @@ def in_threads(
         try:
             session = entrances[number]()
             start.wait()  # without a limit: who passes it has run
-            results = (subject.run(session, feeds) for _ in range(runs))
+            end = time.monotonic() + seconds
+            turns = takewhile(lambda at: at < runs or time.monotonic() < end, count())
+            results = (subject.run(session, feeds) for _ in turns)
             verdict = partial(subject.judge.verdict, session, model.proto, feeds, expected)
             found = map(verdict, results)
             return next((finding for finding in found if finding is not None), None)

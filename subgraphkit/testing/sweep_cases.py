@@ -11,7 +11,7 @@ from subgraphkit.running import Session
 from subgraphkit.testing import run_checks
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.combinations import PRODUCERS, combinations
-from subgraphkit.testing.feeding_forms import FEEDING_FORMS
+from subgraphkit.testing.forms import FEEDING_FORMS
 from subgraphkit.testing.operations import FAMILIES, OperatorForm, operations
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.sweeps import Sweep, number_of
@@ -52,6 +52,7 @@ _MOST_SQUARE: Final = 129
 _BANDS: Final = ((1, 33), (34, 1022), (1023, 70000))
 _THREADS: Final = 4
 _RUNS_PER_THREAD: Final = 6
+_SECONDS_PER_THREAD: Final = 0.5
 _MOST_IN_THREADS: Final = 24
 
 
@@ -264,6 +265,8 @@ def _large_threads(family: str, subject: Subject) -> Finding:
 
     def in_threads(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
         entrances = [lambda: session] * _THREADS
-        return run_checks.in_threads(subject, model, entrances, _RUNS_PER_THREAD)
+        return run_checks.in_threads(
+            subject, model, entrances, _RUNS_PER_THREAD, _SECONDS_PER_THREAD
+        )
 
     return _tried(subject, rows, [("large arrays", in_threads)])

@@ -24,9 +24,9 @@ import numpy as np
 from subgraphkit.backend.contract import ProbeResult
 from subgraphkit.finding.listing import list_backends
 from subgraphkit.testing.cases import Finding, Outcome, Stopped
+from subgraphkit.testing.claimed import model_taken
 from subgraphkit.testing.foreign import beside_foreign
 from subgraphkit.testing.forms import sandwiched, sandwiched_feeds
-from subgraphkit.testing.small_models import model_taken
 from subgraphkit.testing.subject import Subject
 
 __all__ = ["Imported", "changes_left", "imported", "threads_kept"]

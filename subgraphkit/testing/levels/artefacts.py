@@ -17,9 +17,8 @@ from subgraphkit.errors import SubgraphkitError
 from subgraphkit.processes.child_process import crowd
 from subgraphkit.testing.apart import called_apart
 from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped
-from subgraphkit.testing.operator_checks import new_weights
+from subgraphkit.testing.operator_checks import Workbench, new_weights, workbench
 from subgraphkit.testing.subject import Subject
-from subgraphkit.testing.workbench import Workbench, workbench
 
 __all__ = ["cases", "fingerprint_apart", "restored_apart"]
 

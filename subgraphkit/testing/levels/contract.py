@@ -20,11 +20,10 @@ from subgraphkit.onnx_io import load
 from subgraphkit.processes.child_process import crowd
 from subgraphkit.testing.apart import called_apart
 from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped
-from subgraphkit.testing.operator_checks import OPERATOR_CHECKS
-from subgraphkit.testing.small_models import model_taken, models_taken, small_models
+from subgraphkit.testing.claimed import model_taken, models_taken, small_models
+from subgraphkit.testing.operator_checks import OPERATOR_CHECKS, Workbench, workbench
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.visiting import changes_left, threads_kept
-from subgraphkit.testing.workbench import Workbench, workbench
 
 __all__ = ["cases"]
 

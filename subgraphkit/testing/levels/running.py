@@ -21,11 +21,11 @@ from subgraphkit.running import Session
 from subgraphkit.testing import run_checks
 from subgraphkit.testing.blame import REFERENCE
 from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped
-from subgraphkit.testing.feeding_forms import FEEDING_FORMS
+from subgraphkit.testing.claimed import model_taken, models_taken, small_models
 from subgraphkit.testing.foreign import beside_foreign, is_own
+from subgraphkit.testing.forms import FEEDING_FORMS
 from subgraphkit.testing.random_graphs import random_graph
 from subgraphkit.testing.run_checks import Check
-from subgraphkit.testing.small_models import model_taken, models_taken, small_models
 from subgraphkit.testing.subject import SETTINGS, Subject
 from subgraphkit.testing.sweep_cases import sweep_cases
 

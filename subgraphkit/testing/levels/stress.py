@@ -13,8 +13,8 @@ from typing import Any, Final
 from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.running import Session
 from subgraphkit.testing.cases import Case, Finding, Outcome
+from subgraphkit.testing.claimed import model_taken
 from subgraphkit.testing.run_checks import in_threads
-from subgraphkit.testing.small_models import model_taken
 from subgraphkit.testing.subject import Subject
 
 __all__ = ["cases"]

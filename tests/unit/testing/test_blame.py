@@ -18,14 +18,14 @@ from subgraphkit.finding.registry import registered
 from subgraphkit.ir import Subgraph
 from subgraphkit.testing import Finding, Outcome, Subject
 from subgraphkit.testing.blame import ILL_CONDITIONED, OF_OTHERS
-from subgraphkit.testing.faulty.wrapping import (
+from subgraphkit.testing.run_checks import fed_with
+from tests.fakes import ReferenceOperator
+from tests.faulty.wrapping import (
     EveryNode,
     WrappedOperator,
     WrappingBackend,
     WrappingProperty,
 )
-from subgraphkit.testing.run_checks import fed_with
-from tests.fakes import ReferenceOperator
 from tests.unit.testing.choosy_backends import GemmOnly, Named
 
 RELU_AND_TANH = "g (float[4] x) => (float[4] y) { a = Relu(x) y = Tanh(a) }"

@@ -14,7 +14,7 @@ from subgraphkit.testing.levels import cases_of_level
 from tests.models import CHAIN, parsed
 
 LOOPBACK = "subgraphkit.testing.loopback:LoopbackBackend"
-WRONG = "subgraphkit.testing.faulty:WrongValue"
+WRONG = "tests.faulty:WrongValue"
 STRINGS = "g (string[2] x) => (string[2] y) { y = Identity(x) }"
 
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-from subgraphkit.testing.faulty.choosing import CHOICES
-from subgraphkit.testing.faulty.computing import COMPUTATIONS
-from subgraphkit.testing.faulty.corruptions import CORRUPTIONS
-from subgraphkit.testing.faulty.keeping import KEPT, Stores
-from subgraphkit.testing.faulty.wrapping import Fault, WrappingBackend
+from tests.faulty.choosing import CHOICES
+from tests.faulty.computing import COMPUTATIONS
+from tests.faulty.corruptions import CORRUPTIONS
+from tests.faulty.keeping import KEPT, Stores
+from tests.faulty.wrapping import Fault, WrappingBackend
 
 __all__ = ["FAULTS", "SOUND", "Fault"]
 

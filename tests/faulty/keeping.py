@@ -2,7 +2,6 @@
 
 Functions stand for methods here, and are given what the contract gives those.
 """
-# ruff: noqa: ARG001, ARG005 (they take what the contract gives them)
 
 import atexit
 import hashlib
@@ -23,8 +22,8 @@ from subgraphkit.backend import Option, SubgraphOperator
 from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit.testing.cases import Outcome
-from subgraphkit.testing.faulty import spoiling as by
-from subgraphkit.testing.faulty.wrapping import (
+from tests.faulty import spoiling as by
+from tests.faulty.wrapping import (
     Fault,
     Run,
     WrappedOperator,

@@ -1,5 +1,4 @@
 """The table of faults in the results of operators, and what finds them."""
-# ruff: noqa: ARG005 (they take what the node reads)
 
 from collections.abc import Mapping
 from typing import Final
@@ -7,8 +6,8 @@ from typing import Final
 import numpy as np
 
 from subgraphkit.testing.cases import Outcome
-from subgraphkit.testing.faulty import spoiling as by
-from subgraphkit.testing.faulty.wrapping import Fault, instead, results
+from tests.faulty import spoiling as by
+from tests.faulty.wrapping import Fault, instead, results
 
 __all__ = ["CORRUPTIONS"]
 

@@ -4,7 +4,6 @@ A fault of results is a function that is given the operator, what it is fed, and
 it should; it returns what is handed out. ``results`` and ``instead`` make such functions of what
 becomes of one array, or of what a node computes in place of what it means.
 """
-# ruff: noqa: ARG002 (they take what the contract gives them)
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

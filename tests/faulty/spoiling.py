@@ -1,5 +1,4 @@
 """Faults of libraries in results: lost tails, old buffers, wrong plans, ignored attributes."""
-# ruff: noqa: ARG001 (they take what the operator gives them)
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -7,8 +6,8 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit.ir import Node
-from subgraphkit.testing.faulty.wrapping import Run, WrappedOperator
 from subgraphkit.types import DataType
+from tests.faulty.wrapping import Run, WrappedOperator
 
 __all__ = [
     "arena", "auto", "behind", "besides", "chained", "cut", "cut_to_bool", "dilated", "ends",
@@ -315,7 +314,7 @@ def exchanged(operator: WrappedOperator, inputs: list[Any], right: Run) -> Seque
     names = operator.subgraph.outputs
     for node in {*operator.makers.values()}:
         places = [names.index(name) for name in node.outputs if name in names]
-        if len(places) == 2:  # noqa: PLR2004 (results)
+        if len(places) == 2:
             first, second = places
             made[first], made[second] = made[second], made[first]
     return made
@@ -328,7 +327,7 @@ def spoil(made: Any) -> Any:
 
 def same_if_square(node: Node, one: Any, *_: Any) -> Any:
     """Leave a square matrix as it is."""
-    return one if one.ndim == 2 and one.shape[0] == one.shape[1] > 1 else None  # noqa: PLR2004 (a matrix)
+    return one if one.ndim == 2 and one.shape[0] == one.shape[1] > 1 else None
 
 
 def product_if_square(node: Node, one: Any, other: Any) -> Any:

@@ -2,7 +2,6 @@
 
 Functions stand for methods here, and are given what the contract gives those.
 """
-# ruff: noqa: ARG001, ARG005 (they take what the contract gives them)
 
 import contextlib
 import itertools
@@ -14,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit.testing.cases import Outcome
-from subgraphkit.testing.faulty import spoiling as by
-from subgraphkit.testing.faulty.wrapping import (
+from tests.faulty import spoiling as by
+from tests.faulty.wrapping import (
     Fault,
     Run,
     WrappedOperator,
