@@ -16,13 +16,12 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[1]
 TABLE: Final = ROOT / "docs" / "faults.csv"
-_FAULTY: Final = Path("subgraphkit", "testing", "faulty")
-_ADDED: Final = ("corrupting.py", "corruptions.py", "spoiling.py")
 _LEFT_OUT: Final = "L1/keeps_", "L1/leaves_", "L2/time_", "L5/random_graphs/1", "L5/random_graphs/2"
 _LEVELS: Final = (1, 2, 3, 5)
 _AT_ONCE: Final = 2
@@ -40,10 +39,11 @@ def _operators(case: Any) -> set[str] | None:
 
 def caught(name: str, takes: set[str], cases: list[Any]) -> str:
     """Return the first case that finds fault with a corruption; empty if none does."""
-    from subgraphkit.testing.judging import carry_out  # noqa: PLC0415 (of the tree in question)
+    # of the tree in question, where it has this name
+    carry_out = import_module("subgraphkit.testing.judging").carry_out
     from subgraphkit.testing.subject import Subject  # noqa: PLC0415 (of the tree in question)
 
-    subject = Subject(target=f"subgraphkit.testing.faulty.corruptions:{name}")
+    subject = Subject(target=f"tests.faulty:{name}")
     for case in cases:
         operators = _operators(case)
         if operators is None or not takes.isdisjoint(operators):
@@ -65,7 +65,7 @@ def _cases() -> Iterator[Any]:
 
 def measure() -> None:
     """Write a line for each corruption, in a process that has the kit of the tree in question."""
-    from subgraphkit.testing.faulty.corruptions import CORRUPTIONS  # noqa: PLC0415 (of that tree)
+    from tests.faulty.corruptions import CORRUPTIONS  # noqa: PLC0415 (of that tree)
 
     warnings.simplefilter("ignore")
     cases = list(_cases())
@@ -76,17 +76,15 @@ def measure() -> None:
 
 
 def main(tree: Path, names: list[str]) -> None:
-    """Copy the corruptions into a tree, measure them there, and write the table.
+    """Measure the corruptions with the kit of a tree, and write the table.
 
     Args:
         tree: A checkout.
         names: The corruptions to be measured, all if there are none; what was measured of the
             others stays.
     """
-    from subgraphkit.testing.faulty.corruptions import CORRUPTIONS  # noqa: PLC0415 (of this tree)
+    from tests.faulty.corruptions import CORRUPTIONS  # noqa: PLC0415 (of this tree)
 
-    for name in _ADDED:
-        (tree / _FAULTY / name).write_bytes((ROOT / _FAULTY / name).read_bytes())
     chosen = names or list(CORRUPTIONS)
     code = "from tests.fault_table import measure; measure()"
     path = os.pathsep.join([str(tree), str(ROOT)])
@@ -105,7 +103,7 @@ def main(tree: Path, names: list[str]) -> None:
 
 def write(measured: Mapping[str, str]) -> None:
     """Write the table, with what was measured now and what was before."""
-    from subgraphkit.testing.faulty.corruptions import CORRUPTIONS  # noqa: PLC0415 (of this tree)
+    from tests.faulty.corruptions import CORRUPTIONS  # noqa: PLC0415 (of this tree)
 
     before: dict[str, str] = {}
     if TABLE.exists():

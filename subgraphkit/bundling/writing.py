@@ -169,6 +169,8 @@ def _names_in(target: Path) -> list[str]:
         if target.is_symlink():
             fix = "Name the folder it leads to."
             raise messages.unwritable(target, "it is a symbolic link", fix)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            target.stat()  # a name may be too long, for which ``exists`` has no word from 3.14 on
         if target.exists():
             return sorted(one.name + "/" * one.is_dir() for one in target.iterdir())
         above = next(one for one in target.parents if os.path.lexists(one))

@@ -38,6 +38,7 @@ _SLICE: Final = 200_000
 _LIMITS: Final = LoadLimits()
 _UNKNOWN: Final = TensorType(DataType.UNDEFINED)
 _SIZES: Final = frozenset({"Shape", "Size"})
+_WHOLE: Final = frozenset({DataType.BOOL, DataType.INT32, DataType.INT64})
 _MISSING: Final = "but instead is null"
 """What onnx says of a type that is not known: it is no contradiction."""
 
@@ -120,30 +121,27 @@ class _Inference:
         self._open: set[str] = set()
         # Values whose types rest on what the model says of them.
         self._unsure: set[str] = set()
-        table = self._graph.table
-        # Values that ConstantOfShape makes of stored shapes: most state weights, few are read.
+        table, protos = self._graph.table, model.proto.graph.node
+        # Values that ConstantOfShape makes of stored shapes: most state weights, few are read, and
+        # no size is computed from those that are no whole numbers.
         self._fillings = {
-            name
-            for op_type, inputs, outputs in zip(
-                table.op_types, table.inputs, table.outputs, strict=True
-            )
-            if op_type == "ConstantOfShape" and inputs[0] in self._graph.constants
-            for name in outputs
+            table.outputs[node][0]: node
+            for node, op_type in enumerate(table.op_types)
+            if op_type == "ConstantOfShape" and table.inputs[node][0] in self._graph.constants
         }
         # Values of which the data may be known; an input that is left out is no obstacle.
-        self._knowable = {"", *skeletons.known, *self._fillings}
+        self._knowable = {"", *skeletons.known}
+        for name, node in self._fillings.items():
+            if any(one.t.data_type in _WHOLE for one in protos[node].attribute):
+                self._knowable.add(name)
         self._pending: list[int] = []
         self._ranks = RankWatch(self._graph, self._types, limits)
         given = (getattr(self._types.get(name), "shape", None) for name in model.graph.inputs)
         self._shared = repeated_names(given)
         self._fresh = FreshNames(self._types.values())
-        opsets = self._graph.opset_imports
+        opsets, kinds = self._graph.opset_imports, zip(table.op_types, table.domains, strict=True)
         # Operators, with their domains, that onnx has no inference for.
-        self._silent = {
-            (name, domain)
-            for name, domain in set(zip(table.op_types, table.domains, strict=True))
-            if not inferred_by(name, domain, opsets.get(domain, 1))
-        }
+        self._silent = {one for one in set(kinds) if not inferred_by(*one, opsets.get(one[1], 1))}
 
     def result(self) -> Inferred:
         """Look at every node in order."""
@@ -154,7 +152,8 @@ class _Inference:
             op_type = op_types[node]
             if op_type in EVALUATED:
                 may_be = op_type in _SIZES or self._knowable.issuperset(inputs[node])
-                if may_be and self._fillings.isdisjoint(outputs[node]) and self._evaluated(node):
+                is_filling = not self._fillings.keys().isdisjoint(outputs[node])
+                if may_be and not is_filling and self._evaluated(node):
                     continue
             if op_type in RAISING or node in table.bodies:
                 self._ranks.note(node, self._flush)
@@ -245,7 +244,7 @@ class _Inference:
         if value is None:
             value = self._skeletons.known_value(name)
         if value is None and name in self._fillings:
-            self._evaluated(self._graph.producers[name])
+            self._evaluated(self._fillings[name])
             value = self._values.get(name)
         return value
 

@@ -36,6 +36,8 @@ _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 _BYTES_OF_A_LENGTH, _BYTES_OF_A_NUMBER = 5, 10
 """What 32 and 64 bits take at most; protobuf refuses longer ones, as it does field 0."""
 _LOWER_HALF: Final = (1 << 32) - 1
+_WINDOW: Final = 1 << 14
+"""Bytes of the file that are read at once, but for payloads."""
 _SMALL_FIELDS: Final = 1000
 _BYTES_OF_A_FIELD: Final = 4096
 """A model with more fields than one for each of so many bytes has too little weight to look for."""
@@ -86,7 +88,7 @@ def read_into(file: BinaryIO, data: npt.NDArray[np.uint8]) -> bool:
 def _room(size: int) -> npt.NDArray[np.uint8]:
     """Return memory that is taken in large pages where it is used; small ones take longest."""
     try:
-        memory = mmap.mmap(-1, size)
+        memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE)  # shared memory has no large pages
     except OSError:  # too little memory, which is said as always
         raise _OtherwiseError from None
     if hasattr(mmap, "MADV_HUGEPAGE"):
@@ -144,43 +146,45 @@ class _Reader:
     def __init__(self, file: BinaryIO, size: int, payloads: list[Payload]) -> None:
         self._file, self._size, self._payloads = file, size, payloads
         self._at = self._taken = 0
+        # What was read of the file last, and where it begins there.
+        self._window, self._from = b"", 0
         self._fields = _SMALL_FIELDS + size // _BYTES_OF_A_FIELD
 
     def model(self, end: int) -> bytes:
         written = io.BytesIO()
         graphs = 0
-        for field, kind, tag, length in self._in(end):
+        for field, kind, header, length in self._in(end):
             if (field, kind) == (_GRAPH, _BYTES):
                 graphs += 1
-                self._put(written, tag, self._graph(self._at + length))
+                _put(written, field, self._graph(self._at + length))
             else:
-                self._copy(written, kind, tag, length)
-        self._require(graphs == 1)
+                self._copy(written, kind, header, length)
+        _require(graphs == 1)
         return written.getvalue()
 
     def _graph(self, end: int) -> bytes:
         written = io.BytesIO()
-        for field, kind, tag, length in self._in(end):
-            if (field, kind) == (_INITIALIZER, _BYTES) and length > _LARGE:
-                self._put(written, tag, self._tensor(self._at + length))
+        for field, kind, header, length in self._in(end):
+            if field == _INITIALIZER and kind == _BYTES and length > _LARGE:
+                _put(written, field, self._tensor(self._at + length))
             else:
-                self._copy(written, kind, tag, length)
+                self._copy(written, kind, header, length)
         return written.getvalue()
 
     def _tensor(self, end: int) -> bytes:
         written = io.BytesIO()
         taken: list[Payload] = []
         is_plain = True
-        for field, kind, tag, length in self._in(end):
-            if (field, kind) == (_RAW_DATA, _BYTES) and length > _LARGE:
+        for field, kind, header, length in self._in(end):
+            if field == _RAW_DATA and kind == _BYTES and length > _LARGE:
                 taken.append(self._payload(length))
                 continue
             # Of what is longer, protobuf takes the lower half.
             is_string = field == _DATA_TYPE and length & _LOWER_HALF == onnx.TensorProto.STRING
             is_plain = is_plain and not is_string and field not in {_RAW_DATA, _DATA_LOCATION}
-            self._copy(written, kind, tag, length)
+            self._copy(written, kind, header, length)
         if taken:
-            self._require(is_plain and len(taken) == 1)
+            _require(is_plain and len(taken) == 1)
             mark = onnx.TensorProto(data_location=onnx.TensorProto.EXTERNAL)
             place = {"location": _MARK, "offset": len(self._payloads), "length": taken[0].length}
             for key, value in place.items():
@@ -190,41 +194,38 @@ class _Reader:
         return written.getvalue()
 
     def _in(self, end: int) -> Iterator[tuple[int, int, bytes, int]]:
-        """Yield fields up to a place: number, kind, tag as written, and length or value."""
+        """Yield fields up to a place: number, kind, all that is before their data, and its length.
+
+        Of a number, all of it is before, and the length is its value.
+        """
         while self._at < end:
             self._fields -= 1
-            self._require(self._fields > 0)
-            key, tag = self._varint(_BYTES_OF_A_LENGTH)
+            _require(self._fields > 0)
+            start = self._at - self._from
+            if start + _BYTES_OF_A_LENGTH + _BYTES_OF_A_NUMBER > len(self._window):
+                self._window = self._window[start:] + self._file.read(_WINDOW)
+                self._from, start = self._at, 0
+            key, stop = _varint(self._window, start, _BYTES_OF_A_LENGTH)
             kind = key & 7
-            self._require(kind in {_VARINT, _EIGHT, _BYTES, _FOUR})
-            length = {_EIGHT: 8, _FOUR: 4}.get(kind, 0)
             if kind in {_VARINT, _BYTES}:
                 most = _BYTES_OF_A_LENGTH if kind == _BYTES else _BYTES_OF_A_NUMBER
-                length, _ = self._varint(most)
-            self._require(kind == _VARINT or self._at + length <= end)
-            yield key >> 3, kind, tag, length
-        self._require(self._at == end)
+                length, stop = _varint(self._window, stop, most)
+            else:
+                _require(kind in {_EIGHT, _FOUR})
+                length = 8 if kind == _EIGHT else 4
+            self._at += stop - start
+            _require(kind == _VARINT or self._at + length <= end)
+            yield key >> 3, kind, self._window[start:stop], length
+        _require(self._at == end)
 
-    def _varint(self, most: int) -> tuple[int, bytes]:
-        value, read = 0, bytearray()
-        while not read or read[-1] & 0x80:
-            self._require(len(read) < most)
-            read += self._read(1)
-            value |= (read[-1] & 0x7F) << 7 * (len(read) - 1)
-        return value, bytes(read)
-
-    def _copy(self, written: io.BytesIO, kind: int, tag: bytes, length: int) -> None:
-        if kind == _BYTES:
-            self._put(written, tag, self._read(length))
-        else:
-            written.write(tag)
-            written.write(_as_varint(length) if kind == _VARINT else self._read(length))
-
-    @staticmethod
-    def _put(written: io.BytesIO, tag: bytes, data: bytes) -> None:
-        written.write(tag)
-        written.write(_as_varint(len(data)))
-        written.write(data)
+    def _copy(self, written: io.BytesIO, kind: int, header: bytes, length: int) -> None:
+        written.write(header)
+        if kind != _VARINT:
+            data = self._at_hand(length)
+            written.write(data)
+            if len(data) < length:
+                rest = length - len(data)
+                _require(written.write(self._file.read(rest)) == rest)
 
     def _payload(self, length: int) -> Payload:
         if length >= _ROOM_OF_ITS_OWN:
@@ -234,20 +235,36 @@ class _Reader:
                 self._shared = _room(self._size + self._size // _LARGE * _ALIGNMENT + _ALIGNMENT)
             payload = Payload(self._at, self._shared[self._taken : self._taken + length])
             self._taken += length + -length % _ALIGNMENT
-        self._require(read_into(self._file, payload.data()))
-        self._at += length
+        data, at_hand = payload.data(), self._at_hand(length)
+        data[: len(at_hand)] = np.frombuffer(at_hand, np.uint8)
+        _require(read_into(self._file, data[len(at_hand) :]))
         return payload
 
-    def _read(self, length: int) -> bytes:
-        data = self._file.read(length)
-        self._require(len(data) == length)
+    def _at_hand(self, length: int) -> bytes:
+        """Go on by so many bytes, and return those of them that were read with what is before."""
+        start = self._at - self._from
         self._at += length
-        return data
+        return self._window[start : start + length]
 
-    @staticmethod
-    def _require(is_so: object) -> None:
-        if not is_so:
-            raise _OtherwiseError
+
+def _require(is_so: object) -> None:
+    if not is_so:
+        raise _OtherwiseError
+
+
+def _put(written: io.BytesIO, field: int, data: bytes) -> None:
+    written.writelines(map(_as_varint, (field << 3 | _BYTES, len(data))))
+    written.write(data)
+
+
+def _varint(data: bytes, start: int, most: int) -> tuple[int, int]:
+    """Read a number of so many bytes at most; return it and where it ends."""
+    value = 0
+    for place, byte in enumerate(data[start : start + most]):
+        value |= (byte & 0x7F) << 7 * place
+        if byte <= 0x7F:  # noqa: PLR2004 (seven bits go into a byte)
+            return value, start + place + 1
+    raise _OtherwiseError
 
 
 def _as_varint(value: int) -> bytes:

@@ -107,10 +107,17 @@ def _read(data: bytes, inferred: bool) -> ValueType | None:  # noqa: FBT001 (one
 
 def write_value_info(name: str, type_: ValueType | None) -> onnx.ValueInfoProto:
     """Write a named, typed value; an element type that is not known is left out."""
-    info = onnx.ValueInfoProto(name=name)
-    if type_ is not None:
-        _write_type(info.type, type_)
-    return info
+    if type_ is None:
+        return onnx.ValueInfoProto(name=name)
+    return onnx.ValueInfoProto(name=name, type=_written(type_))
+
+
+@lru_cache(maxsize=4096)
+def _written(type_: ValueType) -> onnx.TypeProto:
+    """Write a type; not to be changed, since it is that of all values of the type."""
+    proto = onnx.TypeProto()
+    _write_type(proto, type_)
+    return proto
 
 
 def substitute_symbols(proto: onnx.TypeProto, symbols: Mapping[str, int]) -> None:

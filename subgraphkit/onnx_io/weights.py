@@ -4,8 +4,9 @@ import os
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -69,7 +70,7 @@ def initializer_of(
         name: Name of the value; the tensor's own if empty.
         payload: The tensor's data, if it was taken out of the tensor.
     """
-    type_ = TensorType(DataType(tensor.data_type), tuple(tensor.dims))
+    type_ = _sized(tensor.data_type, tuple(tensor.dims)).type
     if payload is None:
         read = shared(lambda: array_of(tensor, folders))
         return Initializer(name or tensor.name, type_, read, mapped=_place(tensor, folders))
@@ -171,18 +172,10 @@ def check_tensor(tensor: onnx.TensorProto, folders: DataFolders | None, where: s
         InvalidModelError: Bad dimensions or payload (SGK208), external data out of bounds (SGK210)
             or missing (SGK211).
     """
-    try:
-        dtype = DataType(tensor.data_type)
-    except ValueError:
-        dtype = DataType.UNDEFINED
-    if dtype is DataType.UNDEFINED:
-        raise _disagree(tensor, where, f"has data type {tensor.data_type}, which ONNX lacks")
-    if any(dim < 0 for dim in tensor.dims):
-        raise _disagree(tensor, where, f"has dimensions {list(tensor.dims)}, one is negative")
-    type_ = TensorType(dtype, tuple(tensor.dims))
-    if not is_addressable(type_):
-        raise _disagree(tensor, where, f"is {type_}, of more bytes than any memory has")
-    count, nbytes = type_.element_count or 0, type_.nbytes or 0
+    type_, count, nbytes, problem = _sized(tensor.data_type, tuple(tensor.dims))
+    if problem:
+        raise _disagree(tensor, where, problem)
+    dtype = type_.dtype
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         found = _external_length(tensor, nbytes, folders, where)
         expected, unit = nbytes, "bytes"
@@ -195,6 +188,31 @@ def check_tensor(tensor: onnx.TensorProto, folders: DataFolders | None, where: s
         raise _disagree(
             tensor, where, f"is {type_}, which needs {expected} {unit}, but {found} are stored"
         )
+
+
+class _Sized(NamedTuple):
+    """The type of a tensor, its elements and bytes, and what is wrong with it."""
+
+    type: TensorType
+    elements: int
+    nbytes: int
+    problem: str = ""
+
+
+@lru_cache(maxsize=4096)
+def _sized(data_type: int, dims: tuple[int, ...]) -> _Sized:
+    """Look at the type of a tensor: many tensors of a model have the same one."""
+    try:
+        type_ = TensorType(DataType(data_type), dims)
+    except ValueError:
+        type_ = TensorType(DataType.UNDEFINED, dims)
+    if type_.dtype is DataType.UNDEFINED:
+        return _Sized(type_, 0, 0, f"has data type {data_type}, which ONNX lacks")
+    if any(dim < 0 for dim in dims):
+        return _Sized(type_, 0, 0, f"has dimensions {list(dims)}, one is negative")
+    if not is_addressable(type_):
+        return _Sized(type_, 0, 0, f"is {type_}, of more bytes than any memory has")
+    return _Sized(type_, type_.element_count or 0, type_.nbytes or 0)
 
 
 def _external_length(

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import numpy.typing as npt
 import onnx
-from onnx import numpy_helper
+from onnx import AttributeProto, numpy_helper
 
 from subgraphkit.ir import Initializer, Node, Subgraph, WeightsPlace
 from subgraphkit.onnx_io.attributes import body_protos
@@ -17,6 +17,9 @@ _OLDEST_IR = 4
 
 OUTSIDE: Final = "weights-outside-the-model"
 """What stands for a file name in initializers whose data was left out of a model."""
+
+_HELD: Final = frozenset({AttributeProto.GRAPH, AttributeProto.GRAPHS, AttributeProto.TENSOR})
+"""Kinds of attributes in which a tensor may be that is in a file."""
 
 _SMALL: Final = 1024
 """Constants of this many bytes and fewer stay inside: compilers look into shapes and axes. It is
@@ -75,7 +78,7 @@ class OnnxGraphWriter:
         restated = self._restated(subgraph, weights)
         nodes = [i for i in subgraph.nodes if restated.isdisjoint(outputs[i])]
         members = [Node(subgraph.graph, i) for i in nodes]
-        graph.node.extend(self_contained(self.node_proto(node), node) for node in members)
+        graph.node.extend([self_contained(self.node_proto(node), node) for node in members])
         made = {name for i in nodes for name in outputs[i] if name}
         graph.initializer.extend(
             _reference(constant)
@@ -154,10 +157,17 @@ def self_contained(proto: onnx.NodeProto, node: Node) -> onnx.NodeProto:
 
 
 def _needs_files(proto: onnx.NodeProto) -> bool:
-    return any(_is_in_a_file(attribute.t) for attribute in proto.attribute) or any(
-        any(map(_is_in_a_file, body.initializer)) or any(map(_needs_files, body.node))
-        for body in body_protos(proto).values()
-    )
+    for attribute in proto.attribute:
+        kind = attribute.type
+        if kind in _HELD and (
+            _is_in_a_file(attribute.t)
+            or any(
+                any(map(_is_in_a_file, body.initializer)) or any(map(_needs_files, body.node))
+                for body in (attribute.g, *attribute.graphs)
+            )
+        ):
+            return True
+    return False
 
 
 def _take_in(proto: onnx.NodeProto, node: Node) -> None:

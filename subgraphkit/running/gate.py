@@ -5,12 +5,14 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from subgraphkit.backend.progress import Progress
 
 __all__ = ["Gate"]
 
+_A = TypeVar("_A")
 _T = TypeVar("_T")
 
 _LOOK_SECONDS: Final = 0.01
@@ -19,8 +21,8 @@ _LOOK_SECONDS: Final = 0.01
 class Gate:
     """Lets any number of runs through at once, or one change and no run.
 
-    ``with gate.passage():`` is a run; ``gate.alone(change)`` makes a change, which keeps new runs
-    out from the moment it waits, so that a busy session cannot put it off for ever.
+    ``gate.through(progress, run)`` is a run; ``gate.alone(change)`` makes a change, which keeps new
+    runs out from the moment it waits, so that a busy session cannot put it off for ever.
 
     Every thread has a passage of its own, and a change takes them all. A passage is a lock written
     in C, not a counter kept in Python, because Ctrl-C may strike between any two steps of Python
@@ -33,72 +35,110 @@ class Gate:
 
     def __init__(self) -> None:
         # Held by a change from its first wait to its end.
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
         self._is_taken = False
         self._mine = threading.local()
         self._passages: weakref.WeakSet[Any] = weakref.WeakSet()  # they end with their threads
 
-    def passage(self, progress: Progress | None = None) -> Any:
-        """Return the calling thread's passage, a context manager to be held for one run.
+    def through(
+        self, run: Callable[[_A], _T], argument: _A, progress: Progress | None = None
+    ) -> _T:
+        """Call a run when no change is being made, and keep changes waiting until it is over.
 
         Args:
+            run: What to call.
+            argument: Its argument.
             progress: That of the run, which may be cancelled while it waits for a change.
+
+        Returns:
+            What ``run`` returned.
         """
         if self._is_taken:
-            while progress is not None and self._is_taken:
-                progress.check()
-                time.sleep(_LOOK_SECONDS)
-            with self._turn:
-                pass
+            self._wait(progress)
         try:
-            return self._mine.passage
+            passage: Any = self._mine.passage
         except AttributeError:
-            return self._opened()
+            passage = self._opened()
+        # as in ``_holding``, without the cost of one more call
+        try:
+            passage.acquire()
+            return run(argument)
+        finally:
+            try:  # noqa: SIM105 (nothing may come before the release)
+                passage.release()
+            except RuntimeError:
+                pass
+
+    def _wait(self, progress: Progress | None) -> None:
+        while progress is not None and self._is_taken:
+            progress.check()
+            time.sleep(_LOOK_SECONDS)
+        _holding(self._turn, int)
 
     def _opened(self) -> Any:
         passage = threading.RLock()
-        with self._turn:
-            self._passages.add(passage)
+        _holding(self._turn, partial(self._passages.add, passage))
         self._mine.passage = passage
         return passage
 
     def is_held_elsewhere(self) -> bool:
         """Say whether another thread is inside."""
-        for passage in list(self._passages):
-            if not passage.acquire(blocking=False):  # this thread's own is given
-                return True
-            passage.release()
-        return self._is_taken
+        mine = getattr(self._mine, "passage", None)
+        return self._is_taken or any(
+            _is_held(one) for one in list(self._passages) if one is not mine
+        )
 
     def count_inside(self) -> int:
         """Count the threads that are inside."""
-        # a look that takes nothing: whoever took one and was interrupted would keep its thread out
-        return sum(repr(passage).startswith("<locked") for passage in list(self._passages))
+        return sum(map(_is_held, list(self._passages)))
 
     def alone(self, change: Callable[[], _T]) -> _T:
         """Keep new runs out, wait for those inside, and make a change.
 
         Args:
-            change: What to do meanwhile. A call, not a ``with`` block, because Ctrl-C between the
-                block and the way out of it would leave everybody out for good.
+            change: What to do meanwhile.
 
         Returns:
             What ``change`` returned.
         """
-        with self._turn:
-            passages = list(self._passages)
+        return _holding(self._turn, partial(self._alone, change))
+
+    def _alone(self, change: Callable[[], _T]) -> _T:
+        passages = list(self._passages)
+        try:
+            self._is_taken = True
+            for passage in passages:
+                passage.acquire()
+            return change()
+        finally:
+            self._is_taken = False
             try:
-                self._is_taken = True
-                for passage in passages:
-                    passage.acquire()
-                return change()
-            finally:
-                self._is_taken = False
-                try:
-                    _give_back(passages)
-                except KeyboardInterrupt:
-                    _give_back(passages)
-                    raise
+                _give_back(passages)
+            except KeyboardInterrupt:
+                _give_back(passages)
+                raise
+
+
+def _holding(lock: Any, work: Callable[..., _T], *arguments: object) -> _T:
+    """Call something while a reentrant lock is held, which Ctrl-C never leaves locked.
+
+    A ``with`` block would: from Python 3.14 on an exception may come between the call that takes
+    the lock and the block. Here Python looks for one right after each call, so it comes when the
+    lock is sure to be given back; or, while the lock is waited for, when there is none to give.
+    """
+    try:
+        lock.acquire()
+        return work(*arguments)
+    finally:
+        try:  # noqa: SIM105 (nothing may come before the release)
+            lock.release()
+        except RuntimeError:
+            pass
+
+
+def _is_held(passage: Any) -> bool:
+    # a look that takes nothing: whoever took one and was interrupted would keep its thread out
+    return repr(passage).startswith("<locked")
 
 
 def _give_back(passages: list[Any]) -> None:

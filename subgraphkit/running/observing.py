@@ -2,6 +2,7 @@
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any
 
 from subgraphkit.backend.events import FallbackEvent, RunEvent, StepEvent
 from subgraphkit.backend.operator import SubgraphOperator
-from subgraphkit.errors import ExecutionError
+from subgraphkit.errors import ExecutionError, SubgraphkitWarning
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.emission import Emitted
@@ -154,7 +155,7 @@ class Observer:
         return run_clocked
 
     def tell_moved(self, failure: ExecutionError, step: Step, target: str) -> None:
-        """Report that a step that failed moved to the fallback backend."""
+        """Warn that a step that failed moved to the fallback backend, and report it."""
         if self._extensions.implements("subgraphkit_fallback"):
             event = FallbackEvent(
                 model=self._extensions.model,
@@ -168,6 +169,10 @@ class Observer:
                 node_count=len(step.subgraph.nodes),
             )
             self._extensions.notify("subgraphkit_fallback", event=event)
+        warnings.warn(
+            SubgraphkitWarning(f"{failure} It runs on the fallback backend from now on."),
+            stacklevel=4,
+        )
 
 
 def _text(error: BaseException) -> str:

@@ -9,9 +9,9 @@ from subgraphkit.errors import CallerError
 
 __all__ = ["METHODS", "explain_attribute", "refuse_arguments"]
 
-_SHIM: Final = (
-    "Options of its TensorRT provider are translated by "
-    "subgraphkit_tensorrt.from_onnxruntime(provider_options)."
+_THEIRS: Final = (
+    "One of its TensorRT provider, given so, is answered with the option of backend 'tensorrt' for "
+    "it; docs/migrating-to-tensorrt.md lists them."
 )
 _METADATA: Final = (
     "the session keeps no metadata of the model; read it with "
@@ -79,7 +79,7 @@ def _no_providers(settings: Mapping[str, Any]) -> CallerError:
     if not ours and word == "providers":
         lines = ["Choose backends with backend=..., or leave the choice to SUBGRAPH_BACKEND."]
     if options or settings.get("provider_options"):
-        lines += ["Their options are given with options={'BACKEND': {...}}.", _SHIM]
+        lines += ["Their options are given with options={'BACKEND': {...}}.", _THEIRS]
     elif not lines:
         lines = ["Options are given with options={'BACKEND': {...}}."]
     return CallerError(

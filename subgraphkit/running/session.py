@@ -1,7 +1,6 @@
 """The session: a plan that is ready to run."""
 
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,7 +13,7 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.bundling import BundleContents, check_target, collect, write_bundle
 from subgraphkit.compiling import close_all
 from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.errors import ExecutionError, SubgraphkitWarning
+from subgraphkit.errors import ExecutionError
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.answering import Answering
@@ -132,21 +131,24 @@ class Session(Answering):
             ExecutionError: A subgraph failed (SGK131) or returned something wrong (SGK132).
             RunTimeoutError: It took longer than it may (SGK138); or it was cancelled (SGK139).
         """
+        results: list[Any] | ExecutionError
         places = places_of(output_names, self._output_places) if output_names else None
         if run_options is not None or timeout_s is not None:
             with self._stoppable.under_way(run_options, timeout_s) as progress:
                 results = self._run_variant(progress, input_feed)
-            return results if places is None else picked(results, places)
-        with self._gate.passage():
-            try:
-                results = self._execute(input_feed)
-            except BaseException as error:  # noqa: BLE001 (raised again unless it moves)
-                with self._observer.failing():
-                    failure = movable(error, self._variants.plain, self._plan, input_feed)
-            else:
-                return results if places is None else picked(results, places)
-        self._move_to_fallback(failure, input_feed)
-        return self.run(output_names, input_feed)
+        else:
+            results = self._gate.through(self._run_plain, input_feed)
+            if isinstance(results, ExecutionError):
+                self._move_to_fallback(results, input_feed)
+                return self.run(output_names, input_feed)
+        return results if places is None else picked(results, places)
+
+    def _run_plain(self, feeds: Any) -> list[Any] | ExecutionError:
+        try:
+            return self._execute(feeds)
+        except BaseException as error:  # noqa: BLE001 (raised again unless it moves)
+            with self._observer.failing():
+                return movable(error, self._variants.plain, self._plan, feeds)
 
     def __call__(self, **feeds: Any) -> dict[str, Any]:
         """Compute all outputs from inputs given by name; returns them by name."""
@@ -180,20 +182,25 @@ class Session(Answering):
             return binding.accept(self._run_variant(progress, feeds, buffers))
 
     def _run_variant(self, progress: Progress | None, feeds: Any, *buffers: Any) -> list[Any]:
-        while True:
-            with self._gate.passage(progress):
-                self._check_open()
-                emitted = self._variants.other(buffered=bool(buffers), stoppable=bool(progress))
-                try:
-                    results = emitted.execute(feeds, *buffers)
-                    if progress is not None:
-                        progress.check()
-                except BaseException as error:  # noqa: BLE001 (raised again unless it moves)
-                    with self._observer.failing():
-                        failure = movable(error, emitted, self._plan, feeds, progress)
-                else:
-                    return results
-            self._move_to_fallback(failure, feeds)
+        run = partial(self._run_other, progress, buffers)
+        while isinstance(results := self._gate.through(run, feeds, progress), Exception):
+            self._move_to_fallback(results, feeds)
+        return results
+
+    def _run_other(
+        self, progress: Progress | None, buffers: Sequence[Any], feeds: Any
+    ) -> list[Any] | ExecutionError:
+        self._check_open()
+        emitted = self._variants.other(buffered=bool(buffers), stoppable=bool(progress))
+        try:
+            results = emitted.execute(feeds, *buffers)
+            if progress is not None:
+                progress.check()
+        except BaseException as error:  # noqa: BLE001 (raised again unless it moves)
+            with self._observer.failing():
+                return movable(error, emitted, self._plan, feeds, progress)
+        else:
+            return results
 
     def profile(self, runs: int = 20, *, inside: bool = True) -> Profile:
         """Return a profile of the runs inside of its ``with`` block; ``Profile.run`` makes some.
@@ -364,18 +371,11 @@ class Session(Answering):
             self._execute({})
 
     def _move_to_fallback(self, failure: ExecutionError, feeds: Mapping[str, Any]) -> None:
-        """Give the subgraph that failed to the fallback backend, for good, and say so once.
-
-        Not if the fallback fails on these feeds as well: then they are at fault, not the backend.
-        """
+        """Give what failed to the fallback, for good, unless that fails on these feeds as well."""
         with self._observer.failing():
             step = self._gate.alone(partial(self._exchange, failure, feeds))
         if step is not None:
             self._observer.tell_moved(failure, step, self.graph.settings.fallback)
-            warnings.warn(
-                SubgraphkitWarning(f"{failure} It runs on the fallback backend from now on."),
-                stacklevel=3,
-            )
 
     def _exchange(self, failure: ExecutionError, feeds: Mapping[str, Any]) -> Step | None:
         """Return the step whose operator was exchanged; None if another thread was here first."""

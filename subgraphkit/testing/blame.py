@@ -6,26 +6,40 @@ measured: the model is computed again with a few units of rounding added to what
 Source: J. Vignes, "A stochastic arithmetic for reliable scientific computation", 1993.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import onnx
 from onnx import helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
-from subgraphkit.backend.tolerances import ToleranceOf
-from subgraphkit.comparing.differences import compare_values
+from subgraphkit.backend.conformance import Conformance
 from subgraphkit.comparing.verification import admitted
 from subgraphkit.errors import ExecutionError, SubgraphkitError
-from subgraphkit.planning import Plan, Step
+from subgraphkit.lazy import cached_property
+from subgraphkit.onnx_io import ModelSource
+from subgraphkit.placing import InferenceSession
+from subgraphkit.planning import Step
 from subgraphkit.running import Session
 from subgraphkit.testing.cases import Finding, Outcome
-from subgraphkit.testing.references import reference_results
+from subgraphkit.testing.judging import Wanted, compared, shared
 
-__all__ = ["ILL_CONDITIONED", "OF_OTHERS", "Blame", "noisy", "told"]
+__all__ = [
+    "ILL_CONDITIONED",
+    "OF_OTHERS",
+    "REFERENCE",
+    "Judge",
+    "noisy",
+    "reference_results",
+    "told",
+]
+
+REFERENCE: Final = "numpy"
+"""The backend whose results count where none are stored."""
 
 OF_OTHERS: Final = "values are wrong in nodes that the fallback computed, and right in this backend"
 """Why a case counts for nothing in which the backend did its part."""
@@ -34,6 +48,7 @@ ILL_CONDITIONED: Final = "ill-conditioned: rounding alone moves the results beyo
 """Why a case counts for nothing that nobody can get right."""
 
 _VALUES: Final = frozenset({Outcome.FAIL_VALUE, Outcome.FAIL_SHAPE, Outcome.FAIL_DTYPE})
+_MAY_ROUND: Final = "near"
 _SAMPLES: Final = 3
 _UNITS: Final = 4.0
 """Units in the last place that a node may be off, as long sums are."""
@@ -47,11 +62,7 @@ _UNIT: Final = {
 }
 
 
-_Ran = tuple[Step, list[Any], list[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Off:
+class _Off(NamedTuple):
     """How far results are off: elements beyond the tolerance, not finite on one side, the most."""
 
     wrong: int
@@ -59,66 +70,72 @@ class _Off:
     most: float
 
 
-@dataclass(frozen=True, slots=True)
-class Blame:
-    """What results are judged by.
+class _Ran(NamedTuple):
+    """A step that was run alone, with what it read and made."""
+
+    step: Step
+    read: list[Any]
+    made: list[Any]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Says whether results are what they must be, and whose fault it is if they are not.
 
     Attributes:
         backend: Name of the backend under test.
-        difference: Compares results with those expected; None where all is right.
-        tolerance: From an element type to its tolerance.
+        declared: What its author declares.
+        least: Relative and absolute tolerance granted to every dtype that is not exact.
     """
 
     backend: str
-    difference: Callable[[Sequence[Any], Sequence[Any]], Finding | None]
-    tolerance: ToleranceOf
+    declared: Conformance
+    least: tuple[float, float] = (0.0, 0.0)
 
-    def blamed(
+    def difference(self, expected: Sequence[Any], actual: Sequence[Any]) -> Finding | None:
+        """Return what is wrong with results, whoever made them; None if they are right.
+
+        Args:
+            expected: The values as they should be: arrays, sequences of them, or ``Wanted``.
+            actual: The values as they are.
+        """
+        return next((found for _, found in self._differences(expected, actual)), None)
+
+    def verdict(
         self,
         session: Session,
         source: Any,
         feeds: Mapping[str, Any],
         wanted: Sequence[Any],
         results: Sequence[Any],
-        found: Finding,
-    ) -> Finding:
-        """Say whose fault it is that results are wrong.
+    ) -> Finding | None:
+        """Return what is wrong with the results of a run by the fault of the backend.
 
         Args:
-            session: A session of the backend.
+            session: A session in which the backend has a part.
             source: The model.
             feeds: What was fed.
-            wanted: What it must compute.
+            wanted: What it must compute, as for ``difference``.
             results: What it computed.
-            found: What is wrong with that.
 
         Returns:
-            What was found, if it is the backend's fault; ``UNCLAIMED`` if it has no node; a
-            ``SKIP`` that says so if others are at fault, or rounding.
+            None where all is right; a ``SKIP`` that says so where others are at fault, or rounding.
         """
-        if not self.has_nodes(session):
-            return Finding(Outcome.UNCLAIMED, f"the fallback's result is wrong: {found.detail}")
-        if found.outcome not in _VALUES:
-            return found
-        if self._is_of_others(session, feeds, wanted):
-            return Finding(Outcome.SKIP, OF_OTHERS)
-        is_value = found.outcome is Outcome.FAIL_VALUE
-        if is_value and self.is_ill_conditioned(source, feeds, self._off(wanted, results)):
-            return Finding(Outcome.SKIP, ILL_CONDITIONED)
-        return found
-
-    def _is_of_others(
-        self, session: Session, feeds: Mapping[str, Any], wanted: Sequence[Any]
-    ) -> bool:
-        """Say whether the subgraphs of the backend are right, and another one is not."""
-        steps, failed = _walked(session.plan, feeds)
-        mine = [one for one in steps if one[0].subgraph.backend == self.backend]
-        if failed or len(mine) == len(steps) or any(self._is_wrong(*one) for one in mine):
-            return False
-        again = _results_of(session.plan, feeds, steps)
-        if self.difference(wanted, again) is None:
-            return False  # it was wrong once, and is right again: that is no other's fault
-        return any(self._is_wrong(*one) for one in steps)
+        alias = shared(feeds, results)
+        run, kept = _Run(session, feeds), list(map(_owned, results))
+        excused = None
+        for place, found in self._differences(wanted, kept):
+            excuse = ""
+            if found.outcome in _VALUES and self._is_of_others(run, place, wanted[place]):
+                excuse = OF_OTHERS
+            elif found.outcome is Outcome.FAIL_VALUE:
+                off = self._off([wanted[place]], [kept[place]])
+                if self._is_ill_conditioned(source, feeds, {place: wanted[place]}, off):
+                    excuse = ILL_CONDITIONED
+            if not excuse:
+                return found
+            excused = Finding(Outcome.SKIP, excuse)
+        return alias or excused
 
     def of_a_failure(
         self, session: Session, feeds: Mapping[str, Any], error: ExecutionError
@@ -131,24 +148,45 @@ class Blame:
             error: How it failed.
         """
         found = Finding(_stage_of(error), told(error))
-        if error.backend == self.backend:
-            return found
-        if not self.has_nodes(session):
-            return Finding(Outcome.UNCLAIMED, f"the fallback fails: {found.detail}")
-        steps, _ = _walked(session.plan, feeds)
-        mine = [one for one in steps if one[0].subgraph.backend == self.backend]
-        if any(self._is_wrong(*one) for one in mine):
+        is_mine = error.backend == self.backend
+        if is_mine or any(map(self._is_wrong, self._mine(_Run(session, feeds).steps))):
             return found
         return Finding(Outcome.SKIP, OF_OTHERS)
 
-    def has_nodes(self, session: Session) -> bool:
-        """Say whether the backend has a part in a session."""
-        return any(one.backend == self.backend for one in session.partitioning.subgraphs)
+    def _differences(
+        self, expected: Sequence[Any], actual: Sequence[Any]
+    ) -> Iterator[tuple[int, Finding]]:
+        """Yield the place of each output that is wrong, and what is wrong with it."""
+        if len(expected) != len(actual):
+            text = f"{len(actual)} outputs, expected {len(expected)}"
+            yield 0, Finding(Outcome.FAIL_RUN, text)
+            return
+        for place, (want, have) in enumerate(zip(expected, actual, strict=True)):
+            several = compared(want, have, self.declared, self.least)
+            found = next((one for one in several if not one.agrees), None)
+            if found is not None:
+                text = found.text if isinstance(want, Wanted) else f"output {place}: {found.text}"
+                yield place, Finding(Outcome.wrong_at(found.stage), text)
 
-    def _is_wrong(self, step: Step, read: list[Any], made: list[Any]) -> bool:
+    def _mine(self, steps: Sequence[_Ran]) -> list[_Ran]:
+        return [one for one in steps if one.step.subgraph.backend == self.backend]
+
+    def _is_of_others(self, run: "_Run", place: int, wanted: Any) -> bool:
+        """Say whether the subgraphs of the backend are right, and another one is not."""
+        name = run.session.graph.outputs[place]
+        steps = run.steps_to(name)
+        mine = self._mine(steps)
+        if len(mine) == len(steps) or any(map(self._is_wrong, mine)):
+            return False
+        again = run.value(name)
+        if again is None or self.difference([wanted], [again]) is None:
+            return False  # it was wrong once, and is right again: that is no other's fault
+        return any(map(self._is_wrong, steps))
+
+    def _is_wrong(self, one: _Ran) -> bool:
         """Say whether a subgraph computed something else than its nodes say of what it read."""
-        model = step.subgraph.to_model()
-        feeds = dict(zip(step.subgraph.inputs, read, strict=True))
+        model = one.step.subgraph.to_model()
+        feeds = dict(zip(one.step.subgraph.inputs, one.read, strict=True))
         try:
             wanted = list(ReferenceEvaluator(model).run(None, feeds))
         except Exception:  # noqa: BLE001 (what onnx itself cannot compute, the NumPy backend may)
@@ -156,16 +194,17 @@ class Blame:
                 wanted = reference_results(model, feeds)
             except SubgraphkitError:
                 return True  # nobody can say that it is right
-        found = self.difference(wanted, made)
+        found = self.difference(wanted, one.made)
         if found is None or found.outcome is not Outcome.FAIL_VALUE:
             return found is not None
-        return not self.is_ill_conditioned(model, feeds, self._off(wanted, made))
+        off = self._off(wanted, one.made)
+        return not self._is_ill_conditioned(model, feeds, dict(enumerate(wanted)), off)
 
     def _off(self, wanted: Sequence[Any], results: Sequence[Any]) -> _Off:
         found = [
             one
             for want, have in zip(wanted, results, strict=True)
-            for one in compare_values("", have, want, self.tolerance)
+            for one in compared(want, have, self.declared, self.least)
         ]
         return _Off(
             sum(one.wrong for one in found),
@@ -173,52 +212,87 @@ class Blame:
             max((one.max_abs for one in found), default=0.0),
         )
 
-    def is_ill_conditioned(self, source: Any, feeds: Mapping[str, Any], off: _Off) -> bool:
-        """Say whether rounding alone explains how far results are off.
-
-        Args:
-            source: The model.
-            feeds: What was fed.
-            off: How far they are off.
-        """
+    def _is_ill_conditioned(
+        self, source: Any, feeds: Mapping[str, Any], wanted: Mapping[int, Any], off: _Off
+    ) -> bool:
+        """Say whether rounding alone explains how far outputs, by their places, are off."""
         model = onnx.load(source) if isinstance(source, str | Path) else source
-        if not isinstance(model, onnx.ModelProto):
+        rules = {one.judged for one in wanted.values() if isinstance(one, Wanted)}
+        if rules - {_MAY_ROUND} or not isinstance(model, onnx.ModelProto):
             return False
         try:
-            exact = reference_results(model, feeds)
-            samples = [reference_results(noisy(model, seed), feeds) for seed in range(_SAMPLES)]
+            exact, *samples = (
+                reference_results(one, feeds)
+                for one in (model, *(noisy(model, seed) for seed in range(_SAMPLES)))
+            )
         except SubgraphkitError:
             return False
-        moved = [self._off(exact, sample) for sample in samples]
-        return (
-            off.wrong <= _MOST_TIMES * max(one.wrong for one in moved)
-            and off.not_finite <= _MOST_TIMES * max(one.not_finite for one in moved)
-            and off.most <= _MOST_TIMES * max(one.most for one in moved)
+        want = [
+            one._replace(array=exact[at]) if isinstance(one, Wanted) else exact[at]
+            for at, one in wanted.items()
+        ]
+        moved = [self._off(want, [sample[at] for at in wanted]) for sample in samples]
+        return all(
+            mine <= _MOST_TIMES * max(of_noise)
+            for mine, of_noise in zip(off, zip(*moved, strict=True), strict=True)
         )
 
 
-def _walked(plan: Plan, feeds: Mapping[str, Any]) -> tuple[list[_Ran], bool]:
-    """Run the steps one by one; return each with what it read and made, and whether one failed."""
-    values = admitted(plan.graph, feeds)
-    ran: list[_Ran] = []
-    for step in plan.steps:
-        read = [values[name] for name in step.subgraph.inputs]
-        try:
-            with step.lock:
-                made = [np.array(value) for value in step.operator.run(read)]
-        except Exception:  # noqa: BLE001 (whatever a backend raises)
-            return ran, True
-        values.update(zip(step.subgraph.outputs, made, strict=True))
-        ran.append((step, read, made))
-    return ran, False
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """A run that is made again, step by step."""
+
+    session: Session
+    feeds: Mapping[str, Any]
+
+    @cached_property
+    def steps(self) -> list[_Ran]:
+        """The steps with what each read and made, up to one that fails."""
+        values = admitted(self.session.graph, self.feeds)
+        ran: list[_Ran] = []
+        for step in self.session.plan.steps:
+            read = [values[name] for name in step.subgraph.inputs]
+            try:
+                with step.lock:
+                    made = list(map(_owned, step.operator.run(list(map(_owned, read)))))
+            except Exception:  # noqa: BLE001 (whatever a backend raises)
+                break
+            values.update(zip(step.subgraph.outputs, made, strict=True))
+            ran.append(_Ran(step, read, made))
+        return ran
+
+    def value(self, name: str) -> Any:
+        """Return a value that a step made; None if none did."""
+        made = (dict(zip(one.step.subgraph.outputs, one.made, strict=True)) for one in self.steps)
+        return next((one[name] for one in made if name in one), None)
+
+    def steps_to(self, name: str) -> list[_Ran]:
+        """Return the steps that a value depends on."""
+        needed, found = {name}, []
+        for one in reversed(self.steps):
+            if not needed.isdisjoint(one.step.subgraph.outputs):
+                needed.update(one.step.subgraph.inputs)
+                found.append(one)
+        return found
 
 
-def _results_of(plan: Plan, feeds: Mapping[str, Any], steps: Sequence[_Ran]) -> list[Any]:
-    values = {name: stored.array() for name, stored in plan.graph.constants.items()}
-    values |= admitted(plan.graph, feeds)
-    for step, _, made in steps:
-        values.update(zip(step.subgraph.outputs, made, strict=True))
-    return [values[name] for name in plan.graph.outputs]
+def _owned(value: Any) -> Any:
+    """Copy a value, so that who is given it may do with it what it likes."""
+    return np.array(value) if hasattr(value, "__array__") else deepcopy(value)
+
+
+def reference_results(source: ModelSource, feeds: Mapping[str, Any]) -> list[Any]:
+    """Return what the NumPy backend computes, whatever is configured."""
+    with InferenceSession(
+        source,
+        REFERENCE,
+        fallback=REFERENCE,
+        strict=False,
+        on_missing="error",
+        build="now",
+        require={},
+    ) as session:
+        return session.run(None, feeds)
 
 
 def noisy(model: onnx.ModelProto, seed: int) -> onnx.ModelProto:

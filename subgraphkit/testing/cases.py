@@ -4,11 +4,11 @@ Nothing heavy is imported here: the process that shows the findings needs neithe
 """
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
-__all__ = ["LEVELS", "Case", "Finding", "Outcome"]
+__all__ = ["LEVELS", "Case", "Finding", "Outcome", "Stopped", "batches"]
 
 LEVELS: Final = (
     "static",
@@ -126,6 +126,10 @@ class Finding:
         """Whether it counts as offered, when the claimed and right ones are counted."""
         return self.offers and self.outcome.is_offer
 
+    def said_of(self, what: str) -> "Finding":
+        """Return it with a word on what it is about, if it is wrong."""
+        return replace(self, detail=f"{what}: {self.detail}") if what and self.is_wrong else self
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON has it."""
         return {**asdict(self), "outcome": self.outcome.value}
@@ -135,6 +139,18 @@ class Finding:
         """Read what ``to_dict`` wrote."""
         lists = {key: tuple(found[key]) for key in ("taken", "dtypes") if key in found}
         return cls(**{**found, **lists, "outcome": Outcome(found["outcome"])})
+
+
+class Stopped(Exception):  # noqa: N818 (an ending, which need not be an error)
+    """A case has ended before its last step.
+
+    Attributes:
+        finding: How it ended.
+    """
+
+    def __init__(self, outcome: Outcome, detail: str, taken: tuple[str, ...] = ()) -> None:
+        self.finding = Finding(outcome, detail, taken)
+        super().__init__(detail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +198,27 @@ class Case:
             dtypes=self.dtypes,
             offers=self.offers,
         )
+
+
+_MOST_JOINT: Final = 16
+"""How many cases come in one model: most of what a compilation costs is shared by then."""
+_Item = TypeVar("_Item")
+
+
+def batches(items: Iterable[_Item], joint: Callable[[_Item], str]) -> list[list[_Item]]:
+    """Put those together that may be carried out in one model, in the order of their firsts.
+
+    Args:
+        items: The cases, or what stands for them.
+        joint: From one to its ``joint``; one whose is empty is alone.
+    """
+    made: list[list[_Item]] = []
+    open_ones: dict[str, list[_Item]] = {}
+    for item in items:
+        key = joint(item)
+        batch = open_ones.get(key)
+        if not key or batch is None or len(batch) == _MOST_JOINT:
+            batch = open_ones[key] = []
+            made.append(batch)
+        batch.append(item)
+    return made

@@ -19,7 +19,7 @@ from subgraphkit.configuration.selection import parse_selection
 from subgraphkit.errors import ConfigError
 from subgraphkit.finding.catalogue import IN_PROCESS
 from subgraphkit.finding.registry import find_record
-from subgraphkit.testing.cases import LEVELS, Finding
+from subgraphkit.testing.cases import LEVELS, Finding, batches
 from subgraphkit.testing.children import Ended, Pool, Task
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
     "GATES",
     "LAST_LEVEL",
     "check_backend",
-    "in_turn",
+    "drawn_batches",
     "subject_of",
 ]
 
@@ -45,8 +45,6 @@ GATES: Final = frozenset({"L0/import", "L0/probe"})
 """Cases without which no other level has any sense."""
 _LOOPBACK: Final = {"loopback": "subgraphkit.testing.loopback:LoopbackBackend"}
 _MOST_CHILDREN: Final = 2
-_MOST_JOINT: Final = 16
-"""How many cases come in one model: most of what a compilation costs is shared by then."""
 _ORIGIN: Final = "the backend to be tested"
 
 
@@ -109,7 +107,8 @@ def check_backend(  # noqa: PLR0913 (what is tried, and how long)
             f"the directory {models!r} holds no models",
             hint="Models are files NAME.onnx, or NAME/model.onnx with NAME/test_data_set_0 beside.",
         )
-    subject = {**subject_of(backend, options or {}), "models": models, "seed": seed}
+    described = subject_of(backend, options or {})
+    subject = {**described, "models": models, "seed": seed, "complete": within == inf}
     levels = [number for number in range(level + 1) if _may_match(number, only)]
     return _Run(subject, levels, only, timeout_seconds, within).findings()
 
@@ -164,7 +163,7 @@ class _Run:
         if level not in _SHARES:
             yield from pool.findings([task] for task in tasks)
             return
-        drawn = in_turn(tasks, self.subject["seed"])
+        drawn = drawn_batches(tasks, self.subject["seed"])
         most = _PATIENCE_OF_LARGE * self.timeout_seconds
         large += [batch for batch in drawn if batch[0].seconds > most]
         small = [batch for batch in drawn if batch[0].seconds <= most]
@@ -174,7 +173,7 @@ class _Run:
         yield from pool.findings(small, until)
 
 
-def in_turn(tasks: Sequence[Task], seed: int) -> list[list[Task]]:
+def drawn_batches(tasks: Sequence[Task], seed: int) -> list[list[Task]]:
     """Shuffle the cases of each group, as those of an operator, and take a batch of each in turn.
 
     The first of a group is alone in its model; the others come jointly where they may.
@@ -189,21 +188,9 @@ def in_turn(tasks: Sequence[Task], seed: int) -> list[list[Task]]:
         groups.setdefault(task.case.case.split("/")[1], []).append(task)
     for group in groups.values():
         drawn.shuffle(group)
-    turns = [_batches(group) for group in groups.values()]
+    turns = [[group[:1], *batches(group[1:], attrgetter("joint"))] for group in groups.values()]
     drawn.shuffle(turns)
     return [batch for batch in chain(*zip_longest(*turns)) if batch is not None]
-
-
-def _batches(group: Sequence[Task]) -> list[list[Task]]:
-    batches = [[group[0]]]
-    open_ones: dict[str, list[Task]] = {}
-    for task in group[1:]:
-        batch = open_ones.get(task.joint)
-        if not task.joint or batch is None or len(batch) == _MOST_JOINT:
-            batch = open_ones[task.joint] = []
-            batches.append(batch)
-        batch.append(task)
-    return batches
 
 
 def _matches(case: str, only: str | Collection[str]) -> bool:

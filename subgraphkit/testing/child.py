@@ -17,9 +17,8 @@ import warnings
 from collections.abc import Mapping
 from typing import IO, Any
 
+from subgraphkit.testing.carrying import carry_out, carry_out_jointly, is_declared
 from subgraphkit.testing.cases import Case, Finding, Outcome
-from subgraphkit.testing.joining import carry_out_jointly
-from subgraphkit.testing.judging import carry_out, is_declared
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.subject import Subject
 

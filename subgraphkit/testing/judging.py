@@ -1,67 +1,179 @@
-"""One case carried out, and judged by the declarations of the backend's author."""
+"""Results held against what they must be: their numbers, and the memory that they are in.
 
-import time
-from dataclasses import replace
+Most are judged by the one table of tolerances. A ``Wanted`` says how strict else, in a word:
 
-from subgraphkit.errors import SubgraphkitError
-from subgraphkit.testing.cases import Case, Finding, Outcome
-from subgraphkit.testing.subject import Stopped, Subject
+* ``bits``: there is one right answer, down to the sign of a zero;
+* ``equal``: the same, but for that sign, which ONNX leaves open;
+* ``ulp``: correctly rounded, give or take two units in the last place;
+* ``step``: whole numbers that were rounded, a few of which may be the next one;
+* ``near``: within a small part of the largest element.
+"""
 
-__all__ = ["carry_out", "is_declared"]
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 
-def carry_out(case: Case, subject: Subject) -> Finding:
-    """Run a case to its end, whatever the backend raises; ``KeyboardInterrupt`` alone passes."""
-    started = time.perf_counter()
-    found = case.signed(_judged(case, subject))
-    return replace(found, seconds=round(time.perf_counter() - started, 6))
+from subgraphkit.backend.conformance import Conformance
+from subgraphkit.comparing.differences import Difference, compare_values
+from subgraphkit.testing.cases import Finding, Outcome, Stopped
 
+__all__ = ["LEAST", "Wanted", "compared", "shared", "untouched"]
 
-def is_declared(case: Case, subject: Subject) -> bool:
-    """Say whether the author has declared something about a case, or failed to declare anything."""
-    try:
-        declared = subject.declarations
-    except (Exception, SystemExit):  # noqa: BLE001 (whatever a plugin raises)
-        return True
-    return bool(declared.skipped(case.id, case.needs) or declared.expected_failure(case.id))
-
-
-def _judged(case: Case, subject: Subject) -> Finding:
-    # The level of static checks is about backends that cannot even be loaded.
-    if not case.level:
-        return _tried(case, subject)
-    try:
-        declared = subject.declarations
-    except SubgraphkitError as error:
-        return Finding(Outcome.FAIL_PROBE, str(error))
-    except Exception as error:  # noqa: BLE001 (whatever a plugin raises)
-        return Finding(Outcome.FAIL_CONTRACT, f"conformance() raised {_shown(error)}")
-    reason = declared.skipped(case.id, case.needs)
-    if reason:
-        return Finding(Outcome.SKIP, reason)
-    found = _tried(case, subject)
-    expected = declared.expected_failure(case.id)
-    return _against(expected, found) if expected else found
+_Array = npt.NDArray[Any]
+_NEAR: Final = {"float32": 1e-5, "float16": 6e-3, "float64": 1e-12}
+"""What ``near`` allows: a part of the largest element expected."""
+_UNITS: Final = 2
+"""What ``ulp`` allows: libraries divide by multiplying with the reciprocal."""
+_MOST_ROUNDED: Final = 0.01
+"""The part of numbers that ``step`` allows to be the next one."""
+LEAST: Final = 0.05
+"""What counts for the largest element where all are smaller, unless a ``Wanted`` says more."""
 
 
-def _against(expected: str, found: Finding) -> Finding:
-    """Hold a finding against the declaration that the case goes wrong."""
-    if found.outcome in {Outcome.SKIP, Outcome.REFUSED}:
-        return found
-    if found.is_wrong:
-        return replace(found, outcome=Outcome.XFAIL, detail=f"{expected} ({found.detail})")
-    text = f"declared to go wrong ({expected}), and it did not: {found.outcome.value}"
-    return replace(found, outcome=Outcome.FAIL_CONTRACT, detail=text)
+class Wanted(NamedTuple):
+    """What is expected of a result that the table of tolerances is too wide for.
+
+    Attributes:
+        array: The values, in double where precision is judged.
+        judged: How strictly, in a word.
+        label: What it is the result of.
+        terms: How many times more was added up than ``near`` is meant for.
+        least: What counts for the largest element where all are smaller.
+    """
+
+    array: _Array
+    judged: str
+    label: str
+    terms: float = 1.0
+    least: float = LEAST
+
+    def compared(self, given: Any, declared: Mapping[str, tuple[float, float]]) -> Difference:
+        """Compare a result.
+
+        Args:
+            given: The result.
+            declared: Relative and absolute tolerances by dtype, which widen what is allowed where
+                anything is.
+        """
+        want, have = self.array, np.asarray(given)
+        if have.shape != want.shape:
+            return Difference(self.label, "shape", f"shape {have.shape}, expected {want.shape}")
+        if have.dtype.kind != want.dtype.kind:
+            return Difference(self.label, "dtype", f"dtype {have.dtype}, expected {want.dtype}")
+        with np.errstate(all="ignore"):
+            wrong = ~self._right(have, declared)
+            apart = np.where(wrong, np.abs(have.astype(float) - want.astype(float)), 0.0)
+        if not wrong.any():
+            return Difference(self.label)
+        worst = tuple(np.argwhere(wrong)[0].tolist())
+        unlike = wrong & ~np.isfinite(apart)
+        return Difference(
+            self.label,
+            "value",
+            elements=have.size,
+            wrong=int(np.count_nonzero(wrong)),
+            infinite=int(np.count_nonzero(unlike)),
+            max_abs=float(apart[~unlike].max(initial=0.0)),
+            worst=worst,
+            got=have[worst],
+            expected=want[worst],
+        )
+
+    def _right(self, have: _Array, declared: Mapping[str, tuple[float, float]]) -> _Array:
+        """Say of each element whether it is right."""
+        want = self.array
+        if have.dtype.kind == "b":  # a byte that is neither 0 nor 1 is no truth
+            return np.asarray(have.copy().view(np.uint8) == want.astype(np.uint8))
+        if have.dtype.kind != "f":
+            if self.judged != "step":
+                return np.asarray(have == want)
+            off = np.abs(have.astype(np.int64) - want.astype(np.int64))
+            few = np.count_nonzero(off) < max(2.0, off.size * _MOST_ROUNDED)
+            return np.asarray(off <= int(few))
+        nearest = want.astype(have.dtype)
+        same = (have == nearest) | (np.isnan(have) & np.isnan(nearest))
+        signed = (np.signbit(have) == np.signbit(want)) | np.isnan(want)
+        if self.judged in {"bits", "equal"}:
+            return np.asarray(same & signed if self.judged == "bits" else same)
+        relative, absolute = declared.get(str(have.dtype), (0.0, 0.0))
+        apart = np.abs(have.astype(np.float64) - want)
+        if relative or absolute:
+            same |= apart <= relative * np.abs(want) + absolute
+        if self.judged == "ulp":
+            allowed = _UNITS * np.spacing(np.abs(nearest)).astype(np.float64)
+            zeros = (have == 0) & (want == 0)
+            return np.asarray(np.where(zeros, same & signed, same | (apart <= allowed)))
+        finite = np.abs(want[np.isfinite(want)])
+        largest = max(self.least, float(finite.max(initial=0.0)))
+        return np.asarray(same | (apart <= _NEAR[str(have.dtype)] * self.terms * largest))
 
 
-def _tried(case: Case, subject: Subject) -> Finding:
-    try:
-        return case.run(subject)
-    except Stopped as stop:
-        return stop.finding
-    except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
-        return Finding(Outcome.FAIL_CONTRACT, _shown(error))
+def compared(
+    want: Any, have: Any, declared: Conformance, least: tuple[float, float] = (0.0, 0.0)
+) -> list[Difference]:
+    """Compare a result with what it must be.
+
+    Args:
+        want: An array, a sequence of them, or a ``Wanted``.
+        have: The result.
+        declared: What the backend's author declares.
+        least: Relative and absolute tolerance granted to every dtype that is not exact.
+    """
+    if isinstance(want, Wanted):
+        return [want.compared(have, declared.tolerances)]
+
+    def allowed(dtype: Any) -> Any:
+        own = declared.tolerance_for(dtype)
+        return own.widened(*least) if own.relative else own
+
+    return compare_values("", have, want, allowed)
 
 
-def _shown(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+def shared(feeds: Mapping[str, Any], results: Sequence[Any]) -> Finding | None:
+    """Look for memory that results share with inputs or with one another."""
+    fed = [(f"input {name!r}", array) for name, value in feeds.items() for array in _arrays(value)]
+    made = [
+        (f"output {place}", one) for place, value in enumerate(results) for one in _arrays(value)
+    ]
+    every = [(place, name, one) for place, (name, one) in enumerate(fed + made) if one.size]
+    spans = [(*np.lib.array_utils.byte_bounds(one), place, name, one) for place, name, one in every]
+    still: list[Any] = []
+    # in order of address, what overlaps anything before it overlaps one of those still open
+    for span in sorted(spans, key=lambda span: span[:3]):
+        still = [before for before in still if before[1] > span[0]]
+        for before in still:
+            first, second = sorted((before, span), key=lambda one: int(one[2]))
+            if second[2] >= len(fed) and np.shares_memory(first[4], second[4]):
+                text = f"{second[3]} shares memory with {first[3]}"
+                return Finding(Outcome.FAIL_ALIAS, text)
+        still.append(span)
+    return None
+
+
+def _arrays(value: Any) -> list[Any]:
+    if isinstance(value, np.ndarray):
+        return [value]
+    return [array for item in value for array in _arrays(item)] if isinstance(value, list) else []
+
+
+@contextmanager
+def untouched(feeds: Mapping[str, Any]) -> Iterator[None]:
+    """Watch over the arrays that are fed.
+
+    Raises:
+        Stopped: One of them was written to.
+    """
+    before = {name: _bytes_of(value) for name, value in feeds.items()}
+    yield
+    for name, value in feeds.items():
+        if _bytes_of(value) != before[name]:
+            raise Stopped(Outcome.FAIL_ALIAS, f"input {name!r} was written to")
+
+
+def _bytes_of(value: Any) -> list[Any]:
+    return [
+        array.tolist() if array.dtype.hasobject else array.tobytes() for array in _arrays(value)
+    ]

@@ -5,13 +5,8 @@ behind it, and between name and shape what it is: ``!`` a constant, ``+`` positi
 and 1, ``:int64`` of another type than the line's; ``={...}`` states its values. ``N`` is the size
 that is varied. A line goes on in the next where it does not end in a bracket.
 
-The key above some lines says how their results are judged, and names their element types:
-
-* ``bits``: there is one right answer, down to the sign of a zero;
-* ``equal``: the same, but for that sign, which ONNX leaves open;
-* ``ulp``: correctly rounded, give or take two units in the last place;
-* ``step``: whole numbers that were rounded, a few of which may be the next one;
-* ``near``: within a small part of the largest element.
+The key above some lines says how strictly their results are judged, see ``judging``, and names
+their element types.
 """
 
 from collections.abc import Mapping
@@ -19,7 +14,8 @@ from typing import Final
 
 __all__ = ["TABLES"]
 
-_SOME: Final = "float double float16 int32 int64 uint8"
+_SOME: Final = "float double float16 int32 int64 uint8 uint32 uint64"
+_WHOLE: Final = "int32 int64 uint32 uint64"
 TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     "arithmetic": {
         f"ulp {_SOME}": """
@@ -39,6 +35,10 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
         "ulp float double": """
             Sqrt(x+[N])
             Reciprocal(x+[N])""",
+        "equal uint32 uint64": """
+            Max(x[N], z[N])
+            Min(x[N], z[N])
+            Where(c:bool[N], x[N], z[N])""",
         "equal float double float16 int32 int64": """
             Max(x[N], z[N])
             Min(x[N], z[N])
@@ -58,6 +58,9 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             Round(x[N])
             IsNaN(x[N])
             IsInf(x[N])""",
+        "bits uint32 uint64": """
+            Equal(x[N], z[N])
+            Less(x[N], z[N])""",
         "bits float double int32 int64 uint8": """
             Equal(x[N], z[N])
             Less(x[N], z[N])
@@ -96,6 +99,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             Cast<to=7>(x[N])""",
         "bits double": "Cast<to=1>(x[N])",
         "bits float16": "Cast<to=1>(x[N])",
+        "bits int32 int64 double": "Pow(x[N], e![1]={1})",
         "near float double": """
             Mod<fmod=1>(x[N], z+[N])
             Pow(x+[N], z[N])
@@ -149,6 +153,10 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             a = Sub(x[3,N], g![N]); b = Div(a, h+![N]); y = Tanh(b)""",
     },
     "movement": {
+        "bits int32 uint32 uint64 double": """
+            Transpose(x[3,N])
+            Concat<axis=0>(x[N], z[N], x)
+            Gather<axis=-1>(x[3,N], i:int64![3]={0,-1,0})""",
         "bits float int64 uint8 float16 bool": """
             Transpose(x[3,N])
             Transpose<perm=[0,2,1]>(x[2,N,3])
@@ -241,6 +249,14 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             v, y = TopK<axis=0, largest=0>(x[N,3], k:int64![1]={1})""",
         "equal float": "Hardmax(x[3,N])",
         "bits int64 int32": "ReduceSum<keepdims=0>(x+[3,N], a:int64![1]={1})",
+        f"bits {_WHOLE}": """
+            ReduceSum<keepdims=0>(x[N,4], a:int64![1]={1})
+            ReduceMax<keepdims=0>(x[N,4], a:int64![1]={1})
+            CumSum(x[N,4], a:int64![]={1})""",
+        "near double": """
+            ReduceSum<keepdims=0>(x[N,4], a:int64![1]={1})
+            CumSum(x[N,4], a:int64![]={1})""",
+        "equal double": "ReduceMax<keepdims=0>(x[N,4], a:int64![1]={1})",
     },
     "products": {
         "near float float16 double": "MatMul(x[3,N], w![N,5])",
@@ -266,7 +282,10 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             t = Transpose<perm=[0,2,1]>(k[2,N,4]); s = MatMul(q[2,3,4], t); p = Softmax(s);
             y = MatMul(p, v[2,N,5])""",
         "bits uint8": "MatMulInteger(x[3,N], w![N,4])",
-        "equal int64 int32": "MatMul(x[3,N], w[N,4])",
+        f"equal {_WHOLE}": """
+            MatMul(x[3,N], w[N,4])
+            Einsum<equation="ij->i">(x[3,N])""",
+        "near double": 'Einsum<equation="ij->i">(x[3,N])',
     },
     "windows": {
         "near float": """

@@ -8,6 +8,7 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
+from subgraphkit import __version__
 from subgraphkit.configuration.config import resolve
 from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.lazy import cached_property
@@ -17,7 +18,7 @@ from subgraphkit.storing.kept_files import KeptFile
 from subgraphkit.testing.cases import Finding
 from subgraphkit.testing.checking import subject_of
 from subgraphkit.testing.junit import junit_xml
-from subgraphkit.testing.report import Report
+from subgraphkit.testing.report import SCHEMA, Report
 from subgraphkit.texts import printable
 
 __all__ = ["FORMS", "Record"]
@@ -75,7 +76,10 @@ class Record:
         folder = kept_folder(resolved.cache_dir, "conformance") if resolved.cache else None
         if folder is None:
             return None
-        words = json.dumps([self._subject, self.version], sort_keys=True, default=str)
+        # what another kit has found says nothing of the cases of this one
+        words = json.dumps(
+            [SCHEMA, __version__, self._subject, self.version], sort_keys=True, default=str
+        )
         digest = hashlib.sha256(words.encode()).hexdigest()
         return KeptFile(folder / f"{digest}.findings", "findings of the conformance kit")
 

@@ -7,10 +7,13 @@ None. It raises ``Stopped`` where a run fails.
 import multiprocessing
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
+from itertools import count, takewhile
 from typing import Any, Final
 
 import numpy as np
@@ -20,24 +23,23 @@ from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.errors import InputError, SubgraphkitError
 from subgraphkit.processes.child_process import crowd, how_it_ended
 from subgraphkit.running import Session
-from subgraphkit.testing.aliasing import shared
-from subgraphkit.testing.cases import Finding, Outcome
-from subgraphkit.testing.subject import Stopped, Subject, untouched
-from subgraphkit.testing.sweeps import Sweep
+from subgraphkit.testing.cases import Finding, Outcome, Stopped
+from subgraphkit.testing.judging import shared, untouched
+from subgraphkit.testing.subject import Subject
 
 __all__ = [
     "Check",
     "bound_outputs_are_new",
     "buffers_are_filled",
     "fed_in_a_form",
+    "fed_one_array_for_several",
     "fed_with",
     "good_run_after_refused_feeds",
-    "hundreds_of_runs_are_equal",
     "in_a_forked_child",
     "in_threads",
-    "in_turn",
-    "repeated_runs_are_equal",
+    "repeated_runs_are_right",
     "results_stay",
+    "sessions_by_turns",
     "spread_buffers_are_filled",
     "threads_share_a_session",
     "written_in_place",
@@ -59,26 +61,24 @@ def fed_with(
     subject: Subject, model: SmallModel, session: Session, feeds: Mapping[str, Any]
 ) -> Finding | None:
     """Run once and compare; the feeds must stay as they are, and share nothing with the results."""
-    native = {name: _native(array) for name, array in feeds.items()}
-    expected = model.expected(native)
     with untouched(feeds):
         results = subject.run(session, feeds)
-    found = _difference(subject, model, expected, results) or shared(feeds, results)
-    if found is None or isinstance(model, Sweep):
-        return found
-    return subject.blame.blamed(session, model.proto, native, expected, results, found)
+    return _verdict(subject, model, session, feeds, results)
 
 
-def _difference(
-    subject: Subject, model: SmallModel, expected: Sequence[Any], results: Sequence[Any]
+def _verdict(
+    subject: Subject,
+    model: SmallModel,
+    session: Session,
+    feeds: Mapping[str, _Array],
+    results: Sequence[Any],
 ) -> Finding | None:
-    if isinstance(model, Sweep):
-        return model.difference(expected, results, subject.declarations.tolerances)
-    return subject.difference(expected, results)
-
-
-def _native(array: _Array) -> _Array:
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
+    native = {
+        name: array.astype(array.dtype.newbyteorder("="), copy=False)
+        for name, array in feeds.items()
+    }
+    wanted = model.expected(native)
+    return subject.judge.verdict(session, model.proto, native, wanted, results)
 
 
 def fed_in_a_form(
@@ -89,36 +89,40 @@ def fed_in_a_form(
     return fed_with(subject, model, session, fed)
 
 
-def repeated_runs_are_equal(
+def fed_one_array_for_several(
     subject: Subject, model: SmallModel, session: Session
 ) -> Finding | None:
-    """Run several times on the same, with something else in between."""
+    """Feed one array for all inputs of a row that have its shape and dtype."""
+    several: dict[tuple[Any, ...], _Array] = {}
+    feeds = dict(model.feeds())
+    for name, array in reversed(feeds.items()):
+        key = name.rpartition("_")[2], array.shape, array.dtype
+        feeds[name] = several.setdefault(key, array)
+    return fed_with(subject, model, session, feeds)
+
+
+def repeated_runs_are_right(
+    subject: Subject, model: SmallModel, session: Session
+) -> Finding | None:
+    """Run on the same again and again, with something else in between; then on it alone.
+
+    That is as often as it takes a library to change to faster code, or a counter to be full. No
+    backend promises the same bits; what differs from the first run is judged anew.
+    """
     feeds, others = model.feeds(0), model.feeds(1)
-    found = fed_with(subject, model, session, feeds) or fed_with(subject, model, session, others)
-    if found is not None:
-        return found
-    before = [array.copy() for array in subject.run(session, feeds)]
-    for _ in range(_RUNS):
-        subject.run(session, others)
-        after = subject.run(session, feeds)
-        for name, one, other in zip(session.graph.outputs, before, after, strict=True):
-            if not np.array_equal(one, other, equal_nan=one.dtype.kind == "f"):
-                return Finding(Outcome.FAIL_VALUE, f"output {name!r} differs from run to run")
-    return None
-
-
-def hundreds_of_runs_are_equal(
-    subject: Subject, model: SmallModel, session: Session
-) -> Finding | None:
-    """Run as often as it takes a library to change to faster code, or a counter to be full."""
-    feeds = model.feeds()
-    first = [one.tobytes() for one in subject.run(session, feeds)]
-    for number in range(_MANY_RUNS):
-        results = subject.run(session, feeds)
-        for name, one, before in zip(session.graph.outputs, results, first, strict=True):
-            if one.tobytes() != before:
-                text = f"output {name!r} is another in run {number + 2} than in the first"
-                return Finding(Outcome.FAIL_VALUE, text)
+    first: list[bytes] = []
+    for number in range(_RUNS + _MANY_RUNS):
+        if number < _RUNS:
+            found = fed_with(subject, model, session, others)
+            if found is not None:
+                return found
+        with untouched(feeds):
+            results = subject.run(session, feeds)
+        made = [one.tobytes() for one in results]
+        found = None if made == first else _verdict(subject, model, session, feeds, results)
+        if found is not None:
+            return found.said_of(f"run {number + 1} on the same" if first else "")
+        first = first or made
     return None
 
 
@@ -150,7 +154,7 @@ def written_in_place(subject: Subject, model: SmallModel, session: Session) -> F
         change(feeds)
         found = fed_with(subject, model, session, feeds)
         if found is not None:
-            return Finding(found.outcome, f"fed arrays that were written to: {found.detail}")
+            return found.said_of("fed arrays that were written to")
     return None
 
 
@@ -201,6 +205,7 @@ def in_threads(
     model: SmallModel,
     entrances: Sequence[Callable[[], Session]],
     runs: int = _RUNS,
+    seconds: float = 0.0,
 ) -> Finding | None:
     """Run a session in each of several threads, all at once, with feeds of its own.
 
@@ -208,7 +213,8 @@ def in_threads(
         subject: What is run.
         model: The model of all sessions.
         entrances: Each is called in a thread of its own and returns that thread's session.
-        runs: How often each thread runs it.
+        runs: How often each thread runs it at least.
+        seconds: How long each goes on at least, for threads meet where they take long enough.
     """
     start = threading.Barrier(len(entrances))
     fed = [model.feeds(number) for number in range(len(entrances))]
@@ -219,8 +225,11 @@ def in_threads(
         try:
             session = entrances[number]()
             start.wait()  # without a limit: who passes it has run
-            results = (subject.run(session, feeds) for _ in range(runs))
-            found = (_difference(subject, model, expected, one) for one in results)
+            end = time.monotonic() + seconds
+            turns = takewhile(lambda at: at < runs or time.monotonic() < end, count())
+            results = (subject.run(session, feeds) for _ in turns)
+            verdict = partial(subject.judge.verdict, session, model.proto, feeds, expected)
+            found = map(verdict, results)
             return next((finding for finding in found if finding is not None), None)
         except threading.BrokenBarrierError:
             return None  # another thread says why
@@ -235,8 +244,7 @@ def in_threads(
         everything = list(pool.map(work, range(len(entrances))))
     for number, finding in enumerate(everything):
         if finding is not None:
-            text = f"in thread {number} of {len(entrances)}: {finding.detail}"
-            return Finding(finding.outcome, text)
+            return finding.said_of(f"in thread {number} of {len(entrances)}")
     return None
 
 
@@ -277,23 +285,20 @@ def in_a_forked_child(check: Callable[[], Finding | None]) -> Finding | None:
     finally:
         child.kill()
         child.join()
-    if told is None:
-        return None
-    found = Finding.from_dict(told)
-    return Finding(found.outcome, f"in a forked child: {found.detail}")
+    return told and Finding.from_dict(told).said_of("in a forked child")
 
 
-def in_turn(subject: Subject, model: SmallModel, one: Session, other: Session) -> Finding | None:
+def sessions_by_turns(
+    subject: Subject, model: SmallModel, one: Session, other: Session
+) -> Finding | None:
     """Run two sessions in turn; the results of neither touch those of the other."""
-    feeds = [model.feeds(seed) for seed in range(2)]
-    expected = [model.expected(fed) for fed in feeds]
-    pairs = list(zip((one, other), feeds, expected, strict=True))
-    kept = [(want, subject.run(session, fed)) for session, fed, want in pairs * 2]
-    for want, results in kept:
-        found = _difference(subject, model, want, results)
+    pairs = [(session, model.feeds(seed)) for seed, session in enumerate((one, other))]
+    kept = [(session, fed, subject.run(session, fed)) for session, fed in pairs * 2]
+    for session, fed, results in kept:
+        found = _verdict(subject, model, session, fed, results)
         if found is not None:
             return found
-    return shared({}, [array for _, results in kept for array in results])
+    return shared({}, [array for *_, results in kept for array in results])
 
 
 # -- buffers -------------------------------------------------------------------------------------
@@ -311,7 +316,7 @@ def bound_outputs_are_new(subject: Subject, model: SmallModel, session: Session)
         _run_bound(session, binding)
         kept.append(binding.get_outputs())
     for fed, results in zip(feeds, kept, strict=True):
-        found = _difference(subject, model, model.expected(fed), results)
+        found = _verdict(subject, model, session, fed, results)
         if found is not None:
             return found
     return shared({}, [array for results in kept for array in results])
@@ -352,9 +357,9 @@ def _filled(
         results = binding.get_outputs()
         for place, room in rooms.items():
             results[place] = room[..., ::step]
-        found = _difference(subject, model, model.expected(feeds), results)
+        found = _verdict(subject, model, session, feeds, results)
         if found is not None:
-            return Finding(found.outcome, f"in the buffer: {found.detail}")
+            return found.said_of("in the buffer")
         if spread and any(_is_touched(room) for room in rooms.values()):
             return Finding(Outcome.FAIL_ALIAS, "it wrote beside the elements of a buffer")
     return None

@@ -15,7 +15,6 @@ from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.options import validate_options
 from subgraphkit.binding import BoundModel, Shapes, bind
-from subgraphkit.comparing import Tolerance, first_difference
 from subgraphkit.comparing.bystander import Bystander
 from subgraphkit.comparing.offers import Offer, offers_taken, variants_taken
 from subgraphkit.compiling import compile_subgraphs
@@ -39,17 +38,15 @@ from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, Partitioning, partition
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
-from subgraphkit.testing.aliasing import bytes_of, shared
-from subgraphkit.testing.blame import Blame, told
-from subgraphkit.testing.cases import Finding, Outcome
-from subgraphkit.types import DataType
+from subgraphkit.testing.blame import REFERENCE, Judge, told
+from subgraphkit.testing.cases import Finding, Outcome, Stopped
+from subgraphkit.testing.judging import untouched
 
-__all__ = ["SETTINGS", "DataSet", "Stopped", "Subject"]
+__all__ = ["SETTINGS", "DataSet", "Subject"]
 
 DataSet = tuple[Mapping[str, Any], Sequence[Any]]
 """Feeds by input name, and the outputs expected, in the order of the graph."""
 
-_FALLBACK: Final = "numpy"
 _ORIGIN: Final = "the conformance kit"
 SETTINGS: Final[Mapping[str, Any]] = MappingProxyType(
     {
@@ -57,7 +54,7 @@ SETTINGS: Final[Mapping[str, Any]] = MappingProxyType(
         "on_missing": "error",
         "on_fallback": "ok",
         "require": {},
-        "fallback": _FALLBACK,
+        "fallback": REFERENCE,
         "on_unsupported": "repartition",
         "on_compile_error": "raise",
         "on_run_error": "raise",
@@ -72,18 +69,6 @@ Engines are neither kept nor found: those of thousands of cases would push the p
 the cache, and a case whose engine was restored would not try the compiler."""
 
 
-class Stopped(Exception):  # noqa: N818 (an ending, which need not be an error)
-    """A case has ended before its last step.
-
-    Attributes:
-        finding: How it ended.
-    """
-
-    def __init__(self, outcome: Outcome, detail: str, taken: tuple[str, ...] = ()) -> None:
-        self.finding = Finding(outcome, detail, taken)
-        super().__init__(detail)
-
-
 @dataclass(frozen=True)
 class Subject:
     """The backend under test.
@@ -95,6 +80,7 @@ class Subject:
         options: Values of its options, by name.
         models: A directory of further models to be tried, or empty.
         seed: Draws the cases that are random.
+        complete: Whether cases that try a part of what they are about, if time is short, try all.
     """
 
     installed: str = ""
@@ -103,6 +89,7 @@ class Subject:
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     models: str = ""
     seed: int = 0
+    complete: bool = False
 
     @cached_property
     def name(self) -> str:
@@ -260,23 +247,20 @@ class Subject:
         """Open a session on the backend with the NumPy backend beside it; close it at the end.
 
         Raises:
-            Stopped: The model is refused, or the backend failed on the way.
+            Stopped: The model is refused, the backend takes no node of it (``UNCLAIMED``, before
+                anything is compiled, or if it gives all back), or it failed on the way.
         """
-        with self.compiled(self._divided(source, shapes, constraints, settings)) as session:
-            yield session
-
-    def _divided(
-        self,
-        source: ModelSource | Model,
-        shapes: Shapes | None,
-        constraints: Constraints | None,
-        settings: Mapping[str, Any],
-    ) -> Partitioning:
         try:
             bound = self.bound(source, shapes, **settings)
         except ModelError as error:
             raise Stopped(Outcome.REFUSED, told(error)) from error
-        return self.partitioned(bound, constraints)
+        partitioning = self.partitioned(bound, constraints)
+        if not self.nodes_taken(partitioning):
+            raise Stopped(Outcome.UNCLAIMED, "")
+        with self.compiled(partitioning) as session:
+            if not self.nodes_taken(session.partitioning):
+                raise Stopped(Outcome.UNCLAIMED, "it gave back all that it had claimed")
+            yield session
 
     def run(self, session: Session, feeds: Mapping[str, Any]) -> list[Any]:
         """Run a session once.
@@ -288,13 +272,13 @@ class Subject:
             return session.run(None, feeds)
         except ExecutionError as error:
             taken = self.operators_taken(session.partitioning)
-            found = self.blame.of_a_failure(session, feeds, error)
+            found = self.judge.of_a_failure(session, feeds, error)
             raise Stopped(found.outcome, found.detail, taken) from error
 
     @property
-    def blame(self) -> Blame:
-        """What says whose fault it is that something is wrong."""
-        return Blame(self.name, self.difference, self.declarations.tolerance_for)
+    def judge(self) -> Judge:
+        """What says whether results are right, and whose fault it is if not."""
+        return Judge(self.name, self.declarations)
 
     # -- what became of it -------------------------------------------------------------------
 
@@ -311,89 +295,67 @@ class Subject:
         """Return the operators of those nodes, each once."""
         return tuple(dict.fromkeys(node.op_type for node in self.nodes_taken(partitioning)))
 
-    def difference(
+    def judged(
         self,
-        expected: Sequence[Any],
-        actual: Sequence[Any],
-        least: tuple[float, float] = (0.0, 0.0),
-    ) -> Finding | None:
-        """Compare results with what they should be, by the tolerances of their dtypes.
+        source: ModelSource | Model,
+        check: Callable[[Session], Finding | None],
+        shapes: Shapes | None = None,
+        *,
+        of: Callable[[Node], bool] = lambda _: True,
+        **road: Any,
+    ) -> Finding:
+        """Take a model down the road, and let a check find fault with the session.
 
         Args:
-            expected: The values as they should be.
-            actual: The values as they are.
-            least: Relative and absolute tolerance granted to every dtype that is not exact.
+            source: The model.
+            check: Returns what is wrong, or None.
+            shapes: As for ``bind``.
+            of: Which of the nodes count as offered: it is enough that the backend takes one.
+            **road: As for ``session``.
 
         Returns:
-            None where all is right, or what is wrong.
+            How it ended; nothing is raised because of the backend, nor compiled if it takes none.
         """
-        if len(expected) != len(actual):
-            text = f"{len(actual)} outputs, expected {len(expected)}"
-            return Finding(Outcome.FAIL_RUN, text)
-
-        def allowed(dtype: DataType) -> Tolerance:
-            own = self.declarations.tolerance_for(dtype)
-            return own.widened(*least) if own.relative else own
-
-        for place, (want, have) in enumerate(zip(expected, actual, strict=True)):
-            found = first_difference(have, want, allowed)
-            if found is not None:
-                return Finding(Outcome.wrong_at(found.stage), f"output {place}: {found.text}")
-        return None
+        taken: tuple[str, ...] = ()
+        claimed = False
+        try:
+            with self.session(source, shapes, **road) as session:
+                taken = self.operators_taken(session.partitioning)
+                claimed = any(map(of, self.nodes_taken(session.partitioning)))
+                found = check(session)
+        except Stopped as stop:
+            found = stop.finding
+        found = found or Finding(Outcome.RIGHT if claimed else Outcome.UNCLAIMED)
+        return replace(found, taken=found.taken or taken)
 
     def check_model(
         self,
         source: ModelSource | Model,
         data_sets: Iterable[DataSet],
         *,
-        shapes: Shapes | None = None,
-        constraints: Constraints | None = None,
         least: tuple[float, float] = (0.0, 0.0),
-        of: Callable[[Node], bool] = lambda _: True,
-        **settings: Any,
+        **road: Any,
     ) -> Finding:
         """Take a model down the whole road and compare.
 
         Args:
             source: The model.
             data_sets: What to feed and to expect.
-            shapes: As for ``bind``.
-            constraints: As for ``partition``.
-            least: As for ``difference``.
-            of: Which of the nodes count as offered: it is enough that the backend takes one.
-            **settings: As for ``bound``.
+            least: Relative and absolute tolerance granted to every dtype that is not exact.
+            **road: As for ``judged``.
 
         Returns:
-            How it ended; nothing is raised because of the backend, nor compiled if it takes none.
+            How it ended, as ``judged``.
         """
-        try:
-            partitioning = self._divided(source, shapes, constraints, settings)
-            if not self.nodes_taken(partitioning):
-                return Finding(Outcome.UNCLAIMED)
-            with self.compiled(partitioning) as session:
-                taken = self.operators_taken(session.partitioning)
-                claimed = any(map(of, self.nodes_taken(session.partitioning)))
-                for feeds, expected in data_sets:
-                    with untouched(feeds):
-                        results = self.run(session, feeds)
-                    found = self.difference(expected, results, least) or shared(feeds, results)
-                    if found is not None:
-                        found = self.blame.blamed(session, source, feeds, expected, results, found)
-                        return replace(found, taken=taken)
-        except Stopped as stop:
-            return stop.finding
-        return Finding(Outcome.RIGHT if claimed else Outcome.UNCLAIMED, taken=taken)
+        judge = replace(self.judge, least=least)
 
+        def check(session: Session) -> Finding | None:
+            for feeds, expected in data_sets:
+                with untouched(feeds):
+                    results = self.run(session, feeds)
+                found = judge.verdict(session, source, feeds, expected, results)
+                if found is not None:
+                    return found
+            return None
 
-@contextmanager
-def untouched(feeds: Mapping[str, Any]) -> Iterator[None]:
-    """Watch over the arrays that are fed.
-
-    Raises:
-        Stopped: One of them was written to.
-    """
-    before = {name: bytes_of(value) for name, value in feeds.items()}
-    yield
-    for name, value in feeds.items():
-        if bytes_of(value) != before[name]:
-            raise Stopped(Outcome.FAIL_ALIAS, f"input {name!r} was written to")
+        return self.judged(source, check, **road)

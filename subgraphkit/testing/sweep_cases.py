@@ -1,7 +1,8 @@
 """Cases of level 5 that try all that a backend claims of the tables, many operators at a time."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -10,7 +11,7 @@ from subgraphkit.running import Session
 from subgraphkit.testing import run_checks
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.combinations import PRODUCERS, combinations
-from subgraphkit.testing.feeding_forms import FEEDING_FORMS
+from subgraphkit.testing.forms import FEEDING_FORMS
 from subgraphkit.testing.operations import FAMILIES, OperatorForm, operations
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.sweeps import Sweep, number_of
@@ -44,30 +45,36 @@ _SECONDS: Final = 15.0
 """How long a case may compute before it leaves the rest out."""
 _MOST_SECONDS: Final = 40.0
 """How long it may take, if others compute for it, or beside it."""
+_PATIENCE: Final = 2.0
+_WHOLE_PATIENCE: Final = 60.0
+"""How many times longer than usual a case may take: as it is, and where none is left out."""
 _MOST_SQUARE: Final = 129
 _BANDS: Final = ((1, 33), (34, 1022), (1023, 70000))
 _THREADS: Final = 4
 _RUNS_PER_THREAD: Final = 6
+_SECONDS_PER_THREAD: Final = 0.5
 _MOST_IN_THREADS: Final = 24
 
 
 _Row = tuple[OperatorForm, int]
 _Step = Callable[[Subject, Sweep, Session], Finding | None]
+_Steps = Sequence[tuple[str, _Step]]
 
 
-def sweep_cases() -> Iterator[Case]:
+def sweep_cases(subject: Subject) -> Iterator[Case]:
     """Build the cases: for each family its sizes, its operators in use, and its threads."""
+    case = partial(_case_of, _WHOLE_PATIENCE if subject.complete else _PATIENCE)
     for kind in PRODUCERS:
-        yield _case(f"fused/{kind}", partial(_fused, kind))
+        yield case(f"fused/{kind}", partial(_fused, kind))
     for family in FAMILIES:
-        yield _case(f"operators/{family}", partial(_in_use, family))
-        yield _case(f"sizes/open/{family}", partial(_open_sizes, family), "dynamic_shapes")
-        yield _case(f"sizes/fixed/{family}", partial(_fixed_sizes, family))
-        yield _case(f"threads/large/{family}", partial(_large_threads, family), "threads")
+        yield case(f"operators/{family}", partial(_in_use, family))
+        yield case(f"sizes/open/{family}", partial(_open_sizes, family), "dynamic_shapes")
+        yield case(f"sizes/fixed/{family}", partial(_fixed_sizes, family))
+        yield case(f"threads/large/{family}", partial(_large_threads, family), "threads")
 
 
-def _case(name: str, run: Callable[[Subject], Finding], *needs: str) -> Case:
-    return Case(f"L{_LEVEL}/{name}", _LEVEL, run, needs=needs, patience=2.0)
+def _case_of(patience: float, name: str, run: Callable[[Subject], Finding], *needs: str) -> Case:
+    return Case(f"L{_LEVEL}/{name}", _LEVEL, run, needs=needs, patience=patience)
 
 
 def _taken(subject: Subject, rows: Sequence[_Row], *, is_open: bool = False) -> list[_Row]:
@@ -80,30 +87,50 @@ def _taken(subject: Subject, rows: Sequence[_Row], *, is_open: bool = False) -> 
 
 
 def _tried(
-    subject: Subject, rows: Sequence[_Row], steps: Mapping[str, _Step], *, is_open: bool = False
+    subject: Subject,
+    rows: Sequence[_Row],
+    steps: _Steps,
+    *,
+    is_open: bool = False,
 ) -> Finding:
     """Carry checks out, until one finds fault, on sessions that have some of the rows each.
 
-    What compiles so slowly that there is no time for all is tried on the first of them, which the
-    finding says; each has something of every part of the table.
+    What compiles so slowly that there is no time for all is tried on the first of them, unless all
+    are asked for, which the finding says; each has something of every part of the table.
     """
     parts = -(-len(rows) // _MOST_AT_ONCE)
     started, worked = time.monotonic(), time.process_time()
     taken: dict[str, None] = {}
-    left_out = ""
+    left_out: list[str] = []
     for part in range(parts):
-        if time.process_time() - worked > _SECONDS or time.monotonic() - started > _MOST_SECONDS:
-            left_out = f"in part: {part} of {parts} models, as there was no time for the others"
+        spent = time.process_time() - worked, time.monotonic() - started
+        if not subject.complete and (spent[0] > _SECONDS or spent[1] > _MOST_SECONDS):
+            left_out = [f"{part} of {parts} models, as there was no time for the others"]
             break
         model = Sweep(rows[part::parts], is_open=is_open)
-        with subject.session(model.proto) as session:
-            of_part = subject.operators_taken(session.partitioning)
-            taken |= dict.fromkeys(of_part)
-            for name, step in steps.items() if of_part else ():  # it may have given all back
-                found = step(subject, model, session)
-                if found is not None:
-                    return Finding(found.outcome, f"{name}: {found.detail}", tuple(taken))
-    return Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, left_out, tuple(taken))
+
+        found = subject.judged(model.proto, partial(_stepped, subject, model, steps, left_out))
+        taken |= dict.fromkeys(found.taken)
+        if found.outcome not in {Outcome.RIGHT, Outcome.UNCLAIMED}:
+            return replace(found, taken=tuple(taken))
+    text = f"in part: {left_out[-1]}" if left_out else ""
+    return Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, text, tuple(taken))
+
+
+def _stepped(
+    subject: Subject,
+    model: Sweep,
+    steps: _Steps,
+    excused: list[str],
+    session: Session,
+) -> Finding | None:
+    """Go through checks until one finds fault; note why others find none."""
+    for name, step in steps:
+        found = step(subject, model, session)
+        if found is not None and found.is_wrong:
+            return found.said_of(name)
+        excused += [found.detail] if found is not None else []
+    return None
 
 
 def _unclaimed(family: str) -> Finding:
@@ -120,7 +147,7 @@ def _usual(family: str) -> int:
 def _fused(kind: str, subject: Subject) -> Finding:
     """What may be fused computes what its operators compute one by one."""
     rows = _taken(subject, [(one, 1) for one in combinations(kind)])
-    return _tried(subject, rows, {"fused": _once}) if rows else _unclaimed(kind)
+    return _tried(subject, rows, [("fused", _once)]) if rows else _unclaimed(kind)
 
 
 # -- in use --------------------------------------------------------------------------------------
@@ -140,15 +167,15 @@ def _in_use(family: str, subject: Subject) -> Finding:
         "first run": _once,
         "special values": _special,
         "written in place": run_checks.written_in_place,
-        "repeated": run_checks.repeated_runs_are_equal,
-        "run after run": run_checks.hundreds_of_runs_are_equal,
+        "repeated": run_checks.repeated_runs_are_right,
         "results stay": run_checks.results_stay,
         **forms,
+        "one array for several": run_checks.fed_one_array_for_several,
         "bound outputs": run_checks.bound_outputs_are_new,
         "buffers": run_checks.buffers_are_filled,
         "spread buffers": run_checks.spread_buffers_are_filled,
     }
-    return _tried(subject, rows, steps)
+    return _tried(subject, rows, [*steps.items()])
 
 
 def _once(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
@@ -186,22 +213,17 @@ def _sizes(family: str) -> list[int]:
 
 
 def _open_sizes(family: str, subject: Subject) -> Finding:
-    """One session computes in every size, the first again at the end."""
+    """One session computes in every size, down and up again, the first again at the end."""
     rows = _open_rows(subject, family)
     if not rows:
         return _unclaimed(family)
     sizes = _sizes(family)
-    return _tried(
-        subject,
-        rows,
-        {
-            f"N={size}": partial(_of_size, size, seed)
-            for seed, size in enumerate(
-                [sizes[len(sizes) // 2], *sizes[::-1], *sizes[-9::4], sizes[-1]]
-            )
-        },
-        is_open=True,
-    )
+    # from the middle down; by leaps up and down again; and up from the smallest
+    order = [sizes[len(sizes) // 2], *sizes[::-1], *sizes[-9::4], sizes[-1]]
+    seeds = {size: seed for seed, size in enumerate(order)}
+    order += sizes[:6]
+    steps = [(f"N={size}", partial(_of_size, size, seeds[size])) for size in order]
+    return _tried(subject, rows, steps, is_open=True)
 
 
 def _of_size(
@@ -226,7 +248,7 @@ def _fixed_sizes(family: str, subject: Subject) -> Finding:
     if not rows:
         return Finding(Outcome.PASSED, f"all of {family} is taken with open sizes")
     rows = _taken(subject, rows)
-    return _tried(subject, rows, {"sizes": _once}) if rows else _unclaimed(family)
+    return _tried(subject, rows, [("sizes", _once)]) if rows else _unclaimed(family)
 
 
 # -- threads -------------------------------------------------------------------------------------
@@ -243,6 +265,8 @@ def _large_threads(family: str, subject: Subject) -> Finding:
 
     def in_threads(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
         entrances = [lambda: session] * _THREADS
-        return run_checks.in_threads(subject, model, entrances, _RUNS_PER_THREAD)
+        return run_checks.in_threads(
+            subject, model, entrances, _RUNS_PER_THREAD, _SECONDS_PER_THREAD
+        )
 
-    return _tried(subject, rows, {"large arrays": in_threads})
+    return _tried(subject, rows, [("large arrays", in_threads)])

@@ -16,7 +16,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from subgraphkit.comparing.small_models import model_of
-from subgraphkit.testing.castings import Casting
+from subgraphkit.testing.claimed import Casting
 from subgraphkit.testing.foreign import DOMAIN
 from subgraphkit.testing.forms import without_foreign
 

@@ -1,29 +1,36 @@
-"""Changes that binding and running a model on a backend make to a process that goes on.
+"""Visits of a backend to a new process: what importing, binding and running it leave behind.
 
-``python -m subgraphkit.testing.visiting SUBJECT CHECK`` opens a session on the backend described by
-a JSON document, runs and closes it, writes what was amiss as another, and ends.
+The functions are for ``apart.called_apart``.
 """
 
-import json
+import locale
+import logging
 import os
+import random
+import signal
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from subgraphkit.processes.child_process import crowd, how_it_ended, run_child
-from subgraphkit.testing.cases import Finding, Outcome
+import numpy as np
+
+from subgraphkit.backend.contract import ProbeResult
+from subgraphkit.finding.listing import list_backends
+from subgraphkit.testing.cases import Finding, Outcome, Stopped
+from subgraphkit.testing.claimed import model_taken
 from subgraphkit.testing.foreign import beside_foreign
 from subgraphkit.testing.forms import sandwiched, sandwiched_feeds
-from subgraphkit.testing.process_state import changes, output_kept, process_state
-from subgraphkit.testing.small_models import model_taken
-from subgraphkit.testing.subject import Stopped, Subject
+from subgraphkit.testing.subject import Subject
 
-__all__ = ["main", "visit"]
+__all__ = ["Imported", "changes_left", "imported", "threads_kept"]
 
-_MODULE: Final = "subgraphkit.testing.visiting"
-_LAST_OUTPUT: Final = 600
 _TASKS: Final = Path("/proc/self/task")
 _ROWS: Final = 512
 _MOST_MORE: Final = 2
@@ -36,47 +43,104 @@ _MOST_SPENT: Final = 0.003
 those that spin 8 to 50."""
 
 
-def visit(subject: Subject, seconds: float, check: str = "changes") -> Finding:
-    """Use a backend in a new process, let that process end by itself, and say what was amiss.
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What importing and probing a backend does to a new process.
 
-    Args:
-        subject: The backend.
-        seconds: How long the process may take.
-        check: What is looked at: ``"changes"`` to what all share, or the ``"threads"``: how many
-            are started for one, and what they do after a run beside others.
+    Attributes:
+        error: Why the backend could not be loaded, or empty.
+        seconds: Processor time that loading it took.
+        listing: Modules that listing the backends imported from the backend's package.
+        changed: What importing it changed in the process.
+        printed: What it wrote to standard output or standard error meanwhile.
+        probe_error: What its probe raised, or returned in place of a ``ProbeResult``.
+        probe_seconds: How long the probe took.
+        problems: Why it cannot run here.
     """
-    ended = run_child(_MODULE, [json.dumps(subject.described()), check], seconds * crowd())
-    if ended.code is None:
-        text = f"a process that runs a model on it does not end within {seconds:.0f} s"
-        return Finding(Outcome.HANG, text)
-    if ended.code or not ended.answer:
-        words = ended.printed.strip()[-_LAST_OUTPUT:]
-        text = f"a process that has run a model on it ended with {how_it_ended(ended.code)}"
-        return Finding(Outcome.CRASH, f"{text}; it printed: {words}" if words else text)
-    return Finding.from_dict(json.loads(ended.answer))
+
+    error: str = ""
+    seconds: float = 0.0
+    listing: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    printed: str = ""
+    probe_error: str = ""
+    probe_seconds: float = 0.0
+    problems: tuple[str, ...] = ()
 
 
-def main(arguments: list[str]) -> int:
-    """Use the backend that the first argument describes; write the finding."""
-    subject = Subject(**json.loads(arguments[0]))
-    answer = os.dup(1)
+def imported(subject: Subject) -> dict[str, Any]:
+    """Import and probe a backend in this process, which has imported nothing of it yet.
+
+    Returns:
+        What makes an ``Imported``.
+    """
+    facts: dict[str, Any] = {}
+    if subject.installed:
+        facts["listing"] = _imported_by_listing(subject)
+    before = {**_process_state(), "the threads": _threads()}
+    printed: list[str] = []
+    with _output_kept(printed.append):
+        started = time.process_time()
+        try:
+            backend: Any = subject.backend_class
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
+            return {**facts, "error": f"{type(error).__name__}: {error}"}
+        facts["seconds"] = time.process_time() - started
+    after = {**_process_state(), "the threads": _threads()}
+    facts["printed"] = "".join(printed)
+    facts["changed"] = _changed(before, after)
+    return {**facts, **_probed(backend)}
+
+
+def _imported_by_listing(subject: Subject) -> list[str]:
+    records = [one for one in list_backends() if one.name == subject.installed]
+    packages = {one.entry_point.partition(":")[0].partition(".")[0] for one in records}
+    return sorted(name for name in sys.modules if name.partition(".")[0] in packages)
+
+
+def _threads() -> list[str]:
+    return sorted(thread.name for thread in threading.enumerate())
+
+
+def _probed(backend: Any) -> Mapping[str, Any]:
+    started = time.perf_counter()
+    with _output_kept(lambda _: None):
+        try:
+            found = backend.probe()
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
+            return {"probe_error": f"it raised {type(error).__name__}: {error}"}
+    seconds = time.perf_counter() - started
+    if not isinstance(found, ProbeResult):
+        return {"probe_error": f"it returned {found!r:.80}, expected a ProbeResult"}
+    problems = list(found.problems) or ["it gives no reason"]
+    return {"probe_seconds": seconds, "problems": [] if found.available else problems}
+
+
+def changes_left(subject: Subject) -> Any:
+    """Bind and run a model, and return what that changes for all, as JSON has a finding."""
+    return _found(_changes, subject)
+
+
+def threads_kept(subject: Subject) -> Any:
+    """Return what is wrong with the threads of a session that may use one, and of a neighbour."""
+    return _found(_kept, subject)
+
+
+def _found(check: Callable[[Subject], Finding], subject: Subject) -> Any:
     try:
-        found = _CHECKS[arguments[1]](subject)
+        return check(subject).to_dict()
     except Stopped as stop:
-        found = stop.finding
-    with os.fdopen(answer, "w", encoding="utf-8") as stream:
-        json.dump(found.to_dict(), stream)
-    return 0
+        return stop.finding.to_dict()
 
 
 def _changes(subject: Subject) -> Finding:
     model = model_taken(subject)  # whatever the core itself imports late, it has now
     feeds = model.feeds()
     printed: list[str] = []
-    before = process_state()
-    with output_kept(printed.append, (1,)), subject.session(model.proto) as session:
+    before = _process_state()
+    with _output_kept(printed.append, (1,)), subject.session(model.proto) as session:
         subject.run(session, feeds)
-    changed = changes(before, process_state())
+    changed = _changed(before, _process_state())
     if changed:
         text = f"binding and running a model changes {', '.join(changed)}"
         return Finding(Outcome.FAIL_CONTRACT, text)
@@ -88,7 +152,7 @@ def _changes(subject: Subject) -> Finding:
     return Finding(Outcome.PASSED)
 
 
-def _threads(subject: Subject) -> Finding:
+def _kept(subject: Subject) -> Finding:
     if subject.backend_class.pool == "unknown":
         text = "its pool is 'unknown': it promises nothing about threads"
         return Finding(Outcome.SKIP, text)
@@ -140,8 +204,69 @@ def _has_children() -> bool:
     return number == 0
 
 
-_CHECKS: Final = {"changes": _changes, "threads": _threads}
+# -- the state of a process ---------------------------------------------------------------------
+
+_LAST_OUTPUT: Final = 600
+_VARIABLES: Final = "the environment"
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def _process_state() -> dict[str, Any]:
+    """Return what can be compared of this process's state, by what people call it."""
+    return {
+        _VARIABLES: dict(os.environ),
+        "the working directory": os.getcwd(),  # noqa: PTH109 (compared as text)
+        "the warning filters": [str(one) for one in warnings.filters],
+        "the handlers of the root logger": [str(one) for one in logging.getLogger().handlers],
+        "the level of the root logger": logging.getLogger().level,
+        "what logging is disabled": logging.root.manager.disable,
+        "the error state of NumPy": np.geterr(),
+        "the print options of NumPy": str(np.get_printoptions()),
+        "the random state of NumPy": str(np.random.get_state()),  # noqa: NPY002 (what others use)
+        "the random state of Python": hash(random.getstate()),
+        "what becomes of signals": [str(signal.getsignal(one)) for one in signal.valid_signals()],
+        "sys.excepthook": sys.excepthook is sys.__excepthook__,
+        "sys.stdout": sys.stdout is sys.__stdout__,
+        "the recursion limit": sys.getrecursionlimit(),
+        "the locale": locale.setlocale(locale.LC_ALL),
+        "what new files permit": _mask(),
+        "how often threads change": sys.getswitchinterval(),
+    }
+
+
+def _mask() -> int:
+    mask = os.umask(0o077)  # it cannot be asked for alone
+    os.umask(mask)
+    return mask
+
+
+def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Return what differs between two states, variables of the environment by name."""
+    changed = [one for one in before if one != _VARIABLES and before[one] != after[one]]
+    variables = after[_VARIABLES].items() ^ before[_VARIABLES].items()
+    return changed + [f"the variable {name}" for name in sorted({name for name, _ in variables})]
+
+
+@contextmanager
+def _output_kept(tell: Callable[[str], None], streams: Sequence[int] = (1, 2)) -> Iterator[None]:
+    """Keep what Python or C code writes to standard output and standard error.
+
+    Args:
+        tell: Called at the end with the last of what was written.
+        streams: Which descriptors are kept.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = [os.dup(stream) for stream in streams]
+    with tempfile.TemporaryFile() as kept:
+        for stream in streams:
+            os.dup2(kept.fileno(), stream)
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            for stream, copy in zip(streams, saved, strict=True):
+                os.dup2(copy, stream)
+                os.close(copy)
+            kept.seek(0)
+            tell(kept.read().decode("utf-8", errors="replace").strip()[-_LAST_OUTPUT:])

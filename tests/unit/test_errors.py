@@ -96,7 +96,7 @@ def _classes() -> Iterator[type[Any]]:
     while pending:
         kind = pending.pop()
         pending += kind.__subclasses__()
-        is_faulty = kind.__module__.startswith("subgraphkit.testing.faulty.")
+        is_faulty = kind.__module__.startswith("tests.faulty.")
         if issubclass(kind, BaseException) and kind.__module__.split(".")[0] == "subgraphkit":
             yield from [] if is_faulty else [kind]
 

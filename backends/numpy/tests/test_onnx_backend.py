@@ -8,7 +8,7 @@ import pytest
 from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit.backend import Unsupported
 from subgraphkit.testing import Outcome, Subject
-from subgraphkit.testing.judging import carry_out
+from subgraphkit.testing.carrying import carry_out
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.official_cases import KINDS, official_cases
 

@@ -40,15 +40,24 @@ def test_a_node_with_one_side_refused_is_surrounded() -> None:
     np.testing.assert_array_equal(y, -np.trunc(np.exp(x)))
 
 
-def test_alike_nodes_are_asked_about_once() -> None:
+def test_all_nodes_are_asked_about_at_once() -> None:
+    claims._ANSWERS._known.clear()
+    with open_ort(parsed(CHAIN)):
+        assert len(claims._ANSWERS) == 0
+
+
+def test_beside_one_that_is_refused_alike_nodes_are_asked_about_once() -> None:
     claims._ANSWERS._known.clear()
     layers = "".join(f"a{i + 1} = MatMul(a{i}, w) " for i in range(40))
-    model = parsed(f"g (float[2, 8] a0) => (float[2, 8] a40) {{ {layers} }}")
+    layers += "c = Cast<to=5>(a40) y = Relu(c)"
+    model = parsed(f"g (float[2, 8] a0) => (int16[2, 8] y) {{ {layers} }}")
     model.graph.initializer.append(numpy_helper.from_array(np.eye(8, dtype=np.float32), "w"))
+    asked = 1 + 1 + 2  # what is refused is asked about again, with its sizes
+    with open_ort(model) as session:
+        assert homes(session) == [("onnxruntime", tuple(range(41))), ("numpy", (41,))]
+        assert len(claims._ANSWERS) == asked
     with open_ort(model):
-        assert len(claims._ANSWERS) == 1
-    with open_ort(model):
-        assert len(claims._ANSWERS) == 1
+        assert len(claims._ANSWERS) == asked
 
 
 def test_operators_of_onnxruntimes_own_domain_are_taken_with_what_follows_them() -> None:

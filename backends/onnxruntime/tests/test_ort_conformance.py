@@ -6,8 +6,7 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.partitioning import Constraints
 from subgraphkit.testing import Outcome, Subject
-from subgraphkit.testing.joining import carry_out_all
-from subgraphkit.testing.judging import carry_out
+from subgraphkit.testing.carrying import carry_out, carry_out_all
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.light_models import seeded_feeds, seeded_model
 

@@ -17,12 +17,14 @@ from subgraphkit.backend import (
     Refusal,
     SubgraphProperty,
     SubgraphSelector,
+    Unsupported,
     attention_scores,
     constant_bytes,
     is_elementwise,
     peak_of_values,
     scaled_weights,
 )
+from subgraphkit.errors import CompileError
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_openvino import library
 from subgraphkit_openvino.backend_options import Options
@@ -65,7 +67,7 @@ class _Answered(SubgraphSelector):
 
 
 class OpenVINOProperty(SubgraphProperty):
-    """The nodes that ``query_model`` claims, less those known to be computed in other numbers."""
+    """The nodes that OpenVINO takes, less those known to be computed in other numbers."""
 
     name: ClassVar[str] = "query_model"
     connectivity: Connectivity = "any"
@@ -74,6 +76,7 @@ class OpenVINOProperty(SubgraphProperty):
     def __init__(self, options: Options) -> None:
         self._options = options
         self._refusals: Mapping[int, Refusal] = MappingProxyType({})
+        self._questions: Questions | None = None
 
     def prepare(self, graph: BoundGraph, context: BindContext) -> None:
         """Ask OpenVINO about the graph."""
@@ -84,7 +87,7 @@ class OpenVINOProperty(SubgraphProperty):
             if node not in ruled_out and not graph.is_constant_node(node)
         ]
         device = self._options.device
-        questions = Questions(graph, device, configuration(self._options))
+        self._questions = questions = Questions(graph, device, configuration(self._options))
         self._refusals = ruled_out | questions.refusals(asked) | self._inside(graph, ruled_out)
 
     def _inside(self, graph: BoundGraph, ruled_out: Collection[int]) -> dict[int, Refusal]:
@@ -105,8 +108,22 @@ class OpenVINOProperty(SubgraphProperty):
         return _Answered(self._refusals)
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> OpenVINOOperator:
-        """Compile a region."""
-        return compile_subgraph(subgraph, self._options, context)
+        """Compile a region.
+
+        Raises:
+            Unsupported: The device does not run some of its nodes.
+        """
+        imported = self._questions.imported(subgraph) if self._questions is not None else None
+        try:
+            return compile_subgraph(subgraph, self._options, context, imported)
+        except CompileError as error:
+            device, properties = self._options.device, configuration(self._options)
+            questions = Questions(subgraph.graph, device, properties, asks=True)
+            refused = questions.refusals(node.id for node in subgraph.members)
+            if refused.keys() <= self._refusals.keys():  # which is known, and no reason
+                raise
+            reason = next(iter(refused.values()))
+            raise Unsupported(reason.text, nodes=refused, code=reason.code) from error
 
 
 class OpenVINOBackend(Backend[Options]):

@@ -73,7 +73,10 @@ def _guarded(subgraph: Subgraph, options: Options, fallback: Fallback) -> Guard:
 
 
 def compile_subgraph(
-    subgraph: Subgraph, options: Options, context: BindContext
+    subgraph: Subgraph,
+    options: Options,
+    context: BindContext,
+    imported: tuple[Any, tuple[Any, ...]] | None = None,
 ) -> OpenVINOOperator:
     """Compile a region for a device.
 
@@ -82,12 +85,14 @@ def compile_subgraph(
         options: The backend's options.
         context: The threads to compute with, and the fallback for numbers that OpenVINO would get
             wrong.
+        imported: The region as an ``openvino.Model``, if there is one already, which is changed;
+            and what that refers to.
 
     Raises:
         CompileError: The importer or the device fails (SGK130).
     """
     try:
-        compiled, held = _compiled(subgraph, options, context)
+        compiled, held = _compiled(subgraph, options, context, imported or _imported(subgraph))
         guard = _guarded(subgraph, options, context.fallback)
         counted = _counting(subgraph, options, context)
         return OpenVINOOperator(compiled, subgraph, guard, held, counted=counted)
@@ -95,8 +100,20 @@ def compile_subgraph(
         raise _failure(subgraph, f"could not be compiled: {library.said(error)}") from error
 
 
+def _imported(subgraph: Subgraph, *, is_numbered: bool = False) -> tuple[Any, tuple[Any, ...]]:
+    written = write_model(subgraph)
+    if is_numbered:
+        number_nodes(written.proto.graph, subgraph)
+    return import_model(written), written.held
+
+
 def _compiled(
-    subgraph: Subgraph, options: Options, context: BindContext, *, counts: bool = False
+    subgraph: Subgraph,
+    options: Options,
+    context: BindContext,
+    imported: tuple[Any, tuple[Any, ...]],
+    *,
+    counts: bool = False,
 ) -> tuple[Any, tuple[Any, ...]]:
     """Return a compiled model and what it refers to.
 
@@ -104,20 +121,18 @@ def _compiled(
         subgraph: The region.
         options: The backend's options.
         context: The threads to compute with.
-        counts: Whether the model is to take the times of its layers, whose names then lead back to
-            nodes.
+        imported: The region as an ``openvino.Model``, and what that refers to.
+        counts: Whether the model is to take the times of its layers.
     """
-    written = write_model(subgraph)
     settings = _settings(subgraph, options, context)
     if counts:
         settings |= {"PERF_COUNT": True, "NUM_STREAMS": 1}  # every stream has counters of its own
-        number_nodes(written.proto.graph, subgraph)
-    model = import_model(written)
+    model, held = imported
     if options.device == "CPU":
         mend_reductions(model, context.kept_folder())
     compiled = library.core().compile_model(model, options.device, settings)
     _check_edge(compiled, subgraph)
-    return compiled, written.held
+    return compiled, held
 
 
 def _counting(
@@ -134,7 +149,8 @@ def _counted(
     record: Callable[[InnerTime], object],
 ) -> CountedOperator:
     """Compile a region anew for an operator that records the times of its layers."""
-    compiled, held = _compiled(subgraph, options, context, counts=True)
+    numbered = _imported(subgraph, is_numbered=True)  # names of layers lead back to nodes
+    compiled, held = _compiled(subgraph, options, context, numbered, counts=True)
     guard = _guarded(subgraph, options, context.fallback)
     return CountedOperator(compiled, subgraph, guard, held, record=record)
 

@@ -4,6 +4,9 @@ The whole graph is imported and the device asked about it once, so that every an
 node's surroundings into account. What the importer cannot convert is asked about alone, for the
 reason, and left out of the next question, because nothing behind it can be judged.
 
+The processor is not asked: its answer takes half as long as compiling, and it runs whatever the
+importer converts. Should it fail to compile a region, it is asked then.
+
 While a question is imported, every value that is read is an output of the model. So it is known by
 its place which operation makes it, although operations lose their names when one stands for
 several nodes, as with Dropout behind Relu.
@@ -15,7 +18,7 @@ from typing import Any, Final
 import onnx
 
 from subgraphkit.backend import Refusal
-from subgraphkit.ir import BoundGraph, make_subgraph
+from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
 from subgraphkit.onnx_io import node_key
 from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit.types import TensorType
@@ -41,18 +44,28 @@ class Questions:
         graph: The graph.
         device: Name of the device.
         configuration: OpenVINO's properties for it.
+        asks: Whether the device is asked, beside the importer; None to ask any but the processor.
 
     Thread-safety: used by one thread at a time.
     """
 
-    def __init__(self, graph: BoundGraph, device: str, configuration: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        graph: BoundGraph,
+        device: str,
+        configuration: Mapping[str, Any],
+        *,
+        asks: bool | None = None,
+    ) -> None:
         self._graph = graph
         self._device = device
         self._configuration = configuration
+        self._asks = device != "CPU" if asks is None else asks
         # For this graph alone, because OpenVINO names its values.
         self._alone = Answers("answers")
         # Weights are read once for all questions: they are shared as long as somebody holds them.
         self._held: list[Any] = []
+        self._imported: tuple[Subgraph, Any, tuple[Any, ...]] | None = None
 
     def refusals(self, candidates: Iterable[int]) -> dict[int, Refusal]:
         """Return those of the candidates that OpenVINO does not run, each with its reason.
@@ -67,6 +80,22 @@ class Questions:
             refused |= self._asked(candidates.difference(refused))
         self._held.clear()
         return refused
+
+    def imported(self, subgraph: Subgraph) -> tuple[Any, tuple[Any, ...]] | None:
+        """Return the model of a region that was asked about as it is, and what that refers to.
+
+        Only once, because it is to be changed: whatever was imported is let go.
+        """
+        if self._imported is None:
+            return None
+        asked, model, held = self._imported
+        self._imported = None
+        found = subgraph.inputs, subgraph.outputs, tuple(node.id for node in subgraph.members)
+        if found != (asked.inputs, asked.outputs, asked.nodes):
+            return None
+        stored = subgraph.constants
+        is_same = all(stored.get(name) is one for name, one in asked.constants.items())
+        return (model, held) if is_same else None
 
     def _needs_a_typed_input(self, node: int) -> bool:
         """Say whether a node takes the process down behind a node that cannot be converted.
@@ -94,14 +123,15 @@ class Questions:
             Refusals, and whether that is all; if not, they are to be left out of the next question.
         """
         try:
-            written = self._written(nodes)
+            subgraph = make_subgraph(self._graph, nodes, "openvino")
+            written = self._written(subgraph)
             kept = _let_out(written.proto.graph)
             model = import_model(written, partially=True)
             ports = _taken_off(model, written.proto.graph, kept)
             layers = _layers(model, ports, self._graph, nodes)
             stuck = [node for node in nodes if any(map(_is_placeholder, layers[node]))]
             stuck += [node for node in nodes if not layers[node]]
-            runs = {} if stuck else self._query(model)
+            runs = self._query(model) if self._asks and not stuck else {}
         except IgnoredInputsError as error:
             found = self._ignoring(nodes, error) or self._each_alone(nodes)
             return found, not found
@@ -111,7 +141,9 @@ class Questions:
             return found, not found
         if stuck:
             return self._stuck(stuck), False
-        answers = {node: self._judged(ops, runs) for node, ops in layers.items()}
+        self._imported = subgraph, model, written.held
+        asked = layers.items() if self._asks else ()
+        answers = {node: self._judged(ops, runs) for node, ops in asked}
         answers |= self._mistyped(ports, nodes)
         return {node: answer for node, answer in answers.items() if answer is not None}, True
 
@@ -180,8 +212,8 @@ class Questions:
                     found[node] = Refusal("dtype", f"OpenVINO makes {problem}")
         return found
 
-    def _written(self, nodes: Sequence[int]) -> Written:
-        written = write_model(make_subgraph(self._graph, nodes, "openvino"))
+    def _written(self, subgraph: Subgraph) -> Written:
+        written = write_model(subgraph)
         self._held.append(written.held)
         producers = self._graph.producers
         for proto in written.proto.graph.node:

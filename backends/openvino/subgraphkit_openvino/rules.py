@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+import numpy as np
+
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.types import DataType, Dim, TensorType
@@ -114,12 +116,12 @@ def _doubles(node: Node) -> Refusal | None:
 
 def _operator(node: Node) -> Refusal | None:
     """Refuse what OpenVINO is known to compute otherwise than ONNX says."""
-    if node.domain or (node.op_type in _LOSES_INFINITY and node.dtype(0) not in _FLOATS):
+    if node.op_type in _LOSES_INFINITY and node.dtype(0) not in _FLOATS:
         return None
-    otherwise = _OUT_OF_LINE.get(node.op_type)
+    otherwise = _OUT_OF_LINE.get(node.qualified_op_type)
     if otherwise is not None:
         return Refusal("op_unsupported", f"OpenVINO {otherwise}")
-    problem = _PROBLEMS.get(node.op_type)
+    problem = _PROBLEMS.get(node.qualified_op_type)
     found = problem(node) if problem is not None else ""
     return Refusal("attribute", found) if found else None
 
@@ -138,6 +140,11 @@ def _group_normalization(node: Node) -> str:
     return ""
 
 
+def _fused_gemm(node: Node) -> str:
+    word = node.attribute("activation", "")
+    return "" if word in {"Relu", "LeakyRelu"} else f"activation {word or 'none'}, made Relu"
+
+
 def _lstm(node: Node) -> str:
     has_peepholes = len(node.inputs) > _PEEPHOLES and node.inputs[_PEEPHOLES]
     return "peepholes, which OpenVINO leaves out" if has_peepholes else ""
@@ -151,8 +158,10 @@ def _mat_mul(node: Node) -> str:
 
 
 def _quantize(node: Node) -> str:
-    if node.is_constant(1):
-        return ""
+    scale = node.constant(1)
+    if scale is not None:
+        is_finite = bool((np.abs(scale) <= _LARGEST_SCALE).all())
+        return "" if is_finite else "a scale so large that OpenVINO's limits of what fits overflow"
     return "a scale known when running, by which OpenVINO divides with another rounding of ties"
 
 
@@ -300,6 +309,7 @@ _QUERY_KEY_VALUE: Final = ("Q", "K", "V")
 _PLAIN_ATTENTION: Final = frozenset(
     {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softcap", "softmax_precision"}
 )
+_LARGEST_SCALE: Final = float(np.finfo(np.float32).max) / (1 << 16)
 _PEEPHOLES: Final = 7
 _SCALES: Final = 2
 _SIZES: Final = 3
@@ -326,6 +336,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "Tile": _tile,
         "TopK": _top_k,
         "Upsample": _resize,
+        "com.microsoft::FusedGemm": _fused_gemm,
     }
 )
 """By operator, a function that says what a node asks for that OpenVINO computes otherwise."""

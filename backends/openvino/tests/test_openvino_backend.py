@@ -2,14 +2,15 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
 
 import subgraphkit as sk
-from backends.openvino.tests.openvino_road import SELECTION, parsed, session
+from backends.openvino.tests.openvino_road import SELECTION, homes, parsed, reasons, session
 from subgraphkit.errors import CompileError, OptionError
-from subgraphkit_openvino import OpenVINOBackend, compiling
+from subgraphkit_openvino import OpenVINOBackend, compiling, library
 
 CHAIN = "g (float[4] x) => (float[4] y) { a = Relu(x) y = Exp(a) }"
 
@@ -106,6 +107,30 @@ def test_a_deep_probe_lists_the_devices() -> None:
     assert probe.available
     assert "CPU" in probe.devices
     assert "openvino" in probe.versions
+
+
+def test_what_the_processor_fails_to_compile_is_asked_about_and_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    core = library.core()
+
+    class WithoutExp:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(core, name)
+
+        def compile_model(self, model: Any, *given: Any) -> Any:
+            if any(op.get_type_name() == "Exp" for op in model.get_ops()):
+                raise RuntimeError("Exp is not there")
+            return core.compile_model(model, *given)
+
+        def query_model(self, model: Any, *_: Any) -> dict[str, str]:
+            names = {op.get_friendly_name(): op.get_type_name() for op in model.get_ops()}
+            return {name: "CPU" for name, kind in names.items() if kind != "Exp"}
+
+    monkeypatch.setattr(library, "core", WithoutExp)
+    model = parsed("g (float[4] x) => (float[4] y) { a = Neg(x) y = Exp(a) }")
+    assert homes(model) == ["openvino", "numpy"]
+    assert reasons(model) == ["op_unsupported: device CPU of OpenVINO does not run Exp"]
 
 
 def test_a_failure_half_way_moves_that_region_alone_if_asked(

@@ -24,25 +24,23 @@ from subgraphkit.backend import (
 from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.building.shared_plans import separate_weights
-from subgraphkit_tensorrt.claiming.plugins import load_plugins
+from subgraphkit_tensorrt.building.plan import engine_fits
 from subgraphkit_tensorrt.claiming.property import properties_of
-from subgraphkit_tensorrt.library.fit import engine_fits
+from subgraphkit_tensorrt.claiming.sieves import load_plugins
 from subgraphkit_tensorrt.library.flavours import (
     Installation,
     Library,
     find,
     kernels_problem,
     planning_library,
+    trial_problem,
     wanted_flavour,
 )
 from subgraphkit_tensorrt.library.gpus import FP8_FROM, Gpu
-from subgraphkit_tensorrt.library.trial import trial_problem
 from subgraphkit_tensorrt.lowering import identity, load_modules
-from subgraphkit_tensorrt.options import check_agreement, check_library
-from subgraphkit_tensorrt.options.from_onnxruntime import in_our_words
+from subgraphkit_tensorrt.option_rules import check_agreement, check_library, foreign_option
 from subgraphkit_tensorrt.running.regions import restore
-from subgraphkit_tensorrt.selftest import checks
+from subgraphkit_tensorrt.selftest.checklist import checks
 
 __all__ = ["TensorRTBackend"]
 
@@ -132,7 +130,7 @@ class TensorRTBackend(Backend[Options]):
     @classmethod
     def foreign_option(cls, name: str, value: Any) -> str:
         """Say what to write for an option of ONNX Runtime's TensorRT provider."""
-        return in_our_words(name, value)
+        return foreign_option(name, value)
 
     def neighbour(self) -> str:
         """Name ONNX Runtime on the same GPU, which takes arrays where they are.
@@ -156,14 +154,10 @@ class TensorRTBackend(Backend[Options]):
         parts += [_digest(path) for path in self.option_values.plugin_libraries]
         return ";".join(filter(None, [*parts, identity()]))
 
-    def separate_weights(self, subgraph: Subgraph) -> Collection[str]:
-        """Name the constants that come when an engine is loaded; see ``shared_plans``."""
-        return separate_weights(subgraph, self.option_values)
-
     def kept_weights(self, subgraph: Subgraph) -> Collection[str]:
         """Name all constants if they are put into engines when these are loaded, or ever after."""
         options = self.option_values
-        refits = options.refittable or options.strip_weights or options.share_identical
+        refits = options.refittable or options.strip_weights
         return tuple(subgraph.constants) if refits else ()
 
     def accepts(self, made: EngineOrigin, here: EngineOrigin) -> Answer:

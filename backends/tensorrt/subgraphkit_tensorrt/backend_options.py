@@ -123,8 +123,6 @@ class Options:
     """Whether new weights are put into the engine in place of building another."""
     strip_weights: bool = False
     """Whether plans are stored without weights and refitted when they are loaded."""
-    share_identical: bool = False
-    """Whether subgraphs that differ in their weights alone are built once and refitted."""
     weight_streaming: bool = False
     """Whether weights may stay in the memory of the host."""
     version_compatible: bool = False
@@ -145,9 +143,6 @@ class Options:
     context_memory: Literal["shared", "static", "profile"] = "shared"
     """Scratch memory: one block for engines that do not run at the same time, or one for each
     context, of the size of the engine or of its profile."""
-    allocator: str = ""
-    """Allocator of device memory as module:name, an object with allocate(size, alignment, flags)
-    and deallocate(address), such as TensorRT's IGpuAllocator."""
     memory_limit: int | None = None
     """Most device memory for inputs, outputs and scratch of sessions with the same settings;
     weights of engines come on top. What is not used goes back after ten seconds without a run.

@@ -7,7 +7,7 @@ import pytest
 from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit_tensorrt.library import cudart
 from subgraphkit_tensorrt.library.cudart import Cuda
-from subgraphkit_tensorrt.running import loader
+from subgraphkit_tensorrt.running import device
 
 __all__ = ["double"]
 
@@ -40,7 +40,7 @@ def double(
     release = getattr(request, "param", "11.4.0")
     made = Double(release, schedule=None if late else schedule, pools=pools)
     runtime = Cuda(made.cuda)
-    for module in (loader, cudart):
+    for module in (device, cudart):
         monkeypatch.setattr(module, "cuda_runtime", lambda: runtime)
     yield made
     made.cuda.cudaDeviceSynchronize()

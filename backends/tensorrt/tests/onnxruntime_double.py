@@ -116,6 +116,7 @@ class Session:
             }
             results.extend(self._session.run(list(binding.outputs), feeds, run_options))
 
+        self._double.streams.add(stream)
         cuda.put(stream, compute, reads)
         cuda.finish(stream)
         for name, result in zip(list(binding.outputs), results, strict=True):
@@ -151,12 +152,14 @@ class OnnxRuntimeDouble:
     Attributes:
         read: By input of a run, the address that was read last.
         wrote: By output, the address on the device that was written last.
+        streams: The streams that runs were put on.
     """
 
     def __init__(self, trt: Double) -> None:
         self.trt = trt
         self.read: dict[str, int] = {}
         self.wrote: dict[str, int] = {}
+        self.streams: set[int] = set()
         self.IOBinding = IOBinding
         self.OrtValue = SimpleNamespace(
             from_dlpack=self._from_dlpack,

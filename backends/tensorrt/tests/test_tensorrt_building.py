@@ -29,7 +29,6 @@ from subgraphkit_tensorrt.building.model import prepare_model
 from subgraphkit_tensorrt.building.network import parse_model
 from subgraphkit_tensorrt.building.plan import plan_problem, read_plans, write_plans
 from subgraphkit_tensorrt.building.report import memory_told, readable
-from subgraphkit_tensorrt.building.shared_plans import Shelf, separate_weights
 from subgraphkit_tensorrt.library.gpus import machine
 
 pytestmark = needs_rtx
@@ -69,13 +68,10 @@ def test_weights_are_read_where_they_lie() -> None:
     assert len(model.proto.SerializeToString()) < 2000
 
 
-def test_a_library_that_cannot_be_handed_weights_gets_them_in_the_model(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_library_that_cannot_be_handed_weights_gets_them_in_the_model() -> None:
     old = replace(rtx(), capabilities=replace(rtx().capabilities, load_initializer=False))
     subgraph = whole(blocks((3,)), batch=1, seq=16)
     new_plan = build_engine(subgraph, options(), rtx())
-    monkeypatch.setattr(build, "SHELF", Shelf())
     assert len(build_engine(subgraph, options(), old).data) == len(new_plan.data)
 
 
@@ -102,42 +98,6 @@ def test_a_body_may_read_values_from_outside_that_were_renamed() -> None:
     )
     plan = build_engine(whole(model), options(), rtx())
     assert {place for layer in plan.report["layers"] for place in layer["nodes"]} >= {0, 2}
-
-
-def test_equal_subgraphs_are_built_once(builds: list[str]) -> None:
-    graph = bound(blocks((0,) * 12))
-    plans = [build_engine(cut(graph, k), options(dims=RANGES), rtx()) for k in range(12)]
-    assert builds == ["tensorrt_0"]
-    assert len({id(plan) for plan in plans}) == 1
-
-
-def test_subgraphs_with_other_weights_other_ranges_or_other_options_are_built_apart(
-    builds: list[str],
-) -> None:
-    graph = bound(blocks((0, 1)))
-    held = [
-        build_engine(cut(graph, 0), options(dims=RANGES), rtx()),
-        build_engine(cut(graph, 1), options(dims=RANGES), rtx()),
-        build_engine(cut(graph, 0), options(dims={**RANGES, "batch": (1, 8, 64)}), rtx()),
-        build_engine(cut(graph, 0), options(dims=RANGES, tf32=False), rtx()),
-    ]
-    assert len(builds) == len(held)
-
-
-def test_weights_that_are_put_in_later_do_not_tell_subgraphs_apart() -> None:
-    graph = bound(blocks((0, 1)))
-    first, second = (cut(graph, k) for k in (0, 1))
-    shared = options(share_identical=True)
-    names = separate_weights(first, shared)
-    assert names == ("block0.first", "block0.second")
-    assert separate_weights(first, options()) == ()
-    models = [prepare_model(one, shared) for one in (first, second)]
-    assert models[0].digest() != models[1].digest()
-    without = [
-        model.digest(without=separate_weights(one, shared))
-        for model, one in zip(models, (first, second), strict=True)
-    ]
-    assert without[0] == without[1]
 
 
 def test_a_plan_without_weights_needs_a_gpu_and_says_so() -> None:

@@ -28,12 +28,12 @@ from subgraphkit.errors import (
 from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt import backend as backend_module
 from subgraphkit_tensorrt.backend_options import Options
+from subgraphkit_tensorrt.building.plan import engine_fits
 from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.library.cudart import Cuda
-from subgraphkit_tensorrt.library.fit import engine_fits
 from subgraphkit_tensorrt.library.flavours import FLAVOURS, Installation, Library, find
 from subgraphkit_tensorrt.library.gpus import Gpu, Machine
-from subgraphkit_tensorrt.running import loader
+from subgraphkit_tensorrt.running import device as device_module
 
 Machines = Callable[..., Double]
 BUILDER = ("Builder", "OnnxParser", "IBuilderConfig", "INetworkDefinition", "BuilderFlag")
@@ -70,7 +70,7 @@ def on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machines:
         device = Gpu(0, gpu, (8, 9), 58, 24 << 30)
         found = Installation("ready", double.library, Machine((device,), driver))
         monkeypatch.setattr(backend_module, "find", lambda flavour="auto": found)
-        monkeypatch.setattr(loader, "cuda_runtime", lambda: Cuda(double.cuda))
+        monkeypatch.setattr(device_module, "cuda_runtime", lambda: Cuda(double.cuda))
         return double
 
     return move
@@ -245,10 +245,9 @@ def test_an_engine_that_can_be_refitted_brings_its_weights_and_takes_new_ones(
         np.testing.assert_allclose(opened.run(None, {"x": x})[0], 2 * x @ WEIGHT, rtol=1e-5)
 
 
-@pytest.mark.parametrize("option", ["strip_weights", "share_identical"])
-def test_engines_without_weights_get_them_from_the_bundle(on: Machines, option: str) -> None:
+def test_engines_without_weights_get_them_from_the_bundle(on: Machines) -> None:
     on()
-    _exported(_weighted(), **{option: True})
+    _exported(_weighted(), strip_weights=True)
     assert len(list(Path("bundle").glob("weights.*"))) == 1
     on()
     x = np.ones((2, 64), np.float32)

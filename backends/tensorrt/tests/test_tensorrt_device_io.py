@@ -1,5 +1,6 @@
 """Arrays on the device at the door of a session: read and written where they are."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,7 +25,9 @@ from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import InputError
 from subgraphkit_tensorrt import on_stream
 from subgraphkit_tensorrt.library.cudart import Cuda
+from subgraphkit_tensorrt.running import device as device_module
 from subgraphkit_tensorrt.running.arrays import DeviceArray
+from subgraphkit_tensorrt.running.memory import Pinned
 
 CHAIN = """agraph (float[2,3] x) => (float[2,3] y, float[2,3] b)
     { a = Relu(x) b = Add(a, x) c = Neg(b) d = Abs(c) e = Exp(d) y = Sqrt(e) }"""
@@ -288,104 +291,103 @@ def test_memory_may_be_used_on_streams_of_a_session_that_is_gone(double: Double)
         np.testing.assert_array_equal(first(X)[0], summed(X))
 
 
-# -- allocators of the caller --------------------------------------------------------------------
+# -- graphs, and memory at the end ---------------------------------------------------------------
 
 
-class Pool:
-    """Hands out memory of the double until it is told to stop."""
-
-    def __init__(self) -> None:
-        self.cuda: Any = None
-        self.held: dict[int, int] = {}
-        self.taken = 0
-        self.empty = False
-        self.broken = False
-
-    def allocate(self, size: int, alignment: int, flags: int) -> int:
-        del flags
-        if self.broken:
-            raise RuntimeError("out of order")
-        if self.empty:
-            return 0
-        address = int(self.cuda.allocate(size))
-        assert address % alignment == 0
-        self.held[address] = size
-        self.taken += 1
-        return address
-
-    def deallocate(self, address: int) -> bool:
-        del self.held[address]
-        self.cuda.free(address)
-        return True
+WIDE = "agraph (float[n,768] x) => (float[n,768] y) { t = Relu(x) y = Add(t, x) }"
+WIDEST = 512
+NEEDED = 2 * WIDEST * 768 * 4
+"""Bytes of the input and the output of WIDE at its largest."""
 
 
-POOL = Pool()
+def wide(rows: int) -> Any:
+    return np.full((rows, 768), rows, np.float32)
 
 
-@pytest.fixture
-def pool(double: Double) -> Iterator[Pool]:
-    """Return the allocator that the option names."""
-    POOL.__init__()  # type: ignore[misc]  # as new
-    POOL.cuda = Cuda(double.cuda)
-    yield POOL
-    POOL.cuda = None
-
-
-ALLOCATOR = f"{__name__}:POOL"
-
-
-@pytest.mark.parametrize("double", ["10.0.1", "10.3.0", "11.4.0"], indirect=True)
-def test_all_memory_comes_from_the_callers_allocator_and_goes_back(
-    double: Double, pool: Pool
+@pytest.mark.parametrize(("spoiled", "launched"), [(2, 3), (3, 0)])
+def test_a_recording_that_others_spoil_is_tried_again_a_few_times(
+    double: Double, monkeypatch: pytest.MonkeyPatch, spoiled: int, launched: int
 ) -> None:
-    opened = Opened(SUM, double, allocator=ALLOCATOR, context_memory="static")
-    np.testing.assert_array_equal(opened(X)[0], summed(X))
-    assert sum(pool.held.values()) == double.cuda.live_bytes
-    assert pool.taken >= 3  # weights, scratch, inputs with outputs
+    opened = Opened(SUM, double, cuda_graphs="auto")
+    execute = double.trt.IExecutionContext.execute_async_v3
+    disturbed: list[int] = []
+
+    def disturb(context: Any, stream: int) -> Any:
+        if double.cuda.is_recording(stream) and len(disturbed) < spoiled:
+            disturbed.append(stream)  # as another library that waits for the device does
+            other = threading.Thread(target=double.cuda.cudaDeviceSynchronize)
+            other.start()
+            other.join()
+        return execute(context, stream)
+
+    monkeypatch.setattr(double.trt.IExecutionContext, "execute_async_v3", disturb)
+    for _ in range(spoiled + 1 + 3):
+        np.testing.assert_array_equal(opened(X)[0], summed(X))
+    assert len(disturbed) == spoiled
+    assert double.cuda.launches == launched
+
+
+def test_graphs_keep_their_memory_when_nobody_runs_anything_and_let_it_go_in_the_end(
+    double: Double,
+) -> None:
+    opened = Opened(WIDE, double, dims={"n": (1, 128, WIDEST)}, cuda_graphs="auto")
+    device = opened.operator._device
+    for _ in range(2):
+        opened(wide(WIDEST))
+    assert double.cuda.launches == 1
+    device._used -= 60
+    device._trim_if_idle()
+    for _ in range(2):
+        np.testing.assert_array_equal(opened(wide(WIDEST))[0], 2 * wide(WIDEST))
+    assert double.cuda.launches == 3
     opened.operator.close()
-    del opened
-    assert pool.held == {}
+    assert double.cuda.live_bytes == 0
 
 
-@pytest.mark.parametrize("what", ["empty", "broken"])
-def test_an_allocator_without_memory_is_a_coded_error_and_the_session_goes_on(
-    double: Double, pool: Pool, what: str
+def test_no_thread_gives_memory_back_while_the_interpreter_ends(
+    double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = Opened(GROWING, double, allocator=ALLOCATOR, dims={"n": (1, 4, 512)})
-    opened(X)
-    setattr(pool, what, True)
-    large = np.ones((512, 3), np.float32)
-    with pytest.raises(sk.errors.ExecutionError, match=r"SGK176.*POOL"):
-        opened(large)
-    setattr(pool, what, False)
-    np.testing.assert_array_equal(opened(X)[0], summed(X))
-    np.testing.assert_array_equal(opened(large)[0], summed(large))
+    monkeypatch.setattr(device_module, "_ENDING", threading.Event())
+    opened = Opened(WIDE, double, dims={"n": (1, 128, WIDEST)})
+    opened(wide(WIDEST))
+    timer = opened.operator._device._timer
+    assert timer is not None
+    assert timer.daemon
+    device_module._end_watching()
+    assert not timer.is_alive()
+    opened.operator._device._timer = None
+    opened(wide(WIDEST))
+    assert opened.operator._device._timer is None
 
 
-def test_an_engine_that_finds_no_memory_is_a_coded_error(double: Double, pool: Pool) -> None:
-    pool.empty = True
-    with pytest.raises(sk.errors.CompileError, match=r"SGK162.*load an engine"):
-        Opened(SUM, double, allocator=ALLOCATOR)
-    pool.empty = False
-    np.testing.assert_array_equal(Opened(SUM, double, allocator=ALLOCATOR)(X)[0], summed(X))
+def test_outputs_that_are_dropped_late_do_not_lead_beyond_the_limit(double: Double) -> None:
+    limit = 8 * NEEDED
+    opened = Opened(WIDE, double, dims={"n": (1, 128, WIDEST)}, memory_limit=limit)
+    for n in (WIDEST, 400, 300, 200, 100, WIDEST) * 3:
+        kept = [opened(wide(n), outputs=[ON_DEVICE])[0] for _ in range(4)]
+        assert double.cuda.live_bytes <= limit
+        del kept  # what is on streams has yet to be done
 
 
-def test_an_allocator_derived_from_tensorrts_class_is_called_as_well(
-    double: Double, pool: Pool, monkeypatch: pytest.MonkeyPatch
+def test_arrays_of_the_caller_are_not_read_any_more_when_a_run_has_failed(
+    double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Derived(double.trt.IGpuAllocator):  # type: ignore[misc, name-defined]
-        def __init__(self) -> None:
-            double.trt.IGpuAllocator.__init__(self)
+    opened = Opened(WIDE, double, dims={"n": (1, 128, WIDEST)})
+    cuda, begun = opened.operator._device.cuda, []
+    upload = cuda.upload
 
-        def allocate_async(self, size: int, alignment: int, flags: int, stream: int) -> int:
-            assert stream == 0
-            return pool.allocate(size, alignment, flags)
+    def uploading(target: int, host: int, nbytes: int, stream: int) -> None:
+        upload(target, host, nbytes, stream)
+        begun.append((double.cuda._at(stream), len(double.cuda._at(stream).work)))
 
-        def deallocate_async(self, memory: int, stream: int) -> bool:
-            assert stream == 0
-            return pool.deallocate(memory)
-
-    monkeypatch.setattr(f"{__name__}.POOL", Derived)
-    opened = Opened(SUM, double, allocator=ALLOCATOR)
-    np.testing.assert_array_equal(opened(X)[0], summed(X))
-    assert pool.held
+    monkeypatch.setattr(cuda, "upload", uploading)
+    pinned = Pinned(cuda)
+    pinned.reserve(NEEDED)
+    x = pinned.array(0, (WIDEST, 768), np.dtype(np.float32))
+    x[:] = 1
+    double.refuses_runs = True
+    with pytest.raises(sk.errors.ExecutionError, match="SGK163"):
+        opened(x, outputs=[ON_DEVICE])
+    assert begun
+    assert all(stream.done >= place for stream, place in begun)
+    pinned.close()

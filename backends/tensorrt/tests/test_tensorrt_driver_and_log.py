@@ -14,9 +14,8 @@ import pytest
 
 from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit_tensorrt.library import gpus
-from subgraphkit_tensorrt.library.checks import check, check_run
 from subgraphkit_tensorrt.library.flavours import find
-from subgraphkit_tensorrt.library.logger import hear, listening, logger_for
+from subgraphkit_tensorrt.library.logger import check, check_run, hear, listening, logger_for
 
 RTX = find_spec("tensorrt_rtx_bindings") is not None
 needs_rtx = pytest.mark.skipif(not RTX, reason="TensorRT for RTX is not installed")
@@ -178,7 +177,7 @@ def test_an_error_that_somebody_listens_to_is_logged_as_a_detail(
 
 SAYING = """
 import logging, sys
-from subgraphkit_tensorrt.library.checks import check
+from subgraphkit_tensorrt.library.logger import check
 from subgraphkit_tensorrt.library.logger import hear, listening
 
 if "configured" in sys.argv:

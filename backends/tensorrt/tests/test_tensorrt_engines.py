@@ -167,9 +167,12 @@ def test_a_cuda_call_that_fails_is_told_by_name(double: Double) -> None:
     np.testing.assert_array_equal(opened(X)[0], summed(X))
 
 
-def test_an_allocator_that_is_none_is_refused_by_name(double: Double) -> None:
-    with pytest.raises(OptionError, match=r"SGK112.*'json:dumps'"):
-        Opened(SUM, double, allocator="json:dumps")
+def test_an_engine_that_finds_no_memory_is_a_coded_error(double: Double) -> None:
+    whole, double.cuda.free_bytes = double.cuda.free_bytes, 100
+    with pytest.raises(CompileError, match=r"SGK162.*load an engine"):
+        Opened(SUM, double)
+    double.cuda.free_bytes = whole
+    np.testing.assert_array_equal(Opened(SUM, double)(X)[0], summed(X))
 
 
 def test_code_for_the_host_is_refused_unless_it_is_allowed(double: Double) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from backends.tensorrt.tests.double_road import GROWING, PICKED, Opened, X, summed
 from backends.tensorrt.tests.tensorrt_double import Double
-from subgraphkit_tensorrt.running import kernels as keeping
+from subgraphkit_tensorrt.running import contexts as keeping
 from subgraphkit_tensorrt.running.regions import restore
 
 RTX = pytest.mark.parametrize("double", ["rtx-1.7.1"], indirect=True)
@@ -81,6 +81,19 @@ def test_kernels_are_not_written_at_every_new_shape(
     monkeypatch.setattr(keeping, "_PAUSE", 0.0)
     run(opened.operator, 4)
     assert stored(folder)[0].read_bytes() != before
+
+
+@RTX
+def test_kernels_are_found_again_when_the_plan_was_built_again(
+    double: Double, folder: Path
+) -> None:
+    for _ in range(2):
+        run(Opened(GROWING, double, **DIMS).operator, 2)
+    assert double.compiled == 1
+    assert len(stored(folder)) == 1
+    run(Opened(GROWING, double, dims={"n": (1, 4, 9)}).operator, 2)  # another range
+    run(Opened(GROWING, double, tf32=False, **DIMS).operator, 2)
+    assert len(stored(folder)) == 3
 
 
 @RTX

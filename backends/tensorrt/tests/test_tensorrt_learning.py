@@ -11,7 +11,7 @@ from backends.tensorrt.tests.tensorrt_models import needs_rtx, options
 from subgraphkit.errors import CompileError
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.storing.answers import forget_answers
-from subgraphkit_tensorrt.building.failure import build_failure, fault_of_machine
+from subgraphkit_tensorrt.building.build import build_failure, fault_of_machine
 from subgraphkit_tensorrt.building.model import prepare_model
 from subgraphkit_tensorrt.library.gpus import machine
 
@@ -42,7 +42,7 @@ def _built(**given: Any) -> Partitioning:
     return compiled.partitioning
 
 
-@pytest.mark.parametrize("option", ["refittable", "strip_weights", "share_identical"])
+@pytest.mark.parametrize("option", ["refittable", "strip_weights"])
 def test_an_option_that_needs_a_gpu_is_an_error_and_spoils_no_later_build(option: str) -> None:
     if machine().devices:
         pytest.skip("there is a GPU")

@@ -18,11 +18,10 @@ from subgraphkit import InferenceSession, bind, load
 from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.claiming.plugins import plugin_refusal
+from subgraphkit_tensorrt.claiming.sieves import plugin_refusal
 from subgraphkit_tensorrt.library import flavours, gpus
-from subgraphkit_tensorrt.library.flavours import FLAVOURS, find
+from subgraphkit_tensorrt.library.flavours import FLAVOURS, find, trial_problem
 from subgraphkit_tensorrt.library.gpus import Gpu, Machine
-from subgraphkit_tensorrt.library.trial import trial_problem
 from subgraphkit_tensorrt.lowering import rules_for
 
 RTX = find_spec("tensorrt_rtx_bindings") is not None

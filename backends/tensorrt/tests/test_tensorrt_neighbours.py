@@ -28,9 +28,8 @@ from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.tensors import as_ort_value
 from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt.backend_options import Options as TensorRTOptions
-from subgraphkit_tensorrt.library import cudart
 from subgraphkit_tensorrt.library.cudart import Cuda
-from subgraphkit_tensorrt.running import loader
+from subgraphkit_tensorrt.running import arrays
 
 MODEL = """agraph (float[n,3] x) => (float[n,3] y, float[n,3] z)
     { a = Relu(x) b = Add(a, x) c = Sin(b) z = Neg(c) d = Abs(c) y = Mul(d, a) }"""
@@ -53,8 +52,9 @@ def near(double: Double, monkeypatch: pytest.MonkeyPatch) -> OnnxRuntimeDouble:
     return made
 
 
-def _session(double: Double) -> sk.InferenceSession:
-    neighbour = OnnxRuntimeBackend(Options(providers=("cuda",)))
+def _session(double: Double, *stream: int) -> sk.InferenceSession:
+    given = tuple(f"user_compute_stream={one}" for one in stream)
+    neighbour = OnnxRuntimeBackend(Options(providers=("cuda",), provider_options=given))
     first = DoubleBackend(double, dims={"n": (1, 2, 8)})
     return sk.InferenceSession(parsed(MODEL), [first, neighbour], fallback="none")
 
@@ -87,22 +87,35 @@ def test_arrays_pass_between_tensorrt_and_onnxruntime_at_the_same_addresses(
             assert near.wrote["c"] == told["c"]  # and the other way round
 
 
-def test_the_work_of_both_is_ordered_in_every_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in range(4):
-        double = Double("11.4.0", schedule=seed)
-        runtime, near = Cuda(double.cuda), OnnxRuntimeDouble(double)
-        for module in (loader, cudart):
-            monkeypatch.setattr(module, "cuda_runtime", lambda runtime=runtime: runtime)
-        for module in (library, device_arrays, operator, settings, tensors, ort_backend):
-            monkeypatch.setattr(module, "onnxruntime", lambda near=near: near)
-        monkeypatch.setattr(double_road, "_NEVER", {"Sin"})
-        with _session(double) as session:
-            for n in (1, 4):
-                x = np.full((n, 3), n, np.float32)
-                for have, want in zip(session.run(None, {"x": x}), _right(x), strict=True):
-                    np.testing.assert_allclose(have, want, rtol=1e-6)
-        double.cuda.cudaDeviceSynchronize()
-        assert double.violations == []
+@pytest.mark.parametrize("own", [False, True])
+def test_the_work_of_both_is_ordered_on_the_stream_that_onnxruntime_is_given(
+    double: Double, near: OnnxRuntimeDouble, *, own: bool
+) -> None:
+    stream = Cuda(double.cuda).create_stream() if own else 0
+    with _session(double, *([stream] if own else [])) as session:
+        for n in (1, 4, 8, 2, 8):
+            x = np.full((n, 3), n, np.float32)
+            for have, want in zip(session.run(None, {"x": x}), _right(x), strict=True):
+                np.testing.assert_allclose(have, want, rtol=1e-6)
+        binding = session.io_binding()
+        binding.bind_cpu_input("x", X)
+        for name in ("y", "z"):
+            binding.bind_output(name, "cuda")
+        for _ in range(3):
+            session.run_with_iobinding(binding)
+            for have, want in zip(binding.get_outputs(), _right(X), strict=True):
+                np.testing.assert_allclose(np.asarray(have), want, rtol=1e-6)
+    assert near.streams == {stream}
+
+
+def test_the_double_sees_work_of_both_that_is_not_ordered(
+    double: Double, near: OnnxRuntimeDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrays.DeviceArray, "_order", lambda *_: None)
+    with _session(double) as session:
+        session.run(None, {"x": X})
+    assert double.violations
+    double.violations.clear()
 
 
 def test_outputs_stay_on_the_device_and_are_fed_again(

@@ -1,7 +1,7 @@
 """The table of options: checked against the library, against one another, and against the code."""
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,16 @@ import subgraphkit_tensorrt
 from backends.tensorrt.tests.tensorrt_api import Api, releases
 from subgraphkit.backend import validate_options
 from subgraphkit.errors import OptionError
-from subgraphkit_tensorrt import TensorRTBackend, from_onnxruntime
+from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.capabilities import Capabilities
-from subgraphkit_tensorrt.options import (
+from subgraphkit_tensorrt.option_rules import (
+    NEEDS,
     check_agreement,
     check_library,
     read_buckets,
     read_ranges,
 )
-from subgraphkit_tensorrt.options.checking import NEEDS
-from subgraphkit_tensorrt.options.from_onnxruntime import _STEPS
 
 OPTIONS = TensorRTBackend.options
 TABLE = {option.name: option for option in OPTIONS}
@@ -220,102 +219,28 @@ def test_no_option_is_without_effect() -> None:
     assert TABLE.keys() - named == set()
 
 
-def test_onnxruntimes_options_become_ours() -> None:
-    translated = from_onnxruntime(
-        {
-            "device_id": "1",
-            "trt_int8_enable": 1,
-            "trt_fp16_enable": "True",
-            "trt_int8_calibration_table_name": "scales.json",
-            "trt_max_workspace_size": "2147483648",
-            "trt_builder_optimization_level": 3,
-            "trt_auxiliary_streams": 2,
-            "trt_op_types_to_exclude": "NonZero,RoiAlign",
-            "trt_extra_plugin_lib_paths": "a.so;b.so",
-            "trt_tactic_sources": "",
-            "trt_dla_core": 1,
-            "trt_dla_enable": False,
-            "trt_profile_min_shapes": "x:1x3,ids:1x16",
-            "trt_engine_cache_enable": 0,
-            "trt_engine_cache_path": "engines",
-            "trt_cuda_graph_enable": 1,
-            "trt_force_sequential_engine_build": True,
-            "trt_sparsity_enable": 0,
-        }
-    )
-    assert {
-        key: str(value) if key == "calibration" else value
-        for key, value in translated.options.items()
-    } == {
-        "device": 1,
-        "exclude_ops": ("NonZero", "RoiAlign"),
-        "plugin_libraries": ("a.so", "b.so"),
-        "high_precision": "fp16",
-        "precision": "int8",
-        "calibration": "scales.json",
-        "workspace_limit": 2147483648,
-        "max_aux_streams": 2,
-        "min_shapes": {"x": (1, 3), "ids": (1, 16)},
-        "cuda_graphs": "auto",
-    }
-    assert translated.settings == {"cache": False, "cache_dir": "engines"}
-    assert "trt_engine_cache_enable is the setting cache=False of the session" in translated.notes
-    assert any(note.startswith("trt_force_sequential_engine_b") for note in translated.notes)
-    assert not any("trt_sparsity_enable" in note for note in translated.notes)
-
-
-def test_int8_without_fp16_leaves_the_rest_in_float32_as_onnxruntime_does() -> None:
-    translated = from_onnxruntime({"trt_int8_enable": 1})
-    assert translated.options == {"precision": "int8", "high_precision": "fp32"}
-
-
-def test_what_is_translated_can_be_given_to_the_backend() -> None:
-    translated = from_onnxruntime({"trt_fp16_enable": 1, "trt_min_subgraph_size": 5})
-    assert _with(**translated.options).min_subgraph_nodes == 5
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"trt_fp16_enabel": 1}, "did you mean 'trt_fp16_enable'"),
-        ({"trt_fp16_enable": "maybe"}, "trt_fp16_enable is 'maybe', expected a boolean"),
-        ({"trt_min_subgraph_size": "few"}, "expected a whole number"),
-        ({"trt_fp16_enable": 1, "trt_bf16_enable": 1}, "are both set"),
-        ({"trt_build_heuristics_enable": 1}, "has no equivalent"),
-        ({"trt_dump_ep_context_model": "1"}, "has no equivalent"),
-        ({"trt_tactic_sources": "-CUDNN"}, "has no equivalent"),
-        ({"trt_dla_enable": "1"}, "has no equivalent"),
-        ({"trt_op_types_to_exclude": "-Relu"}, "switches -Relu off"),
-        ({"trt_profile_opt_shapes": "x=1x3"}, "expected a shape such as"),
-    ],
-)
-def test_what_cannot_be_translated_is_an_error(given: Mapping[str, Any], said: str) -> None:
-    with pytest.raises(OptionError) as caught:
-        from_onnxruntime(given)
-    assert caught.value.code == "SGK164"
-    assert said in caught.value.message
-    assert caught.value.hint
-
-
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("trt_fp16_enable", "true", "trt_fp16_enable is precision=fp16"),
+        ("trt_fp16_enable", "true", "trt_fp16_enable is precision=fp16 here"),
+        ("trt_bf16_enable", 1, "precision=bf16"),
+        ("trt_int8_enable", "True", "precision=int8"),
+        ("trt_cuda_graph_enable", True, "cuda_graphs=auto"),
+        ("trt_engine_hw_compatible", True, "hardware_compatible=ampere_plus"),
         ("trt_min_subgraph_size", 5, "trt_min_subgraph_size is min_subgraph_nodes=5"),
-        ("trt_timing_cache_enable", True, "timing_cache=False"),
-        ("trt_dump_subgraphs", True, "has no equivalent"),
+        ("device_id", "1", "device=1"),
+        ("trt_engine_cache_enable", True, "the setting cache of the session"),
+        ("trt_engine_cache_path", "engines", "the setting cache_dir of the session"),
+        ("trt_dump_subgraphs", True, "No option here does what"),
+        ("trt_dla_enable", 1, "No option here does what"),
         ("trt_fp16_enabel", True, "did you mean 'trt_fp16_enable'"),
-        ("trt_fp16_enable", "false", "trt_fp16_enable=false says nothing here"),
     ],
 )
-def test_an_option_of_onnxruntime_is_answered_with_ours_and_with_what_translates_all(
-    name: str, value: Any, said: str
-) -> None:
+def test_an_option_of_onnxruntime_is_answered_with_ours(name: str, value: Any, said: str) -> None:
     given = {name: (value, "a test")}
     with pytest.raises(OptionError, match=f"SGK110.*{name}") as caught:
         validate_options("tensorrt", OPTIONS, given, TensorRTBackend.foreign_option)
     assert said in caught.value.hint
-    assert "subgraphkit_tensorrt.from_onnxruntime" in caught.value.hint
     assert len(caught.value.hint) < 400
 
 
@@ -329,16 +254,7 @@ def test_a_range_that_cannot_be_read_is_answered_with_the_forms_of_one() -> None
     assert "'batch=1x8x32'" in caught.value.message
 
 
-def test_options_without_equivalent_do_not_matter_while_they_are_off() -> None:
-    translated = from_onnxruntime({"trt_build_heuristics_enable": "0", "trt_dump_subgraphs": False})
-    assert translated.options == {}
-
-
-def test_every_name_of_onnxruntime_in_the_table_is_translated() -> None:
-    named = {
-        name.strip()
-        for option in OPTIONS
-        for name in option.elsewhere.get("onnxruntime", "").split(",")
-        if name.strip()
-    }
-    assert named <= set(_STEPS)
+def test_every_name_of_onnxruntime_in_the_table_is_answered_with_that_option() -> None:
+    for option in OPTIONS:
+        for name in option.elsewhere.get("onnxruntime", "").replace(",", " ").split():
+            assert f" is {option.name}=" in TensorRTBackend.foreign_option(name, "x")

@@ -181,8 +181,6 @@ def test_a_range_that_cannot_be_is_refused_before_the_builder(
 @pytest.mark.parametrize(
     ("ranges", "said"),
     [
-        ({"z": InputRange((1,), (1,), (1,))}, "no input 'z'"),
-        ({}, "has no range"),
         ({"x": InputRange((1, 1), (1, 1), (1, 1))}, "has 2 dimensions"),
         ({"x": InputRange((1, 1, 8), (1, 1, 8), (1, 1, 8))}, "which is 64"),
         ({"x": InputRange((4, 1, 64), (2, 1, 64), (8, 1, 64))}, "4x2x8 at axis 0"),

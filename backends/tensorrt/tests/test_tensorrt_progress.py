@@ -26,7 +26,7 @@ from backends.tensorrt.tests.tensorrt_models import (
 from subgraphkit.backend import Progress, ProgressEvent
 from subgraphkit.testing.light_models import light_model_path
 from subgraphkit_tensorrt.building import build
-from subgraphkit_tensorrt.building.progress import BuildPhases, monitor_for
+from subgraphkit_tensorrt.building.build import BuildPhases, monitor_for
 from tests.interrupting import heard
 
 RANGES = {"batch": (1, 8, 32), "seq": (16, 128, 512)}

@@ -6,7 +6,7 @@ from backends.tensorrt.tests.tensorrt_claims import loaded, parsed, static_refus
 from backends.tensorrt.tests.tensorrt_models import needs_rtx
 from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.rules import operator_rules
-from subgraphkit_tensorrt.rules.element_types import types_of
+from subgraphkit_tensorrt.rules.judged_node import types_of
 from subgraphkit_tensorrt.rules.operators import operator_table
 from subgraphkit_tensorrt.rules.static_rules import Rules
 

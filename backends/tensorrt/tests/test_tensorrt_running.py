@@ -266,7 +266,7 @@ def test_memory_that_changes_streams_is_not_written_before_it_was_read(double: D
     changed = X * 7
     with device.lane(), device.lane() as other:
         block = device.memory.take(X.nbytes, other.stream)
-        assert block.address == address
+        assert block.address == address or not double.cuda.pools
         device.cuda.upload(block.address, changed.ctypes.data, X.nbytes, other.stream)
         other.wait()
     np.testing.assert_array_equal(np.asarray(kept), summed(summed(X)))

@@ -19,14 +19,12 @@ from subgraphkit.finding.registry import registered
 from subgraphkit.processes import NoAnswer
 from subgraphkit_tensorrt.library.flavours import Installation
 from subgraphkit_tensorrt.library.gpus import Gpu, Machine
-from subgraphkit_tensorrt.options import check_library
+from subgraphkit_tensorrt.option_rules import check_library
 from subgraphkit_tensorrt.selftest import (
     checklist,
-    checks,
     computing,
     device_checks,
     engines,
-    needs,
 )
 
 
@@ -84,7 +82,7 @@ def placed(double: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
     lacking = Installation(
         "absent package", None, found.machine, "it is not installed", "Install it"
     )
-    monkeypatch.setattr(needs, "find", lambda name: lacking if "lean" in name else found)
+    monkeypatch.setattr(computing, "find", lambda name: lacking if "lean" in name else found)
     # On a device, what may go wrong seldom is tried often.
     for place, name, few in (
         (device_checks, "_ORDERED", 10),
@@ -100,7 +98,7 @@ def placed(double: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
 
 
 def _findings(double: Double) -> dict[str, Check]:
-    return {one.name: one.attempt(Bench(double)) for one in checks()}
+    return {one.name: one.attempt(Bench(double)) for one in checklist.checks()}
 
 
 @pytest.mark.parametrize("double", ["11.4.0"], indirect=True)
@@ -117,13 +115,13 @@ def test_every_check_passes_on_the_double(placed: Double) -> None:
 
 @pytest.mark.parametrize("double", ["10.0.1"], indirect=True)
 def test_what_an_old_release_cannot_do_is_not_tried(placed: Double) -> None:
-    streaming = next(one for one in checks() if one.name == "weight streaming")
+    streaming = next(one for one in checklist.checks() if one.name == "weight streaming")
     assert streaming.attempt(Bench(placed)).status == "warning"
 
 
 @pytest.mark.parametrize("double", ["rtx-1.7.1"], indirect=True)
 def test_what_a_library_leaves_to_others_is_not_taken_for_tried(placed: Double) -> None:
-    found = {one.name: one for one in checks()}["shapes from data"].attempt(Bench(placed))
+    found = {one.name: one for one in checklist.checks()}["shapes from data"].attempt(Bench(placed))
     assert (found.status, found.text) == ("warning", "not tried: TensorRT for RTX has no NonZero")
 
 
@@ -131,7 +129,7 @@ def test_a_node_that_ran_elsewhere_is_a_failure(
     placed: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(double_road, "_NEVER", {"Softmax"})
-    found = {one.name: one for one in checks()}["perceptron"].attempt(Bench(placed))
+    found = {one.name: one for one in checklist.checks()}["perceptron"].attempt(Bench(placed))
     assert (found.status, found.text) == (
         "failure",
         "NotAsExpected: Softmax did not come to TensorRT",
@@ -143,7 +141,7 @@ def test_a_device_that_computes_wrongly_is_found_out(
 ) -> None:
     run = Bench.expected
     monkeypatch.setattr(Bench, "expected", lambda *given: [one * 1.01 for one in run(*given)])
-    found = {one.name: one for one in checks()}["perceptron"].attempt(Bench(placed))
+    found = {one.name: one for one in checklist.checks()}["perceptron"].attempt(Bench(placed))
     assert found.status == "failure"
     assert "the error is" in found.text
 
@@ -151,7 +149,7 @@ def test_a_device_that_computes_wrongly_is_found_out(
 def test_without_a_device_every_check_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = Machine(problem="there is no NVIDIA GPU", hint="Look at CUDA_VISIBLE_DEVICES.")
     absent = Installation("absent package", None, nothing, "no TensorRT", "Install it")
-    monkeypatch.setattr(needs, "find", lambda _: absent)
+    monkeypatch.setattr(computing, "find", lambda _: absent)
     found = _findings(Double())
     assert {(one.status, one.text) for one in found.values()} == {
         ("warning", f"not tried: {nothing.problem}; {nothing.hint}")

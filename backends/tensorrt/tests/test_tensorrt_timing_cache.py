@@ -15,7 +15,7 @@ import pytest
 
 import subgraphkit as sk
 from backends.tensorrt.tests.tensorrt_models import blocks, context_of, needs_rtx, options, rtx
-from subgraphkit_tensorrt.building.timing_cache import TimingCache, timing_cache_for
+from subgraphkit_tensorrt.building.configuration import TimingCache, timing_cache_for
 
 
 class Timings:

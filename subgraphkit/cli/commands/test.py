@@ -56,10 +56,17 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         cut_short = f"ended by {end}"
         report.note(f"error: {cut_short}")
     finally:
-        record.save(cut_short)
         result = record.report(cut_short)
         worse = result.regressions(baseline) if baseline is not None else ()
+        if cut_short or result.findings:
+            record.save(cut_short)
         _show(report, result, worse, compared=baseline is not None)
+    if not (cut_short or result.findings):
+        raise CallerError(
+            "SGK301",
+            f"no case up to level {arguments.level} matches {arguments.only!r}",
+            hint="Cases are called like L3/Conv/test_conv_with_strides_padding/alone.",
+        )
     if cut_short:
         return ExitCode.INCOMPLETE
     return ExitCode.OK if result.is_passed and not worse else ExitCode.CHECK_FAILED
@@ -72,9 +79,6 @@ def _run(
 
     Returns:
         Why that is not all that was to be tried; empty if it is.
-
-    Raises:
-        CallerError: There is no such case (SGK301).
     """
     count = wrong = 0
     gone = set(only) if arguments.rerun else set()
@@ -103,12 +107,6 @@ def _run(
         text += f", such as {min(gone)}; it needs the same --seed and --models"
         report.note(f"error: {text}")
         return text
-    if not count:
-        raise CallerError(
-            "SGK301",
-            f"no case up to level {arguments.level} matches {arguments.only!r}",
-            hint="Cases are called like L3/Conv/test_conv_with_strides_padding/alone.",
-        )
     return ""
 
 
@@ -253,7 +251,9 @@ def _arguments(parser: ArgumentParser) -> None:
         "is tried then, each operator in turn, and the report says so",
     )
     parser.add_argument(
-        "--all", action="store_true", help="try every case, however long that takes"
+        "--all",
+        action="store_true",
+        help="try every case, and the whole of each, however long that takes",
     )
     parser.add_argument(
         "--seed",

@@ -3,31 +3,45 @@
 Backends that store nothing are skipped here, which is said and counted.
 """
 
-import json
+import random
 import tempfile
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.processes.child_process import crowd, how_it_ended, run_child
-from subgraphkit.testing.cases import Case, Finding, Outcome
-from subgraphkit.testing.restoring import MODULE, restored
-from subgraphkit.testing.subject import Stopped, Subject
-from subgraphkit.testing.workbench import Workbench, workbench
+from subgraphkit.backend.options import cache_values
+from subgraphkit.errors import SubgraphkitError
+from subgraphkit.processes.child_process import crowd
+from subgraphkit.testing.apart import called_apart
+from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped
+from subgraphkit.testing.operator_checks import Workbench, new_weights, workbench
+from subgraphkit.testing.subject import Subject
 
-__all__ = ["cases"]
+__all__ = ["cases", "fingerprint_apart", "restored_apart"]
 
 _LEVEL: Final = 6
 _CHILD_SECONDS: Final = 50.0
 _CHANGED: Final = 16
 """How many bytes are damaged: fewer might be lost in rounding."""
+_MOST_OPTIONS: Final = 8
+_MOST_SECONDS: Final = 20.0
+"""How long values of options are tried, unless all is to be."""
 _PASSED: Final = Finding(Outcome.PASSED)
 
 
 def cases(subject: Subject) -> Iterator[Case]:
     """List the checks."""
     del subject
-    for check in (_restored_here, _restored_by_another_process, _stored_while_in_use):
+    for check in (
+        _restored_here,
+        _restored_by_another_process,
+        _stored_while_in_use,
+        _new_weights_after_restoring,
+        _options_told_apart,
+    ):
         yield _case(check.__name__[1:], _with_blob(check))
     for name, damage in _DAMAGES.items():
         yield _case(f"damaged/{name}", _with_blob(_surviving(damage)))
@@ -57,12 +71,61 @@ def _restored_here(bench: Workbench, blob: bytes) -> Finding:
     """Another instance restores it, when the first operator has been closed."""
     bench.operator.close()
     with workbench(bench.subject) as other:
-        return _as_check(restored(other, blob))
+        return _runs(other, blob)
 
 
 def _restored_by_another_process(bench: Workbench, blob: bytes) -> Finding:
     """Another process restores it."""
-    return _as_check(Finding.from_dict(_in_child(bench.subject, blob)["finding"]))
+    with tempfile.TemporaryDirectory() as folder:
+        stored = Path(folder, "blob")
+        stored.write_bytes(blob)
+        return Finding.from_dict(_apart(restored_apart, bench.subject, str(stored)))
+
+
+def restored_apart(subject: Subject, file: str) -> Any:
+    """Restore what a file holds in a process that compiled nothing of it; return the finding."""
+    try:
+        with workbench(subject) as bench:
+            return _runs(bench, Path(file).read_bytes()).to_dict()
+    except Stopped as stop:
+        return stop.finding.to_dict()
+
+
+def fingerprint_apart(subject: Subject) -> str:
+    """Return the fingerprint of the backend in this process."""
+    with workbench(subject) as bench:
+        return bench.claim.backend.fingerprint()
+
+
+@contextmanager
+def _restored(bench: Workbench, blob: bytes) -> Iterator[Workbench]:
+    """Restore an operator; close it at the end.
+
+    Raises:
+        Stopped: The backend refuses to, which it may by any exception (``FAIL_CONTRACT``).
+    """
+    try:
+        operator: Any = bench.claim.backend.restore(blob, bench.subgraph, bench.claim.context)
+    except Exception as error:
+        text = f"deserialize() raised {type(error).__name__}: {error}"
+        raise Stopped(Outcome.FAIL_CONTRACT, text) from error
+    try:
+        yield bench.with_operator(operator)
+    finally:
+        operator.close()
+
+
+def _runs(bench: Workbench, blob: bytes) -> Finding:
+    with _restored(bench, blob) as other:
+        for seed in range(2):
+            other.check(seed, "restored")
+    return _PASSED
+
+
+def _new_weights_after_restoring(bench: Workbench, blob: bytes) -> Finding:
+    """A restored operator takes new weights and computes with them, or says that it cannot."""
+    with _restored(bench, blob) as other:
+        return new_weights(other)
 
 
 def _stored_while_in_use(bench: Workbench, blob: bytes) -> Finding:
@@ -72,10 +135,6 @@ def _stored_while_in_use(bench: Workbench, blob: bytes) -> Finding:
     bench.operator.serialize()
     bench.check(1, "after serialize()")
     return _PASSED
-
-
-def _as_check(found: Finding) -> Finding:
-    return _PASSED if found.outcome is Outcome.RIGHT else found
 
 
 def _changed(blob: bytes, place: int) -> bytes:
@@ -99,35 +158,72 @@ def _surviving(damage: Callable[[bytes], bytes]) -> Callable[[Workbench, bytes],
     """Return a check that what is damaged is refused, or that its results are right."""
 
     def check(bench: Workbench, blob: bytes) -> Finding:
-        found = restored(bench, damage(blob))
-        if found.outcome in {Outcome.RIGHT, Outcome.FAIL_CONTRACT}:
-            return _PASSED
-        return found
+        try:
+            return _runs(bench, damage(blob))
+        except Stopped as stop:
+            return _PASSED if stop.finding.outcome is Outcome.FAIL_CONTRACT else stop.finding
 
     return check
 
 
 def _fingerprint(subject: Subject) -> Finding:
     """A fingerprint is the same in another process, or no stored engine is ever found again."""
-    with workbench(subject) as bench:
-        here = bench.claim.backend.fingerprint()
-    there = _in_child(subject, b"")["fingerprint"]
+    here, there = fingerprint_apart(subject), _apart(fingerprint_apart, subject)
     if here == there:
         return _PASSED
     text = f"fingerprint() is {here!r} here and {there!r} in another process"
     return Finding(Outcome.FAIL_CONTRACT, text)
 
 
-def _in_child(subject: Subject, blob: bytes) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        stored = Path(folder, "blob")
-        stored.write_bytes(blob)
-        words = [json.dumps(subject.described()), str(stored)]
-        ended = run_child(MODULE, words, _CHILD_SECONDS * crowd())
-    if ended.code is None:
-        raise Stopped(Outcome.HANG, f"the other process did not end within {_CHILD_SECONDS:.0f} s")
-    if ended.code or not ended.answer:
-        text = f"the other process ended with {how_it_ended(ended.code)}: {ended.printed[-300:]}"
-        raise Stopped(Outcome.CRASH, text)
-    answer: dict[str, Any] = json.loads(ended.answer)
-    return answer
+def _apart(function: Callable[..., Any], subject: Subject, *words: str) -> Any:
+    seconds = _CHILD_SECONDS * crowd()
+    return called_apart(function, subject, seconds, *words, what="restores what another stored")
+
+
+def _options_told_apart(usual: Workbench, engine: bytes) -> Finding:
+    """An engine is found again by who asks with the same options alone, and computes by them."""
+    subject, key = usual.subject, _key(usual)
+    others = _other_options(subject)
+    started = time.monotonic()
+    for name, value in others:
+        if not subject.complete and time.monotonic() - started > _MOST_SECONDS:
+            break
+        other = replace(subject, options={**subject.options, name: value})
+        with suppress(Stopped, SubgraphkitError), workbench(other, usual.model) as bench:
+            found = _restored_as(bench, engine if _key(bench) == key else None)
+            if found is not None:
+                return found.said_of(f"with {name}={value}")
+    return _PASSED if others else Finding(Outcome.SKIP, "it has no option with other known values")
+
+
+def _key(bench: Workbench) -> object:
+    """Return what the backend adds to the key under which an engine is stored."""
+    backend = bench.claim.backend
+    return backend.fingerprint(), cache_values(backend.options, backend.option_values)
+
+
+def _restored_as(bench: Workbench, engine: bytes | None) -> Finding | None:
+    """Restore an operator, and what else has its key, and compare with what was compiled."""
+    inputs = bench.inputs()
+    right = bench.run(inputs)
+    own = bench.operator.serialize()
+    for blob, what in ((own, "restored"), (engine, "in the place of the engine of other options")):
+        if blob is not None:
+            with suppress(Stopped), _restored(bench, blob) as twin:  # it may refuse to be
+                found = bench.subject.judge.difference(right, twin.run(inputs))
+                if found is not None:
+                    return found.said_of(what)
+    return None
+
+
+def _other_options(subject: Subject) -> list[tuple[str, Any]]:
+    """Return some values of options that differ from those given, as far as any are known."""
+    known = [
+        (option.name, value)
+        for option in subject.backend_class.options
+        if option.scope == "bind" and not option.needs_trust
+        for value in ((True, False) if option.kind == "bool" else option.choices)
+        if value != subject.options.get(option.name, option.default)
+    ]
+    drawn = random.Random(subject.seed)  # noqa: S311 (the same for the same seed, and no secret)
+    return drawn.sample(known, min(len(known), _MOST_OPTIONS))

@@ -17,12 +17,13 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.errors import InvalidModelError, OptionError
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.onnx_io import load
-from subgraphkit.testing.cases import Case, Finding, Outcome
-from subgraphkit.testing.operator_checks import OPERATOR_CHECKS
-from subgraphkit.testing.small_models import model_taken, models_taken, small_models
-from subgraphkit.testing.subject import Stopped, Subject
-from subgraphkit.testing.visiting import visit
-from subgraphkit.testing.workbench import Workbench, workbench
+from subgraphkit.processes.child_process import crowd
+from subgraphkit.testing.apart import called_apart
+from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped
+from subgraphkit.testing.claimed import model_taken, models_taken, small_models
+from subgraphkit.testing.operator_checks import OPERATOR_CHECKS, Workbench, workbench
+from subgraphkit.testing.subject import Subject
+from subgraphkit.testing.visiting import changes_left, threads_kept
 
 __all__ = ["cases"]
 
@@ -140,7 +141,12 @@ def _pool(subject: Subject) -> Finding:
 
 def _keeps_to_one_thread(subject: Subject) -> Finding:
     """A session that may use one thread starts two at most, and beside others they rest."""
-    return visit(subject, _CHILD_SECONDS, "threads")
+    return _visited(threads_kept, subject)
+
+
+def _visited(check: Callable[[Subject], Any], subject: Subject) -> Finding:
+    seconds = _CHILD_SECONDS * crowd()
+    return Finding.from_dict(called_apart(check, subject, seconds, what="runs a model on it"))
 
 
 def _properties(subject: Subject) -> Finding:
@@ -246,4 +252,4 @@ def _works_after_a_failed_bind(subject: Subject) -> Finding:
 
 def _leaves_the_process_alone(subject: Subject) -> Finding:
     """Binding and running change nothing that all share, and the process ends well afterwards."""
-    return visit(subject, _CHILD_SECONDS)
+    return _visited(changes_left, subject)

@@ -13,7 +13,9 @@ from typing import Any, Final
 
 import onnx
 
+from subgraphkit.comparing import make_feeds
 from subgraphkit.errors import SubgraphkitError
+from subgraphkit.testing.blame import REFERENCE, reference_results
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.light_models import (
     LIGHT_MODELS,
@@ -23,7 +25,6 @@ from subgraphkit.testing.light_models import (
     seeded_model,
 )
 from subgraphkit.testing.official_cases import KINDS, OfficialCase, official_cases, stored_data
-from subgraphkit.testing.references import REFERENCE, drawn_feeds, reference_results
 from subgraphkit.testing.subject import DataSet, Subject
 
 __all__ = ["cases"]
@@ -87,5 +88,5 @@ def _data_of(path: Path, subject: Subject) -> Iterator[DataSet]:
         inputs, outputs = stored_data(folder, model)
         yield dict(zip(names, inputs, strict=False)), outputs
     if not folders:
-        feeds = drawn_feeds(subject.bound(path), seed=0)
+        feeds = {name: one.array for name, one in make_feeds(subject.bound(path), {}, 0).items()}
         yield feeds, reference_results(path, feeds)

@@ -12,13 +12,14 @@ from typing import Any, Final
 
 import onnx
 
+from subgraphkit.running import Session
+from subgraphkit.testing.carrying import Part, joint_key
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.draws import DRAWING, difference_of_draws, draws, repeated
 from subgraphkit.testing.foreign import beside_foreign, is_own
 from subgraphkit.testing.forms import FORMS, can_fold, folded, sandwiched, sandwiched_feeds
-from subgraphkit.testing.joining import Part, joint_key
 from subgraphkit.testing.official_cases import OfficialCase, official_cases
-from subgraphkit.testing.subject import Stopped, Subject
+from subgraphkit.testing.subject import Subject
 from subgraphkit.types import DataType
 
 __all__ = ["cases"]
@@ -71,12 +72,15 @@ def _joint(case: OfficialCase, form: str) -> str:
 
 def _part(case: OfficialCase, form: str) -> Part:
     ((inputs, expected),) = case.data_sets()
-    model, feeds = case.model, case.feeds(inputs)
+    return *_in_form(form, case.model, case.feeds(inputs)), expected
+
+
+def _in_form(
+    form: str, model: onnx.ModelProto, feeds: Mapping[str, Any]
+) -> tuple[onnx.ModelProto, Mapping[str, Any]]:
     if form == "folded":
-        model, feeds = folded(model, feeds)
-    elif form == "sandwiched":
-        model, feeds = sandwiched(model), sandwiched_feeds(feeds)
-    return model, feeds, expected
+        return folded(model, feeds)
+    return (sandwiched(model), sandwiched_feeds(feeds)) if form == "sandwiched" else (model, feeds)
 
 
 def _dtypes(model: onnx.ModelProto) -> Iterator[str]:
@@ -103,37 +107,18 @@ def _run(case: OfficialCase, form: str, subject: Subject) -> Finding:
 def _run_set(
     case: OfficialCase, form: str, subject: Subject, inputs: list[Any], expected: list[Any]
 ) -> Finding:
-    model, feeds = case.model, case.feeds(inputs)
-    is_random = draws(case, feeds)
+    model, fed = case.model, case.feeds(inputs)
+    is_random = draws(case, fed)
     if is_random:
-        model, feeds = repeated(model, feeds)
-    all_feeds = feeds
-    road: dict[str, Any] = {}
-    if form == "folded":
-        model, feeds = folded(model, feeds)
-    elif form == "sandwiched":
-        model, feeds = sandwiched(model), sandwiched_feeds(feeds)
-        road = beside_foreign(subject.choice)
-    if is_random:
-        return _run_draws(case, subject, model, feeds, all_feeds, road)
-    return subject.check_model(model, [(feeds, expected)], of=is_own, **road)
+        model, fed = repeated(model, fed)
+    model, feeds = _in_form(form, model, fed)
+    road = beside_foreign(subject.choice) if form == "sandwiched" else {}
+    if not is_random:
+        return subject.check_model(model, [(feeds, expected)], of=is_own, **road)
 
+    def check(session: Session) -> Finding | None:
+        results = subject.run(session, feeds)
+        found = difference_of_draws(case, fed, results, subject.declarations.tolerance_for)
+        return None if found is None else Finding(Outcome.wrong_at(found.stage), found.text)
 
-def _run_draws(
-    case: OfficialCase,
-    subject: Subject,
-    model: onnx.ModelProto,
-    feeds: Mapping[str, Any],
-    all_feeds: Mapping[str, Any],
-    road: Mapping[str, Any],
-) -> Finding:
-    try:
-        with subject.session(model, **road) as session:
-            taken = subject.operators_taken(session.partitioning)
-            results = subject.run(session, feeds)
-    except Stopped as stop:
-        return stop.finding
-    found = difference_of_draws(case, all_feeds, results, subject.declarations.tolerance_for)
-    if found is not None and taken:
-        return Finding(Outcome.wrong_at(found.stage), found.text, taken)
-    return Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, taken=taken)
+    return subject.judged(model, check, of=is_own, **road)

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.partitioning import Partitioning
-from subgraphkit.testing.cases import Case, Finding, Outcome
-from subgraphkit.testing.castings import Casting, casting_of
+from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped
+from subgraphkit.testing.claimed import Casting, casting_of
 from subgraphkit.testing.foreign import beside_foreign, is_own
-from subgraphkit.testing.subject import Stopped, Subject
+from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.traps import Trap, chain, traps
 
 __all__ = ["cases", "order_fault"]

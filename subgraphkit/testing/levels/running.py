@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from onnx import ModelProto
 
 from subgraphkit.comparing.small_models import SmallModel, model_of
 from subgraphkit.errors import CallerError, ExecutionError, SubgraphkitError
@@ -20,15 +19,14 @@ from subgraphkit.partitioning import Constraints
 from subgraphkit.placing import InferenceSession, SessionSpec
 from subgraphkit.running import Session
 from subgraphkit.testing import run_checks
-from subgraphkit.testing.cases import Case, Finding, Outcome
-from subgraphkit.testing.exact_values import ExactModel, exact_models
-from subgraphkit.testing.feeding_forms import FEEDING_FORMS
+from subgraphkit.testing.blame import REFERENCE
+from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped
+from subgraphkit.testing.claimed import model_taken, models_taken, small_models
 from subgraphkit.testing.foreign import beside_foreign, is_own
+from subgraphkit.testing.forms import FEEDING_FORMS
 from subgraphkit.testing.random_graphs import random_graph
-from subgraphkit.testing.references import REFERENCE
 from subgraphkit.testing.run_checks import Check
-from subgraphkit.testing.small_models import model_taken, models_taken, small_models
-from subgraphkit.testing.subject import SETTINGS, Stopped, Subject
+from subgraphkit.testing.subject import SETTINGS, Subject
 from subgraphkit.testing.sweep_cases import sweep_cases
 
 __all__ = ["cases"]
@@ -83,13 +81,11 @@ def cases(subject: Subject) -> Iterable[Case]:
     for text in _ODD:
         yield _case(f"shapes/{_name(text)}", partial(_as_it_is, text))
     yield _case("values/not_finite", _not_finite)
-    for model in exact_models():
-        yield _case(f"values/exact/{model.name}", partial(_exact, model))
     yield _case("errors/good_run_after_a_bad_one", _stumbling)
     yield _case("errors/travel", _error_travels)
     yield _case("processes/forked", _forked)
     yield _case("processes/spec", _opened_by_spec)
-    yield from sweep_cases()
+    yield from sweep_cases(subject)
     first = subject.seed * _RANDOM_GRAPHS
     for seed in range(first, first + _RANDOM_GRAPHS):
         yield _case(f"random_graphs/{seed}", partial(_random, seed))
@@ -97,7 +93,7 @@ def cases(subject: Subject) -> Iterable[Case]:
 
 _SHAPES: Final = ("dynamic_shapes",)
 _CHECKS: Final[dict[str, Check]] = {
-    "runs/repeated": run_checks.repeated_runs_are_equal,
+    "runs/repeated": run_checks.repeated_runs_are_right,
     "runs/written_in_place": run_checks.written_in_place,
     "runs/results_stay": run_checks.results_stay,
     "runs/refused_feeds": run_checks.good_run_after_refused_feeds,
@@ -152,31 +148,13 @@ def _feeds(text: str, seed: int, sizes: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _checked(check: Check, model: SmallModel, subject: Subject) -> Finding:
-    return _judged(subject, model.proto, partial(check, subject, model))
-
-
-def _judged(
-    subject: Subject,
-    proto: ModelProto,
-    check: Callable[[Session], Finding | None],
-    **road: Any,
-) -> Finding:
-    """Open a session and let a check find fault with it."""
-    with subject.session(proto, **road) as session:
-        taken = subject.operators_taken(session.partitioning)
-        found = check(session)
-    if found is not None and not taken:
-        return Finding(Outcome.UNCLAIMED, f"without a node of the backend: {found.detail}")
-    if found is not None:
-        return replace(found, taken=taken)
-    return Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, taken=taken)
+    return subject.judged(model.proto, partial(check, subject, model))
 
 
 def _two_in_turn(model: SmallModel, subject: Subject) -> Finding:
     with subject.session(model.proto) as other:
-        return _judged(
-            subject, model.proto, lambda one: run_checks.in_turn(subject, model, one, other)
-        )
+        check = partial(run_checks.sessions_by_turns, subject, model, other)
+        return subject.judged(model.proto, check)
 
 
 def _two_in_threads(model: SmallModel, subject: Subject) -> Finding:
@@ -185,7 +163,7 @@ def _two_in_threads(model: SmallModel, subject: Subject) -> Finding:
         def both(one: Session) -> Finding | None:
             return run_checks.in_threads(subject, model, [lambda: one, lambda: other])
 
-        return _judged(subject, model.proto, both)
+        return subject.judged(model.proto, both)
 
 
 def _several_shapes(text: str, subject: Subject) -> Finding:
@@ -207,14 +185,6 @@ def _not_finite(subject: Subject) -> Finding:
         return _fed(_NOT_FINITE, [feeds], subject)
 
 
-def _exact(model: ExactModel, subject: Subject) -> Finding:
-    return _judged(
-        subject,
-        model.proto,
-        lambda session: run_checks.fed_with(subject, model, session, model.feeds()),
-    )
-
-
 def _fed(text: str, several: Sequence[Mapping[str, Any]], subject: Subject) -> Finding:
     """Run a model on several feeds, one after the other, in one session."""
     model = _model(text)
@@ -223,7 +193,7 @@ def _fed(text: str, several: Sequence[Mapping[str, Any]], subject: Subject) -> F
         found = (run_checks.fed_with(subject, model, session, feeds) for feeds in several)
         return next((finding for finding in found if finding is not None), None)
 
-    return _judged(subject, model.proto, check)
+    return subject.judged(model.proto, check)
 
 
 def _stumbling(subject: Subject) -> Finding:
@@ -240,21 +210,22 @@ def _stumbling(subject: Subject) -> Finding:
         return Finding(Outcome.FAIL_CONTRACT, f"row {max(_WRONG_PLACES)} of 4 was found")
 
     constraints = Constraints(pins={"Gather": REFERENCE})
-    return _judged(subject, model.proto, check, constraints=constraints)
+    return subject.judged(model.proto, check, constraints=constraints)
 
 
 def _error_travels(subject: Subject) -> Finding:
-    """What a run raises arrives in another process, with its code and its words."""
+    """What a run raises arrives in another process, code and words; the next run is right."""
     model = _model(_STUMBLES)
+    right = {"x": model.feeds()["x"], "i": np.array(_RIGHT_PLACES)}
 
     def check(session: Session) -> Finding | None:
         try:
-            session.run(None, {"x": model.feeds()["x"], "i": np.array(_WRONG_PLACES)})
+            session.run(None, {**right, "i": np.array(_WRONG_PLACES)})
         except SubgraphkitError as error:
-            return _sent(error)
+            return _sent(error) or run_checks.fed_with(subject, model, session, right)
         return None  # the library takes such a row for another one
 
-    return _judged(subject, model.proto, check)
+    return subject.judged(model.proto, check)
 
 
 def _sent(error: SubgraphkitError) -> Finding | None:
@@ -280,7 +251,7 @@ def _forked(subject: Subject) -> Finding:
         subject.run(session, model.feeds())  # what starts at the first run is there now
         return run_checks.in_a_forked_child(partial(_fed_or_refused, subject, model, session))
 
-    return _judged(subject, model.proto, check)
+    return subject.judged(model.proto, check)
 
 
 def _fed_or_refused(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
@@ -313,7 +284,7 @@ def _opened_by_spec(subject: Subject) -> Finding:
                 text = f"its spec cannot be opened: {error}"
                 return Finding(Outcome.FAIL_CONTRACT, text, taken)
             with other:
-                found = run_checks.in_turn(subject, model, session, other)
+                found = run_checks.sessions_by_turns(subject, model, session, other)
     return found or Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, taken=taken)
 
 

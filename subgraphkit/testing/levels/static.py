@@ -14,9 +14,10 @@ from subgraphkit.backend.options import PlainOptions
 from subgraphkit.backend.plugin_api import api_text, name_problem
 from subgraphkit.errors import OptionError
 from subgraphkit.finding.catalogue import CATALOGUE, BackendRecord
-from subgraphkit.testing.cases import Case, Finding, Outcome
-from subgraphkit.testing.importing import ImportFindings, import_in_child
+from subgraphkit.testing.apart import called_apart
+from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped
 from subgraphkit.testing.subject import Subject
+from subgraphkit.testing.visiting import Imported, imported
 
 __all__ = ["cases"]
 
@@ -49,24 +50,34 @@ def cases(subject: Subject) -> Iterator[Case]:
 
 
 @lru_cache(maxsize=1)
-def _found(target: str, installed: str, distribution: str) -> ImportFindings:
-    return import_in_child(Subject(installed, distribution, target), _CHILD_SECONDS)
+def _looked_at(target: str, installed: str, distribution: str) -> Imported | Finding:
+    subject = Subject(installed, distribution, target)
+    try:
+        found = called_apart(imported, subject, _CHILD_SECONDS, what="imports and probes it")
+    except Stopped as stop:
+        return stop.finding
+    return Imported(**found)
 
 
-def _imported(subject: Subject) -> ImportFindings:
-    # All checks of one process look at one import.
-    return _found(subject.target, subject.installed, subject.distribution)
+def _imported(subject: Subject, *, is_loaded: bool = True) -> Imported:
+    """Return what importing it does; all checks of one process look at one import.
+
+    Raises:
+        Stopped: It could not be imported.
+    """
+    found = _looked_at(subject.target, subject.installed, subject.distribution)
+    reason = found.detail if isinstance(found, Finding) else found.error if is_loaded else ""
+    if reason or isinstance(found, Finding):
+        text = f"it could not be imported and probed: {reason}"
+        raise Stopped(Outcome.FAIL_PROBE, text)
+    return found
 
 
 def _import(subject: Subject) -> Finding:
     """It can be imported, quickly, and the process ends well afterwards."""
-    found = _imported(subject)
-    if found.hang:
-        text = f"a process that imports and probes it does not end within {_CHILD_SECONDS:.0f} s"
-        return Finding(Outcome.HANG, text)
-    if found.crash:
-        text = f"a process that imports and probes it ended with {found.crash}"
-        return Finding(Outcome.CRASH, text)
+    found = _looked_at(subject.target, subject.installed, subject.distribution)
+    if isinstance(found, Finding):
+        return found
     if found.error:
         return Finding(Outcome.FAIL_PROBE, found.error)
     if found.seconds > _MOST_IMPORT_SECONDS:
@@ -79,8 +90,6 @@ def _import(subject: Subject) -> Finding:
 def _probe(subject: Subject) -> Finding:
     """Its probe answers, soon, and says that it can run here; it takes the options given."""
     found = _imported(subject)
-    if found.error or found.crash or found.hang:
-        return _unseen(found)
     if found.probe_error:
         return Finding(Outcome.FAIL_PROBE, found.probe_error)
     if found.problems:
@@ -185,9 +194,7 @@ def _listing(subject: Subject) -> Finding:
     """Listing the backends imports nothing of it."""
     if not subject.installed:
         return _NOT_INSTALLED
-    found = _imported(subject)
-    if found.crash or found.hang:
-        return _unseen(found)
+    found = _imported(subject, is_loaded=False)
     if found.listing:
         text = f"list_backends() imported {', '.join(found.listing)}"
         return Finding(Outcome.FAIL_CONTRACT, text)
@@ -197,8 +204,6 @@ def _listing(subject: Subject) -> Finding:
 def _side_effects(subject: Subject) -> Finding:
     """Importing it changes nothing in the process."""
     found = _imported(subject)
-    if found.error or found.crash or found.hang:
-        return _unseen(found)
     if found.changed:
         return Finding(Outcome.FAIL_CONTRACT, f"importing it changes {', '.join(found.changed)}")
     return _PASSED
@@ -207,13 +212,6 @@ def _side_effects(subject: Subject) -> Finding:
 def _output(subject: Subject) -> Finding:
     """Importing it prints nothing."""
     found = _imported(subject)
-    if found.crash or found.hang:
-        return _unseen(found)
     if found.printed:
         return Finding(Outcome.FAIL_CONTRACT, f"importing it prints {found.printed!r}")
     return _PASSED
-
-
-def _unseen(found: ImportFindings) -> Finding:
-    reason = found.error or found.crash or "it does not end"
-    return Finding(Outcome.FAIL_PROBE, f"it could not be imported and probed: {reason}")

@@ -13,8 +13,8 @@ from typing import Any, Final
 from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.running import Session
 from subgraphkit.testing.cases import Case, Finding, Outcome
+from subgraphkit.testing.claimed import model_taken
 from subgraphkit.testing.run_checks import in_threads
-from subgraphkit.testing.small_models import model_taken
 from subgraphkit.testing.subject import Subject
 
 __all__ = ["cases"]
@@ -139,10 +139,10 @@ def _interrupted(subject: Subject) -> Finding:
         if not _interrupt(lambda: subject.run(session, feeds)):
             text = "KeyboardInterrupt did not come through"
             return Finding(Outcome.FAIL_CONTRACT, text)
-        found = subject.difference(expected, subject.run(session, feeds))
+        found = subject.judge.difference(expected, subject.run(session, feeds))
     if found is None:
         with subject.session(model.proto) as other:
-            found = subject.difference(expected, subject.run(other, feeds))
+            found = subject.judge.difference(expected, subject.run(other, feeds))
     if found is not None:
         return Finding(found.outcome, f"after KeyboardInterrupt: {found.detail}")
     return _PASSED

@@ -17,6 +17,7 @@ import pytest
 import subgraphkit.testing
 from subgraphkit.finding.listing import refresh_backends
 from subgraphkit.testing import Finding, Outcome
+from tests.interrupting import heard
 from tests.unit.cli.conftest import Cli
 
 PATIENCE_SECONDS = 20.0
@@ -88,7 +89,8 @@ def developing(cli: Cli, steps: list[tuple[str, Callable[[], object]]]) -> Any:
 
         patch.setattr("subgraphkit.cli.reporting.CommandReport.note", noted)
         actor.start()
-        ended = cli("dev", "acme", "--json")
+        with heard():
+            ended = cli("dev", "acme", "--json")
         actor.join()
     assert missing == [], ended.err
     return ended
@@ -170,13 +172,16 @@ def test_code_is_loaded_anew_for_every_round_and_ctrl_c_leaves_no_process(packag
     )
     code.write_text(f"{right}x = (\n", encoding="utf-8")
     command = [sys.executable, "-m", "subgraphkit", "dev", "acme", "--only", "none"]
-    with subprocess.Popen(
-        command,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    ) as process:
+    with (
+        heard(),
+        subprocess.Popen(
+            command,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        ) as process,
+    ):
         assert process.stderr is not None
         lines = process.stderr
 

@@ -12,7 +12,7 @@ from subgraphkit.testing.cases import LEVELS, Finding, Outcome
 from subgraphkit.testing.recording import Record
 from tests.unit.cli.conftest import Cli
 
-FAULTY = "subgraphkit.testing.faulty.computing"
+FAULTY = "tests.faulty"
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +104,7 @@ def test_a_regression_against_a_baseline_fails_and_is_told(cli: Cli) -> None:
     Path("before.json").write_text(good.out)
     again = cli("test", "loopback", "--only", "L2/chain", "--baseline", "before.json")
     assert again.code == 0
-    target = "subgraphkit.testing.faulty.choosing:ClaimsNothing"
+    target = "tests.faulty:ClaimsNothing"
     worse = cli("test", target, "--only", "L2/chain", "--baseline", "before.json")
     assert worse.code == 1
     assert "L2/chain  right   unclaimed" in worse.out

@@ -14,7 +14,7 @@ import numpy as np
 import subgraphkit as sk
 from subgraphkit.backend import BindContext
 from subgraphkit.ir import make_subgraph
-from subgraphkit.testing.faulty.wrapping import EveryNode, WrappedOperator
+from tests.faulty.wrapping import EveryNode, WrappedOperator
 
 
 def wrongly(value: Any) -> Any:

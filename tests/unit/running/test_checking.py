@@ -9,13 +9,13 @@ from onnx import parser
 
 import subgraphkit as sk
 from subgraphkit.errors import ExecutionError
-from subgraphkit.testing.faulty.computing import (
+from tests.faulty import (
     ComputesInPlace,
     ReturnsInput,
     ReturnsOwnBuffer,
     WritesInputs,
 )
-from subgraphkit.testing.faulty.wrapping import WrappedOperator, WrappingBackend
+from tests.faulty.wrapping import WrappedOperator, WrappingBackend
 
 TWO = parser.parse_model(
     """<ir_version: 10, opset_import: ["" : 21]>

@@ -44,7 +44,7 @@ def test_providers_are_answered_with_the_backends_to_name() -> None:
 def test_options_of_providers_are_answered_with_what_translates_them(
     arguments: dict[str, Any],
 ) -> None:
-    assert "subgraphkit_tensorrt.from_onnxruntime" in _refusal(**arguments).hint
+    assert "migrating-to-tensorrt" in _refusal(**arguments).hint
 
 
 def test_session_options_are_not_taken_for_providers() -> None:

@@ -6,7 +6,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,11 +78,14 @@ def test_a_change_waits_for_the_runs_inside() -> None:
     gate = Gate()
     order: list[str] = []
     with ThreadPoolExecutor(1) as pool:
-        with gate.passage():
+
+        def run(_: object) -> Future[None]:
             pending = pool.submit(gate.alone, lambda: order.append("change"))
             time.sleep(0.05)
             order.append("run ends")
-        pending.result(5)
+            return pending
+
+        gate.through(run, None).result(5)
     assert order == ["run ends", "change"]
 
 
@@ -89,8 +93,7 @@ def test_runs_interrupted_anywhere_keep_nobody_out_and_nothing_waiting() -> None
     gate = Gate()
 
     def run() -> None:
-        with gate.passage():
-            pass
+        gate.through(int, 0)
 
     with ThreadPoolExecutor(1) as pool:
         for number in range(60):
@@ -103,8 +106,7 @@ def test_changes_interrupted_anywhere_keep_no_run_out() -> None:
     gate = Gate()
 
     def run() -> bool:
-        with gate.passage():
-            return True
+        return gate.through(bool, 1)
 
     with ThreadPoolExecutor(1) as pool:
         for number in range(60):
@@ -120,8 +122,7 @@ def test_a_busy_session_cannot_put_a_change_off() -> None:
 
     def run_for_ever() -> None:
         while not stop.is_set():
-            with gate.passage():
-                time.sleep(0.0001)
+            gate.through(time.sleep, 0.0001)
 
     with ThreadPoolExecutor(4) as pool:
         for _ in range(4):
@@ -137,8 +138,7 @@ def test_a_gate_forgets_threads_that_have_ended() -> None:
     gate = Gate()
 
     def run() -> None:
-        with gate.passage():
-            pass
+        gate.through(int, 0)
 
     for _ in range(20):
         thread = threading.Thread(target=run)
@@ -190,13 +190,12 @@ def test_a_forked_child_runs_what_has_no_threads_and_refuses_the_rest() -> None:
 
     inside, go_on = threading.Event(), threading.Event()
 
-    def hold() -> None:
-        with theirs._gate.passage(), ours._gate.passage():
-            inside.set()
-            go_on.wait()
+    def hold(_: object) -> None:
+        inside.set()
+        go_on.wait()
 
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(hold)
+        pool.submit(theirs._gate.through, partial(ours._gate.through, hold), None)
         inside.wait()
         try:
             assert _in_child(in_child) == "True SGK127 SGK127 SGK127"

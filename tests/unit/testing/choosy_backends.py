@@ -11,14 +11,14 @@ from subgraphkit.backend import (
     SubgraphSelector,
 )
 from subgraphkit.ir import Node
-from subgraphkit.testing.faulty.computing import WritesInputs
-from subgraphkit.testing.faulty.wrapping import (
+from subgraphkit.types import DataType, TensorType
+from tests.faulty import WritesInputs
+from tests.faulty.wrapping import (
     EveryNode,
     WrappedOperator,
     WrappingBackend,
     WrappingProperty,
 )
-from subgraphkit.types import DataType, TensorType
 
 _FOLLOWERS = {"Conv": "BatchNormalization", "BatchNormalization": "Relu"}
 

@@ -8,8 +8,8 @@ from subgraphkit.backend import Conformance, hookimpl
 from subgraphkit.errors import ConfigError
 from subgraphkit.finding.registry import registered
 from subgraphkit.testing import Case, Finding, Outcome, Subject
-from subgraphkit.testing.faulty.wrapping import WrappingBackend
-from subgraphkit.testing.judging import carry_out
+from subgraphkit.testing.carrying import carry_out
+from tests.faulty.wrapping import WrappingBackend
 
 
 def judged(outcome: Outcome, needs: tuple[str, ...] = (), case: str = "L3/Conv/plain") -> Finding:

@@ -9,12 +9,12 @@ from onnx import numpy_helper
 
 from subgraphkit.errors import ConfigError
 from subgraphkit.testing import Outcome, Subject, check_backend
-from subgraphkit.testing.judging import carry_out
+from subgraphkit.testing.carrying import carry_out
 from subgraphkit.testing.levels import cases_of_level
 from tests.models import CHAIN, parsed
 
 LOOPBACK = "subgraphkit.testing.loopback:LoopbackBackend"
-WRONG = "subgraphkit.testing.faulty.computing:WrongValue"
+WRONG = "tests.faulty:WrongValue"
 STRINGS = "g (string[2] x) => (string[2] y) { y = Identity(x) }"
 
 

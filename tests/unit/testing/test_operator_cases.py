@@ -5,11 +5,10 @@ import pytest
 
 from subgraphkit.comparing import tolerance_for
 from subgraphkit.testing import Case, Finding, Outcome, Subject
-from subgraphkit.testing.checking import in_turn
+from subgraphkit.testing.carrying import carry_out, carry_out_jointly
+from subgraphkit.testing.checking import drawn_batches
 from subgraphkit.testing.children import Task
 from subgraphkit.testing.draws import difference_of_draws, draws, repeated
-from subgraphkit.testing.joining import carry_out_jointly
-from subgraphkit.testing.judging import carry_out
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.official_cases import official_cases
 
@@ -18,14 +17,14 @@ CASES = cases_of_level(3, LOOPBACK)
 FORMS = ("alone", "sandwiched", "folded")
 
 
-def found(case: str, backend: str = "loopback:LoopbackBackend") -> Finding:
+def found(case: str, backend: str = "subgraphkit.testing.loopback:LoopbackBackend") -> Finding:
     """Carry a case out on a backend of the kit."""
-    return carry_out(CASES[case], Subject(target=f"subgraphkit.testing.{backend}"))
+    return carry_out(CASES[case], Subject(target=backend))
 
 
 def faulty(case: str, name: str) -> Finding:
     """Carry a case out on a backend that computes something wrong."""
-    return found(case, f"faulty.computing:{name}")
+    return found(case, f"tests.faulty:{name}")
 
 
 def test_every_official_case_is_run_alone_and_every_plain_one_sandwiched() -> None:
@@ -96,7 +95,7 @@ def test_whoever_ignores_strides_is_caught_between_foreign_nodes_only() -> None:
 
 def test_what_the_fallback_had_to_run_is_not_right_but_unclaimed() -> None:
     for form in FORMS:
-        finding = found(f"L3/Add/test_add_bcast/{form}", "faulty.choosing:ClaimsNothing")
+        finding = found(f"L3/Add/test_add_bcast/{form}", "tests.faulty:ClaimsNothing")
         assert (finding.outcome, finding.taken) == (Outcome.UNCLAIMED, ())
 
 
@@ -151,13 +150,13 @@ def jointly(operator: str, form: str, backend: str) -> tuple[list[Case], list[Fi
         for name, case in CASES.items()
         if name.startswith(f"L3/{operator}/") and name.endswith(f"/{form}") and case.joint
     ]
-    return cases, carry_out_jointly(cases, Subject(target=f"subgraphkit.testing.{backend}"))
+    return cases, carry_out_jointly(cases, Subject(target=backend))
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("operator", ["Slice", "Gather"])
 def test_cases_in_one_model_are_right_if_each_is(operator: str, form: str) -> None:
-    cases, findings = jointly(operator, form, "loopback:LoopbackBackend")
+    cases, findings = jointly(operator, form, "subgraphkit.testing.loopback:LoopbackBackend")
     assert findings is not None
     assert len(cases) > 2
     assert [one.case for one in findings] == [case.id for case in cases]
@@ -167,7 +166,7 @@ def test_cases_in_one_model_are_right_if_each_is(operator: str, form: str) -> No
 
 
 def test_of_cases_in_one_model_those_that_are_not_taken_are_so_alone() -> None:
-    _, findings = jointly("Clip", "sandwiched", "faulty.choosing:ClaimsNothing")
+    _, findings = jointly("Clip", "sandwiched", "tests.faulty:ClaimsNothing")
     assert findings is not None
     assert {(one.outcome, one.taken) for one in findings} == {(Outcome.UNCLAIMED, ())}
 
@@ -175,7 +174,7 @@ def test_of_cases_in_one_model_those_that_are_not_taken_are_so_alone() -> None:
 @pytest.mark.parametrize("fault", ["WrongValue", "WrongDtype", "ReturnsInput", "WritesInputs"])
 def test_nothing_is_said_of_cases_in_one_model_in_which_something_is_wrong(fault: str) -> None:
     operator = "Identity" if fault == "ReturnsInput" else "Clip"
-    _, findings = jointly(operator, "alone", f"faulty.computing:{fault}")
+    _, findings = jointly(operator, "alone", f"tests.faulty:{fault}")
     assert findings is None
 
 
@@ -184,8 +183,8 @@ def test_every_group_has_its_turn_and_the_same_seed_draws_the_same_order() -> No
         Task(Finding(Outcome.SKIP, case=case.id, level=3), 1.0, case.joint)
         for case in CASES.values()
     ]
-    batches = in_turn(tasks, 3)
-    assert batches == in_turn(tasks, 3) != in_turn(tasks, 4)
+    batches = drawn_batches(tasks, 3)
+    assert batches == drawn_batches(tasks, 3) != drawn_batches(tasks, 4)
     assert sorted(task.case.case for batch in batches for task in batch) == sorted(CASES)
     groups = {name.split("/")[1] for name in CASES}
     first = [task.case.case.split("/")[1] for batch in batches[: len(groups)] for task in batch]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.house.tree import ROOT
 
-FAULTY = "subgraphkit.testing.faulty.computing"
+FAULTY = "tests.faulty"
 HEAVY = ("numpy", "onnx", "subgraphkit.backend.contract", "ml_dtypes")
 
 
@@ -62,7 +62,7 @@ def test_a_case_that_goes_wrong_fails_with_what_was_found(tmp_path: Path) -> Non
 
 
 def test_what_is_not_claimed_is_no_pass(tmp_path: Path) -> None:
-    target = "subgraphkit.testing.faulty.choosing:ClaimsNothing"
+    target = "tests.faulty:ClaimsNothing"
     done = run_pytest(
         "--pyargs",
         "subgraphkit.testing",

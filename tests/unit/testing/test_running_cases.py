@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from subgraphkit.testing import Finding, Outcome, Subject, sweep_cases
+from subgraphkit.testing.carrying import carry_out
 from subgraphkit.testing.combinations import PRODUCERS
-from subgraphkit.testing.feeding_forms import FEEDING_FORMS
-from subgraphkit.testing.judging import carry_out
+from subgraphkit.testing.forms import FEEDING_FORMS
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.operations import FAMILIES, OperatorForm
 from subgraphkit.testing.random_graphs import random_graph
@@ -23,12 +23,12 @@ SWEPT = "L5/operators/", "L5/fused/"
 
 def found(case: str, backend: str) -> Finding:
     """Carry a case out on a backend of the kit."""
-    return carry_out(CASES[f"L5/{case}"], Subject(target=f"subgraphkit.testing.{backend}"))
+    return carry_out(CASES[f"L5/{case}"], Subject(target=backend))
 
 
 @pytest.mark.parametrize("case", [name for name in CASES if "/convolution" in name])
 def test_a_right_backend_passes_every_check(case: str) -> None:
-    finding = found(case.removeprefix("L5/"), "loopback:LoopbackBackend")
+    finding = found(case.removeprefix("L5/"), "subgraphkit.testing.loopback:LoopbackBackend")
     assert (finding.outcome, finding.detail) == (Outcome.RIGHT, "")
 
 
@@ -36,7 +36,7 @@ def test_a_right_backend_passes_every_check(case: str) -> None:
     "case", [name for name in CASES if name.count("/") == 2 and not name.startswith(SWEPT)]
 )
 def test_a_right_backend_passes_odd_shapes_values_errors_and_random_graphs(case: str) -> None:
-    finding = found(case.removeprefix("L5/"), "loopback:LoopbackBackend")
+    finding = found(case.removeprefix("L5/"), "subgraphkit.testing.loopback:LoopbackBackend")
     assert (finding.outcome, finding.detail) == (Outcome.RIGHT, "")
 
 
@@ -48,14 +48,14 @@ def test_a_right_backend_passes_what_is_tried_of_many_operators_at_once(
     wanted = {f"L5/{form}/{family}" for form in forms for family in families}
     wanted |= {f"L5/fused/{kind}" for kind in list(PRODUCERS)[1 : len(families)]}
     for case in sorted(wanted):
-        finding = found(case.removeprefix("L5/"), "loopback:LoopbackBackend")
+        finding = found(case.removeprefix("L5/"), "subgraphkit.testing.loopback:LoopbackBackend")
         assert not finding.is_wrong, finding
 
 
 def test_a_case_that_leaves_operators_out_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep_cases, "_MOST_AT_ONCE", 2)
     monkeypatch.setattr(sweep_cases, "_SECONDS", 1e-3)
-    finding = found("operators/quantised", "loopback:LoopbackBackend")
+    finding = found("operators/quantised", "subgraphkit.testing.loopback:LoopbackBackend")
     assert finding.outcome is Outcome.RIGHT
     assert finding.detail == "in part: 1 of 3 models, as there was no time for the others"
 
@@ -81,14 +81,14 @@ def test_a_case_that_leaves_operators_out_says_so(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_a_fault_is_caught_at_its_stage(fault: str, case: str, outcome: Outcome, text: str) -> None:
-    finding = found(case, f"faulty.computing:{fault}")
+    finding = found(case, f"tests.faulty:{fault}")
     assert finding.outcome is outcome
     assert text in finding.detail
 
 
 def test_a_backend_that_takes_nothing_is_right_in_nothing() -> None:
     for case in ("runs/repeated/mlp", "random_graphs/0", "errors/good_run_after_a_bad_one"):
-        finding = found(case, "faulty.choosing:ClaimsNothing")
+        finding = found(case, "tests.faulty:ClaimsNothing")
         assert (finding.outcome, finding.taken) == (Outcome.UNCLAIMED, ())
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from subgraphkit.testing.faulty.wrapping import WrappedOperator, WrappingBackend
+from tests.faulty.wrapping import WrappedOperator, WrappingBackend
 
 HARMED: list[bool] = []
 PIECE = 32 << 20

@@ -1,38 +1,42 @@
-"""The build of one subgraph: parsed, configured, built, and its failure explained."""
+"""The build of one subgraph: parsed, configured, built, and its failure explained by its cause."""
 
+import signal
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import FrameType
 from typing import Any, Final
 
 from subgraphkit.backend import BindContext, Progress
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.building.configuration import add_profile, configure
-from subgraphkit_tensorrt.building.failure import build_failure
+from subgraphkit_tensorrt.building.configuration import add_profile, configure, timing_cache_for
 from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
-from subgraphkit_tensorrt.building.network import ParsedNetwork, parse_model
+from subgraphkit_tensorrt.building.network import (
+    ParsedNetwork,
+    check_ranges,
+    parse_model,
+)
 from subgraphkit_tensorrt.building.plan import EnginePlan
 from subgraphkit_tensorrt.building.profiles import InputRange, ranges_at_bind
-from subgraphkit_tensorrt.building.progress import BuildPhases, cancellable, monitor_for
-from subgraphkit_tensorrt.building.range_checks import check_names, check_ranges
 from subgraphkit_tensorrt.building.report import describe, memory_told
-from subgraphkit_tensorrt.building.shared_plans import (
-    SHELF,
-    check_separate,
-    plan_key,
-    separate_weights,
-)
-from subgraphkit_tensorrt.building.timing_cache import timing_cache_for
 from subgraphkit_tensorrt.library.cudart import on_device
 from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.library.gpus import machine
-from subgraphkit_tensorrt.library.logger import listening, noting
+from subgraphkit_tensorrt.library.gpus import kind_of_gpu, machine
+from subgraphkit_tensorrt.library.logger import listening, noting, tail
 
-__all__ = ["build_engine"]
+__all__ = [
+    "BuildPhases",
+    "build_engine",
+    "build_failure",
+    "cancellable",
+    "fault_of_machine",
+    "monitor_for",
+]
 
 # Kernels are timed while a plan is built, and two builds on a device would time each other.
 _DEVICE_LOCKS: Final[defaultdict[int, threading.Lock]] = defaultdict(threading.Lock)
@@ -44,10 +48,7 @@ def build_engine(
     library: Library,
     ranges: Sequence[Mapping[str, InputRange]] | None = None,
 ) -> EnginePlan:
-    """Build the plan of a subgraph, or share that of an equal one.
-
-    A shared plan has the names of the subgraph it was built for; go by the order of ``inputs`` and
-    ``outputs``. One build at a time goes on for a device; others wait.
+    """Build the plan of a subgraph; one build at a time goes on for a device, others wait.
 
     Args:
         subgraph: The subgraph.
@@ -73,31 +74,12 @@ def build_engine(
             raise _shapes_unknown(subgraph)
         ranges = [whole]
     wanted = tuple(ranges)
-    for one in wanted:
-        check_names(one, subgraph)
     model = prepare_model(subgraph, options)
-
-    def build() -> EnginePlan:
-        return _build(subgraph, model, wanted, library, context)
-
-    return SHELF.obtain(plan_key(model, subgraph, wanted, library, options), build)
-
-
-def _build(
-    subgraph: Subgraph,
-    model: PreparedModel,
-    wanted: Sequence[Mapping[str, InputRange]],
-    library: Library,
-    context: BindContext[Options],
-) -> EnginePlan:
-    options, progress = context.options, context.progress
-    separate = separate_weights(subgraph, options)
+    progress = context.progress
     with ExitStack() as stack:
         stack.enter_context(on_device(options.device))  # it times kernels there
         with cancellable(progress):  # the parser swallows Ctrl-C as well, where it calls the logger
             parsed = stack.enter_context(parse_model(model, subgraph, library, options))
-            if separate and library.capabilities.mark_weights_refittable:
-                check_separate(parsed, separate, subgraph)
             needed = [check_ranges(one, parsed.network, subgraph.id) for one in wanted]
             config = configure(parsed, library, options)
             for one in needed:
@@ -116,7 +98,7 @@ def _build(
         subgraph.inputs,
         subgraph.outputs,
         tuple(tuple(one[name] for name in subgraph.inputs) for one in wanted),
-        bool(options.strip_weights or options.share_identical),
+        options.strip_weights,
         report,
     )
 
@@ -133,7 +115,7 @@ def _built(
     phases = BuildPhases(title, progress, is_told=options.progress != "off")
     monitor = monitor_for(library.trt, phases)
     config.progress_monitor = monitor
-    timings = timing_cache_for(context, library, _device(options.device))
+    timings = timing_cache_for(context, library, kind_of_gpu(options.device) or "none")
     attached = timings.attach(config) if timings is not None else None
     made, lines = _run(parsed, config, progress)
     progress.check()
@@ -152,11 +134,6 @@ def _run(
         return (None if made is None else bytes(made)), lines
 
 
-def _device(index: int) -> str:
-    devices = machine().devices
-    return str(devices[index].name) if index < len(devices) else "none"
-
-
 def _shapes_unknown(subgraph: Subgraph) -> CompileError:
     types = zip(subgraph.inputs, subgraph.input_types, strict=True)
     shown = ", ".join(f"{name!r} {type_}" for name, type_ in types)
@@ -169,3 +146,228 @@ def _shapes_unknown(subgraph: Subgraph) -> CompileError:
         hint="Give the sizes of symbolic dimensions at bind, or their ranges with the option dims, "
         "such as dims={'batch': (1, 8, 32)}; or let the engine be built at the first run.",
     )
+
+
+_MEMORY: Final = "memory"
+_DEVICE: Final = "device"
+_FAULTS: Final = (
+    ("out of memory", _MEMORY),
+    ("outofmemory", _MEMORY),
+    ("amount of gpu memory", _MEMORY),
+    ("cuda_success", _DEVICE),
+    ("cuda_error", _DEVICE),
+    ("cuda runtime", _DEVICE),
+    ("cuda driver", _DEVICE),
+)
+"""What TensorRT says if the machine is at fault, in small letters."""
+_HINTS: Final = (
+    ("workspace", "Leave workspace_limit out, or give more; TensorRT then chooses by itself."),
+    ("libnvinfer_lean", "Version-compatible plans need TensorRT's lean runtime to be installed."),
+)
+
+
+def fault_of_machine(lines: Sequence[str]) -> str:
+    """Say what of the machine made a build fail, which other nodes would not do away with.
+
+    Args:
+        lines: What TensorRT said; each begins with the severity.
+
+    Returns:
+        ``"memory"``, ``"device"`` for GPU and driver, or an empty string.
+    """
+    said = "\n".join(line for line in lines if not line.startswith("warning")).lower()
+    return next((fault for words, fault in _FAULTS if words in said), "")
+
+
+def build_failure(
+    model: PreparedModel, subgraph: Subgraph, lines: Sequence[str], options: Options
+) -> CompileError:
+    """Make the error of a build that failed.
+
+    Args:
+        model: What was built.
+        subgraph: The subgraph.
+        lines: What TensorRT said; each begins with the severity.
+        options: The options of the backend.
+
+    Returns:
+        An error that says what to do: the builder refused it (SGK172), an option cannot be honoured
+        without a GPU (SGK173), a call of CUDA failed (SGK174), or memory is short (SGK176).
+    """
+    places = sorted({place for line in lines for place in model.names.places(line)})
+    said = model.names.readable(tail(lines)) or "It gave no reason."
+    code, reason, hint = _judged(lines, said, options)
+    return CompileError(
+        code,
+        f"TensorRT could not build an engine for subgraph {subgraph.id!r} "
+        f"({len(subgraph.nodes)} nodes){reason}",
+        backend="tensorrt",
+        subgraph=subgraph.id,
+        hint="\n".join(filter(None, ["It said:", said, hint])),
+        nodes=tuple(subgraph.nodes[place] for place in places),
+        lines=tuple(lines),
+    )
+
+
+def _judged(lines: Sequence[str], said: str, options: Options) -> tuple[str, str, str]:
+    """Return code, reason and remedy."""
+    fault = fault_of_machine(lines)
+    if fault == _DEVICE and not machine().devices:
+        named = _needing_gpu(options)
+        if not named:
+            return "SGK173", ", which needs a GPU here", "Build on a machine with a GPU."
+        remedy = f"Leave {' and '.join(named)} out, or build on a machine with a GPU."
+        what = "options" if len(named) > 1 else "option"
+        words = " and ".join(f"{name}=true" for name in named)
+        need = "need" if len(named) > 1 else "needs"
+        return "SGK173", f": {what} {words} {need} a GPU, and there is none", remedy
+    if fault == _DEVICE:
+        remedy = "See whether nvidia-smi works, and start the process again."
+        return "SGK174", " because a call of CUDA failed", remedy
+    if fault == _MEMORY:
+        remedy = "Free memory of the device, or give less with workspace_limit."
+        return "SGK176", " because the memory of the GPU does not suffice", remedy
+    return "SGK172", "", next((hint for word, hint in _HINTS if word in said.lower()), "")
+
+
+def _needing_gpu(options: Options) -> list[str]:
+    """Name the options set whose engines TensorRT for RTX cannot build without a GPU."""
+    return [name for name in ("refittable", "strip_weights") if getattr(options, name)]
+
+
+_PERCENT: Final = 100
+
+
+@dataclass(slots=True)
+class _Phase:
+    parent: str | None
+    steps: int
+    done: int = 0
+
+
+class BuildPhases:
+    """A tree of phases, each of some steps, a step being a phase of its own or not.
+
+    Args:
+        title: What is being built.
+        progress: Told how many percent of the build are done, and in which phase it is; stops it.
+        is_told: Whether to tell it.
+
+    Thread-safety: phases may be reported by any thread, and read by another.
+    """
+
+    def __init__(self, title: str, progress: Progress, *, is_told: bool = True) -> None:
+        self.progress = progress
+        self._is_told = is_told
+        self._title = title
+        self._lock = threading.Lock()
+        self._phases: dict[str, _Phase] = {}
+        self._furthest = 0.0
+
+    # -- told by the builder -----------------------------------------------------------------
+
+    def start(self, name: str, parent: str | None, steps: int) -> None:
+        """Begin a phase."""
+        with self._lock:
+            self._phases[name] = _Phase(parent, max(steps, 1))
+        self._report()
+
+    def step(self, name: str, step: int) -> None:
+        """Complete a step of a phase, counted from 0."""
+        with self._lock:
+            if name in self._phases:
+                self._phases[name].done = step + 1
+                self._furthest = max(self._furthest, self._reached())
+        self._report()
+
+    def finish(self, name: str) -> None:
+        """End a phase."""
+        with self._lock:
+            phase = self._phases.pop(name, None)
+            if phase is not None and phase.parent is None and not self.progress.cancelled:
+                self._furthest = 1.0
+        self._report()
+
+    # -- asked by others ---------------------------------------------------------------------
+
+    @property
+    def fraction(self) -> float:
+        """The part of the work that is done, from 0 to 1; never falls."""
+        return self._furthest
+
+    @property
+    def phase(self) -> str:
+        """Name of the innermost phase under way; empty if there is none."""
+        with self._lock:
+            return next(reversed(self._phases), "")
+
+    def _report(self) -> None:
+        if self._is_told:
+            self.progress(self._title, int(_PERCENT * self._furthest), _PERCENT, self.phase)
+
+    def _reached(self) -> float:
+        parts = dict.fromkeys(self._phases, 0.0)
+        # Children begin after their parents, so the innermost are counted first.
+        for name in reversed(self._phases):
+            phase = self._phases[name]
+            reached = min((phase.done + min(parts[name], 1.0)) / phase.steps, 1.0)
+            if phase.parent is None:
+                return reached
+            if phase.parent in parts:
+                parts[phase.parent] = max(parts[phase.parent], reached)
+        return 0.0
+
+
+def monitor_for(trt: Any, phases: BuildPhases) -> Any:
+    """Return an ``IProgressMonitor`` that reports to ``phases`` and stops the build with them."""
+
+    class Monitor(trt.IProgressMonitor):  # type: ignore[misc]  # known when imported
+        """Hands every event on."""
+
+        def __init__(self) -> None:
+            trt.IProgressMonitor.__init__(self)  # the binding does not find it through super()
+
+        def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
+            """Take the beginning of a phase."""
+            _guarded(phases.progress, lambda: phases.start(phase_name, parent_phase, num_steps))
+
+        def step_complete(self, phase_name: str, step: int) -> bool:
+            """Take the end of a step; whether to go on."""
+            _guarded(phases.progress, lambda: phases.step(phase_name, step))
+            return not phases.progress.cancelled
+
+        def phase_finish(self, phase_name: str) -> None:
+            """Take the end of a phase."""
+            _guarded(phases.progress, lambda: phases.finish(phase_name))
+
+    return Monitor()
+
+
+def _guarded(progress: Progress, report: Callable[[], None]) -> None:
+    try:
+        report()
+    except BaseException as error:  # noqa: BLE001 (nothing may be raised into C++; told later)
+        progress.cancel(error)
+
+
+@contextmanager
+def cancellable(progress: Progress) -> Iterator[None]:
+    """Let Ctrl-C stop the build rather than get lost in it.
+
+    Only in the main thread, and only if Python's own handler is in place: whoever has put another
+    one there has other plans.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        progress.cancel(KeyboardInterrupt())
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

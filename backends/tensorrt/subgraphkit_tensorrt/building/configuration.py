@@ -1,17 +1,20 @@
-"""Builder configurations from options; all else is left as the library has it."""
+"""Builder configurations from options, and timings of kernels, kept from build to build."""
 
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
+from subgraphkit.backend import BindContext
 from subgraphkit.errors import CompileError
+from subgraphkit.storing import KeptFile
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.network import ParsedNetwork
 from subgraphkit_tensorrt.building.profiles import InputRange
-from subgraphkit_tensorrt.library.checks import check, tail
 from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.library.logger import listening
+from subgraphkit_tensorrt.library.logger import check, listening, tail
 
-__all__ = ["add_profile", "configure"]
+__all__ = ["TimingCache", "add_profile", "configure", "timing_cache_for"]
 
 _VERBOSITY: Final = {"none": "NONE", "layer_names": "LAYER_NAMES_ONLY", "detailed": "DETAILED"}
 _HARDWARE: Final = {"same_cc": "SAME_COMPUTE_CAPABILITY", "ampere_plus": "AMPERE_PLUS"}
@@ -63,15 +66,13 @@ def _flags(options: Options) -> list[str]:
         "STRICT_NANS": options.strict_nans,
         "DISTRIBUTIVE_INDEPENDENCE": options.distributive_independence,
         "EDITABLE_TIMING_CACHE": options.editable_timing_cache,
-        "REFIT": options.refittable,
+        "STRIP_PLAN": options.strip_weights,
+        # What is stored without weights gets them when it is loaded.
+        "REFIT": options.refittable or options.strip_weights,
         "WEIGHT_STREAMING": options.weight_streaming,
         "VERSION_COMPATIBLE": options.version_compatible,
     }
     flags = [flag for flag, is_asked in asked.items() if is_asked]
-    # Plans that are shared, or stored without weights, get their weights when they are loaded.
-    if options.strip_weights or options.share_identical:
-        flags += ["STRIP_PLAN"]
-        flags += ["REFIT"] if "REFIT" not in flags else []
     if options.version_compatible and options.exclude_lean_runtime:
         flags.append("EXCLUDE_LEAN_RUNTIME")
     return flags
@@ -169,3 +170,68 @@ def add_profile(
         # Scratch memory then follows the shapes at hand, not the largest ones.
         feature = library.trt.PreviewFeature.__members__[_RESIZE]
         config.set_preview_feature(feature, True)  # noqa: FBT003 (it is by position)
+
+
+class TimingCache:
+    """The timings of one library on one kind of device, in a file.
+
+    Whatever is wrong with the file, a build goes on without it and writes a new one.
+
+    Args:
+        path: The file; its folder is this user's alone.
+
+    Thread-safety: any number of threads and processes may use the same file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = KeptFile(path, "tensorrt timings")
+
+    def attach(self, config: Any) -> Any:
+        """Give a builder configuration the timings there are.
+
+        Returns:
+            The ``ITimingCache``, which has to outlive the build; None if the library takes none.
+        """
+        cache = config.create_timing_cache(self._file.read())
+        if cache is not None and config.set_timing_cache(cache, ignore_mismatch=False):
+            return cache
+        empty = config.create_timing_cache(b"")  # the file is of another library or device
+        if empty is not None and config.set_timing_cache(empty, ignore_mismatch=False):
+            return empty
+        return None
+
+    def keep(self, config: Any) -> None:
+        """Add what a build has timed to what others have kept meanwhile.
+
+        Args:
+            config: The configuration of a build that is over; ``attach`` took it before.
+        """
+        timed = config.get_timing_cache()
+        if timed is None:
+            return
+        with self._file.lock():
+            others = config.create_timing_cache(self._file.read())
+            if others is not None:
+                timed.combine(others, ignore_mismatch=False)
+            self._file.write(bytes(timed.serialize()))
+
+
+def timing_cache_for(
+    context: BindContext[Options], library: Library, device: str
+) -> TimingCache | None:
+    """Return the timings for a build; None if there are none to be kept.
+
+    Args:
+        context: What is known of the bind.
+        library: The library.
+        device: The kind of device.
+    """
+    capabilities = library.capabilities
+    # There, the calls exist, do nothing, and ask for a GPU.
+    if not capabilities.keeps_timings or not context.options.timing_cache:
+        return None
+    folder = context.kept_folder()
+    if folder is None:
+        return None
+    name = re.sub(r"[^\w.]+", "-", f"{capabilities.flavour}-{capabilities.version}-{device}")
+    return TimingCache(folder / f"{name}.timings")

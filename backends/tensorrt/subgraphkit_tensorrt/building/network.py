@@ -3,22 +3,24 @@
 The library is not given an error recorder: on the build side one hides errors, or crashes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
+
+import numpy as np
 
 from subgraphkit.errors import BackendUnavailableError, CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.model import PreparedModel
-from subgraphkit_tensorrt.library.checks import check, tail
-from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.library.logger import listening
-from subgraphkit_tensorrt.library.trial import network_flags
+from subgraphkit_tensorrt.building.profiles import InputRange, shown
+from subgraphkit_tensorrt.library.flavours import Library, network_flags
+from subgraphkit_tensorrt.library.logger import check, listening, tail
 
 __all__ = [
     "ParsedNetwork",
+    "check_ranges",
     "differences",
     "element_type",
     "make_builder",
@@ -265,3 +267,92 @@ def _difference(
         for have, want in zip(shape, expected, strict=True)
     )
     return "" if fits else f"has shape {list(shape)}, expected {expected}"
+
+
+_LARGEST: Final = 2**31
+
+Dims = tuple[int, ...]
+
+
+def check_ranges(
+    ranges: Mapping[str, InputRange], network: Any, subgraph: str
+) -> dict[str, InputRange]:
+    """Hold ranges against the inputs of a network, before the builder sees them.
+
+    Args:
+        ranges: A range for every input.
+        network: The network that was parsed.
+        subgraph: Name of the subgraph, for messages.
+
+    Returns:
+        What a profile has to say: the ranges of inputs with an open size, and of those that shapes
+        are computed from.
+
+    Raises:
+        CompileError: They do not fit (SGK169).
+    """
+    tensors = [network.get_input(place) for place in range(network.num_inputs)]
+    needed = {}
+    for tensor in tensors:
+        shape = tuple(tensor.shape)
+        found = ranges[tensor.name]
+        _check_one(tensor.name, found, shape, subgraph)
+        if -1 not in shape and not tensor.is_shape_tensor:
+            continue
+        if tensor.is_shape_tensor and found.values is None:
+            raise _unfit(
+                subgraph,
+                f"shapes are computed from the elements of input {tensor.name!r}, whose range is "
+                "not known",
+                "Give its smallest, usual and largest elements as min_shapes, opt_shapes and "
+                "max_shapes, or let the engine be built at the first run.",
+            )
+        needed[tensor.name] = found
+    return needed
+
+
+def _check_one(name: str, found: InputRange, shape: Dims, subgraph: str) -> None:
+    if not len(found.min) == len(found.opt) == len(found.max) == len(shape):
+        raise _unfit(
+            subgraph,
+            f"the range of input {name!r} has {len(found.min)} dimensions, the input {len(shape)}",
+        )
+    for axis, size in enumerate(shape):
+        sizes = (found.min[axis], found.opt[axis], found.max[axis])
+        if not 0 <= sizes[0] <= sizes[1] <= sizes[2]:
+            raise _unfit(subgraph, f"the range of input {name!r} is {shown(sizes)} at axis {axis}")
+        if size not in {-1, sizes[0]} or (size != -1 and sizes[0] != sizes[2]):
+            raise _unfit(
+                subgraph,
+                f"the range of input {name!r} is {shown(sizes)} at axis {axis}, which is {size}",
+            )
+    if int(np.prod(found.max, dtype=object)) >= _LARGEST:
+        raise _unfit(
+            subgraph,
+            f"the largest shape of input {name!r}, {shown(found.max)}, has {_LARGEST} elements or "
+            "more",
+            "TensorRT counts elements in 31 bits; give a smaller largest shape.",
+        )
+    _check_elements(name, found, subgraph)
+
+
+def _check_elements(name: str, found: InputRange, subgraph: str) -> None:
+    if found.values is None:
+        return
+    rising = all(low <= one <= high for low, one, high in zip(*found.values, strict=False))
+    if len({len(one) for one in found.values}) != 1 or not rising:
+        raise _unfit(
+            subgraph,
+            f"the elements of input {name!r} are {', '.join(map(shown, found.values))} (smallest, "
+            "usual, largest)",
+        )
+
+
+def _unfit(subgraph: str, problem: str, hint: str = "") -> CompileError:
+    return CompileError(
+        "SGK169",
+        f"a range of shapes does not fit the engine of subgraph {subgraph!r}: {problem}",
+        backend="tensorrt",
+        subgraph=subgraph,
+        hint=hint or "Correct dims, or min_shapes, opt_shapes and max_shapes.",
+    )

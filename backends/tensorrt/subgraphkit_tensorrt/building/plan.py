@@ -5,16 +5,19 @@ the builder; a plan is looked at before any library sees it.
 """
 
 import json
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from subgraphkit.backend import Answer, EngineOrigin, Refusal
 from subgraphkit.errors import CompileError
+from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.profiles import InputRange
 from subgraphkit_tensorrt.library.capabilities import release_of
 
-__all__ = ["EnginePlan", "plan_problem", "read_plans", "write_plans"]
+__all__ = ["EnginePlan", "engine_fits", "plan_problem", "read_plans", "write_plans"]
 
 _MAGIC: Final = b"subgraphkit-tensorrt plans 2\n"
 _LENGTH: Final = struct.Struct("<Q")
@@ -31,7 +34,7 @@ class EnginePlan:
     Attributes:
         data: The bytes; empty once an engine that can write them again was loaded from them.
         inputs: Names of its inputs, in the order of ``subgraph.inputs``. They are those of the
-            subgraph it was built for; one that shares it goes by the order.
+            subgraph it was built for; an equal one that finds it stored goes by the order.
         outputs: Names of its outputs, likewise.
         profiles: The ranges it takes, each by place in ``inputs``; TensorRT calls every one an
             optimization profile, and counts them in this order.
@@ -148,4 +151,71 @@ def plan_problem(
     here = release_of(version)[: len(made_by)]
     if not version_compatible and here and made_by[: len(here)] != here:
         return f"it was built by version {'.'.join(map(str, made_by))}, and {version} is in use"
+    return ""
+
+
+_DRIVER: Final = re.compile(r"(.*),cuda(\d+)\.(\d+)")
+_RUNTIMES: Final = frozenset({"tensorrt", "tensorrt_lean", "tensorrt_dispatch"})
+_NEXT_MAJOR: Final = {10: 11}
+"""The major versions whose runtimes take version-compatible engines of an older one."""
+
+
+def engine_fits(made: EngineOrigin, here: EngineOrigin, options: Options) -> Answer:
+    """Say whether an engine fits.
+
+    Args:
+        made: Where it was built.
+        here: This process.
+        options: The options of the backend; those that shape engines are those it has.
+
+    Returns:
+        True, or a refusal that says what is in the way.
+    """
+    flavour, version, target, others = _parts(made.fingerprint)
+    flavour_here, version_here, target_here, others_here = _parts(here.fingerprint)
+    problem = (
+        ("they were built for another system" if made.system != here.system else "")
+        or _version_problem((flavour, version), (flavour_here, version_here), options)
+        or _device_problem(target, target_here)
+    )
+    if not problem and others != others_here:
+        problem = "plugin libraries or converters differ"
+    if not problem and made.implementation != here.implementation:
+        problem = "another version of the backend wrote them"
+    return Refusal("engine_does_not_fit", problem) if problem else True
+
+
+def _parts(fingerprint: str) -> tuple[str, str, str, str]:
+    """Return flavour, version, target and the rest; see ``TensorRTBackend.fingerprint``."""
+    flavour, version, target, rest = (fingerprint.split(";", 3) + [""] * 4)[:4]
+    return flavour, version, target, rest
+
+
+def _version_problem(made: tuple[str, str], here: tuple[str, str], options: Options) -> str:
+    if made == here:
+        return ""
+    if not {made[0], here[0]} <= _RUNTIMES:
+        other = "version of the library" if made[0] == here[0] else "library"
+        return f"they were built by another {other}"
+    if not options.version_compatible:
+        return (
+            "they run on the library they were built with; version_compatible=true builds for "
+            "newer ones and for the lean and dispatch runtimes"
+        )
+    then, now = release_of(made[1]), release_of(here[1])
+    if not then or not now or now < then:
+        return "they run on libraries no older than the one they were built with"
+    if now[0] not in (then[0], _NEXT_MAJOR.get(then[0])):
+        return f"libraries of major version {now[0]} do not take them"
+    return ""
+
+
+def _device_problem(made: str, here: str) -> str:
+    if made == here:
+        return ""
+    then, now = _DRIVER.fullmatch(made), _DRIVER.fullmatch(here)
+    if then is None or now is None or then[1] != now[1]:
+        return "they were built for another GPU"
+    if (int(now[2]), int(now[3])) < (int(then[2]), int(then[3])):
+        return "the driver here is older than where they were built"
     return ""

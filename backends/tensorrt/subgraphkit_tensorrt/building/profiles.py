@@ -18,7 +18,7 @@ from subgraphkit.errors import InvalidModelError, OptionError
 from subgraphkit.ir import Graph, Subgraph
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.options.ranges import ShapeRanges, read_buckets, read_ranges
+from subgraphkit_tensorrt.option_rules import ShapeRanges, read_buckets, read_ranges
 
 __all__ = [
     "InputRange",

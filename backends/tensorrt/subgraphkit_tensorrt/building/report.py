@@ -1,6 +1,6 @@
 """Reports of builds: layers by precision, products that miss the Tensor Cores, and memory.
 
-A report speaks of nodes by their place in the subgraph, because equal subgraphs share plans;
+A report speaks of nodes by their place in the subgraph, because equal subgraphs find the same plan;
 ``readable`` puts in the names of one of them.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.types import DataType, Dim
-from subgraphkit_tensorrt.building.name_map import NameMap
+from subgraphkit_tensorrt.building.model import NameMap
 from subgraphkit_tensorrt.building.network import ParsedNetwork, element_type
 from subgraphkit_tensorrt.library.flavours import Library
 

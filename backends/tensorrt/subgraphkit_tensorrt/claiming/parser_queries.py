@@ -11,29 +11,28 @@ Answers are remembered, for this process and in the folder the core keeps for th
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend import Refusal
-from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
+from subgraphkit.ir import BoundGraph, Graph, Subgraph, make_subgraph
 from subgraphkit.storing import Answers, Passing, is_machine_fault
+from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.building.name_map import NameMap, mark_places, rename
-from subgraphkit_tensorrt.building.network import make_builder
-from subgraphkit_tensorrt.claiming.agreement import Expectation, disagreements
+from subgraphkit_tensorrt.building.model import NameMap, mark_places, rename
+from subgraphkit_tensorrt.building.network import element_type, make_builder
 from subgraphkit_tensorrt.claiming.stand_ins import model_file, put_small_weights_in, stand_in
 from subgraphkit_tensorrt.library.cudart import on_device
-from subgraphkit_tensorrt.library.flavours import Library
+from subgraphkit_tensorrt.library.flavours import Library, network_flags
 from subgraphkit_tensorrt.library.logger import LOGGER
-from subgraphkit_tensorrt.library.trial import network_flags
 from subgraphkit_tensorrt.lowering import Conversions
 from subgraphkit_tensorrt.lowering.conversions import apply
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
-__all__ = ["ParserQueries"]
+__all__ = ["Expectation", "ParserQueries", "disagreements"]
 
 _FORMAT: Final = "1"
 """Changes with what a question is or how its answer is kept."""
@@ -287,3 +286,75 @@ def _hushed() -> Iterator[None]:
         yield
     finally:
         LOGGER.removeFilter(hush)
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """The types that a network is held to.
+
+    Attributes:
+        graph: The graph; has the types of values.
+        names: By the name of a value in the model that was parsed, that in the graph.
+        rules: Know under which types TensorRT has values.
+        library: The library.
+    """
+
+    graph: Graph
+    names: Mapping[str, str]
+    rules: Rules
+    library: Library
+
+
+def disagreements(
+    network: Any, parser: Any, proto: Any, expected: Expectation
+) -> Iterator[tuple[str, str]]:
+    """Compare every value of a network that can be looked at with the type ONNX gives it.
+
+    Args:
+        network: The network.
+        parser: The parser that made it.
+        proto: The model it was made from.
+        expected: What to hold it to.
+
+    Yields:
+        The name of a value in the model, and one sentence on it.
+    """
+    tensors = dict(_tensors(network, parser, proto))
+    for name, tensor in tensors.items():
+        value = expected.names.get(name, name)
+        problem = _disagreement(tensor, expected.graph.types.get(value), expected)
+        if problem:
+            yield name, f"TensorRT makes {problem} of {value!r}"
+
+
+def _tensors(network: Any, parser: Any, proto: Any) -> Iterator[tuple[str, Any]]:
+    for place in range(network.num_inputs):
+        tensor = network.get_input(place)
+        yield tensor.name, tensor
+    for node in proto.graph.node:
+        for place, name in enumerate(node.output):
+            tensor = parser.get_layer_output_tensor(node.name, place) if name else None
+            if tensor is not None:
+                yield name, tensor
+    for place in range(network.num_outputs):
+        tensor = network.get_output(place)
+        yield tensor.name, tensor
+
+
+def _disagreement(tensor: Any, type_: ValueType | None, expected: Expectation) -> str:
+    if not isinstance(type_, TensorType):
+        return ""
+    dtype = element_type(expected.library.trt, tensor.dtype)
+    wanted = expected.rules.element_type(type_.dtype)
+    shape = tuple(tensor.shape)
+    # A length of -1 means that nothing is known of it.
+    fits = type_.shape is None or (
+        len(shape) == len(type_.shape)
+        and all(
+            have in {want, -1} or not isinstance(want, int)
+            for have, want in zip(shape, type_.shape, strict=True)
+        )
+    )
+    if fits and (dtype is wanted or DataType.UNDEFINED in {dtype, wanted}):
+        return ""
+    return f"{TensorType(dtype, tuple(None if dim < 0 else dim for dim in shape))}, not {type_},"

@@ -16,9 +16,8 @@ from subgraphkit.backend import (
 from subgraphkit.errors import BackendUnavailableError, CompileError
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.building.failure import fault_of_machine
-from subgraphkit_tensorrt.claiming.learned import blamed_nodes
-from subgraphkit_tensorrt.claiming.sieves import Sieves
+from subgraphkit_tensorrt.building.build import fault_of_machine
+from subgraphkit_tensorrt.claiming.sieves import Sieves, blamed_nodes
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.running.regions import compile_region
 

@@ -1,22 +1,74 @@
 """The three sieves of one bind: rules, parser and builder, and the nodes that stay in them."""
 
+import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+import re
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
 
-from subgraphkit.backend import Answer, BindContext, Refusal
+import onnx
+
+from subgraphkit.backend import Answer, BindContext, Refusal, did_you_mean, options_of
+from subgraphkit.errors import CompileError, OptionError
 from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit.storing import Answers, Passing
 from subgraphkit_tensorrt.backend_options import Options
+from subgraphkit_tensorrt.building.model import NameMap
 from subgraphkit_tensorrt.claiming.boundaries import BoundaryRules
 from subgraphkit_tensorrt.claiming.coverage import check_coverage
-from subgraphkit_tensorrt.claiming.filters import Exclusions, check_filters
-from subgraphkit_tensorrt.claiming.learned import Learned
 from subgraphkit_tensorrt.claiming.parser_queries import ParserQueries
-from subgraphkit_tensorrt.claiming.plugins import load_plugins, plugin_refusal
 from subgraphkit_tensorrt.library.flavours import Library
+from subgraphkit_tensorrt.library.logger import listening, tail
 from subgraphkit_tensorrt.lowering import Conversions, load_modules, registered, rules_for
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
-__all__ = ["Sieves"]
+__all__ = [
+    "Exclusions",
+    "Learned",
+    "Sieves",
+    "blamed_nodes",
+    "check_filters",
+    "load_plugins",
+    "plugin_refusal",
+]
+
+
+class Learned:
+    """Facts learnt about the nodes of one graph.
+
+    Args:
+        graph: The graph.
+        identity: Names the library and the device.
+        options: The options of the backend.
+        folder: Where to keep it; None for nowhere.
+
+    Thread-safety: used by one thread at a time.
+    """
+
+    def __init__(
+        self, graph: BoundGraph, identity: str, options: Options, folder: Path | None
+    ) -> None:
+        self._folder = folder
+        shaping = [
+            (one.name, repr(getattr(options, one.name))) for one in options_of(Options) if one.cache
+        ]
+        facts = f"{identity}\n{shaping}\n{_structure(graph)}"
+        self._question = hashlib.sha256(facts.encode()).digest()  # for the text may be long
+
+    def refusals(self) -> dict[int, Refusal]:
+        """Return the nodes to leave out, with the reasons."""
+        return {int(node): Refusal(_CODE, text) for node, text in self._known().items()}
+
+    def add(self, nodes: Sequence[int], text: str) -> None:
+        """Learn that nodes make builds fail."""
+        text = text or "an earlier build failed"
+        known = {**self._known(), **{str(node): text for node in nodes}}
+        _LEARNED.put(self._question, known, self._folder)
+
+    def _known(self) -> Mapping[str, str]:
+        return _LEARNED.recall(self._question, lambda: Passing({}), self._folder)
 
 
 class Sieves:
@@ -140,3 +192,209 @@ def _tell_learned(refusals: Mapping[int, Refusal], logger: logging.Logger) -> No
             "node" if len(refusals) == 1 else "nodes",
             next(iter(refusals.values())).text,
         )
+
+
+_CODE: Final = "compile_failed"
+_LEARNED: Final = Answers("learned")
+
+
+def blamed_nodes(subgraph: Subgraph, error: CompileError) -> tuple[int, ...]:
+    """Return the nodes at which a build failed; none if the library did not say.
+
+    A chain of fused layers is named by its ends, which says nothing of either, and what is only
+    warned of is not at fault.
+    """
+    lines: Sequence[str] = error.context.get("lines", ())
+    if not lines:
+        return tuple(error.context.get("nodes", ()))
+    names = NameMap()
+    places = {
+        place
+        for line in lines
+        if not line.startswith("warning") and "ForeignNode" not in line
+        for place in names.places(line)
+        if place < len(subgraph.nodes)
+    }
+    return tuple(subgraph.nodes[place] for place in sorted(places))
+
+
+def _structure(graph: BoundGraph) -> str:
+    """Return all of a graph but its weights."""
+    table = graph.table
+    rows: list[Any] = [
+        (table.op_types[i], table.domains[i], table.inputs[i], table.outputs[i])
+        for i in range(len(graph.nodes))
+    ]
+    types = {name: str(type_) for name, type_ in graph.types.items()}
+    return repr((rows, sorted(types.items()), sorted(graph.opset_imports.items())))
+
+
+class Exclusions:
+    """The nodes that the user keeps from TensorRT.
+
+    Args:
+        options: The options of the backend; patterns were checked.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._operators = frozenset(options.exclude_ops)
+        self._only = frozenset(options.only_ops)
+        self._patterns = [re.compile(text) for text in options.exclude_nodes]
+
+    def refusal(self, node: Node) -> Refusal | None:
+        """Say which option keeps a node; None if none does."""
+        names = {node.op_type, node.qualified_op_type}
+        if names & self._operators:
+            return Refusal("excluded", f"option exclude_ops names {node.op_type}")
+        if self._only and not names & self._only:
+            return Refusal("excluded", f"option only_ops does not name {node.op_type}")
+        for pattern in self._patterns:
+            if pattern.fullmatch(node.name):
+                text = f"option exclude_nodes has {pattern.pattern!r}, which is {node.name!r}"
+                return Refusal("excluded", text)
+        return None
+
+
+def check_filters(graph: BoundGraph, options: Options, logger: logging.Logger) -> None:
+    """Make sure that operators named in options exist, and say which filters match no node.
+
+    Args:
+        graph: The graph.
+        options: The options of the backend; patterns were checked.
+        logger: Where it is said, in one warning.
+
+    Raises:
+        OptionError: ONNX has no operator of that name, nor has the model (SGK112).
+    """
+    idle = [*_idle_operators(graph, options), *_idle_patterns(graph, options)]
+    if idle:
+        logger.warning(
+            "filters of backend 'tensorrt' that match no node of this model: %s", "; ".join(idle)
+        )
+
+
+def _idle_operators(graph: BoundGraph, options: Options) -> Iterator[str]:
+    given = [("exclude_ops", word) for word in options.exclude_ops]
+    given += [("only_ops", word) for word in options.only_ops]
+    if not given:
+        return
+    present = {name for node in graph.nodes for name in (node.op_type, node.qualified_op_type)}
+    for option, word in given:
+        if word in present:
+            continue
+        known = {schema.name for schema in onnx.defs.get_all_schemas()}
+        # An operator of another domain is nothing that ONNX could know of.
+        if "::" not in word and word not in known:
+            raise OptionError(
+                "SGK112",
+                f"option {option!r} of backend 'tensorrt' names {word!r}, which is no operator of "
+                f"ONNX{did_you_mean(word, known | present)}",
+                hint="Operators of other domains that the model need not have are named "
+                "with their domain: com.acme::Name.",
+                backend="tensorrt",
+                option=option,
+            )
+        yield f"{option}={word}"
+
+
+def _idle_patterns(graph: BoundGraph, options: Options) -> Iterator[str]:
+    if options.exclude_nodes:
+        names = {node.name for node in graph.nodes}
+        for pattern in _idle(options.exclude_nodes, names):
+            yield f"exclude_nodes={pattern}{did_you_mean(pattern, filter(None, names))}"
+    if options.keep_fp32:
+        names = {node.op_type for node in graph.nodes}
+        words = names.union(*((node.name, *node.outputs) for node in graph.nodes))
+        for pattern in _idle(options.keep_fp32, words):
+            yield f"keep_fp32={pattern}{did_you_mean(pattern, names)}"
+
+
+def _idle(patterns: Iterable[str], words: Collection[str]) -> Iterator[str]:
+    """Return the patterns that match no word; thousands of plain words are looked up, not tried."""
+    for text in patterns:
+        if text in words or re.sub(r"\\(\W)", r"\1", text) in words:
+            continue
+        pattern = re.compile(text)
+        if not any(pattern.fullmatch(word) for word in words):
+            yield text
+
+
+_VERSION: Final = "1"
+_LOADED: Final[set[tuple[int, str]]] = set()
+_LOCK: Final = threading.Lock()
+
+
+def load_plugins(library: Library, paths: Iterable[str]) -> None:
+    """Make NVIDIA's own plugins known, and load libraries with others, once in a process.
+
+    Args:
+        library: The library; nothing is loaded into one that cannot be asked.
+        paths: Paths of shared libraries; they run in this process.
+
+    Raises:
+        OptionError: One cannot be loaded (SGK167).
+
+    Thread-safety: may be called from any thread.
+    """
+    trt, can = library.trt, library.capabilities
+    if trt is None:
+        return
+    with _LOCK:
+        if can.plugins and _first_time(trt, ""):
+            trt.init_libnvinfer_plugins(library.logger, "")
+        for path in paths:
+            if _first_time(trt, path):
+                _load(trt, path)
+
+
+def plugin_refusal(library: Library, node: Node) -> Refusal | None:
+    """Say why a node of another domain cannot be a plugin; None if one is registered."""
+    if library.trt is None:
+        name, title = node.qualified_op_type, library.flavour.title
+        text = f"{name} is not ONNX's, and there is no {title} here to be asked for a plugin"
+        return Refusal("op_unsupported", text)
+    if not library.capabilities.plugins:
+        text = f"{node.qualified_op_type} is not ONNX's, and {library.flavour.title} has no plugins"
+        return Refusal("op_unsupported", text)
+    if _is_registered(library, node):
+        return None
+    text = f"no plugin {node.op_type!r} is registered; load its library with plugin_libraries"
+    return Refusal("op_unsupported", text)
+
+
+def _is_registered(library: Library, node: Node) -> bool:
+    version = _text(node.attribute("plugin_version", _VERSION))
+    namespace = _text(node.attribute("plugin_namespace", ""))
+    registry = library.trt.get_plugin_registry()
+    return registry.get_creator(node.op_type, version, namespace) is not None
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _first_time(trt: Any, path: str) -> bool:
+    before = len(_LOADED)
+    _LOADED.add((id(trt), path))
+    return len(_LOADED) > before
+
+
+def _load(trt: Any, path: str) -> None:
+    with listening() as lines:
+        try:
+            handle = trt.get_plugin_registry().load_library(path)
+        except Exception as error:  # noqa: BLE001 (a binding raises whatever it likes)
+            handle, said = None, f"{type(error).__name__}: {error}"
+        else:
+            said = tail(lines)
+    if handle is not None:
+        return
+    _LOADED.discard((id(trt), path))
+    raise OptionError(
+        "SGK167",
+        f"option 'plugin_libraries' of backend 'tensorrt' names {path!r}, which TensorRT cannot "
+        f"load: {said or 'it gave no reason'}",
+        hint="It has to be built against this version of TensorRT, and to export its creators.",
+        backend="tensorrt",
+        option="plugin_libraries",
+    )

@@ -60,7 +60,6 @@ class Capabilities:
         tiling_optimization_level: Tiling can be asked for (10.8).
         l2_limit_for_tiling: The L2 cache used for tiling can be limited (10.8).
         refitter: Weights of an engine can be replaced.
-        mark_weights_refittable: Single weights can be made refittable (10.3).
         weight_streaming: Weights can be streamed from the host (10.3; the ``v2`` calls).
         device_memory_v2: Scratch memory is asked for by 64-bit calls (10.3).
         set_device_memory: Scratch memory is given with its size (10.3).
@@ -95,7 +94,6 @@ class Capabilities:
     tiling_optimization_level: bool = _has("IBuilderConfig.tiling_optimization_level")
     l2_limit_for_tiling: bool = _has("IBuilderConfig.l2_limit_for_tiling")
     refitter: bool = _has("Refitter")
-    mark_weights_refittable: bool = _has("INetworkDefinition.mark_weights_refittable")
     weight_streaming: bool = _has("ICudaEngine.weight_streaming_budget_v2")
     device_memory_v2: bool = _has("ICudaEngine.device_memory_size_v2")
     set_device_memory: bool = _has("IExecutionContext.set_device_memory")

@@ -8,13 +8,13 @@ Source: CUDA Runtime API, sections 6.1, 6.4, 6.5, 6.9, 6.10, 6.13 and 6.30; driv
 """
 
 import ctypes
-import sys
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from subgraphkit.errors import BackendUnavailableError, ExecutionError
 
@@ -22,9 +22,8 @@ __all__ = ["Cuda", "cuda_runtime", "on_device"]
 
 _NAMES: Final = ("libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0")
 """What the loader knows them by, newest first; that of CUDA 11 names its minor version."""
-_WINDOWS_NAMES: Final = ("cudart64_13.dll", "cudart64_12.dll", "cudart64_110.dll")
 _FOLDERS: Final = ("nvidia.cu13", "nvidia.cuda_runtime")
-"""Packages of NVIDIA's wheels that hold the library, in ``lib``, ``bin`` or ``bin/x86_64``."""
+"""Packages of NVIDIA's wheels that hold the library."""
 
 _OUT_OF_MEMORY: Final = 2
 _NON_BLOCKING: Final = 1
@@ -43,19 +42,11 @@ _POOL_PROPERTIES: Final = 88
 """Bytes of a ``cudaMemPoolProps``: kinds of memory and handle, kind and number of the device."""
 _KEEPS: Final = 4
 _RESERVED: Final = 5
-_USED: Final = 7
 _ATTRIBUTES: Final = 128  # no fewer bytes than those of a pointer
 _PINNED: Final = 1
 _HOST_TO_DEVICE: Final = 1
 _DEVICE_TO_HOST: Final = 2
 _DEVICE_TO_DEVICE: Final = 3
-
-
-class CudaLibrary(Protocol):
-    """What is used of the library: functions by name, as ``ctypes.CDLL`` gives them."""
-
-    def __getattr__(self, name: str) -> Any:
-        """Return a function that takes ctypes values and returns a status."""
 
 
 class Cuda:
@@ -64,14 +55,13 @@ class Cuda:
     Addresses, streams, events and graphs are plain integers; a stream of 0 is CUDA's default one.
 
     Args:
-        library: The library.
+        library: The library: functions by name, as ``ctypes.CDLL`` gives them, or a test's own.
 
     Thread-safety: may be used from any thread; the current device is each thread's own.
     """
 
-    def __init__(self, library: CudaLibrary) -> None:
+    def __init__(self, library: Any) -> None:
         self._library = library
-        self._recording = threading.local()
         # A device that is waited for spoils whatever any thread records there.
         self._undisturbed = threading.RLock()
 
@@ -150,13 +140,11 @@ class Cuda:
         """Give the device what a pool keeps and nothing uses any more."""
         self._call("cudaMemPoolTrimTo", ctypes.c_void_p(pool), ctypes.c_size_t(0))
 
-    def pool_keeps(self, pool: int) -> int:
-        """Return the bytes that a pool keeps for later."""
+    def pool_holds(self, pool: int) -> int:
+        """Return the bytes of the device that a pool holds, in use or kept for later."""
         handle, found = ctypes.c_void_p(pool), ctypes.c_uint64()
         self._call("cudaMemPoolGetAttribute", handle, ctypes.c_int(_RESERVED), ctypes.byref(found))
-        reserved = found.value
-        self._call("cudaMemPoolGetAttribute", handle, ctypes.c_int(_USED), ctypes.byref(found))
-        return reserved - found.value
+        return found.value
 
     def allocate_from(self, pool: int, nbytes: int, stream: int) -> int:
         """Return memory that may be used on a stream from now on, or 0 if there is not enough."""
@@ -230,13 +218,11 @@ class Cuda:
 
     # -- graphs ------------------------------------------------------------------------------
 
-    @property
-    def is_recording(self) -> bool:
-        """Whether this thread records, which calls that wait for the device do not survive."""
-        return bool(getattr(self._recording, "on", False))
-
     def recorded(self, work: Callable[[int], None]) -> int:
         """Record what is put on a stream, and do not do it; return what can be launched.
+
+        No garbage is collected meanwhile: what it ends, ours or not, may free memory, and a
+        recording does not survive that in its thread.
 
         Args:
             work: Puts it on the stream that it is told.
@@ -248,13 +234,11 @@ class Cuda:
         stream = self.create_stream()
         handle = ctypes.c_void_p(stream)
         try:
-            with self._undisturbed:
+            with self._undisturbed, _garbage_left():
                 self._call("cudaStreamBeginCapture", handle, ctypes.c_int(_THREAD_LOCAL))
-                self._recording.on = True
                 try:
                     work(stream)
                 finally:
-                    self._recording.on = False
                     ended = self._library.cudaStreamEndCapture(handle, ctypes.byref(graph))
                     self._library.cudaGetLastError()
             self._check("cudaStreamEndCapture", ended)
@@ -316,6 +300,17 @@ class Cuda:
         )
 
 
+@contextmanager
+def _garbage_left() -> Iterator[None]:
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
 _FOUND: Final[list[Cuda]] = []
 _LOCK: Final = threading.Lock()
 
@@ -370,16 +365,15 @@ def _library() -> Any:
         "CUDA's runtime library cannot be used: " + ("; ".join(problems) or "it is not installed"),
         backend="tensorrt",
         hint="Install it: pip install nvidia-cuda-runtime-cu12, or nvidia-cuda-runtime for CUDA "
-        "13; or add the folder that holds libcudart to LD_LIBRARY_PATH (on Windows, PATH).",
+        "13; or add the folder that holds libcudart to LD_LIBRARY_PATH.",
     )
 
 
 def _candidates() -> Iterator[str]:
-    for name in _WINDOWS_NAMES if sys.platform == "win32" else _NAMES:
+    for name in _NAMES:
         yield name
         for folder in _wheel_folders():
-            for pattern in (f"*/{name}*", f"*/*/{name}*"):
-                yield from map(str, sorted(folder.glob(pattern)))
+            yield from map(str, sorted(folder.glob(f"lib/{name}*")))
 
 
 def _wheel_folders() -> Iterator[Path]:

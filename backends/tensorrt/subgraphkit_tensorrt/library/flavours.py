@@ -8,14 +8,19 @@ backend is probed or bound, and nothing here raises because of what is installed
 import importlib
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
 from typing import Any, Final, Literal
 
+from onnx import TensorProto, helper
+
+from subgraphkit.errors import SubgraphkitError
 from subgraphkit_tensorrt.library.capabilities import OLDEST, Capabilities
 from subgraphkit_tensorrt.library.gpus import Gpu, Machine, machine
-from subgraphkit_tensorrt.library.logger import listening, logger_for
+from subgraphkit_tensorrt.library.logger import check, listening, logger_for, tail
 
 __all__ = [
     "FLAVOURS",
@@ -23,8 +28,12 @@ __all__ = [
     "Installation",
     "Library",
     "find",
+    "has_operator",
     "kernels_problem",
+    "network_flags",
     "planning_library",
+    "trial_plan",
+    "trial_problem",
     "wanted_flavour",
 ]
 
@@ -216,7 +225,7 @@ def _broken(flavour: Flavour, module: str, error: Exception, here: Machine) -> I
     problem = f"{flavour.title} is installed ({_distribution(module)}) but does not load: {text}"
     hint = (
         f"Install its shared libraries: {flavour.install}\n"
-        "Or add the folder that holds them to LD_LIBRARY_PATH (on Windows, PATH)."
+        "Or add the folder that holds them to LD_LIBRARY_PATH."
     )
     return Installation("absent library", None, here, problem, hint, flavour)
 
@@ -271,3 +280,85 @@ def _builds(library: Library) -> bool:
             return library.trt.Builder(library.logger) is not None
         except Exception:  # noqa: BLE001 (a binding raises whatever it likes, mostly TypeError)
             return False
+
+
+def trial_problem(library: Library, *, load: bool) -> str:
+    """Build an engine of one node.
+
+    Args:
+        library: The library; it has a builder.
+        load: Whether to load the engine as well, which takes a GPU.
+
+    Returns:
+        What went wrong, with what TensorRT said; an empty string if nothing did.
+    """
+    with listening() as lines:
+        try:
+            plan = trial_plan(library, lines)
+            if load:
+                runtime = check(library.trt.Runtime(library.logger), "make a runtime", lines)
+                check(runtime.deserialize_cuda_engine(plan), "load the engine it built", lines)
+        except SubgraphkitError as error:
+            return " ".join(f"{error.message}. {error.hint}".split())
+        except Exception as error:  # noqa: BLE001 (a binding raises whatever it likes)
+            return " ".join(f"{type(error).__name__}: {error} {tail(lines)}".split())
+    return ""
+
+
+def network_flags(trt: Any) -> int:
+    """Return the flags for a network whose types are those of the model."""
+    return 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
+
+
+def trial_plan(library: Library, lines: Sequence[str], *flags: str) -> bytes:
+    """Build an engine of one node.
+
+    Args:
+        library: The library; it has a builder.
+        lines: What it says meanwhile.
+        *flags: Names of builder flags.
+
+    Raises:
+        CompileError: It failed (SGK162).
+    """
+    trt = library.trt
+    builder = check(trt.Builder(library.logger), "make a builder", lines)
+    network = check(builder.create_network(network_flags(trt)), "make a network", lines)
+    parser = check(trt.OnnxParser(network, library.logger), "make a parser", lines)
+    check(parser.parse(_model()), "read a model of one node", lines)
+    config = check(builder.create_builder_config(), "make a configuration", lines)
+    for flag in flags:
+        config.set_flag(trt.BuilderFlag.__members__[flag])
+    plan = check(builder.build_serialized_network(network, config), "build one node", lines)
+    return bytes(plan)
+
+
+def _model() -> bytes:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "trial", [x], [y])
+    opsets = [helper.make_opsetid("", 13)]
+    model: bytes = helper.make_model(graph, ir_version=8, opset_imports=opsets).SerializeToString()
+    return model
+
+
+@cache
+def has_operator(library: Library, op_type: str) -> bool:
+    """Say whether the parser has an operator of ONNX; False if it cannot be asked.
+
+    Thread-safety: may be called from any thread.
+    """
+    with _LOCK, listening():
+        try:
+            parser = _parser(library)
+            return bool(parser[-1].supports_operator(op_type))
+        except Exception:  # noqa: BLE001 (a binding raises whatever it likes without a driver)
+            return False
+
+
+@cache
+def _parser(library: Library) -> tuple[Any, ...]:
+    """Return a parser with what it lives on."""
+    trt = library.trt
+    builder = trt.Builder(library.logger)
+    network = builder.create_network(network_flags(trt))
+    return builder, network, trt.OnnxParser(network, library.logger)

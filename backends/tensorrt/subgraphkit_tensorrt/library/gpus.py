@@ -4,17 +4,16 @@ Asking the driver makes no context and takes no device memory.
 """
 
 import ctypes
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-__all__ = ["FP8_FROM", "Gpu", "Machine", "machine"]
+__all__ = ["FP8_FROM", "Gpu", "Machine", "kind_of_gpu", "machine"]
 
 FP8_FROM: Final = (8, 9)
 """The compute capability from which GPUs multiply numbers of float8: Ada, Hopper and newer."""
-_LIBRARY: Final = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+_LIBRARY: Final = "libcuda.so.1"
 _MULTIPROCESSORS: Final = 16
 _COMPUTE_MAJOR: Final = 75
 _COMPUTE_MINOR: Final = 76
@@ -86,6 +85,12 @@ def machine() -> Machine:
     except _DriverError as error:
         hint = _HINTS.get(error.status, "See whether nvidia-smi works.")
         return Machine(problem=f"NVIDIA's driver cannot be used: {error}", hint=hint)
+
+
+def kind_of_gpu(index: int) -> str:
+    """Return the name of a GPU, which many of a kind share; empty if there is none."""
+    devices = machine().devices
+    return devices[index].name if index < len(devices) else ""
 
 
 class _DriverError(Exception):

@@ -17,17 +17,16 @@ the definitions that ONNX gives of its composed operators, both for nodes that T
 take as they are.
 """
 
-from subgraphkit_tensorrt.lowering.conversions import Conversions, lower, rules_for
-from subgraphkit_tensorrt.lowering.registration import converter
+from subgraphkit_tensorrt.lowering.conversions import Conversions, converter, lower, rules_for
 from subgraphkit_tensorrt.lowering.registry import (
     Converter,
     Replacement,
+    Sample,
     identity,
     load_modules,
     registered,
     unregister,
 )
-from subgraphkit_tensorrt.lowering.samples import Sample
 
 __all__ = [
     "Conversions",

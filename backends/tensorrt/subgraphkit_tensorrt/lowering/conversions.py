@@ -1,23 +1,37 @@
-"""Conversions: the choice of nodes that are converted, and the model with their replacements."""
+"""Conversions: converters and their registration, the nodes they take, and the model afterwards."""
 
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import onnx
 
 from subgraphkit.backend import Refusal
 from subgraphkit.errors import BackendError
 from subgraphkit.ir import Node, Subgraph
+from subgraphkit.onnx_io import load
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.library.flavours import Library, find
-from subgraphkit_tensorrt.library.trial import has_operator
-from subgraphkit_tensorrt.lowering.defined import as_defined
-from subgraphkit_tensorrt.lowering.own import OWN
-from subgraphkit_tensorrt.lowering.registry import Lowering, Replacement, registered
-from subgraphkit_tensorrt.lowering.replacements import Namer, replace_nodes
+from subgraphkit_tensorrt.library.flavours import Library, find, has_operator
+from subgraphkit_tensorrt.lowering.own import OWN, as_defined
+from subgraphkit_tensorrt.lowering.registry import (
+    Converter,
+    Lowering,
+    Namer,
+    Replacement,
+    Sample,
+    add,
+    registered,
+    replace_nodes,
+    sample_model,
+    sample_of_schema,
+)
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
-__all__ = ["Conversions", "apply", "lower", "rules_for"]
+__all__ = ["Conversions", "apply", "converter", "lower", "prove", "rules_for"]
 
 _MENDABLE: Final = frozenset({"op_unsupported", "attribute", "rank"})
 """Reasons that another way to write a node may do away with; element types stay what they are."""
@@ -152,4 +166,149 @@ def _failed(node: Node, problem: str) -> BackendError:
         f"the converter of {node.qualified_op_type} {problem} at node {node.label}",
         backend="tensorrt",
         hint="Mend the converter, or have it return None for nodes it cannot write as others.",
+    )
+
+
+_TOLERANCE: Final = 1e-4
+"""Relative and absolute; what is wrong is wrong by more."""
+
+_Arrays = Sequence[npt.NDArray[Any]]
+
+
+def converter(
+    op_type: str, *, domain: str = "", since: int = 1, samples: Iterable[Sample] = ()
+) -> Callable[[Lowering], Lowering]:
+    """Register a function as the converter of an operator, after checking it on samples.
+
+    Args:
+        op_type: Name of the operator.
+        domain: Domain of the operator; empty for ONNX's own.
+        since: The first version of the operator set it is for; a node is given to the newest
+            converter that is not newer than its operator set.
+        samples: Nodes and arrays to check it on. For an operator of ONNX, what is expected follows
+            from ``onnx.reference``, and a float32 sample from the schema if none is given.
+
+    Returns:
+        The decorator; it returns the function as it is.
+
+    Raises:
+        BackendError: It computes something else than the operator, makes no valid model, or cannot
+            be checked for want of samples (SGK166).
+
+    Thread-safety: may be called from any thread; sessions bound before do not see it.
+    """
+
+    def register(lower: Lowering) -> Lowering:
+        add(prove(Converter(op_type, domain, since, lower, tuple(samples))))
+        return lower
+
+    return register
+
+
+def prove(converter: Converter) -> Converter:
+    """Check a converter on its samples, or on one made from the schema.
+
+    Returns:
+        The converter with the samples that were used.
+
+    Raises:
+        BackendError: It is wrong, or there is nothing to check it on (SGK166).
+    """
+    samples = converter.samples
+    if not samples and not converter.domain:
+        made = sample_of_schema(converter.op_type, _opset(converter))
+        samples = (made,) if made is not None else ()
+    if not samples:
+        raise _wrong(converter, "cannot be checked, because no sample follows from a schema")
+    used = [_prove_on(converter, sample) for sample in samples]
+    if not any(used):
+        raise _wrong(converter, "declines every sample")
+    return replace(converter, samples=tuple(samples))
+
+
+def _prove_on(converter: Converter, sample: Sample) -> bool:
+    """Check one sample; False if the converter leaves its node as it is."""
+    expected = _expected(converter, sample)
+    model = sample_model(
+        converter.op_type, converter.domain, _opset(converter), replace(sample, expected=expected)
+    )
+    feeds = _feeds(model, sample)
+    try:
+        (node,) = load(model).graph.nodes
+        made = converter.lower(node, Namer(model, node))
+        if made is None:
+            return False
+        if not isinstance(made, Replacement):
+            raise TypeError(f"it returned {made!r}, expected a Replacement")  # noqa: TRY301 (wrapped below like any other failure)
+        replace_nodes(model, {0: made})
+        onnx.checker.check_model(model, full_check=True)
+        got = _computed(model, feeds)
+    except Exception as error:
+        raise _wrong(converter, f"fails on a sample: {type(error).__name__}: {error}") from error
+    for place, (right, found) in enumerate(zip(expected, got, strict=True)):
+        _compare(converter, place, right, found)
+    return True
+
+
+def _opset(converter: Converter) -> int:
+    """Return the version to check with: the newest in which the operator is what it was."""
+    if converter.domain:
+        return converter.since
+    newest = onnx.defs.onnx_opset_version()
+    try:
+        first = onnx.defs.get_schema(converter.op_type, max(converter.since, 1)).since_version
+    except onnx.defs.SchemaError:
+        return newest
+    return max(first, converter.since)
+
+
+def _expected(converter: Converter, sample: Sample) -> _Arrays:
+    if sample.expected is not None:
+        return sample.expected
+    if converter.domain:
+        raise _wrong(converter, "has a sample without expected outputs, which ONNX cannot compute")
+    model = sample_model(converter.op_type, "", _opset(converter), sample)
+    try:
+        return _computed(model, _feeds(model, sample))
+    except Exception as error:
+        text = f"onnx.reference cannot compute the sample: {type(error).__name__}: {error}"
+        raise _wrong(converter, f"cannot be checked, because {text}") from error
+
+
+def _feeds(model: onnx.ModelProto, sample: Sample) -> dict[str, npt.NDArray[Any]]:
+    fed = {value.name for value in model.graph.input}
+    named = {f"x{place}": array for place, array in enumerate(sample.inputs)}
+    return {name: array for name, array in named.items() if name in fed and array is not None}
+
+
+def _computed(model: onnx.ModelProto, feeds: Mapping[str, npt.NDArray[Any]]) -> _Arrays:
+    from onnx.reference import ReferenceEvaluator  # noqa: PLC0415 (it is slow to import)
+
+    with warnings.catch_warnings():
+        # onnx's own implementations use what NumPy has deprecated
+        warnings.simplefilter("ignore")
+        found: Any = ReferenceEvaluator(model).run(None, dict(feeds))
+    return list(found)
+
+
+def _compare(converter: Converter, place: int, right: Any, found: Any) -> None:
+    if right.dtype != found.dtype or right.shape != found.shape:
+        raise _wrong(
+            converter,
+            f"makes {found.dtype}{list(found.shape)} of output {place}, expected "
+            f"{right.dtype}{list(right.shape)}",
+        )
+    exact, got = right.astype(np.float64), found.astype(np.float64)
+    if not np.allclose(exact, got, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True):
+        worst = float(np.nanmax(np.abs(exact - got)))
+        raise _wrong(converter, f"is wrong by {worst:.3g} in output {place}")
+
+
+def _wrong(converter: Converter, problem: str) -> BackendError:
+    return BackendError(
+        "SGK166",
+        f"{converter.label} {problem}",
+        backend="tensorrt",
+        hint="Give samples=[Sample(inputs, attributes, expected)] of what the operator computes, "
+        "and return a Replacement whose nodes make the node's outputs from its inputs.",
     )

@@ -4,27 +4,111 @@ import hashlib
 import importlib
 import inspect
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import onnx
+from onnx import helper
 
 from subgraphkit.errors import OptionError
 from subgraphkit.ir import Node
-from subgraphkit_tensorrt.lowering.samples import Sample
+from subgraphkit.types import DataType
 
 __all__ = [
     "Converter",
     "Fresh",
     "Lowering",
+    "Namer",
     "Replacement",
+    "Sample",
     "add",
     "identity",
     "load_modules",
     "registered",
+    "replace_nodes",
+    "sample_model",
+    "sample_of_schema",
     "unregister",
 ]
+
+_SHAPE = (2, 3, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One call of an operator.
+
+    Attributes:
+        inputs: An array per input; None for one that is left out.
+        attributes: Attributes by name.
+        expected: The right outputs; None has ``onnx.reference`` compute them.
+        constant: Places of inputs that are constants of the model.
+        outputs: How many outputs the node has, if ``expected`` does not say.
+    """
+
+    inputs: Sequence[npt.NDArray[Any] | None]
+    attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    expected: Sequence[npt.NDArray[Any]] | None = None
+    constant: Sequence[int] = ()
+    outputs: int = 1
+
+
+def sample_of_schema(op_type: str, opset: int) -> Sample | None:
+    """Return a float32 call of an operator of ONNX without attributes, if its schema allows one."""
+    try:
+        schema = onnx.defs.get_schema(op_type, opset)
+    except onnx.defs.SchemaError:
+        return None
+    needed = list(schema.inputs)[: max(1, schema.min_input)]
+    allowed = {one.type_param_str: set(one.allowed_type_strs) for one in schema.type_constraints}
+    if any(attribute.required for attribute in schema.attributes.values()):
+        return None
+    if not all("tensor(float)" in allowed.get(one.type_str, {one.type_str}) for one in needed):
+        return None
+    numbers = np.random.default_rng(0)
+    arrays = [numbers.normal(size=_SHAPE).astype(np.float32) for _ in needed]
+    return Sample(arrays, outputs=schema.min_output)
+
+
+def sample_model(op_type: str, domain: str, opset: int, sample: Sample) -> onnx.ModelProto:
+    """Return a sample as a model of one node; outputs have types if they are expected.
+
+    Inputs are called ``x0``, ``x1`` and so on, outputs ``y0``, ``y1``.
+    """
+    given = {f"x{place}": array for place, array in enumerate(sample.inputs) if array is not None}
+    names = [f"x{i}" if array is not None else "" for i, array in enumerate(sample.inputs)]
+    count = sample.outputs if sample.expected is None else len(sample.expected)
+    outputs = [f"y{place}" for place in range(count)]
+    node = helper.make_node(
+        op_type, names, outputs, name="sample", domain=domain, **dict(sample.attributes)
+    )
+    typed = sample.expected if sample.expected is not None else [None] * count
+    fixed = {f"x{place}" for place in sample.constant}
+    graph = helper.make_graph(
+        [node],
+        "sample",
+        [_info(name, array) for name, array in given.items() if name not in fixed],
+        [_info(name, array) for name, array in zip(outputs, typed, strict=True)],
+        [
+            onnx.numpy_helper.from_array(array, name)
+            for name, array in given.items()
+            if name in fixed
+        ],
+    )
+    own = opset if not domain else onnx.defs.onnx_opset_version()
+    imports = [helper.make_opsetid("", own)]
+    imports += [helper.make_opsetid(domain, opset)] if domain else []
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def _info(name: str, array: npt.NDArray[Any] | None) -> onnx.ValueInfoProto:
+    if array is None:
+        return helper.make_empty_tensor_value_info(name)
+    return helper.make_tensor_value_info(name, int(DataType.of(array.dtype)), list(array.shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +221,56 @@ def load_modules(names: Iterable[str]) -> None:
                 backend="tensorrt",
                 option="modules",
             ) from error
+
+
+class Namer:
+    """Makes names for values inside a replacement.
+
+    Args:
+        model: The model the replacement goes into.
+        node: The node that is replaced.
+    """
+
+    def __init__(self, model: onnx.ModelProto, node: Node) -> None:
+        graph = model.graph
+        self._taken = {value.name for value in (*graph.input, *graph.initializer)}
+        for one in graph.node:
+            self._taken.update((*one.input, *one.output))
+        self._prefix = next(filter(None, node.outputs), "node")
+
+    def __call__(self, word: str) -> str:
+        """Return a name that nothing in the model has; not the same twice."""
+        name = stem = f"{self._prefix}/{word}"
+        count = 0
+        while name in self._taken:
+            count += 1
+            name = f"{stem}_{count}"
+        self._taken.add(name)
+        return name
+
+
+def replace_nodes(model: Any, replacements: Mapping[int, Replacement]) -> None:
+    """Replace nodes of a model, in place.
+
+    What replaces a node keeps its metadata, so that it can be told where it comes from.
+
+    Args:
+        model: The model.
+        replacements: By place in ``model.graph.node``.
+    """
+    graph = model.graph
+    nodes = []
+    for place, node in enumerate(graph.node):
+        made = replacements.get(place)
+        if made is None:
+            nodes.append(node)
+            continue
+        for one in made.nodes:
+            copy = onnx.NodeProto()
+            copy.CopyFrom(one)
+            copy.metadata_props.extend(node.metadata_props)
+            nodes.append(copy)
+        graph.initializer.extend(made.constants)
+    kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(kept)

@@ -1,16 +1,63 @@
 """A node that is judged, and the checks that several operators share."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final
 
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType
-from subgraphkit_tensorrt.rules.element_types import types_of
 from subgraphkit_tensorrt.rules.folding import Folding
 
-__all__ = ["JudgedNode", "Objections", "is_read", "plain"]
+__all__ = [
+    "CROSSING",
+    "KNOWN",
+    "MAX_RANK",
+    "TYPES",
+    "JudgedNode",
+    "Objections",
+    "is_read",
+    "plain",
+    "rounded_up",
+    "too_wide",
+    "types_of",
+    "wide_axes",
+]
+
+TYPES: Final = MappingProxyType(
+    {
+        "f32": DataType.FLOAT,
+        "f16": DataType.FLOAT16,
+        "bf16": DataType.BFLOAT16,
+        "i32": DataType.INT32,
+        "i64": DataType.INT64,
+        "i8": DataType.INT8,
+        "u8": DataType.UINT8,
+        "bool": DataType.BOOL,
+        "f8": DataType.FLOAT8E4M3FN,
+        "i4": DataType.INT4,
+        "f4": DataType.FLOAT4E2M1,
+    }
+)
+"""The words of the operator table."""
+
+KNOWN: Final = frozenset(TYPES.values())
+"""What a TensorRT tensor can hold; a node with any other type is out of the question."""
+
+CROSSING: Final = KNOWN - {DataType.FLOAT8E4M3FN, DataType.INT4, DataType.FLOAT4E2M1}
+"""What may be an input or an output of a network; the rest lives between Q and DQ."""
+
+MAX_RANK: Final = 8
+"""Most axes of a TensorRT tensor (``Dims.MAX_DIMS``)."""
+
+
+@lru_cache(maxsize=256)
+def types_of(words: str) -> tuple[DataType, ...]:
+    """Return the types that words of the operator table mean."""
+    return tuple(TYPES[word] for word in words.split())
+
 
 Objections = Iterable[Refusal | None]
 """What the rules of an operator have to say, one after the other; None is no objection."""
@@ -139,3 +186,94 @@ def is_read(node: Node, value: str) -> bool:
     if node.graph.is_output(value):
         return True
     return any(value in (*one.inputs, *one.captures) for one in node.consumers())
+
+
+_SPATIAL: Final = 2
+"""Axes before those that windows run along: batch and channels."""
+
+
+def rounded_up(node: Node) -> Refusal | None:
+    """Refuse a pooling that rounds up to a number of windows that ONNX does not keep."""
+    drops_none = _drops_no_window(node)
+    if drops_none:
+        return None
+    if drops_none is None:
+        return Refusal(
+            "dynamic_shape",
+            f"{node.qualified_op_type} with ceil_mode=1 of a shape "
+            "that is not known: TensorRT may round up to one window more than ONNX",
+        )
+    return Refusal(
+        "attribute",
+        f"{node.qualified_op_type} with ceil_mode=1 whose last window would start in the padding, "
+        "which ONNX drops; TensorRT takes it and computes something else",
+    )
+
+
+def too_wide(node: Node) -> Refusal | None:
+    """Refuse a pooling with a window that is wider than what it runs over."""
+    if not wide_axes(node):
+        return None
+    window = " x ".join(map(str, node.attribute("kernel_shape")))
+    over = " x ".join(map(str, (node.shape(0) or ())[_SPATIAL:]))
+    text = f"{node.qualified_op_type} with a window of {window} over {over}, which is smaller"
+    return Refusal("attribute", text)
+
+
+def _drops_no_window(node: Node) -> bool | None:
+    """Say whether ONNX keeps all windows; None if the shape that decides it is not known.
+
+    ONNX drops a last window that would start in the padding behind the input; TensorRT does not.
+
+    Source: ONNX operator MaxPool, version 22, output shape with ``ceil_mode``.
+    """
+    if not node.attribute("ceil_mode", 0) or _automatic(node):
+        return True
+    shape = node.shape(0)
+    kernel = list(node.attribute("kernel_shape", ()))
+    if shape is None or len(shape) != len(kernel) + _SPATIAL:
+        return None
+    strides = list(node.attribute("strides", [1] * len(kernel)))
+    dilations = list(node.attribute("dilations", [1] * len(kernel)))
+    pads = list(node.attribute("pads", [0] * 2 * len(kernel)))
+    for axis, size in enumerate(shape[_SPATIAL:]):
+        ends = pads[axis], pads[axis + len(kernel)]
+        if not isinstance(size, int):
+            # Without padding behind the input no window can start there.
+            if ends[1] == 0 and strides[axis] <= kernel[axis]:
+                continue
+            return None
+        if _drops_one(size, kernel[axis], strides[axis], dilations[axis], ends):
+            return False
+    return True
+
+
+def _drops_one(size: int, kernel: int, stride: int, dilation: int, pads: Sequence[int]) -> bool:
+    reach = dilation * (kernel - 1) + 1
+    windows = -(-(size + pads[0] + pads[1] - reach) // stride) + 1
+    return (windows - 1) * stride >= size + pads[0]
+
+
+def wide_axes(node: Node) -> dict[int, int]:
+    """Return the axes along which a window is wider than the input, with the size of the input.
+
+    Axes are counted behind batch and channels; those of sizes that are not known, or are padded by
+    name, are left out.
+    """
+    shape, kernel = node.shape(0), list(node.attribute("kernel_shape", ()))
+    if shape is None or len(shape) != len(kernel) + _SPATIAL or _automatic(node):
+        return {}
+    pads = list(node.attribute("pads", [0] * 2 * len(kernel)))
+    sizes = enumerate(shape[_SPATIAL:])
+    return {
+        axis: size
+        for axis, size in sizes
+        if isinstance(size, int) and 0 < size + pads[axis] + pads[axis + len(kernel)] < kernel[axis]
+    }
+
+
+def _automatic(node: Node) -> bool:
+    """Say whether padding is chosen by name, so that the number of windows follows from that."""
+    given = node.attribute("auto_pad", "NOTSET")
+    name = given.decode() if isinstance(given, bytes) else given
+    return name not in {"NOTSET", "VALID", ""}

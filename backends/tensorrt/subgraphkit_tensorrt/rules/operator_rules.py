@@ -6,9 +6,14 @@ from typing import Final
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType, TensorType
-from subgraphkit_tensorrt.rules.element_types import types_of
-from subgraphkit_tensorrt.rules.judged_node import JudgedNode, Objections, plain
-from subgraphkit_tensorrt.rules.windows import rounded_up, too_wide
+from subgraphkit_tensorrt.rules.judged_node import (
+    JudgedNode,
+    Objections,
+    plain,
+    rounded_up,
+    too_wide,
+    types_of,
+)
 
 __all__ = [
     "attention",

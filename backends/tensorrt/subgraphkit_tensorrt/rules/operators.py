@@ -16,8 +16,7 @@ from typing import Final
 from subgraphkit.types import DataType
 from subgraphkit_tensorrt.library.capabilities import release_of
 from subgraphkit_tensorrt.rules import operator_rules as ruled
-from subgraphkit_tensorrt.rules.element_types import MAX_RANK, types_of
-from subgraphkit_tensorrt.rules.judged_node import JudgedNode, Objections
+from subgraphkit_tensorrt.rules.judged_node import MAX_RANK, JudgedNode, Objections, types_of
 
 __all__ = ["RANDOM", "Operator", "OperatorTable", "operator_table"]
 

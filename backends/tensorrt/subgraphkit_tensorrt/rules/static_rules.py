@@ -11,9 +11,8 @@ from subgraphkit.backend import Refusal
 from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_tensorrt.library.capabilities import Capabilities
-from subgraphkit_tensorrt.rules.element_types import KNOWN, MAX_RANK
 from subgraphkit_tensorrt.rules.folding import Folding
-from subgraphkit_tensorrt.rules.judged_node import JudgedNode, is_read
+from subgraphkit_tensorrt.rules.judged_node import KNOWN, MAX_RANK, JudgedNode, is_read
 from subgraphkit_tensorrt.rules.operators import RANDOM, Operator, operator_table
 
 __all__ = ["Rules"]

@@ -16,6 +16,8 @@ __all__ = ["DeviceArray", "Foreign", "fetched", "foreign", "is_on_device"]
 _TYPESTRS = frozenset("?bhilqBHILQefd")
 _DEFAULT_STREAM = 1
 """The number by which protocols call CUDA's default stream."""
+_LEGACY = 0
+"""The handle of that stream, which waits for all streams that were not made to let it be."""
 
 
 class DeviceArray:
@@ -127,8 +129,8 @@ class DeviceArray:
         """Describe the memory, version 3; the stream named is that which computes it."""
         if self.dtype.char not in _TYPESTRS:
             raise AttributeError(f"__cuda_array_interface__ has no element type for {self.dtype}")
-        self._outlive_strangers()
         self._order(self.stream)
+        self.block.streams.add(_LEGACY)  # nobody says where it will be read
         return {
             "version": 3,
             "shape": self.shape,
@@ -159,21 +161,18 @@ class DeviceArray:
         return f"DeviceArray({self.dtype}{list(self.shape)} on {self._device.name})"
 
     def _leave(self, stream: int) -> None:
-        self._outlive_strangers()
+        """Order the stream of a reader behind the array, and the end of the array behind it."""
+        reader = _LEGACY if stream in {-1, _DEFAULT_STREAM} else stream
         if stream != -1:
-            self._order(0 if stream == _DEFAULT_STREAM else stream)
+            self._order(reader)
+        self.block.streams.add(reader)
+        self._device.released.discard(reader)  # CUDA may name it like one that is gone
 
     def _order(self, stream: int) -> None:
         """Order a stream, which may write to the array, behind whatever uses it by now."""
         with self._device.active():
             for other in {self.stream, *self.block.streams} - {stream}:
                 self._device.order(other, stream)
-
-    def _outlive_strangers(self) -> None:
-        """Free the memory at the end in place of reusing it: it may be in use on any stream."""
-        if self._end.detach() is not None:
-            self._end = weakref.finalize(self, self._device.discard, self.block)
-            self._end.atexit = False
 
 
 class Foreign:
@@ -281,7 +280,8 @@ def _from_interface(value: Any, device: Device, stream: int, *, is_read: bool) -
         dtype = own
     if index is not None and index != device.index:
         raise ValueError(f"it is on device {index}, expected {device.name}")
-    if interface.get("strides") is not None and not _is_row_major(interface, dtype):
+    strides = interface.get("strides")
+    if strides is not None and not dlpack.is_row_major(shape, strides, dtype.itemsize):
         raise ValueError("its elements are not in row-major order without gaps")
     if interface["data"][1] and not is_read:
         raise ValueError("it is read-only")
@@ -291,14 +291,3 @@ def _from_interface(value: Any, device: Device, stream: int, *, is_read: bool) -
     if producer is not None:
         device.cuda.order(0 if producer == _DEFAULT_STREAM else producer, stream)
     return Foreign(interface["data"][0], shape, dtype, value)
-
-
-def _is_row_major(interface: dict[str, Any], dtype: np.dtype[Any]) -> bool:
-    expected = dtype.itemsize
-    for extent, stride in zip(
-        reversed(interface["shape"]), reversed(interface["strides"]), strict=True
-    ):
-        if extent != 1 and stride != expected:
-            return 0 in interface["shape"]
-        expected *= extent
-    return True

@@ -1,23 +1,86 @@
-"""One execution context, with what it was told last and the CUDA graph recorded from it."""
+"""One execution context, with what it was told last and the CUDA graph recorded from it.
 
-from collections.abc import Sequence
+A graph reads what its context keeps on the device, which other shapes overwrite, so each has a
+context of its own. It remembers addresses as well: those of the lane's memory, through which its
+inputs and outputs are copied; when the lane gets other memory, it is recorded again. It is recorded
+on a stream that nobody else knows: whatever another thread puts on a stream that is being recorded,
+to read an array that was computed there, would be recorded as well.
+"""
+
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from subgraphkit.errors import ExecutionError
-from subgraphkit_tensorrt.library.checks import check_run
-from subgraphkit_tensorrt.library.logger import listening
+from subgraphkit_tensorrt.library.logger import LOGGER, check_run, listening
 from subgraphkit_tensorrt.running.callbacks import LayerTimes, output_allocator, profiler
-from subgraphkit_tensorrt.running.cuda_graphs import Recording
+from subgraphkit_tensorrt.running.device import Device, Loader
 from subgraphkit_tensorrt.running.ends import EngineInput, IOTensor
-from subgraphkit_tensorrt.running.lanes import Lane
-from subgraphkit_tensorrt.running.loader import Loader
+from subgraphkit_tensorrt.running.memory import Lane
 
-__all__ = ["Context"]
+__all__ = ["Context", "Recording"]
 
+_TRIES: Final = 3
 _SHAPES: Final = (
     "The engine was built for a range of shapes; options dims, min_shapes and max_shapes set it."
 )
+
+
+class Recording:
+    """The CUDA graph of one context.
+
+    Args:
+        device: Where it runs.
+
+    Thread-safety: none; goes with the context.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._graph = 0
+        self._places: tuple[int, ...] = ()
+        self._failures = 0
+        self._lane: Lane | None = None
+
+    def run(self, lane: Lane, places: tuple[int, ...], enqueue: Callable[[int], None]) -> None:
+        """Launch what was recorded, or enqueue once and record it for the next time.
+
+        A run that cannot be recorded is enqueued as usual. It is tried again, as another library
+        that waits for the device in another thread spoils a recording; after three failures in a
+        row it is not.
+
+        Args:
+            lane: Held for the run.
+            places: Addresses of the memory that is read and written.
+            enqueue: Puts a run on the stream that it is told.
+        """
+        if self._graph and self._places == places:
+            self._device.cuda.launch(self._graph, lane.stream)
+            return
+        self._places = ()
+        enqueue(lane.stream)  # the first run after new shapes does things that must not be recorded
+        if self._failures == _TRIES:
+            return
+        lane.wait()  # for the last launch of what was recorded before, too
+        self.forget()
+        try:
+            self._graph = self._device.cuda.recorded(enqueue)
+        except ExecutionError as error:
+            self._failures += 1
+            LOGGER.info("a run was not recorded as a CUDA graph: %s", error)
+            return
+        self._places, self._failures, self._lane = places, 0, lane
+        lane.recordings += 1  # which keeps its memory when nobody runs
+
+    def forget(self) -> None:
+        """Let go of the graph; it must not be running."""
+        graph, self._graph = self._graph, 0
+        if self._lane is not None:
+            self._lane.recordings -= 1
+            self._lane = None
+        if graph:
+            with suppress(ExecutionError):  # a device that failed says so of every call
+                self._device.cuda.destroy_graph(graph)
 
 
 class Context:

@@ -1,20 +1,25 @@
 """Execution contexts of one engine: as many as may run at once, each used by one run at a time."""
 
+import hashlib
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from subgraphkit.backend import BindContext, cache_values, options_of
+from subgraphkit.ir import Subgraph
+from subgraphkit.storing import KeptFile
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.library.checks import check_run
-from subgraphkit_tensorrt.library.logger import listening
+from subgraphkit_tensorrt.building.profiles import InputRange
+from subgraphkit_tensorrt.library.flavours import Library
+from subgraphkit_tensorrt.library.logger import LOGGER, check_run, listening
 from subgraphkit_tensorrt.running.callbacks import LayerTimes
 from subgraphkit_tensorrt.running.context import Context
-from subgraphkit_tensorrt.running.kernels import Kernels
-from subgraphkit_tensorrt.running.loader import Loader
+from subgraphkit_tensorrt.running.device import Loader
 
-__all__ = ["Contexts"]
+__all__ = ["Contexts", "Kernels", "kernels_for"]
 
 _STRATEGIES: Final = {
     "shared": "USER_MANAGED",
@@ -25,6 +30,104 @@ _STRATEGIES: Final = {
 
 _MOST_RECORDED: Final = 8
 """Contexts of one engine that keep a CUDA graph."""
+
+
+_PAUSE: Final = 60.0
+"""Least seconds between two times that kernels are written while an engine is in use."""
+
+
+class Kernels:
+    """The kernels that TensorRT for RTX compiles of one engine, kept for the next process.
+
+    Its plans hold no kernels for the GPU at hand; they are compiled when an engine is first run,
+    which takes seconds. The library looks whether those that were kept fit GPU, driver and version,
+    and takes none that do not.
+
+    Args:
+        file: Where they are kept.
+
+    Thread-safety: may be used from any thread.
+    """
+
+    def __init__(self, file: KeptFile) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+        self._cache: Any = None
+        self._known = b""
+        self._wrote: float | None = None
+
+    def attach(self, runtime_config: Any) -> None:
+        """Give the configuration of an engine's contexts the kernels there are."""
+        cache = runtime_config.create_runtime_cache()
+        if cache is None:
+            return
+        with self._file.lock():
+            data = self._file.read()
+        if data and cache.deserialize(data):
+            self._known = data
+        elif data:
+            LOGGER.info("the kernels that were kept do not fit here and are compiled again")
+        runtime_config.set_runtime_cache(cache)
+        self._cache = cache
+
+    def compiled(self, *, at_end: bool = False) -> bytes | None:
+        """Return what is to be kept, if kernels were compiled since; nothing may be running.
+
+        Args:
+            at_end: Whether there will be no other time to ask.
+        """
+        with self._lock:
+            now = time.monotonic()
+            if self._cache is None:
+                return None
+            if not at_end and self._wrote is not None and now - self._wrote < _PAUSE:
+                return None
+            self._wrote = now
+            serialized = self._cache.serialize()
+            data = bytes(serialized) if serialized is not None else self._known
+            is_new, self._known = data != self._known, data
+            return data if is_new else None
+
+    def keep(self, data: bytes) -> None:
+        """Write down what ``compiled`` returned."""
+        with self._file.lock():
+            self._file.write(data)
+
+
+def kernels_for(
+    subgraph: Subgraph,
+    ranges: Sequence[Sequence[InputRange]],
+    context: BindContext[Options],
+    library: Library,
+    device: str,
+) -> Kernels | None:
+    """Return the kernels of an engine; None if the library compiles none, or nothing is kept.
+
+    They go by what they follow from, which is the same when the plan is built again: operators and
+    types, ranges, options, library and kind of GPU. Engines that agree in all may share them.
+
+    Args:
+        subgraph: What the engine runs.
+        ranges: By range of shapes, one for each input.
+        context: What is known of the bind.
+        library: TensorRT.
+        device: The kind of GPU.
+    """
+    folder = context.kept_folder() if library.capabilities.runtime_cache else None
+    if folder is None:
+        return None
+    types = subgraph.graph.types
+    facts = (
+        (device, library.capabilities.version),
+        sorted(cache_values(options_of(Options), context.options).items()),
+        [[one.to_json() for one in several] for several in ranges],
+        [
+            (node.op_type, [str(types.get(name)) for name in (*node.inputs, *node.outputs)])
+            for node in subgraph.members
+        ],
+    )
+    digest = hashlib.sha256(repr(facts).encode()).hexdigest()
+    return Kernels(KeptFile(folder / f"{digest}.kernels", "tensorrt kernels"))
 
 
 class Contexts:
@@ -62,7 +165,8 @@ class Contexts:
         self._options = options
         self._recorder = recorder
         # Streamed weights take scratch of their own, which the library knows best.
-        self._shares_scratch = options.context_memory == "shared" and not options.weight_streaming
+        is_private = options.context_memory == "shared" and options.weight_streaming
+        self._memory_kind = "static" if is_private else options.context_memory
         can = self._library.capabilities
         self._resting: list[Context] = []
         self._recorded: OrderedDict[Hashable, Context] = OrderedDict()
@@ -96,13 +200,11 @@ class Contexts:
         context, is_recorded = self._take(profile, kind)
         try:
             yield context, is_recorded
-        except BaseException:
-            if context.is_enqueued:
+        finally:
+            if context.is_enqueued:  # and did not end well
                 self._drop(context)
             else:
                 self._give_back(context, kind if is_recorded else None)
-            raise
-        self._give_back(context, kind if is_recorded else None)
 
     def times(self) -> LayerTimes | None:
         """Return the times of layers over all contexts; None if they are not measured."""
@@ -234,15 +336,13 @@ class Contexts:
         if limit is not None:
             execution_context.persistent_cache_limit = limit
         times = LayerTimes() if self._options.profiling else None
-        managed = self.scratch_bytes if self._shares_scratch else None
+        managed = self.scratch_bytes if self._memory_kind == "shared" else None
         return Context(execution_context, self._loader, times, managed, profile)
 
     def _created(self) -> Any:
         trt, can, engine = self._library.trt, self._library.capabilities, self.engine
-        wanted = "shared" if self._shares_scratch else self._options.context_memory
-        if wanted == "shared" and self._options.weight_streaming:
-            wanted = "static"
-        strategy = trt.ExecutionContextAllocationStrategy.__members__[_STRATEGIES[wanted]]
+        strategies = trt.ExecutionContextAllocationStrategy.__members__
+        strategy = strategies[_STRATEGIES[self._memory_kind]]
         if not can.runtime_config:
             return engine.create_execution_context(strategy)
         return engine.create_execution_context(self._configured(strategy))

@@ -1,20 +1,23 @@
-"""One GPU as sessions use it: its memory and its lanes, bounded and given back."""
+"""One GPU as sessions use it: memory and lanes, bounded and given back, and engines from plans."""
 
+import atexit
 import threading
 import time
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Final
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from subgraphkit.errors import ExecutionError
-from subgraphkit_tensorrt.library.cudart import Cuda
-from subgraphkit_tensorrt.running.allocators import Allocator
-from subgraphkit_tensorrt.running.lanes import Lane, Streams
-from subgraphkit_tensorrt.running.memory import Block, DeviceMemory
+from subgraphkit_tensorrt.backend_options import Options
+from subgraphkit_tensorrt.library.cudart import Cuda, cuda_runtime
+from subgraphkit_tensorrt.library.flavours import Library
+from subgraphkit_tensorrt.library.logger import check, listening
+from subgraphkit_tensorrt.running.memory import Block, DeviceMemory, Lane
+from subgraphkit_tensorrt.running.streams import Streams
 
-__all__ = ["Device", "release_stream"]
+__all__ = ["Device", "Loader", "release_stream"]
 
 _USERS_LANES: Final = 8
 """Streams of users whose memory is kept while they rest."""
@@ -25,7 +28,9 @@ _LITTLE: Final = 1 << 20
 
 
 _DEVICES: "Final[WeakSet[Device]]" = WeakSet()
-_LOCK: Final = threading.Lock()
+_LOADERS: "Final[WeakValueDictionary[tuple[object, ...], Loader]]" = WeakValueDictionary()
+_LOCK: Final = threading.RLock()
+_ENDING: Final = threading.Event()
 
 
 class Device:
@@ -34,34 +39,24 @@ class Device:
     Args:
         cuda: The runtime library.
         index: Number of the device.
-        allocator: Where memory is taken, unless it is CUDA's; kept alive as long as the device.
         limit: Most bytes of memory to hold; None for what the device has.
 
     Thread-safety: may be used from any thread.
     """
 
-    def __init__(
-        self,
-        cuda: Cuda,
-        index: int = 0,
-        *,
-        allocator: Allocator | None = None,
-        limit: int | None = None,
-    ) -> None:
+    def __init__(self, cuda: Cuda, index: int = 0, *, limit: int | None = None) -> None:
         self.cuda = cuda
         self.index = index
         self._streams = Streams.of(cuda, index)
         self.order = self._streams.order
-        released = self._streams.released
-        self.memory = DeviceMemory(
-            cuda, index, self.order, released=released, allocator=allocator, limit=limit
-        )
+        self.released = self._streams.released
+        self.memory = DeviceMemory(cuda, index, self._streams, limit=limit)
         self._resting: dict[int | None, list[Lane]] = {}
         self._lanes: list[Lane] = []
         self._lock = threading.Condition()
         self._users = 0
         self._used = 0.0
-        self._is_watched = False
+        self._timer: threading.Timer | None = None
         self._taken: list[int] = []
         self._end = weakref.finalize(self, self._streams.give_back, self._taken)
         self._end.atexit = False
@@ -119,20 +114,24 @@ class Device:
         """Take the memory of an array that is no longer needed; for finalizers."""
         with self.active():
             self.memory.give_back(block)
-        self._trim_after_last()
+            if not self._users:  # nobody will do it later
+                self.memory.trim()
 
-    def discard(self, block: Block) -> None:
-        """Free the memory of an array that others may have read; for finalizers."""
-        with self.active():
-            self.memory.give_back(block, is_strange=True)
-        self._trim_after_last()
+    def trim(self, *, is_idle: bool = False) -> None:
+        """Give back the memory that nobody is using, of lanes that rest and of freed blocks.
 
-    def trim(self) -> None:
-        """Give back the memory that nobody is using, of lanes that rest and of freed blocks."""
+        Args:
+            is_idle: Whether runs may follow, so that CUDA graphs keep the memory they are made for.
+        """
         with self._lock:
-            resting = [lane for lanes in self._resting.values() for lane in lanes]
-            for lanes in self._resting.values():
-                lanes.clear()
+            resting = [
+                lane
+                for lanes in self._resting.values()
+                for lane in lanes
+                if not (is_idle and lane.recordings)
+            ]
+            for lane in resting:
+                self._resting[None if not lane.is_users else lane.stream].remove(lane)
             # The streams of users may go.
             self._forget_lanes([lane for lane in resting if lane.is_users])
         self._end_lanes(resting)
@@ -183,9 +182,8 @@ class Device:
             self._streams.released.discard(own)
             if stream is None:
                 self._taken.append(own)
-            lane = Lane(
-                self.cuda, self.memory, self._streams, own, is_users=stream is not None
-            )  # fmt: skip
+            users = stream is not None
+            lane = Lane(self.cuda, self.memory, self._streams, own, is_users=users)
             self._lanes.append(lane)
             return lane
 
@@ -213,35 +211,127 @@ class Device:
             for lane in lanes:
                 lane.release_memory()
 
-    def _trim_after_last(self) -> None:
-        """Free the memory of an array that outlived all users, as nobody will do it later."""
-        if not self._users:
-            with self.active():
-                self.memory.trim()
-
     def _watch(self) -> None:
         """See to it that memory is given back when nobody has run anything for a while."""
-        if self._is_watched or sum(lane.held_bytes for lane in self._lanes) < _LITTLE:
-            return
-        self._is_watched = True
-        timer = threading.Timer(_IDLE, _look_again, (weakref.ref(self),))
-        timer.daemon = True
-        timer.start()
+        held = sum(lane.held_bytes for lane in self._lanes if not lane.recordings)
+        if self._timer is None and held >= _LITTLE and not _ENDING.is_set():
+            self._timer = threading.Timer(_IDLE, _look_again, (weakref.ref(self),))
+            self._timer.daemon = True
+            self._timer.start()
 
     def _trim_if_idle(self) -> None:
         with self._lock:
-            self._is_watched = False
             resting = sum(len(lanes) for lanes in self._resting.values())
-            if resting < len(self._lanes) or time.monotonic() - self._used < _IDLE:
-                self._watch()
-                return
-        self.trim()
+            is_idle = resting == len(self._lanes) and time.monotonic() - self._used >= _IDLE
+        if is_idle:
+            self.trim(is_idle=True)
+        with self._lock:
+            self._timer = None
+            self._watch()
+
+    def _stop_watching(self) -> None:
+        timer = self._timer
+        if timer is not None:
+            timer.cancel()
+            timer.join(_IDLE)
 
 
 def _look_again(device: "weakref.ref[Device]") -> None:
     found = device()
     if found is not None:
         found._trim_if_idle()  # noqa: SLF001 (its own timer)
+
+
+class Loader:
+    """Deserializes plans on one device; sessions with the same settings share it, see ``of``.
+
+    Args:
+        library: TensorRT.
+        options: The options of the backend.
+
+    Attributes:
+        library: TensorRT.
+        device: The device.
+
+    Raises:
+        BackendUnavailableError: CUDA's runtime library cannot be used (SGK175).
+        CompileError: TensorRT cannot make a runtime here, or load the lean runtime (SGK162).
+
+    Thread-safety: may be used from any thread.
+    """
+
+    def __init__(self, library: Library, options: Options) -> None:
+        self.library = library
+        self._options = options
+        self.device = Device(cuda_runtime(), options.device, limit=options.memory_limit)
+        self._lock = threading.Lock()
+        self._runtimes: list[Any] = []
+
+    @classmethod
+    def of(cls, library: Library, options: Options) -> "Loader":
+        """Return the loader of these settings; it lives as long as it is used."""
+        key = (
+            id(library.trt),
+            options.device,
+            options.memory_limit,
+            options.allow_host_code,
+            options.lean_runtime,
+        )
+        with _LOCK:
+            found = _LOADERS.get(key)
+            if found is None:
+                found = _LOADERS[key] = cls(library, options)
+            return found
+
+    def load(self, blob: bytes) -> Any:
+        """Return an ``ICudaEngine``, or None if TensorRT does not take the plan.
+
+        Code for the host inside plans is refused unless the option ``allow_host_code`` is set.
+        """
+        with self._lock:
+            if not self._runtimes:
+                self._runtimes = self._made()
+            runtime = self._runtimes[-1]
+            engine = runtime.deserialize_cuda_engine(blob)
+            if engine is None and self.device.memory.kept_bytes:
+                self.device.memory.trim()  # the plan may have been too large beside it
+                engine = runtime.deserialize_cuda_engine(blob)
+            return engine
+
+    def _made(self) -> list[Any]:
+        """Return the runtimes, the one to load with last; each has to outlive the next."""
+        runtimes = [self._runtime()]
+        if self._options.lean_runtime:
+            path = str(self._options.lean_runtime)
+            with listening() as lines:
+                lean = runtimes[0].load_runtime(path)
+                runtimes.append(check(lean, f"load the lean runtime {path}", lines))
+            self._set_up(runtimes[-1])
+        return runtimes
+
+    def _runtime(self) -> Any:
+        with listening() as lines:
+            try:
+                runtime = self.library.trt.Runtime(self.library.logger)
+            except Exception as error:  # noqa: BLE001 (a binding raises what it likes)
+                said = (*lines, f"error: {type(error).__name__}: {error}")
+                runtime = check(None, "make a runtime", said, hint="See: subgraphkit doctor.")
+        self._set_up(runtime)
+        return runtime
+
+    def _set_up(self, runtime: Any) -> None:
+        if self.library.capabilities.host_code_allowed:
+            runtime.engine_host_code_allowed = self._options.allow_host_code
+
+
+@atexit.register
+def _end_watching() -> None:
+    """See to it that no thread calls CUDA while the interpreter ends."""
+    _ENDING.set()
+    with _LOCK:
+        devices = list(_DEVICES)
+    for device in devices:
+        device._stop_watching()  # noqa: SLF001 (a part of the device)
 
 
 def release_stream(stream: int) -> None:

@@ -6,14 +6,14 @@ Source: DLPack 0.8, ``dlpack.h``; the array API standard, ``__dlpack__``.
 import ctypes
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import ml_dtypes
 import numpy as np
 
-__all__ = ["CUDA", "ON_CUDA", "Taken", "export", "take"]
+__all__ = ["CUDA", "ON_CUDA", "Taken", "export", "is_row_major", "take"]
 
 CUDA: Final = 2
 """DLPack's number for memory of a GPU."""
@@ -196,7 +196,7 @@ def take(capsule: Any) -> Taken:
         address=(tensor.data or 0) + tensor.byte_offset,
         shape=shape,
         dtype=dtype,
-        contiguous=strides is None or _row_major(shape, strides),
+        contiguous=strides is None or is_row_major(shape, strides),
         device=(tensor.device.kind, tensor.device.index),
         release=lambda: _released(managed),
     )
@@ -224,8 +224,9 @@ def _read(described: _Type) -> np.dtype[Any]:
     )
 
 
-def _row_major(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    expected = 1
+def is_row_major(shape: Sequence[int], strides: Sequence[int], step: int = 1) -> bool:
+    """Say whether elements, each a step behind the one before, are in order without gaps."""
+    expected = step
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent != 1 and stride != expected:
             return 0 in shape

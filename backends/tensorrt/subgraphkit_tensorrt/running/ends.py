@@ -50,14 +50,12 @@ class EngineInput:
         array: The array.
         address: Where the engine reads it on the device.
         offset: Where in memory that is copied through it has its place, if it is copied.
-        is_pinned: Whether the device can copy it from where it is.
     """
 
     tensor: IOTensor
     array: npt.NDArray[Any] | DeviceArray | Foreign
     address: int = 0
     offset: int = 0
-    is_pinned: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -16,15 +16,13 @@ from subgraphkit_tensorrt.building.build import build_engine
 from subgraphkit_tensorrt.building.plan import EnginePlan
 from subgraphkit_tensorrt.building.profiles import InputRange, exact_ranges
 from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.library.gpus import machine
+from subgraphkit_tensorrt.library.gpus import kind_of_gpu
 from subgraphkit_tensorrt.library.logger import LOGGER
 from subgraphkit_tensorrt.running.arrays import fetched, is_on_device
-from subgraphkit_tensorrt.running.device import Device
+from subgraphkit_tensorrt.running.contexts import kernels_for
+from subgraphkit_tensorrt.running.device import Device, Loader
 from subgraphkit_tensorrt.running.ends import IOTensor
-from subgraphkit_tensorrt.running.engine import LoadedEngine
-from subgraphkit_tensorrt.running.kernels import kernels_for
-from subgraphkit_tensorrt.running.loader import Loader
-from subgraphkit_tensorrt.running.refit import refit
+from subgraphkit_tensorrt.running.engine import LoadedEngine, refit
 
 __all__ = ["Builder", "Engines", "builder_for"]
 
@@ -61,7 +59,7 @@ class _PooledEngine:
     retired: bool = False
 
     def tightest(self, inputs: Sequence[Any]) -> tuple[int, int] | None:
-        """Find the range that fits arrays best.
+        """Find the range that fits arrays best; may wait for arrays on the device.
 
         Returns:
             How many elements the largest inputs of the range have together, the fewer the better,
@@ -128,8 +126,8 @@ class Engines:
         Raises:
             CompileError: TensorRT does not take it (SGK162, SGK179).
         """
-        kind = _kind_of_device(self._options.device)
-        kernels = kernels_for(plan.data, self._context, self._library, kind)
+        kind = kind_of_gpu(self._options.device)
+        kernels = kernels_for(self.subgraph, plan.profiles, self._context, self._library, kind)
         loaded = LoadedEngine(
             plan.data, plan.inputs, plan.outputs, self.loader, self._options, kernels
         )
@@ -215,17 +213,20 @@ class Engines:
             entry.engine.close()
 
     def _held(self, inputs: Sequence[Any]) -> tuple[_PooledEngine, int] | None:
-        with self._lock:
-            found = [(entry, entry.tightest(inputs)) for entry in self._entries]
+        while True:
+            with self._lock:
+                entries = list(self._entries)
+            found = [(entry, entry.tightest(inputs)) for entry in entries]
             fits = [(best, entry) for entry, best in found if best is not None]
             if not fits:
                 return None
             (_, profile), entry = min(fits, key=lambda one: one[0][0])
-            if entry is not self._entries[-1]:
-                self._entries.remove(entry)
-                self._entries.append(entry)
-            entry.users += 1
-            return entry, profile
+            with self._lock:
+                if entry in self._entries:  # otherwise it was let go of meanwhile
+                    self._entries.remove(entry)
+                    self._entries.append(entry)
+                    entry.users += 1
+                    return entry, profile
 
     def _built(self, inputs: Sequence[Any]) -> tuple[_PooledEngine, int]:
         with self._building:
@@ -285,11 +286,6 @@ class Engines:
             hint="Give the range when the session is made, dims={'batch': (1, 8, 32)} say, or set "
             "allow_runtime_build=true.",
         )
-
-
-def _kind_of_device(index: int) -> str:
-    devices = machine().devices
-    return str(devices[index].name) if index < len(devices) else ""
 
 
 def _covers(ranges: Sequence[InputRange], engine: LoadedEngine, inputs: Sequence[Any]) -> bool:

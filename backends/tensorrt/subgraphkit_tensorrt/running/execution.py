@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import ExecutionError
-from subgraphkit_tensorrt.library.checks import check_run
-from subgraphkit_tensorrt.library.logger import listening
+from subgraphkit_tensorrt.library.logger import check_run, listening
 from subgraphkit_tensorrt.running.arrays import DeviceArray, Foreign, fetched, foreign, is_on_device
 from subgraphkit_tensorrt.running.context import Context
 from subgraphkit_tensorrt.running.ends import (
@@ -30,8 +29,7 @@ from subgraphkit_tensorrt.running.ends import (
     unshaped,
 )
 from subgraphkit_tensorrt.running.engine import LoadedEngine
-from subgraphkit_tensorrt.running.lanes import Lane
-from subgraphkit_tensorrt.running.memory import Block, aligned
+from subgraphkit_tensorrt.running.memory import Block, Lane, aligned
 
 __all__ = ["Execution"]
 
@@ -100,7 +98,14 @@ class Execution:
                 self._is_recorded = is_recorded
                 context.move_to(self._lane)
                 return self._run_in(context, sources, wanted)
+        except BaseException:
+            with suppress(ExecutionError):  # what was begun may be reading and writing arrays
+                self._lane.wait()
+            raise
         finally:
+            if self._is_lent:
+                with suppress(ExecutionError):  # whoever waits next is told
+                    self._cuda.wait_for_stream(self._lane.copies)
             for block in self._own:
                 self._memory.give_back(block)
             self._end_foreign()
@@ -202,7 +207,7 @@ class Execution:
 
         Inputs of the host come first, then outputs for the host, then what else has to be copied.
         """
-        hosts, others = self._inputs_to_copy(sources, results)
+        hosts, others = self._inputs_to_copy(sources)
         written = [one for one in results if one.host is None and one.allocator is None]
         going = [one for one in written if one.goes]
         staying = [one for one in written if not one.goes]
@@ -218,12 +223,15 @@ class Execution:
             if not result.address:
                 result.block = self._block(result.nbytes, self._lane.stream)
                 result.address = result.block.address
-        self._stage(hosts, self._lane.stream)
+        self._stage(hosts)
         for other in others:
-            self._bring(other, self._base + other.offset)
+            place = self._base + other.offset
+            if other.nbytes:
+                self._cuda.copy(place, other.address, other.nbytes, self._lane.stream)
+            other.address = place
 
     def _inputs_to_copy(
-        self, sources: Sequence[EngineInput], results: Sequence[EngineOutput]
+        self, sources: Sequence[EngineInput]
     ) -> tuple[list[EngineInput], list[EngineInput]]:
         """Return inputs of the host, and others that the engine cannot read where they are."""
         hosts = [one for one in sources if one.host is not None and not one.tensor.on_host]
@@ -233,61 +241,38 @@ class Execution:
                 one.address = one.array.address
                 if self._is_recorded or not is_usable(one.address):
                     others.append(one)
-        if not self._is_recorded and sum(one.nbytes for one in hosts) >= _LARGE:
-            return self._by_themselves(hosts, others, results), others
-        return hosts, others
+        return hosts if self._is_recorded else self._lend(hosts), others
 
-    def _by_themselves(
-        self,
-        hosts: Sequence[EngineInput],
-        others: list[EngineInput],
-        results: Sequence[EngineOutput],
-    ) -> list[EngineInput]:
-        """Copy large inputs from pinned memory of the caller's, or beside what is computed.
+    def _lend(self, hosts: Sequence[EngineInput]) -> list[EngineInput]:
+        """Copy large inputs from pinned memory of the caller's, beside what is computed.
 
         Returns:
             The inputs that go the usual way.
         """
+        usual = []
         for one in hosts:
-            if one.host is not None and one.nbytes >= _LARGE:
-                one.is_pinned = self._cuda.is_pinned(one.host.ctypes.data)
-        usual = [one for one in hosts if not one.is_pinned]
-        if any(map(self._is_waited_for, results)):
-            others += [one for one in hosts if one.is_pinned]
-            return usual
-        aside, stream = self._lane.copies, self._lane.stream
-        laid_out(usual, 0)
-        self._stage(usual, aside)
-        for one in hosts:
-            block = self._block(one.nbytes, aside)
-            one.address = block.address
             data = one.host.ctypes.data if one.host is not None else 0
-            source = data if one.is_pinned else self._lane.up.address(one.offset)
-            if one.nbytes:
-                self._cuda.upload(one.address, source, one.nbytes, aside)
-            block.streams.add(stream)
-        self._cuda.order(aside, stream)
-        self._is_lent = any(one.is_pinned for one in hosts)
-        return []
+            if one.nbytes < _LARGE or not self._cuda.is_pinned(data):
+                usual.append(one)
+                continue
+            self._is_lent = True
+            aside, block = self._lane.copies, self._block(one.nbytes, self._lane.copies)
+            block.streams.add(self._lane.stream)
+            one.address = block.address
+            self._cuda.upload(one.address, data, one.nbytes, aside)
+        if self._is_lent:
+            self._cuda.order(self._lane.copies, self._lane.stream)
+        return usual
 
-    def _stage(self, sources: Sequence[EngineInput], stream: int) -> None:
-        """Copy arrays of the host to where a stream can read them by itself."""
+    def _stage(self, sources: Sequence[EngineInput]) -> None:
+        """Copy arrays of the host to where the device can read them by itself."""
         if not sources:
             return
         last = sources[-1]
-        self._lane.ready_to_upload(last.offset + aligned(last.nbytes), stream)
+        self._lane.ready_to_upload(last.offset + aligned(last.nbytes))
         for source in sources:
             staged = self._lane.up.array(source.offset, source.shape, source.tensor.dtype)
             np.copyto(staged, np.asarray(source.array))
-
-    def _bring(self, source: EngineInput, address: int) -> None:
-        """Copy an input that the engine cannot read where it is."""
-        if source.host is not None:
-            data = source.host.ctypes.data
-            self._cuda.upload(address, data, source.nbytes, self._lane.stream)
-        elif source.nbytes:
-            self._cuda.copy(address, source.address, source.nbytes, self._lane.stream)
-        source.address = address
 
     def _block(self, nbytes: int, stream: int) -> Block:
         """Return memory that goes afterwards, unless it leaves with an output."""
@@ -335,8 +320,6 @@ class Execution:
             start = self._download([result for result in results if result.goes])
         if any(map(self._is_waited_for, results)):
             self._lane.wait()
-        elif self._is_lent:
-            self._cuda.wait_for_stream(self._lane.copies)
         return [self._handed_over(at, result, start) for at, result in enumerate(results)]
 
     def _download(self, results: Sequence[EngineOutput]) -> int:

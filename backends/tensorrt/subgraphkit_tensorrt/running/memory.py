@@ -1,40 +1,35 @@
-"""Device memory that is reused in the order of streams, and pinned memory to copy through.
+"""Device memory that is reused in the order of streams, memory of the host to copy through, lanes.
 
 A block that is given back may still be read by work that was put on a stream and has not run. So a
-block remembers the streams it was used on, and whoever takes its memory next on another stream
-waits for those there; the host never waits. CUDA's own pools see to that where a device has them;
-elsewhere, and with an allocator of the user's, the smallest block that is kept and fits is taken.
+block remembers the streams it was used on, and its memory is reused behind those: CUDA's own pools
+see to that, and the host never waits. Where a device has no pools, memory is freed at once, for
+which CUDA waits.
 """
 
-import bisect
 import ctypes
 import threading
 import weakref
-from collections import deque
-from collections.abc import Callable, Iterator
-from collections.abc import Set as AbstractSet
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.errors import ExecutionError
 from subgraphkit_tensorrt.library.cudart import Cuda
-from subgraphkit_tensorrt.running.allocators import Allocator
+from subgraphkit_tensorrt.running.streams import Streams
 
-__all__ = ["ALIGNMENT", "Block", "DeviceMemory", "Pinned", "aligned"]
+__all__ = ["ALIGNMENT", "Block", "DeviceMemory", "Lane", "Pinned", "aligned"]
 
 ALIGNMENT: Final = 256
 """Alignment of every address that TensorRT is given, in bytes."""
 
 _FINE: Final = 1 << 16
+_GRAIN: Final = 512
+"""The bytes that a pool takes at least."""
 _KEPT: Final = 1 << 62
 """A pool keeps what was freed until it is trimmed."""
-
-Order = Callable[[int, int], None]
-"""Lets a stream, the second, wait for what is on another."""
 
 
 @dataclass(slots=True)
@@ -57,168 +52,40 @@ def aligned(nbytes: int) -> int:
     return max(-(-nbytes // ALIGNMENT), 1) * ALIGNMENT
 
 
-class _Source(Protocol):
-    """The place that blocks come from and go to."""
-
-    @property
-    def kept_bytes(self) -> int:
-        """Bytes kept for later."""
-
-    def take(self, size: int, stream: int) -> Block | None:
-        """Return a block to be used on a stream; None if there is not enough memory."""
-
-    def give_back(self, block: Block, *, settled: bool) -> None:
-        """Take a block back; ``settled`` says that the device was waited for."""
-
-    def trim(self) -> None:
-        """Free what is kept; the device was waited for."""
-
-
-class _Pool:
-    """A memory pool of CUDA."""
-
-    def __init__(self, cuda: Cuda, pool: int, order: Order, released: AbstractSet[int]) -> None:
-        self._cuda = cuda
-        self._pool = pool
-        self._order = order
-        self._released = released
-        self._ends = cuda.create_stream()
-        """Waits for the streams of blocks that were used on several."""
-        self._end = weakref.finalize(self, _let_go, cuda, pool, self._ends)
-        self._end.atexit = False
-
-    @property
-    def kept_bytes(self) -> int:
-        return self._cuda.pool_keeps(self._pool)
-
-    def take(self, size: int, stream: int) -> Block | None:
-        address = self._cuda.allocate_from(self._pool, size, stream)
-        return Block(address, size, {stream}) if address else None
-
-    def give_back(self, block: Block, *, settled: bool) -> None:
-        alive = set() if settled else block.streams - self._released
-        if len(alive) == 1:
-            (stream,) = alive
-        else:
-            stream = self._ends
-            for other in alive:
-                self._order(other, stream)
-        self._cuda.free_on(block.address, stream)
-
-    def trim(self) -> None:
-        self._cuda.trim_pool(self._pool)
-
-
-def _let_go(cuda: Cuda, pool: int, stream: int) -> None:
-    with suppress(ExecutionError):
-        cuda.destroy_stream(stream)
-        cuda.destroy_pool(pool)
-
-
-class _Kept:
-    """Blocks that are kept by size: never more bytes than were once in use together."""
-
-    def __init__(self, cuda: Cuda, order: Order, allocator: Allocator | None) -> None:
-        self._cuda = cuda
-        self._order = order
-        self._allocator = allocator
-        self._free: list[Block] = []
-        self._taken = 0
-        self._peak = 0
-        self.kept_bytes = 0
-
-    def take(self, size: int, stream: int) -> Block | None:
-        place = bisect.bisect_left(self._free, size, key=lambda one: one.nbytes)
-        if place < len(self._free) and self._free[place].nbytes <= max(2 * size, _FINE):
-            block = self._free.pop(place)
-            self.kept_bytes -= block.nbytes
-            for other in block.streams:
-                self._order(other, stream)
-            block.streams = {stream}
-        else:
-            address = self._allocated(size)
-            if not address:
-                return None
-            block = Block(address, size, {stream})
-        self._taken += block.nbytes
-        self._peak = max(self._peak, self._taken)
-        return block
-
-    def give_back(self, block: Block, *, settled: bool) -> None:
-        self._taken -= block.nbytes
-        if settled:
-            self._free_block(block)
-            return
-        bisect.insort(self._free, block, key=lambda one: one.nbytes)
-        self.kept_bytes += block.nbytes
-        while self.kept_bytes > self._peak:
-            least = self._free.pop(0)
-            self.kept_bytes -= least.nbytes
-            self._free_block(least)
-
-    def trim(self) -> None:
-        blocks, self._free = self._free, []
-        self.kept_bytes, self._peak = 0, self._taken
-        for block in blocks:
-            self._free_block(block)
-
-    def _allocated(self, size: int) -> int:
-        if self._allocator is None:
-            return self._cuda.allocate(size)
-        return self._allocator.allocate(size, ALIGNMENT)
-
-    def _free_block(self, block: Block) -> None:
-        if self._allocator is None:
-            self._cuda.free(block.address)
-            return
-        # CUDA waits for the device by itself; another allocator may not.
-        with suppress(ExecutionError):  # told when it happened
-            self._cuda.wait_for_device()
-        self._allocator.free(block.address)
-
-
 class DeviceMemory:
     """Memory of one device, as much of it as a limit allows.
 
     Args:
         cuda: The runtime library.
         device: Number of the device.
-        order: Lets a stream wait for another.
-        released: Streams that may be gone; what was put on them is done.
-        allocator: Where memory is taken, unless it is CUDA's.
+        streams: Its streams.
         limit: Most bytes to hold; None for what the device has.
+
+    Attributes:
+        taken_bytes: Bytes in use.
 
     Thread-safety: may be used from any thread; the device has to be the thread's current one.
     """
 
     def __init__(
-        self,
-        cuda: Cuda,
-        device: int,
-        order: Order,
-        *,
-        released: AbstractSet[int] = frozenset(),
-        allocator: Allocator | None = None,
-        limit: int | None = None,
+        self, cuda: Cuda, device: int, streams: Streams, *, limit: int | None = None
     ) -> None:
         self._cuda = cuda
         self._device = device
-        self._order = order
-        self._released = released
-        self._allocator = allocator
+        self._streams = streams
         self._limit = limit
-        self._source: _Source | None = None
-        # A collection of garbage may end an array, and so come back here, anywhere.
-        self._late: deque[tuple[Block, bool]] = deque()
-        self._lock = threading.RLock()
-        self._owner = 0
+        self._pool: int | None = None
+        self._ends = 0
         self.taken_bytes = 0
-        """Bytes in use."""
+        # A collection of garbage may end an array, and so come back here, anywhere.
+        self._taking = threading.RLock()
+        self._counting = threading.RLock()
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes kept for later."""
-        return self._source.kept_bytes if self._source is not None else 0
+        """Bytes kept for later, those that streams have yet to let go of among them."""
+        held = self._cuda.pool_holds(self._pool) if self._pool else 0
+        return max(held - self.taken_bytes, 0)
 
     def take(self, nbytes: int, stream: int) -> Block:
         """Return a block to be used on a stream.
@@ -232,117 +99,96 @@ class DeviceMemory:
                 the option ``memory_limit`` allows (SGK154).
         """
         size = _rounded(nbytes)
-        with self._alone():
-            self._stay_below(size)
-            block = self._of_source().take(size, stream)
-            if block is None:
-                self._trim()
-                block = self._of_source().take(size, stream)
-            if block is None:
+        with self._taking:
+            if self._limit is not None:
+                self._stay_below(self._limit, size)
+            if self._pool is None:
+                self._open()
+            address = self._allocated(size, stream)
+            if not address:
+                self.trim()
+                address = self._allocated(size, stream)
+            if not address:
                 raise self._short(nbytes)
-            self.taken_bytes += block.nbytes
-            return block
+            self._count(size)
+        return Block(address, size, {stream})
 
-    def give_back(self, block: Block, *, is_strange: bool = False) -> None:
-        """Take a block back, later if this thread is recording or in here already.
-
-        Args:
-            block: The block; its last use was put on one of its streams.
-            is_strange: Whether others may have used it on streams of their own, so that the device
-                is waited for.
-        """
-        self._late.append((block, is_strange))
-        self._drain()
+    def give_back(self, block: Block) -> None:
+        """Take a block back; its last use was put on one of its streams. Never waits for a lock."""
+        self._count(-block.nbytes)
+        if not self._pool:
+            self._cuda.free(block.address)
+            return
+        alive = block.streams - self._streams.released
+        stream = next(iter(alive)) if len(alive) == 1 else self._ends
+        try:
+            for other in alive:
+                self._cuda.order(other, stream)
+        except ExecutionError:  # a stream of another library's is gone
+            with suppress(ExecutionError):
+                self._cuda.wait_for_device()
+        self._cuda.free_on(block.address, stream)
 
     def trim(self) -> None:
         """Free what is not in use; waits for the device."""
-        if not self._cuda.is_recording and self._owner != threading.get_ident():
-            with self._alone():
-                self._trim()
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Hold the lock; take what is given back while it is held, or was recorded."""
-        with self._lock:
-            self._owner = threading.get_ident()
-            try:
-                self._take_late()
-                yield
-            finally:
-                self._owner = 0
-        self._drain()
-
-    def _drain(self) -> None:
-        """Take what was given back, unless whoever holds the lock will do it; never waits."""
-        while self._late and not self._cuda.is_recording and self._owner != threading.get_ident():
-            if not self._lock.acquire(blocking=False):
-                return
-            try:
-                self._owner = threading.get_ident()
-                self._take_late()
-            finally:
-                self._owner = 0
-                self._lock.release()
-
-    def _take_late(self) -> None:
-        while self._late:
-            block, is_strange = self._late.popleft()
-            if is_strange:
-                with suppress(ExecutionError):  # told when it happened
-                    self._cuda.wait_for_device()
-            self.taken_bytes -= block.nbytes
-            self._of_source().give_back(block, settled=is_strange)
-
-    def _trim(self) -> None:
-        if self._source is not None and self._source.kept_bytes:
-            with suppress(ExecutionError):  # likewise
+        if self._pool and self.kept_bytes:
+            with suppress(ExecutionError):  # told when it happened
                 self._cuda.wait_for_device()
-            self._source.trim()
+            self._cuda.trim_pool(self._pool)
 
-    def _of_source(self) -> _Source:
-        if self._source is None:
-            own = self._allocator is not None
-            pool = 0 if own else self._cuda.create_pool(self._device, _KEPT)
-            self._source = (
-                _Pool(self._cuda, pool, self._order, self._released)
-                if pool
-                else _Kept(self._cuda, self._order, self._allocator)
-            )
-        return self._source
+    def _open(self) -> None:
+        self._pool = self._cuda.create_pool(self._device, _KEPT)
+        if self._pool:
+            self._ends = self._cuda.create_stream()
+            """Waits for the streams of blocks that were used on several."""
+            end = weakref.finalize(self, _let_go, self._cuda, self._pool, self._ends)
+            end.atexit = False
 
-    def _stay_below(self, size: int) -> None:
-        if self._limit is None:
-            return
-        if self.taken_bytes + self.kept_bytes + size > self._limit:
-            self._trim()
-        if self.taken_bytes + size > self._limit:
+    def _allocated(self, size: int, stream: int) -> int:
+        if self._pool:
+            return self._cuda.allocate_from(self._pool, size, stream)
+        return self._cuda.allocate(size)
+
+    def _count(self, nbytes: int) -> None:
+        with self._counting:
+            self.taken_bytes += nbytes
+
+    def _stay_below(self, limit: int, size: int) -> None:
+        kept = self.kept_bytes
+        # What a pool holds is reused before it grows.
+        if size > kept and self.taken_bytes + kept + size > limit:
+            self.trim()
+        if self.taken_bytes + size > limit:
             raise ExecutionError(
                 "SGK154",
                 f"{size:,} bytes of GPU {self._device} would be more than memory_limit allows: "
-                f"{self.taken_bytes:,} of {self._limit:,} are in use",
+                f"{self.taken_bytes:,} of {limit:,} are in use",
                 backend="tensorrt",
                 hint="Raise the option memory_limit, run smaller batches, or set max_contexts "
                 "lower. Weights of engines are not counted.",
             )
 
     def _short(self, asked: int) -> ExecutionError:
-        own = f"allocator {self._allocator}" if self._allocator else f"GPU {self._device}"
         return ExecutionError(
             "SGK176",
-            f"{own} has no {asked:,} bytes left: {self._cuda.free_memory():,} are "
-            f"free on GPU {self._device}, {self.taken_bytes:,} are in use by this backend",
+            f"GPU {self._device} has no {asked:,} bytes left: {self._cuda.free_memory():,} are "
+            f"free, {self.taken_bytes:,} are in use by this backend",
             backend="tensorrt",
             hint="Run smaller batches, set max_contexts or max_engines lower, or free memory "
             "that other programs hold (nvidia-smi shows them).",
         )
 
 
+def _let_go(cuda: Cuda, pool: int, stream: int) -> None:
+    with suppress(ExecutionError):
+        cuda.destroy_stream(stream)
+        cuda.destroy_pool(pool)
+
+
 def _rounded(nbytes: int) -> int:
     """Round up so that sizes that hardly differ share blocks, wasting a quarter at most."""
-    if nbytes <= _FINE:
-        return aligned(nbytes)
-    step = 1 << (nbytes.bit_length() - 3)
-    return -(-nbytes // step) * step
+    step = _GRAIN if nbytes <= _FINE else 1 << (nbytes.bit_length() - 3)
+    return max(-(-nbytes // step), 1) * step
 
 
 class Pinned:
@@ -385,3 +231,111 @@ class Pinned:
         address, self._address, self.nbytes = self._address, 0, 0
         if address:
             self._cuda.free_pinned(address)
+
+
+class Lane:
+    """A stream with its memory: the holder of a lane may put work on its stream.
+
+    Work on one stream runs in order, so all engines that run in a lane share its memory.
+
+    Args:
+        cuda: The runtime library.
+        memory: Memory of the device.
+        streams: Streams of the device.
+        stream: Address of the stream.
+        is_users: Whether the stream is one of the user's, on which others put work as well.
+
+    Attributes:
+        stream: Address of the stream.
+        is_users: Whether the stream is one of the user's, on which others put work as well.
+        recordings: CUDA graphs that read and write its memory.
+        up: Pinned memory to upload from.
+        down: Pinned memory to download to.
+
+    Thread-safety: none; held by one run at a time.
+    """
+
+    def __init__(
+        self,
+        cuda: Cuda,
+        memory: DeviceMemory,
+        streams: Streams,
+        stream: int,
+        *,
+        is_users: bool = False,
+    ) -> None:
+        self._cuda = cuda
+        self._memory = memory
+        self._streams = streams
+        self.stream = stream
+        self.is_users = is_users
+        self.recordings = 0
+        self.up = Pinned(cuda)
+        self.down = Pinned(cuda)
+        self._blocks: dict[str, Block] = {}
+        self._copies: int | None = None
+        self._is_uploading = False
+
+    @property
+    def copies(self) -> int:
+        """A second stream, for copies that need not wait for what is computed."""
+        if self._copies is None:
+            self._copies = self._streams.take()
+        return self._copies
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of scratch memory."""
+        return self._blocks["scratch"].nbytes if "scratch" in self._blocks else 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all its memory."""
+        blocks = sum(block.nbytes for block in self._blocks.values())
+        return blocks + self.up.nbytes + self.down.nbytes
+
+    def scratch(self, nbytes: int) -> Block:
+        """Return scratch memory of at least this size; it is overwritten by the next engine."""
+        return self._block("scratch", nbytes)
+
+    def ends(self, nbytes: int) -> Block:
+        """Return memory for inputs and outputs that are copied; likewise."""
+        return self._block("ends", nbytes)
+
+    def ready_to_upload(self, nbytes: int) -> None:
+        """Make room in ``up``; waits until the copies made from it before are done."""
+        if self._is_uploading:
+            self.wait()
+        self.up.reserve(nbytes)
+        self._is_uploading = True
+
+    def wait(self) -> None:
+        """Wait for everything on the stream.
+
+        Raises:
+            ExecutionError: Something on it failed (SGK174).
+        """
+        self._cuda.wait_for_stream(self.stream)
+        self._is_uploading = False
+
+    def release_memory(self) -> None:
+        """Free the memory; nothing may be going on in the lane."""
+        self.up.close()
+        self.down.close()
+        self._is_uploading = False
+        while self._blocks:
+            self._memory.give_back(self._blocks.popitem()[1])
+        if self._copies is not None:
+            self._streams.give_back([self._copies])
+            self._copies = None
+
+    def _block(self, kind: str, nbytes: int) -> Block:
+        block = self._blocks.get(kind)
+        if block is None or block.nbytes < nbytes:
+            if block is not None:
+                del self._blocks[kind]
+                self._memory.give_back(block)
+                if self._memory.kept_bytes > nbytes:  # what was outgrown adds up
+                    self._memory.trim()
+            block = self._blocks[kind] = self._memory.take(nbytes, self.stream)
+        return block

@@ -1,10 +1,12 @@
 """Operators of regions: compiled, restored from stored plans, or only built for another machine."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from importlib import import_module
 from typing import Any, ClassVar, Final
 
 from subgraphkit.backend import BindContext, SubgraphOperator
-from subgraphkit.errors import CompileError, ExecutionError
+from subgraphkit.errors import CompileError, ExecutionError, OptionError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.build import build_engine
@@ -13,10 +15,9 @@ from subgraphkit_tensorrt.building.profiles import InputRange, buckets_at_bind
 from subgraphkit_tensorrt.building.report import readable
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.running.engines import builder_for
-from subgraphkit_tensorrt.running.nvtx_ranges import MarkedOperator, range_of
 from subgraphkit_tensorrt.running.operator import TensorRTOperator
 
-__all__ = ["BuiltPlans", "compile_region", "restore"]
+__all__ = ["BuiltPlans", "MarkedOperator", "compile_region", "range_of", "restore"]
 
 _OPEN: Final = "SGK169"
 
@@ -158,3 +159,42 @@ class BuiltPlans(SubgraphOperator):
         """Return the report of each build; JSON-able."""
         reports = [readable(plan.report, self._subgraph) for plan in self._plans]
         return {"engines": [{"report": report} for report in reports], "loaded": False}
+
+
+_DOMAIN: Final = "subgraphkit"
+_SHOWN: Final = 8
+
+
+def range_of(subgraph: Subgraph) -> Callable[[], AbstractContextManager[Any]]:
+    """Return what opens a range named after a region and its first nodes.
+
+    Raises:
+        OptionError: The package nvtx is not installed (SGK168).
+    """
+    try:
+        annotate = import_module("nvtx").annotate
+    except ImportError as error:
+        raise OptionError(
+            "SGK168",
+            "option 'nvtx' of backend 'tensorrt' needs the package nvtx, which cannot be imported: "
+            f"{error}",
+            hint="Install it: pip install 'subgraphkit-tensorrt[nvtx]'",
+            backend="tensorrt",
+            option="nvtx",
+        ) from error
+    labels = [node.label for node in subgraph.members]
+    more = f" and {len(labels) - _SHOWN} more" if labels[_SHOWN:] else ""
+    text = f"{subgraph.id}: {', '.join(labels[:_SHOWN])}{more}"
+    return lambda: annotate(text, domain=_DOMAIN)
+
+
+class MarkedOperator(TensorRTOperator):
+    """A region whose runs are NVTX ranges; TensorRT's own, by layer, are inside."""
+
+    def __init__(self, marked: Callable[[], AbstractContextManager[Any]], *made: Any) -> None:
+        super().__init__(*made)
+        self._marked = marked
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        with self._marked():
+            return super().run(inputs, outputs)

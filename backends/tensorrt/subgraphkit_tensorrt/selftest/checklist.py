@@ -5,8 +5,8 @@ from functools import partial
 from typing import Final
 
 from subgraphkit.backend import Check, ModelOpener, SelfCheck
-from subgraphkit_tensorrt.selftest import borders, computing, device_checks, engines
-from subgraphkit_tensorrt.selftest.needs import NotAvailable
+from subgraphkit_tensorrt.selftest import computing, device_checks, engines
+from subgraphkit_tensorrt.selftest.computing import NotAvailable
 
 __all__ = ["CHECKS", "checks"]
 
@@ -32,9 +32,9 @@ CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
     ("engine found again", _LIBRARY, engines.found_again),
     ("CUDA graphs of two shapes", _LIBRARY, engines.cuda_graphs),
     ("every length", _LIBRARY, computing.every_length),
-    ("arrays on the device", _LIBRARY, borders.device_arrays),
-    ("tensors of PyTorch", "TensorRT or RTX, torch", borders.torch_tensors),
-    ("stream of the caller", _LIBRARY, borders.user_stream),
+    ("arrays on the device", _LIBRARY, device_checks.device_arrays),
+    ("tensors of PyTorch", "TensorRT or RTX, torch", device_checks.torch_tensors),
+    ("stream of the caller", _LIBRARY, device_checks.user_stream),
     ("fp16", _LIBRARY, computing.half),
     ("quantized model", _LIBRARY, computing.quantized),
     ("float8", "TensorRT or RTX, Ada or Hopper", computing.eight_bit_floats),
@@ -53,7 +53,6 @@ CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
     ("memory of many runs with shapes from data", _FULL, engines.many_runs_of_any_length),
     ("Ctrl-C", _LIBRARY, engines.interrupted),
     ("second GPU", "two GPUs", engines.second_gpu),
-    ("allocator of the caller", _LIBRARY, borders.allocator),
     ("scratch memory", _LIBRARY, engines.scratch_memory),
     ("refit", _LIBRARY, engines.refit),
     ("plans without weights", _LIBRARY, engines.plans_without_weights),

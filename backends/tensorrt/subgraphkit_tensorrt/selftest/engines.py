@@ -11,12 +11,18 @@ import numpy as np
 from onnx import numpy_helper
 
 from subgraphkit.backend import ModelOpener
-from subgraphkit_tensorrt.library.checks import check
-from subgraphkit_tensorrt.library.logger import listening
-from subgraphkit_tensorrt.library.trial import trial_plan, trial_problem
+from subgraphkit_tensorrt.library.flavours import trial_plan, trial_problem
+from subgraphkit_tensorrt.library.logger import check, listening
 from subgraphkit_tensorrt.selftest import models
-from subgraphkit_tensorrt.selftest.computing import opened, same
-from subgraphkit_tensorrt.selftest.needs import NotAsExpected, NotAvailable, gpus, require, tensorrt
+from subgraphkit_tensorrt.selftest.computing import (
+    NotAsExpected,
+    NotAvailable,
+    gpus,
+    opened,
+    require,
+    same,
+    tensorrt,
+)
 
 __all__ = [
     "build_and_load",

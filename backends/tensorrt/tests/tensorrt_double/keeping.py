@@ -1,34 +1,11 @@
-"""What engines of the double keep: memory of the user's, compiled kernels, words for inspectors."""
+"""What engines of the double keep: compiled kernels, words for inspectors."""
 
 import json
 from typing import Any
 
 from backends.tensorrt.tests.tensorrt_double.building import IHostMemory
-from backends.tensorrt.tests.tensorrt_double.listeners import started
 
-__all__ = ["EngineInspector", "IRuntimeCache", "IRuntimeConfig", "UserMemory", "compile_kernels"]
-
-_ALIGNMENT = 256
-
-
-class UserMemory:
-    """What an engine or a context took from an allocator of the user's, and gives back."""
-
-    def __init__(self, allocator: Any) -> None:
-        self.allocator = allocator
-        self._addresses: list[int] = []
-
-    def take(self, nbytes: int) -> bool:
-        if self.allocator is None:
-            return True
-        address = started(self.allocator).allocate(nbytes, _ALIGNMENT, 0)
-        if address:
-            self._addresses.append(address)
-        return bool(address)
-
-    def __del__(self) -> None:
-        for address in self._addresses:
-            self.allocator.deallocate(address)
+__all__ = ["EngineInspector", "IRuntimeCache", "IRuntimeConfig", "compile_kernels"]
 
 
 class IRuntimeCache:

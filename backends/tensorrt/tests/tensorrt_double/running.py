@@ -9,7 +9,6 @@ from backends.tensorrt.tests.tensorrt_double.keeping import (
     EngineInspector,
     IRuntimeCache,
     IRuntimeConfig,
-    UserMemory,
 )
 
 __all__ = ["RUNNING"]
@@ -20,7 +19,6 @@ _WEIGHTS = 512
 class Runtime:
     engine_host_code_allowed = False
     _is_lean = False
-    gpu_allocator: Any = None
 
     def __init__(self, logger: Any) -> None:
         self._logger = logger
@@ -37,10 +35,9 @@ class Runtime:
             return None
         engine = self._trt.ICudaEngine._of(found[0], found[1])
         engine._plan = bytes(serialized_engine)
-        engine._memory = UserMemory(self.gpu_allocator)
         engine._device = self._double.cuda.current
         self._double.cuda.is_on(found[0]["device"], "a plan")
-        if not engine._memory.take(_WEIGHTS):
+        if self._double.cuda.free_bytes < _WEIGHTS:
             self._logger.log(self._logger.Severity.ERROR, "Requested amount of GPU memory failed")
             return None
         return engine
@@ -130,9 +127,8 @@ class ICudaEngine:
         context = self._trt.IExecutionContext()
         managed = getattr(given, "name", "STATIC") == "USER_MANAGED"
         context._begin(self, managed=managed)
-        context._memory = UserMemory(self._memory.allocator)
         context._kernels = getattr(strategy, "_cache", None)
-        if self._double.refuses_contexts or not (managed or context._memory.take(SCRATCH)):
+        if self._double.refuses_contexts:
             return None
         self._contexts += 1
         return context

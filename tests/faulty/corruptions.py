@@ -1,18 +1,15 @@
-"""The table of corruptions: what a library gets wrong, in which operators, and what finds it."""
-# ruff: noqa: ARG005 (they take what the node reads)
+"""The table of faults in the results of operators, and what finds them."""
 
 from collections.abc import Mapping
-from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from subgraphkit.testing.cases import Outcome
-from subgraphkit.testing.faulty import spoiling as by
-from subgraphkit.testing.faulty.corrupting import Corruption, backend_of, instead, results
-from subgraphkit.testing.faulty.wrapping import WrappingBackend
+from tests.faulty import spoiling as by
+from tests.faulty.wrapping import Fault, instead, results
 
-__all__ = ["CORRUPTIONS", "corrupted"]
+__all__ = ["CORRUPTIONS"]
 
 _ARITHMETIC, _CURVES = "L5/operators/arithmetic", "L5/operators/curves"
 _MOVED, _REDUCED = "L5/operators/movement", "L5/operators/reductions"
@@ -22,254 +19,237 @@ _SAFE: Final = {"thread_safe": True}
 _MINDS: Final = {"minds_memory": True}
 
 # fmt: off
-CORRUPTIONS: Final[Mapping[str, Corruption]] = {
+CORRUPTIONS: Final[Mapping[str, Fault]] = {
     # numbers
-    "LosesSignOfZero": Corruption(
+    "LosesSignOfZero": Fault(
         "Makes 0.0 of -0.0.", "Neg Identity", _ARITHMETIC,
         results(by.floats(lambda made: made + 0.0))),
-    "CutsMantissa": Corruption(
+    "CutsMantissa": Fault(
         "Keeps 13 bits of a fraction.", "Add Sub", _ARITHMETIC,
         results(by.cut)),
-    "CutsMantissaOfProducts": Corruption(
+    "CutsMantissaOfProducts": Fault(
         "Keeps 13 bits of a product.", "MatMul", _MULTIPLIED,
         results(by.cut)),
-    "AccumulatesInHalf": Corruption("Adds up in float16.", "Conv", _WINDOWED, results(by.half)),
-    "HalfInCurves": Corruption(
+    "AccumulatesInHalf": Fault("Adds up in float16.", "Conv", _WINDOWED, results(by.half)),
+    "HalfInCurves": Fault(
         "Looks a curve up in float16.", "Tanh Erf", _CURVES,
         results(by.half)),
-    "FlushesDenormals": Corruption(
+    "FlushesDenormals": Fault(
         "Makes 0 of denormal numbers.", "Mul Abs", _ARITHMETIC,
         results(by.flush)),
-    "NaNToZero": Corruption(
+    "NaNToZero": Fault(
         "Makes 0 of NaN.", "Sigmoid Tanh", _CURVES,
         results(by.floats(lambda made: np.where(np.isnan(made), made.dtype.type(0), made)))),
-    "InfinityToLargest": Corruption(
+    "InfinityToLargest": Fault(
         "Makes the largest number of infinity.", "Exp Softplus", _CURVES,
         results(by.floats(np.nan_to_num))),
-    "WholeThroughFloat": Corruption(
+    "WholeThroughFloat": Fault(
         "Computes int32 through float32.", "Identity", _ARITHMETIC,
         results(by.through("int32", "float32"))),
-    "CutsInt64": Corruption(
+    "CutsInt64": Fault(
         "Keeps 32 bits of int64.", "Where Max", _ARITHMETIC,
         results(by.through("int64", "int32"))),
-    "Saturates": Corruption(
+    "Saturates": Fault(
         "Saturates where 8 bits wrap around.", "Add", _ARITHMETIC,
         instead("Add", by.saturated)),
-    "DividesDownwards": Corruption(
+    "DividesDownwards": Fault(
         "Rounds quotients of whole numbers down.", "Div", _ARITHMETIC,
         instead("Div", lambda node, a, b: a // b if a.dtype.kind == "i" else None)),
-    "ModFollowsDividend": Corruption(
+    "ModFollowsDividend": Fault(
         "Gives a remainder the sign of the dividend.", "Mod", _ARITHMETIC,
         instead("Mod", lambda node, a, b: np.fmod(a, b))),
-    "CastRounds": Corruption(
+    "CastRounds": Fault(
         "Rounds a fraction that is cast to a whole number.", "Cast", _ARITHMETIC,
         instead("Cast", by.rounded)),
-    "CastToBoolCuts": Corruption(
+    "CastToBoolCuts": Fault(
         "Takes a fraction below 1 for false.", "Cast", _ARITHMETIC,
         instead("Cast", by.cut_to_bool)),
-    "BoolOfTwo": Corruption(
+    "BoolOfTwo": Fault(
         "Has 2 in memory for true.", "Equal Less Not", _ARITHMETIC,
         results(by.twos)),
-    "RoundsHalfUp": Corruption(
+    "RoundsHalfUp": Fault(
         "Rounds halves up, not to even.", "Round", _ARITHMETIC,
         instead("Round", lambda node, a: np.floor(a + a.dtype.type(0.5)))),
-    "ShiftsByteWise": Corruption(
+    "ShiftsByteWise": Fault(
         "Shifts to the left when it is to shift to the right.", "BitShift", _ARITHMETIC,
         instead("BitShift", lambda node, a, b: a << b)),
     # sizes
-    "LosesTail": Corruption(
+    "LosesTail": Fault(
         "Loses the last element beyond 4,096.", "Sigmoid", "L5/sizes/open/curves",
         results(by.tail(4096))),
-    "LosesTailOfPools": Corruption(
+    "LosesTailOfPools": Fault(
         "Loses the last element beyond 4,096.", "MaxPool", "L5/threads/large/windows",
         results(by.tail(1024))),
-    "LosesTailBeyond16Bits": Corruption(
+    "LosesTailBeyond16Bits": Fault(
         "Loses the last element beyond 65,536.", "Abs Ceil", "L5/sizes/open/arithmetic",
         results(by.tail(65536))),
-    "LosesEndsOf8": Corruption(
+    "LosesEndsOf8": Fault(
         "Loses the last element of each block of 8.", "Concat", "L5/sizes/open/movement",
         results(by.ends(8))),
-    "LosesEndsOf16": Corruption(
+    "LosesEndsOf16": Fault(
         "Loses the last element of each block of 16.", "Softmax", "L5/sizes/open/reductions",
         results(by.ends(16))),
-    "LosesEndsOf32": Corruption(
+    "LosesEndsOf32": Fault(
         "Loses the last element of each block of 32.", "MatMul", "L5/sizes/open/products",
         results(by.ends(32))),
-    "LosesEndsOf64": Corruption(
+    "LosesEndsOf64": Fault(
         "Loses the last element of each block of 64.", "DequantizeLinear",
         "L5/sizes/open/quantised",
         results(by.ends(64))),
-    "SkipsRemainder": Corruption(
+    "SkipsRemainder": Fault(
         "Skips what is left behind the last 16.", "LayerNormalization",
         "L5/sizes/fixed/normalisations",
         results(by.remainder(16))),
-    "FirstShapeForAll": Corruption(
+    "FirstShapeForAll": Fault(
         "Plans by the first shape, and computes no more elements.", "Erf", "L5/sizes/open/curves",
         by.first_shape),
-    "SecondShapeWrong": Corruption(
+    "SecondShapeWrong": Fault(
         "Is wrong in the first element of a second shape.", "Conv", "L5/sizes/open/windows",
         by.second_shape),
-    "StaleBuffers": Corruption(
+    "StaleBuffers": Fault(
         "Leaves old contents behind fewer elements.", "Transpose", "L5/sizes/open/movement",
         by.stale_buffers),
     # run after run
-    "KeepsByIdentity": Corruption(
+    "KeepsByIdentity": Fault(
         "Knows a result by the array that was fed.", "Gemm", _MULTIPLIED,
-        by.kept(lambda fed: [id(one) for one in fed]), more=_MINDS),
-    "KeepsByFirstElement": Corruption(
+        by.kept(lambda fed: [id(one) for one in fed]), operator=_MINDS),
+    "KeepsByFirstElement": Fault(
         "Knows a result by the first and the last number fed.", "AveragePool", _WINDOWED,
         by.kept(lambda fed: [(one.shape, one.flat[0], one.flat[-1]) for one in fed])),
-    "KeepsBySum": Corruption(
+    "KeepsBySum": Fault(
         "Knows a result by the sum of what was fed.", "Softmax", _REDUCED,
         by.kept(lambda fed: [(one.shape, round(float(one.sum()), 2)) for one in fed])),
-    "SharesScratch": Corruption(
+    "SharesScratch": Fault(
         "Has one scratch memory for all threads.", "Sigmoid Tanh", "L5/threads/large/curves",
-        by.shares_scratch, more=_SAFE),
-    "SharesScratchOfProducts": Corruption(
+        by.shares_scratch, operator=_SAFE),
+    "SharesScratchOfProducts": Fault(
         "Has one scratch memory for all threads.", "MatMul Gemm", "L5/threads/large/products",
-        by.shares_scratch, more=_SAFE),
-    "Undetermined": Corruption(
+        by.shares_scratch, operator=_SAFE),
+    "Undetermined": Fault(
         "Computes something else every third time.", "LpNormalization", _REDUCED,
         by.sometimes(3)),
-    "WrongFromThenOn": Corruption(
+    "WrongFromThenOn": Fault(
         "Is wrong from the hundredth run on.", "Relu", _ARITHMETIC,
         by.from_then_on(99)),
-    "ResultsInArena": Corruption(
+    "ResultsInArena": Fault(
         "Puts the results of all runs in one place.", "Log Sin", _CURVES,
         by.arena, Outcome.FAIL_ALIAS),
-    "EqualResultsAreOne": Corruption(
+    "EqualResultsAreOne": Fault(
         "Returns one array for two results that are equal.", "Split", _MOVED,
         by.together, Outcome.FAIL_ALIAS),
-    "ReturnsViews": Corruption(
+    "ReturnsViews": Fault(
         "Returns an input in another shape.", "Reshape Flatten", _MOVED,
         by.view, Outcome.FAIL_ALIAS),
     # windows
-    "PadsTheOtherSide": Corruption(
+    "PadsTheOtherSide": Fault(
         "Is off by one where padding differs from side to side.", "Conv", _WINDOWED,
         results(by.shift, by.pads_differ)),
-    "PoolsPadTheOtherSide": Corruption(
+    "PoolsPadTheOtherSide": Fault(
         "Is off by one where padding differs from side to side.", "AveragePool", _WINDOWED,
         results(by.shift, by.pads_differ)),
-    "DilationShifts": Corruption(
+    "DilationShifts": Fault(
         "Is off by one where there is dilation.", "Conv ConvTranspose", _WINDOWED,
         results(by.shift, by.dilated)),
-    "SameLowerIsUpper": Corruption(
+    "SameLowerIsUpper": Fault(
         "Takes SAME_LOWER for SAME_UPPER.", "MaxPool AveragePool", _WINDOWED,
         results(by.shift, by.auto("SAME_LOWER"))),
-    "CeilModeShifts": Corruption(
+    "CeilModeShifts": Fault(
         "Is off by one with ceil_mode.", "MaxPool", _WINDOWED,
         results(by.shift, by.ignored("ceil_mode", 0))),
-    "GroupsMixed": Corruption(
+    "GroupsMixed": Fault(
         "Takes the first group's channels for all.", "Conv", _WINDOWED,
         results(lambda made: np.roll(made, 1, axis=1), by.ignored("group", 1))),
-    "CountsPadding": Corruption(
+    "CountsPadding": Fault(
         "Is wrong where padding counts.", "AveragePool", _WINDOWED,
         results(lambda made: made * made.dtype.type(1.5), by.ignored("count_include_pad", 0))),
-    "FirstOfBatchForAll": Corruption(
+    "FirstOfBatchForAll": Fault(
         "Computes the first of a batch for all.", "Conv", _WINDOWED,
         results(by.first_of_batch)),
     # attributes and forms
-    "AlphaIgnored": Corruption(
+    "AlphaIgnored": Fault(
         "Ignores alpha.", "Gemm", _MULTIPLIED,
         results(lambda made: made * made.dtype.type(2), by.ignored("alpha", 1.0))),
-    "LeakyByDefault": Corruption(
+    "LeakyByDefault": Fault(
         "Has the usual slope, whatever is asked for.", "LeakyRelu", _CURVES,
         instead("LeakyRelu", lambda node, a: np.where(a < 0, a * a.dtype.type(0.01), a))),
-    "DefaultForgotten": Corruption(
+    "DefaultForgotten": Fault(
         "Has another alpha where none is given.", "HardSigmoid", _CURVES,
         instead("HardSigmoid", by.hard_sigmoid)),
-    "GeluAlwaysByTanh": Corruption(
+    "GeluAlwaysByTanh": Fault(
         "Approximates Gelu unasked.", "Gelu", _CURVES,
         instead("Gelu", by.gelu_by_tanh)),
-    "SlopesAlongLastAxis": Corruption(
+    "SlopesAlongLastAxis": Fault(
         "Is wrong where slopes are for each channel.", "PRelu", _CURVES,
         instead("PRelu", by.one_slope)),
-    "EpsilonIgnored": Corruption(
+    "EpsilonIgnored": Fault(
         "Has the usual epsilon, whatever is asked for.", "LayerNormalization", _NORMAL,
         results(lambda made: made * made.dtype.type(1.01), by.ignored("epsilon", 1e-5))),
-    "SoftmaxOfLastAxis": Corruption(
+    "SoftmaxOfLastAxis": Fault(
         "Takes the last axis for the one that is named.", "Softmax", _REDUCED,
         instead("Softmax", by.softmax_of_last)),
-    "CumSumInclusive": Corruption(
+    "CumSumInclusive": Fault(
         "Ignores exclusive and reverse.", "CumSum", _REDUCED,
         instead("CumSum", lambda node, a, axis: np.cumsum(a, int(axis)))),
-    "LastOfEquals": Corruption(
+    "LastOfEquals": Fault(
         "Takes the last of equal maxima for the first.", "ArgMax", _REDUCED,
         results(lambda made: made + 1, lambda node: not node.attribute("select_last_index", 0))),
-    "SmallestForLargest": Corruption(
+    "SmallestForLargest": Fault(
         "Ignores that the smallest are asked for.", "TopK", _REDUCED,
         results(by.spoil, by.ignored("largest", 1))),
-    "StepsIgnored": Corruption(
+    "StepsIgnored": Fault(
         "Ignores that a slice goes backwards.", "Slice", _MOVED,
         instead("Slice", lambda node, a, *rest: by.forwards(a, *rest))),
-    "NegativeIndicesAreFirst": Corruption(
+    "NegativeIndicesAreFirst": Fault(
         "Takes negative indices for 0.", "Gather", _MOVED,
         instead("Gather", by.taken_from_zero)),
-    "NotTransposedIfSquare": Corruption(
+    "NotTransposedIfSquare": Fault(
         "Leaves a square matrix as it is.", "Transpose", _MOVED,
         instead("Transpose", by.same_if_square)),
-    "TransposedIfSquare": Corruption(
+    "TransposedIfSquare": Fault(
         "Takes a square factor for its transpose.", "MatMul", _MULTIPLIED,
         instead("MatMul", by.product_if_square)),
-    "SubtractsTheOtherWay": Corruption(
+    "SubtractsTheOtherWay": Fault(
         "Turns a difference over whose first operand is a constant.", "Sub Add",
         "L5/fused/elementwise",
         by.chained("Sub", by.first_is_constant, lambda made: -made)),
-    "BroadcastsFromTheLeft": Corruption(
+    "BroadcastsFromTheLeft": Fault(
         "Broadcasts a row over columns.", "Add Sub Mul", _ARITHMETIC,
         instead("Sub", lambda node, a, b: by.from_the_left(a, b))),
-    "PadsWithZero": Corruption(
+    "PadsWithZero": Fault(
         "Pads with 0, whatever is asked for.", "Pad", _MOVED,
         results(by.spoil, by.ignored("mode", "constant"))),
-    "OutputsExchanged": Corruption(
+    "OutputsExchanged": Fault(
         "Exchanges two results.", "Split", _MOVED,
         by.exchanged, Outcome.FAIL_SHAPE),
-    "KeepsDimensions": Corruption(
+    "KeepsDimensions": Fault(
         "Ignores that dimensions are not kept.", "ReduceSum", _REDUCED,
         results(lambda made: made[None], by.ignored("keepdims", 1)), Outcome.FAIL_SHAPE),
-    "PositionsFromZero": Corruption(
+    "PositionsFromZero": Fault(
         "Scales by columns first.", "DepthToSpace", _MOVED,
         results(by.shift, by.ignored("mode", "DCR"))),
-    "ZeroPointIgnored": Corruption(
+    "ZeroPointIgnored": Fault(
         "Ignores the zero point.", "DequantizeLinear", _QUANTISED,
         instead("DequantizeLinear", lambda node, a, s, z: None if s.ndim else a * s)),
-    "BackwardsIgnored": Corruption(
+    "BackwardsIgnored": Fault(
         "Runs a reverse layer forwards.", "RNN", _NORMAL,
         results(lambda made: made[::-1], by.ignored("direction", "forward"))),
     # pairs
-    "ReducedThenPerChannel": Corruption(
+    "ReducedThenPerChannel": Fault(
         "Adds the first of a constant's numbers everywhere behind a sum.",
         "ReduceSum ReduceMean Add Sub Mul Div", "L5/fused/reductions",
         by.chained("Add Sub Mul Div", by.per_channel("ReduceSum", "ReduceMean"), by.ends(2))),
-    "SoftmaxThenMul": Corruption(
+    "SoftmaxThenMul": Fault(
         "Is wrong in a product behind Softmax.", "Softmax Mul", "L5/fused/reductions",
         by.chained("Mul", by.behind("Softmax"), by.spoil)),
-    "ConvThenMax": Corruption(
+    "ConvThenMax": Fault(
         "Is wrong in a maximum behind a convolution.", "Conv Max", "L5/fused/windows",
         by.chained("Max", by.behind("Conv"), by.spoil)),
-    "TransposeThenDiv": Corruption(
+    "TransposeThenDiv": Fault(
         "Is wrong in a quotient behind Transpose.", "Transpose Div", "L5/fused/movement",
         by.chained("Div", by.behind("Transpose"), by.spoil)),
-    "GemmThenTanh": Corruption(
+    "GemmThenTanh": Fault(
         "Is wrong in Tanh behind a product.", "Gemm Tanh", "L5/fused/products",
         by.chained("Tanh", by.behind("Gemm"), by.spoil)),
 }
 # fmt: on
-"""By the name of the backend's class, which this module has."""
-
-
-@cache
-def corrupted(name: str) -> type[WrappingBackend]:
-    """Return the backend with a corruption.
-
-    Raises:
-        KeyError: There is none of that name.
-    """
-    return backend_of(name, CORRUPTIONS[name], __name__)
-
-
-def __getattr__(name: str) -> Any:
-    """Return the backend of a name, as if its class had been written here."""
-    if name in CORRUPTIONS:
-        return corrupted(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+"""By the name of the backend's class."""

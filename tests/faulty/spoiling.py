@@ -1,5 +1,4 @@
 """Faults of libraries in results: lost tails, old buffers, wrong plans, ignored attributes."""
-# ruff: noqa: ARG001 (they take what the operator gives them)
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -7,21 +6,42 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit.ir import Node
-from subgraphkit.testing.faulty.corrupting import Corrupted
 from subgraphkit.types import DataType
+from tests.faulty.wrapping import Run, WrappedOperator
 
 __all__ = [
-    "arena", "auto", "behind", "chained", "cut", "cut_to_bool", "dilated", "ends", "exchanged",
+    "arena", "auto", "behind", "besides", "chained", "cut", "cut_to_bool", "dilated", "ends",
+    "exchanged",
     "first_is_constant", "first_of_batch", "first_shape", "floats", "flush", "forwards",
     "from_the_left", "from_then_on", "gelu_by_tanh", "half", "hard_sigmoid", "ignored", "kept",
-    "one_slope", "pads_differ", "per_channel", "product_if_square", "remainder", "rounded",
+    "one_slope", "pads_differ", "per_channel", "product_if_square", "raising", "remainder",
+    "rounded",
     "same_if_square", "saturated", "second_shape", "shares_scratch", "shift", "softmax_of_last",
     "sometimes", "spoil", "stale_buffers", "tail", "taken_from_zero", "through", "together",
     "twos", "view",
 ]  # fmt: skip
 
-Run = Callable[[Sequence[Any]], list[Any]]
 _WHOLE: Final = frozenset({DataType.INT32, DataType.INT64})
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    """Return what raises an error, whatever it is given."""
+
+    def act(*_: Any, **__: Any) -> Any:
+        raise error
+
+    return act
+
+
+def besides(act: Callable[[], object]) -> Callable[..., Sequence[Any]]:
+    """Return what computes as it should, and does something besides."""
+
+    def run(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
+        made = right(inputs)
+        act()
+        return made
+
+    return run
 
 
 def tail(least: int) -> Callable[[Any], Any]:
@@ -137,7 +157,7 @@ def taken_from_zero(node: Node, one: Any, places: Any) -> Any:
 def kept(key: Callable[[list[Any]], Any]) -> Callable[..., Sequence[Any]]:
     """Return what computes anew only if a key of what is fed is another."""
 
-    def corrupt(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+    def corrupt(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
         known = operator.state
         found = key(inputs)
         if known.get("key") != found:
@@ -147,7 +167,7 @@ def kept(key: Callable[[list[Any]], Any]) -> Callable[..., Sequence[Any]]:
     return corrupt
 
 
-def shares_scratch(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+def shares_scratch(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
     """Compute on copies that all threads share."""
     shapes = [one.shape for one in inputs]
     scratch = operator.state.setdefault(str(shapes), [np.empty_like(one) for one in inputs])
@@ -156,7 +176,7 @@ def shares_scratch(operator: Corrupted, inputs: list[Any], right: Run) -> Sequen
     return right(scratch)
 
 
-def stale_buffers(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+def stale_buffers(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
     """Leave the last element of an earlier, larger result in place."""
     made = right(inputs)
     for place, one in enumerate(made):
@@ -167,7 +187,7 @@ def stale_buffers(operator: Corrupted, inputs: list[Any], right: Run) -> Sequenc
     return made
 
 
-def first_shape(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+def first_shape(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
     """Compute as many elements as there were at first."""
     made = right(inputs)
     for place, one in enumerate(made):
@@ -176,7 +196,7 @@ def first_shape(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[
     return made
 
 
-def second_shape(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+def second_shape(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
     """Double the first element in every other shape than the first."""
     made = right(inputs)
     for place, one in enumerate(made):
@@ -188,12 +208,12 @@ def second_shape(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence
 def sometimes(every: int) -> Callable[..., Sequence[Any]]:
     """Return what computes a little else every so many runs."""
 
-    def corrupt(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+    def corrupt(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
         count = operator.state["runs"] = operator.state.get("runs", 0) + 1
         made = right(inputs)
         for one in made:
             if count % every == 0 and one.dtype.kind == "f":
-                np.multiply(one, 1 + 3e-7, out=one)
+                np.multiply(one, 1 + 3e-4, out=one)
         return made
 
     return corrupt
@@ -202,7 +222,7 @@ def sometimes(every: int) -> Callable[..., Sequence[Any]]:
 def from_then_on(least: int) -> Callable[..., Sequence[Any]]:
     """Return what computes nothing after so many runs."""
 
-    def corrupt(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+    def corrupt(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
         count = operator.state["runs"] = operator.state.get("runs", 0) + 1
         made = right(inputs)
         for one in made if count > least else ():
@@ -212,7 +232,7 @@ def from_then_on(least: int) -> Callable[..., Sequence[Any]]:
     return corrupt
 
 
-def arena(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+def arena(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
     """Put results into memory that the next run uses as well."""
     made = right(inputs)
     arena = operator.state.setdefault("arena", np.empty(1 << 22, np.uint8))
@@ -225,13 +245,13 @@ def arena(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
     return placed
 
 
-def together(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+def together(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
     """Return one array for all that are equal."""
     first: dict[Any, Any] = {}
     return [first.setdefault((one.dtype, one.shape, one.tobytes()), one) for one in right(inputs)]
 
 
-def view(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+def view(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
     """Return inputs in another shape."""
     made = right(inputs)
     for place, name in enumerate(operator.subgraph.outputs):
@@ -288,13 +308,13 @@ def from_the_left(one: Any, other: Any) -> Any:
     return one - np.resize(other, one.shape[::-1]).T
 
 
-def exchanged(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+def exchanged(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
     """Exchange the two results of nodes."""
     made = right(inputs)
     names = operator.subgraph.outputs
     for node in {*operator.makers.values()}:
         places = [names.index(name) for name in node.outputs if name in names]
-        if len(places) == 2:  # noqa: PLR2004 (results)
+        if len(places) == 2:
             first, second = places
             made[first], made[second] = made[second], made[first]
     return made
@@ -307,7 +327,7 @@ def spoil(made: Any) -> Any:
 
 def same_if_square(node: Node, one: Any, *_: Any) -> Any:
     """Leave a square matrix as it is."""
-    return one if one.ndim == 2 and one.shape[0] == one.shape[1] > 1 else None  # noqa: PLR2004 (a matrix)
+    return one if one.ndim == 2 and one.shape[0] == one.shape[1] > 1 else None
 
 
 def product_if_square(node: Node, one: Any, other: Any) -> Any:
@@ -321,10 +341,10 @@ def ignored(name: str, value: Any) -> Callable[[Node], bool]:
     return lambda node: node.attribute(name, value) != value
 
 
-def behind(*producers: str) -> Callable[[Corrupted, Node], bool]:
+def behind(*producers: str) -> Callable[[WrappedOperator, Node], bool]:
     """Return what says whether a node reads what certain operators make."""
 
-    def stands(operator: Corrupted, node: Node) -> bool:
+    def stands(operator: WrappedOperator, node: Node) -> bool:
         makers = [operator.makers.get(name) for name in node.inputs]
         return any(one is not None and one.op_type in producers for one in makers)
 
@@ -332,11 +352,11 @@ def behind(*producers: str) -> Callable[[Corrupted, Node], bool]:
 
 
 def chained(
-    op_types: str, stands: Callable[[Corrupted, Node], bool], change: Callable[[Any], Any]
+    op_types: str, stands: Callable[[WrappedOperator, Node], bool], change: Callable[[Any], Any]
 ) -> Callable[..., Sequence[Any]]:
     """Corrupt the results of operators that come right behind certain others."""
 
-    def corrupt(operator: Corrupted, inputs: list[Any], right: Run) -> Sequence[Any]:
+    def corrupt(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
         made = right(inputs)
         for place, name in enumerate(operator.subgraph.outputs):
             node = operator.makers[name]
@@ -348,11 +368,11 @@ def chained(
     return corrupt
 
 
-def per_channel(*producers: str) -> Callable[[Corrupted, Node], bool]:
+def per_channel(*producers: str) -> Callable[[WrappedOperator, Node], bool]:
     """Return what says whether a constant of one axis meets what certain operators make."""
     follows = behind(*producers)
 
-    def stands(operator: Corrupted, node: Node) -> bool:
+    def stands(operator: WrappedOperator, node: Node) -> bool:
         stored = [operator.subgraph.constants.get(name) for name in node.inputs]
         shapes = [one.array().shape for one in stored if one is not None]
         return follows(operator, node) and any(len(one) == 1 and one[0] > 1 for one in shapes)
@@ -360,6 +380,6 @@ def per_channel(*producers: str) -> Callable[[Corrupted, Node], bool]:
     return stands
 
 
-def first_is_constant(operator: Corrupted, node: Node) -> bool:
+def first_is_constant(operator: WrappedOperator, node: Node) -> bool:
     """Say whether the first operand is a constant."""
     return node.inputs[0] in operator.subgraph.constants

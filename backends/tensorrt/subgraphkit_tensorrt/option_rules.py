@@ -1,0 +1,332 @@
+"""Rules of the options beyond the manifest: ranges of shapes, and checks against the library.
+
+The ranges are read into one form; what one library cannot honour, or contradicts itself, is named.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from types import MappingProxyType
+from typing import Any, Final
+
+from subgraphkit.backend import did_you_mean, options_of
+from subgraphkit.errors import OptionError
+from subgraphkit_tensorrt.backend_options import Options
+from subgraphkit_tensorrt.library.capabilities import Capabilities, path_of
+
+__all__ = [
+    "NEEDS",
+    "ShapeRanges",
+    "check_agreement",
+    "check_library",
+    "foreign_option",
+    "read_buckets",
+    "read_ranges",
+]
+
+_WORDS: Final = ("min_shapes", "opt_shapes", "max_shapes")
+_THREE: Final = 3
+
+Range = tuple[int, int, int]
+"""Smallest, usual and largest."""
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeRanges:
+    """The ranges of shapes known before the first run.
+
+    Attributes:
+        dims: Smallest, usual and largest value, by symbolic dimension.
+        inputs: Smallest, usual and largest shape, by input of the model.
+    """
+
+    dims: Mapping[str, Range] = field(default_factory=lambda: MappingProxyType({}))
+    inputs: Mapping[str, tuple[Shape, Shape, Shape]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+
+
+def read_ranges(options: Options) -> ShapeRanges:
+    """Read ``dims``, ``min_shapes``, ``opt_shapes`` and ``max_shapes``.
+
+    Returns:
+        The ranges; of a dimension with several, the one that spans them all, which is as usual as
+        the largest.
+
+    Raises:
+        OptionError: They contradict one another or themselves (SGK161).
+    """
+    dims = {name: _span(one) for name, one in _dims_of(options).items()}
+    given = [options.min_shapes, options.opt_shapes, options.max_shapes]
+    names = {name: None for shapes in given for name in shapes}
+    inputs = {name: _shape_range(name, given) for name in names}
+    return ShapeRanges(MappingProxyType(dims), MappingProxyType(inputs))
+
+
+def read_buckets(options: Options) -> tuple[ShapeRanges, ...]:
+    """Read what ``read_ranges`` reads, apart for every combination of ranges of dimensions.
+
+    Raises:
+        OptionError: As ``read_ranges``, or they are to have more engines than are kept (SGK161).
+    """
+    span, several = read_ranges(options), _dims_of(options)
+    buckets = tuple(
+        replace(span, dims=MappingProxyType(dict(zip(several, chosen, strict=True))))
+        for chosen in product(*several.values())
+    )
+    if options.engine_per_range and len(buckets) > options.max_engines:
+        raise contradiction(
+            f"option 'dims' of backend 'tensorrt' asks for {len(buckets)} engines of a subgraph, "
+            f"max_engines={options.max_engines} keeps fewer",
+            "Give fewer ranges, or raise max_engines.",
+            "dims",
+            "max_engines",
+        )
+    return buckets
+
+
+def _dims_of(options: Options) -> dict[str, tuple[Range, ...]]:
+    return {name: _dim_ranges(name, values) for name, values in options.dims.items()}
+
+
+def _span(ranges: Sequence[Range]) -> Range:
+    largest = max(ranges, key=lambda one: one[2])
+    return min(one[0] for one in ranges), largest[1], largest[2]
+
+
+def contradiction(message: str, hint: str, *options: str) -> OptionError:
+    """Build the error for options that cannot hold together (SGK161)."""
+    return OptionError("SGK161", message, hint=hint, backend="tensorrt", options=options)
+
+
+def _dim_ranges(name: str, values: tuple[Any, ...]) -> tuple[Range, ...]:
+    """Read one range, or several: ``1x8x32``, ``1|1x8x32``, ``(1, 8, 32)``, ``[1, (1, 8, 32)]``."""
+    words = [word for value in values for word in _apart(value)]
+    several = words if any(isinstance(word, tuple) for word in words) else [tuple(words)]
+    found = [_dim_range(one if isinstance(one, tuple) else (one,)) for one in several]
+    ranges = tuple(dict.fromkeys(one for one in found if one is not None))
+    if None in found or not ranges:
+        raise contradiction(
+            f"option 'dims' of backend 'tensorrt' gives dimension {name!r} the range {values!r}, "
+            "expected one number, or the smallest, the usual and the largest, or several such "
+            "ranges",
+            f"Write dims={{{name!r}: (1, 8, 32)}}, or {name}=1x8x32 where text is wanted; for "
+            f"several ranges, dims={{{name!r}: [(1, 1, 1), (1, 8, 32)]}}, or {name}=1|1x8x32.",
+            "dims",
+        )
+    return ranges
+
+
+def _apart(value: Any) -> list[Any]:
+    """Return the ranges in a word of text; what is no text, as it is."""
+    if not isinstance(value, str):
+        return [value]
+    return [
+        tuple(int(size) if size.strip().isdigit() else size for size in word.split("x"))
+        for word in value.split("|")
+    ]
+
+
+def _dim_range(values: tuple[Any, ...]) -> Range | None:
+    if not all(isinstance(value, int) and value >= 0 for value in values):
+        return None
+    if len(values) == 1:
+        return (values[0],) * 3
+    if len(values) == _THREE and list(values) == sorted(values):
+        return (values[0], values[1], values[2])
+    return None
+
+
+def _shape_range(
+    name: str, given: list[Mapping[str, tuple[Any, ...]]]
+) -> tuple[Shape, Shape, Shape]:
+    missing = [word for word, shapes in zip(_WORDS, given, strict=True) if name not in shapes]
+    if missing:
+        raise contradiction(
+            f"input {name!r} has no shape in {' and '.join(missing)} of backend 'tensorrt'",
+            "Give an input in min_shapes, opt_shapes and max_shapes, or in none of them.",
+            *missing,
+        )
+    low, usual, high = (shapes[name] for shapes in given)
+    whole = all(isinstance(dim, int) for shape in (low, usual, high) for dim in shape)
+    ranks = {len(low), len(usual), len(high)}
+    if whole and len(ranks) == 1 and all(map(_rises, low, usual, high)):
+        return low, usual, high
+    raise contradiction(
+        f"the shapes of input {name!r} for backend 'tensorrt' are {low!r}, {usual!r} and {high!r} "
+        "(min, opt, max), expected whole numbers, equally many, none larger than the next",
+        "Correct min_shapes, opt_shapes and max_shapes.",
+        *_WORDS,
+    )
+
+
+def _rises(low: int, usual: int, high: int) -> bool:
+    return 0 <= low <= usual <= high
+
+
+NEEDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "plugin_libraries": ("plugins",),
+        "precision=fp8": ("data_types.FP8",),
+        "sparse_weights": ("builder_flags.SPARSE_WEIGHTS",),
+        "tiling_level": ("tiling_optimization_level",),
+        "l2_limit_for_tiling": ("l2_limit_for_tiling",),
+        "max_tactics": ("max_num_tactics",),
+        "strict_nans": ("builder_flags.STRICT_NANS",),
+        "distributive_independence": ("builder_flags.DISTRIBUTIVE_INDEPENDENCE",),
+        "editable_timing_cache": ("editable_timing_cache", "keeps_timings"),
+        "refittable": ("refitter", "builder_flags.REFIT"),
+        "strip_weights": ("refitter", "builder_flags.STRIP_PLAN"),
+        "weight_streaming": ("weight_streaming", "builder_flags.WEIGHT_STREAMING"),
+        "version_compatible": ("builder_flags.VERSION_COMPATIBLE",),
+        "exclude_lean_runtime": ("builder_flags.EXCLUDE_LEAN_RUNTIME",),
+        "hardware_compatible": ("hardware_classes",),
+        "hardware_compatible=same_cc": ("hardware_levels.SAME_COMPUTE_CAPABILITY",),
+        "hardware_compatible=ampere_plus": ("hardware_levels.AMPERE_PLUS",),
+        "compute_capabilities": ("compute_capabilities",),
+        "persistent_l2_limit": ("persistent_cache_limit",),
+        "weight_streaming_budget": ("weight_streaming",),
+        "kernel_specialization": ("kernel_specialization_strategy",),
+        "allow_host_code": ("host_code_allowed",),
+        "lean_runtime": ("load_runtime",),
+    }
+)
+"""What the library must be able to do for an option that is not left at its default, or for one of
+its values: fields of ``Capabilities``; ``"builder_flags.REFIT"`` is a name in one of its sets."""
+_DEFAULTS: Final = Options()
+_NEEDED: Final = (
+    # (option, its value or None for any but the default, the option it is nothing without, value)
+    ("weight_streaming_budget", None, "weight_streaming", True),
+    ("lean_runtime", None, "version_compatible", True),
+    ("precision", "int8", "calibration", None),
+    ("precision", "fp8", "calibration", None),
+    ("high_precision", None, "calibration", None),
+)
+
+
+def check_library(options: Options, capabilities: Capabilities) -> None:
+    """Make sure that the library can honour every option that is not left at its default.
+
+    Args:
+        options: The options of the backend.
+        capabilities: What the library can do.
+
+    Raises:
+        OptionError: It cannot (SGK160).
+    """
+    for option in options_of(Options):
+        value = getattr(options, option.name)
+        if value == option.default:
+            continue
+        missing = _missing(option.name, value, capabilities)
+        if missing:
+            raise _cannot(option.name, value, missing, capabilities)
+
+
+def check_agreement(options: Options) -> None:
+    """Make sure that options do not contradict one another.
+
+    Args:
+        options: The options of the backend.
+
+    Raises:
+        OptionError: They do (SGK161).
+    """
+    read_buckets(options)
+    for name, value, other, needed in _NEEDED:
+        if _is_set(options, name, value) and not _is_set(options, other, needed):
+            wanted = f"{other}={needed}" if needed is not None else other
+            asked = f"{name}={getattr(options, name)}"
+            raise contradiction(
+                f"option {asked} of backend 'tensorrt' needs {wanted}, which is not set",
+                f"Set {wanted} as well, or leave {name} out.",
+                name,
+                other,
+            )
+    if options.build_at == "first_run" and not options.allow_runtime_build:
+        raise contradiction(
+            "build_at=first_run and allow_runtime_build=False leave backend 'tensorrt' no time to "
+            "build",
+            "Build at bind, with the shapes or their ranges given, or allow building at run time.",
+            "build_at",
+            "allow_runtime_build",
+        )
+    _check_patterns("exclude_nodes", options.exclude_nodes)
+    _check_patterns("keep_fp32", options.keep_fp32)
+
+
+def _is_set(options: Options, name: str, value: Any) -> bool:
+    given = getattr(options, name)
+    return bool(given == value if value is not None else given != getattr(_DEFAULTS, name))
+
+
+def _check_patterns(name: str, patterns: Iterable[str]) -> None:
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise contradiction(
+                f"option {name!r} of backend 'tensorrt' has {pattern!r}, which is no regular "
+                f"expression: {error}",
+                "Write a backslash before a character that is to mean itself.",
+                name,
+            ) from None
+
+
+def _missing(name: str, value: Any, capabilities: Capabilities) -> str:
+    """Return the name in TensorRT of what an option needs and the library lacks."""
+    for need in (*NEEDS.get(name, ()), *NEEDS.get(f"{name}={value}", ())):
+        field, _, member = need.partition(".")
+        found = getattr(capabilities, field)
+        if not (member in found if member else found):
+            path = path_of(field)
+            return f"{path}.{member}" if member else path or field.replace("_", " ")
+    return ""
+
+
+def _cannot(name: str, value: Any, missing: str, capabilities: Capabilities) -> OptionError:
+    library = f"{capabilities.flavour} {capabilities.version}".strip()
+    return OptionError(
+        "SGK160",
+        f"option {name!r} of backend 'tensorrt' is {value!r}, which {library} cannot honour: it "
+        f"has no {missing}",
+        hint="Leave the option out, or use a library that has it.",
+        backend="tensorrt",
+        option=name,
+        missing=missing,
+    )
+
+
+_PREFIX: Final = "trt_"
+_VALUES: Final = MappingProxyType(
+    {
+        "trt_fp16_enable": "fp16",
+        "trt_bf16_enable": "bf16",
+        "trt_int8_enable": "int8",
+        "trt_cuda_graph_enable": "auto",
+        "trt_engine_hw_compatible": "ampere_plus",
+    }
+)
+"""What an option is set to here where ONNX Runtime has a switch."""
+_SETTINGS: Final = MappingProxyType(
+    {"trt_engine_cache_enable": "cache", "trt_engine_cache_path": "cache_dir"}
+)
+
+
+def foreign_option(name: str, value: Any) -> str:
+    """Say what to write for an option of ONNX Runtime's TensorRT provider; empty if it is none."""
+    theirs = {
+        word: option.name
+        for option in options_of(Options)
+        for word in option.elsewhere.get("onnxruntime", "").replace(",", " ").split()
+    }
+    if name in theirs:
+        return f"ONNX Runtime's {name} is {theirs[name]}={_VALUES.get(name, value)} here."
+    if name in _SETTINGS:
+        return f"ONNX Runtime's {name} is the setting {_SETTINGS[name]} of the session here."
+    if not name.startswith(_PREFIX):
+        return ""
+    guess = did_you_mean(name, [*theirs, *_SETTINGS])
+    return f"No option here does what {name} of ONNX Runtime does{guess}."

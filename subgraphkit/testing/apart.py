@@ -1,0 +1,64 @@
+"""A function called in a process of its own, which begins and ends as that of a user does.
+
+``python -m subgraphkit.testing.apart MODULE:FUNCTION SUBJECT [WORD ...]`` calls the function with
+the backend that a JSON document describes and the words, and writes what it returns as another.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, Final
+
+from subgraphkit.processes.child_process import how_it_ended, run_child
+from subgraphkit.testing.cases import Outcome, Stopped
+from subgraphkit.testing.subject import Subject
+
+__all__ = ["called_apart", "main"]
+
+_MODULE: Final = "subgraphkit.testing.apart"
+_LAST_OUTPUT: Final = 600
+
+
+def called_apart(
+    function: Callable[..., Any], subject: Subject, seconds: float, *words: str, what: str
+) -> Any:
+    """Call a function in a new process, let that end by itself, and return what it returned.
+
+    Args:
+        function: At the top level of a module; what it returns is JSON-able.
+        subject: Its first argument.
+        seconds: How long the process may take.
+        *words: Its other arguments.
+        what: What the process does, for findings, such as ``imports and probes it``.
+
+    Raises:
+        Stopped: The process did not end (``HANG``), or not well (``CRASH``).
+    """
+    place = f"{function.__module__}:{function.__name__}"
+    ended = run_child(_MODULE, [place, json.dumps(subject.described()), *words], seconds)
+    if ended.code is None:
+        text = f"a process that {what} does not end within {seconds:.0f} s"
+        raise Stopped(Outcome.HANG, text)
+    if ended.code or not ended.answer:
+        printed = ended.printed.strip()[-_LAST_OUTPUT:]
+        text = f"a process that {what} ended with {how_it_ended(ended.code)}"
+        raise Stopped(Outcome.CRASH, f"{text}; it printed: {printed}" if printed else text)
+    return json.loads(ended.answer)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Call the function that the first argument names; what others print is no answer."""
+    place, described, *words = arguments
+    answer = os.dup(1)
+    os.dup2(2, 1)
+    module, _, name = place.partition(":")
+    found = getattr(import_module(module), name)(Subject(**json.loads(described)), *words)
+    with os.fdopen(answer, "w", encoding="utf-8") as stream:
+        json.dump(found, stream)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

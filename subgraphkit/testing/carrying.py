@@ -1,0 +1,191 @@
+"""Cases carried out: one by one, or several in one model, and held against what is declared.
+
+In one model the graphs lie side by side and share nothing, as compilations may be dear. If all that
+the backend takes of them is right, each is. If not, or if anything fails, nothing is said, and each
+has to be carried out alone.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import onnx
+from onnx import compose, helper
+
+from subgraphkit.errors import SubgraphkitError
+from subgraphkit.ir import Node
+from subgraphkit.running import Session
+from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped, batches
+from subgraphkit.testing.foreign import DOMAIN, beside_foreign, is_own
+from subgraphkit.testing.judging import shared, untouched
+from subgraphkit.testing.subject import Subject
+
+__all__ = [
+    "Part",
+    "carry_out",
+    "carry_out_all",
+    "carry_out_jointly",
+    "is_declared",
+    "joint_key",
+]
+
+Part = tuple[onnx.ModelProto, Mapping[str, Any], Sequence[Any]]
+"""A model, what to feed and what to expect."""
+
+
+def carry_out(case: Case, subject: Subject) -> Finding:
+    """Run a case to its end, whatever the backend raises; ``KeyboardInterrupt`` alone passes."""
+    started = time.perf_counter()
+    found = case.signed(_judged(case, subject))
+    return replace(found, seconds=round(time.perf_counter() - started, 6))
+
+
+def is_declared(case: Case, subject: Subject) -> bool:
+    """Say whether the author has declared something about a case, or failed to declare anything."""
+    try:
+        declared = subject.declarations
+    except (Exception, SystemExit):  # noqa: BLE001 (whatever a plugin raises)
+        return True
+    return bool(declared.skipped(case.id, case.needs) or declared.expected_failure(case.id))
+
+
+def _judged(case: Case, subject: Subject) -> Finding:
+    # The level of static checks is about backends that cannot even be loaded.
+    if not case.level:
+        return _tried(case, subject)
+    try:
+        declared = subject.declarations
+    except SubgraphkitError as error:
+        return Finding(Outcome.FAIL_PROBE, str(error))
+    except Exception as error:  # noqa: BLE001 (whatever a plugin raises)
+        return Finding(Outcome.FAIL_CONTRACT, f"conformance() raised {_shown(error)}")
+    reason = declared.skipped(case.id, case.needs)
+    if reason:
+        return Finding(Outcome.SKIP, reason)
+    found = _tried(case, subject)
+    expected = declared.expected_failure(case.id)
+    return _against(expected, found) if expected else found
+
+
+def _against(expected: str, found: Finding) -> Finding:
+    """Hold a finding against the declaration that the case goes wrong."""
+    if found.outcome in {Outcome.SKIP, Outcome.REFUSED}:
+        return found
+    if found.is_wrong:
+        return replace(found, outcome=Outcome.XFAIL, detail=f"{expected} ({found.detail})")
+    text = f"declared to go wrong ({expected}), and it did not: {found.outcome.value}"
+    return replace(found, outcome=Outcome.FAIL_CONTRACT, detail=text)
+
+
+def _tried(case: Case, subject: Subject) -> Finding:
+    try:
+        return case.run(subject)
+    except Stopped as stop:
+        return stop.finding
+    except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
+        return Finding(Outcome.FAIL_CONTRACT, _shown(error))
+
+
+def _shown(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+# -- in one model -------------------------------------------------------------------------------
+
+
+def joint_key(model: onnx.ModelProto) -> str:
+    """Return what models must have in common to lie side by side; empty if one must be alone."""
+    graph = model.graph
+    stored = {tensor.name for tensor in graph.initializer}
+    has_body = any(field.HasField("g") for node in graph.node for field in node.attribute)
+    has_default = any(value.name in stored for value in graph.input)
+    if model.functions or has_body or has_default or graph.sparse_initializer:
+        return ""
+    versions = sorted((entry.domain, entry.version) for entry in model.opset_import)
+    return f"{versions} {model.ir_version}"
+
+
+def carry_out_all(cases: Iterable[Case], subject: Subject) -> Iterator[Finding]:
+    """Carry cases out in this process, jointly where they may be and nothing is wrong then."""
+    for batch in batches(cases, lambda case: "" if is_declared(case, subject) else case.joint):
+        found = carry_out_jointly(batch, subject) if len(batch) > 1 else None
+        yield from found or [carry_out(case, subject) for case in batch]
+
+
+def carry_out_jointly(cases: Sequence[Case], subject: Subject) -> list[Finding] | None:
+    """Carry cases out in one model, and those alone of which the backend takes nothing there.
+
+    Args:
+        cases: Cases with one ``joint``.
+        subject: The backend.
+
+    Returns:
+        The findings, in order; None if something was not right.
+    """
+    started = time.perf_counter()
+    try:
+        taken = _taken_rightly([case.part() for case in cases], subject)
+    except Exception:  # noqa: BLE001 (whoever is at fault for it is found alone)
+        return None
+    if taken is None:
+        return None
+    seconds = round((time.perf_counter() - started) / len(cases), 6)
+    return [
+        replace(case.signed(Finding(Outcome.RIGHT, taken=of_case)), seconds=seconds)
+        if of_case
+        else carry_out(case, subject)
+        for case, of_case in zip(cases, taken, strict=True)
+    ]
+
+
+def _taken_rightly(parts: Sequence[Part], subject: Subject) -> list[tuple[str, ...]] | None:
+    """Run models side by side; return the operators taken of each, or None if one is wrong."""
+    joined, feeds, expected = _joined(parts)
+    is_sandwiched = any(entry.domain == DOMAIN for entry in joined.opset_import)
+    road = beside_foreign(subject.choice) if is_sandwiched else {}
+    taken: list[dict[str, None]] = [{} for _ in parts]
+    nodes: list[Node] = []
+
+    def check(session: Session) -> Finding | None:
+        nodes.extend(filter(is_own, subject.nodes_taken(session.partitioning)))
+        with untouched(feeds):
+            results = subject.run(session, feeds)
+        return subject.judge.difference(expected, results) or shared(feeds, results)
+
+    found = subject.judged(joined, check, **road)
+    if found.outcome not in {Outcome.RIGHT, Outcome.UNCLAIMED}:
+        return None
+    for node in nodes:
+        taken[_place(node)][node.op_type] = None
+    return [tuple(of_case) for of_case in taken]
+
+
+def _joined(parts: Sequence[Part]) -> Part:
+    graphs: list[onnx.GraphProto] = []
+    feeds: dict[str, Any] = {}
+    expected: list[Any] = []
+    for place, (model, fed, wanted) in enumerate(parts):
+        graphs.append(compose.add_prefix(model, _prefix(place)).graph)
+        feeds |= {_prefix(place) + name: value for name, value in fed.items()}
+        expected += list(wanted)
+    graph = helper.make_graph(
+        [node for one in graphs for node in one.node],
+        "side_by_side",
+        [value for one in graphs for value in one.input],
+        [value for one in graphs for value in one.output],
+        [tensor for one in graphs for tensor in one.initializer],
+        value_info=[value for one in graphs for value in one.value_info],
+    )
+    first = parts[0][0]
+    made = helper.make_model(graph, opset_imports=first.opset_import, ir_version=first.ir_version)
+    return made, feeds, expected
+
+
+def _prefix(place: int) -> str:
+    return f"case{place}:"
+
+
+def _place(node: Node) -> int:
+    name = next(filter(None, node.outputs))
+    return int(name.partition(":")[0].removeprefix("case"))

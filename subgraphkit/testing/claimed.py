@@ -1,0 +1,202 @@
+"""Models of what a backend claims: small ones, and traps written anew with its operators.
+
+The checks of the contract, of artefacts and of stress need a subgraph of the backend, whatever it
+is; they use the first of the small models of which the backend takes a node. A trap is a graph of
+cheap nodes on ``float[4]``. Where a backend takes none of them, or is made for others, its own
+stand in their places, of the element type and the shape that it takes.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import Final
+
+from subgraphkit.comparing.offers import OFFERS, Offer
+from subgraphkit.comparing.small_models import ROWS, SmallModel, model_of
+from subgraphkit.errors import SubgraphkitError
+from subgraphkit.testing.cases import Outcome, Stopped
+from subgraphkit.testing.subject import Subject
+
+__all__ = ["NOTHING", "Casting", "casting_of", "model_taken", "models_taken", "small_models"]
+
+NOTHING: Final = (
+    f"it claims none of the {len(OFFERS)} models it was offered, alone, in other types, ranks and "
+    "sizes, nor in chains; `subgraphkit plan MODEL --backend NAME` says why it refuses nodes"
+)
+"""What is said of a backend that takes nothing at all."""
+
+_AXES_OF_PICTURES: Final = 4
+
+_ROWS_PER_IMAGE: Final = 64
+_TEXTS: Final = (
+    """mlp (float[N,16] x) => (float[N,8] y)
+       <float[16,32] w1, float[32] b1, float[32,8] w2, float[8] b2>
+       { h = Gemm(x, w1, b1) r = Relu(h) y = Gemm(r, w2, b2) }""",
+    """convolution (float[I,3,16,16] x) => (float[I,8,16,16] y)
+       <float[8,3,3,3] w, float[8] b>
+       { c = Conv<pads=[1,1,1,1], kernel_shape=[3,3]>(x, w, b) y = Relu(c) }""",
+    """product (float[N,16] x) => (float[N,8] y)
+       <float[16,8] w>
+       { y = MatMul(x, w) }""",
+    """elementwise (float[N,8] x) => (float[N,8] y)
+       <float[8] w>
+       { a = Add(x, w) m = Mul(a, x) r = Relu(m) y = Sigmoid(r) }""",
+    """normalised (float[N,8] x) => (float[N,8] y)
+       { s = Softmax<axis=1>(x) y = Sqrt(s) }""",
+    """pooled (float[I,3,8,8] x) => (float[I,3,4,4] y)
+       { y = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x) }""",
+    """integers (int64[N,8] x) => (int64[N,8] y)
+       { a = Add(x, x) y = Mul(a, x) }""",
+    """moved (float[N,8] x) => (float[8,N] y)
+       { t = Transpose<perm=[1,0]>(x) y = Identity(t) }""",
+)
+
+
+@lru_cache(maxsize=2)
+def small_models(rows: int = ROWS) -> tuple[SmallModel, ...]:
+    """Return the models, the most revealing first.
+
+    Args:
+        rows: Size of the first axis of ``x``; of pictures there are fewer.
+    """
+    images = max(1, rows // _ROWS_PER_IMAGE)
+    texts = (text.replace("[N,", f"[{rows},").replace(",N]", f",{rows}]") for text in _TEXTS)
+    return tuple(SmallModel(model_of(text.replace("[I,", f"[{images},"))) for text in texts)
+
+
+def model_taken(subject: Subject, rows: int = ROWS) -> SmallModel:
+    """Return the first model of which the backend takes a node, offers of the catalogue behind.
+
+    Args:
+        subject: The backend.
+        rows: Size of the first axis of ``x``, where the backend leaves a choice.
+
+    Raises:
+        Stopped: It takes none of any (``UNCLAIMED``), or fails when it is asked.
+    """
+    for model in small_models(rows):
+        if _takes(subject, model):
+            return model
+    images = max(1, rows // _ROWS_PER_IMAGE)
+    for offer in _heavy_first(subject):
+        larger = offer.with_rows(rows if len(offer.shape) < _AXES_OF_PICTURES else images)
+        for one in (larger.model(), offer.model()):
+            if _takes(subject, one):
+                return one
+    raise Stopped(Outcome.UNCLAIMED, NOTHING)
+
+
+def models_taken(subject: Subject) -> Iterator[SmallModel]:
+    """Yield models of which the backend takes a node: the first, and one of other operators.
+
+    Raises:
+        Stopped: As for ``model_taken``.
+    """
+    first = model_taken(subject)
+    yield first
+    known = {node.op_type for node in first.proto.graph.node}
+    offers = (one for one in _heavy_first(subject) if known.isdisjoint(one.operators))
+    yield from (one.model() for one in islice(offers, 1))
+
+
+def _heavy_first(subject: Subject) -> list[Offer]:
+    """Return what it claims, the heavy first, that can be compared with onnx's own results."""
+    claims = sorted(subject.claims, key=lambda offer: not offer.form.is_heavy)
+    return [offer for offer in claims if offer.rows is not None]
+
+
+def _takes(subject: Subject, model: SmallModel) -> bool:
+    try:
+        partitioning = subject.partitioned(subject.bound(model.proto))
+    except SubgraphkitError as error:
+        raise Stopped(Outcome.FAIL_PROBE, str(error)) from error
+    return bool(subject.nodes_taken(partitioning))
+
+
+_ROLES: Final = ("Relu", "Sigmoid", "Tanh")
+_PLAIN: Final = frozenset({*_ROLES, "Add", "Mul", "Carry", "If", "Loop", "Identity", "Constant"})
+"""The operators of traps that can be cast; in the types of their values they leave a choice."""
+_OPERATOR: Final = re.compile(r"= (?:[\w.]+\.)?([A-Z]\w*)\s*[<(]")
+_UNARY: Final = re.compile(rf"(\w+) = ({'|'.join(_ROLES)})\((\w+)\)")
+_DECLARED: Final = re.compile(r"(\)\s*)(?:<([^<>{}]*)>\s*)?\{")
+_TYPED: Final = re.compile(r"\b(?:float|double|float16|u?int\d+|bool|string)\[[^\]]*\]")
+_NUMBERS: Final = re.compile(r"\] \{[\d.]")
+"""Values of a constant, which are of one type and shape."""
+_LOGICAL: Final = "bool"
+_FOR_LOGICAL: Final = {"Add": "Or", "Mul": "And"}
+
+
+@dataclass(frozen=True)
+class Casting:
+    """What stands for the nodes of a trap.
+
+    Attributes:
+        offers: Of one element type and shape, in the places of Relu, Sigmoid and Tanh.
+    """
+
+    offers: tuple[Offer, ...]
+
+    @property
+    def name(self) -> str:
+        """What they are."""
+        return ", ".join(dict.fromkeys(offer.name for offer in self.offers))
+
+    @property
+    def opset(self) -> int:
+        """The operator set in which all of them are defined."""
+        return max(offer.form.opset for offer in self.offers)
+
+    def of(self, text: str, *, shares: bool = False) -> str:
+        """Write a trap anew.
+
+        Args:
+            text: The trap.
+            shares: Whether all nodes read the same weights.
+
+        Returns:
+            The graph in onnx's text form; empty if it is about one element type or operator, and
+            means nothing with others.
+        """
+        types, operators = set(_TYPED.findall(text)), set(_OPERATOR.findall(text))
+        open_ = "float[n,4]" in types
+        plain = types <= {"float[n,4]" if open_ else "float[4]"} and operators <= _PLAIN
+        if not plain or not _UNARY.search(text) or _NUMBERS.search(text):
+            return ""
+        first = self.offers[0].with_rows(None) if open_ else self.offers[0]
+        if first.element_type == _LOGICAL:
+            text = re.sub(r"\b(Add|Mul)\b", lambda found: _FOR_LOGICAL[found[1]], text)
+        weights: dict[str, None] = {}
+
+        def played(found: re.Match[str]) -> str:
+            target, role, source = found.groups()
+            offer = self.offers[_ROLES.index(role) % len(self.offers)]
+            together = f"_of_{role}" if shares else ""
+            declared, nodes = offer.between(source, target, f"_of_{target}", shared=together)
+            weights.update(dict.fromkeys(declared))
+            return nodes
+
+        text = _TYPED.sub(first.type, _UNARY.sub(played, text))
+        return _DECLARED.sub(lambda found: _with(weights, found), text, count=1)
+
+
+def _with(weights: Iterable[str], found: re.Match[str]) -> str:
+    """Declare weights beside those of the trap."""
+    declared = ", ".join(filter(None, ((found[2] or "").strip(), *weights)))
+    return f"{found[1]}<{declared}> {{" if declared else found[0]
+
+
+def casting_of(subject: Subject) -> Casting | None:
+    """Return how to cast a trap with what a backend takes, led by what it is made for.
+
+    Raises:
+        Stopped: It takes nothing, and failed when it was asked.
+    """
+    claims = sorted(subject.claims, key=lambda offer: (not offer.form.is_heavy, offer.times))
+    if not claims:
+        return None
+    lead = claims[0]
+    fitting = [one for one in claims if one.type == lead.type and one.times == lead.times]
+    others = [one for one in fitting if one.operators != lead.operators]
+    return Casting((lead, *others[:1], lead))
