@@ -63,7 +63,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--random-graphs",
         type=int,
         default=1000,
-        help="random graphs that are partitioned by random backends (10000 is the full check)",
+        help="random graphs that are partitioned by random backends, and from which the numbers "
+        "of those follow that take longer (10000 is the full check)",
+    )
+    parser.addoption(
+        "--chained-nodes",
+        type=int,
+        default=200_000,
+        help="nodes of the longest chain that is partitioned (1000000 is the full check)",
     )
     parser.addoption(
         "--folded-graphs",

@@ -160,7 +160,7 @@ def _mat_mul(node: Node) -> str:
 def _quantize(node: Node) -> str:
     scale = node.constant(1)
     if scale is not None:
-        is_finite = bool((np.abs(scale) <= _LARGEST_SCALE).all())
+        is_finite = bool((np.abs(scale.astype(np.float64)) <= _LARGEST_SCALE).all())
         return "" if is_finite else "a scale so large that OpenVINO's limits of what fits overflow"
     return "a scale known when running, by which OpenVINO divides with another rounding of ties"
 

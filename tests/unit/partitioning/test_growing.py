@@ -140,7 +140,7 @@ def test_unconnected_pieces_may_stay_one_region_where_that_is_allowed() -> None:
 
 
 def test_a_filter_that_keeps_nothing_does_not_take_for_ever() -> None:
-    count = 20_000
+    count = 5_000
     adjacency, eligible = everything([[unit - 1] if unit else [] for unit in range(count)])
     result = grow_regions(adjacency, eligible, Rules(keeps=lambda units: []), connectivity="any")
     assert result.regions == []
@@ -203,12 +203,15 @@ class RandomRules(Rules):
 @pytest.mark.parametrize("connectivity", ["connected", "any"])
 @pytest.mark.parametrize("reach", [1, 64])
 def test_random_selectors_never_make_regions_wait_on_each_other(
-    connectivity: Connectivity, reach: int, monkeypatch: pytest.MonkeyPatch
+    connectivity: Connectivity,
+    reach: int,
+    monkeypatch: pytest.MonkeyPatch,
+    pytestconfig: pytest.Config,
 ) -> None:
     # A short reach makes the searches turn round, as they do in large graphs.
     monkeypatch.setattr(convexity, "_FIRST_REACH", reach)
     monkeypatch.setattr(merger, "_FIRST_REACH", reach)
-    for seed in range(2_500):
+    for seed in range(pytestconfig.getoption("--random-graphs")):
         nodes = (3, 14) if seed % 10 else (30, 90)
         adjacency, eligible = random_dag(seed, nodes=nodes, refused=(0.05, 0.4))
         result = grow_regions(adjacency, eligible, RandomRules(seed), connectivity=connectivity)

@@ -23,6 +23,20 @@ from tests.unit.partitioning.pass_support import (
     taking,
 )
 
+ONE_IN = {
+    "test_random_onnx_models_keep_every_promise_and_repeat_exactly": 20,
+    "test_the_number_of_regions_does_not_depend_on_the_order_of_the_file": 40,
+    "test_giving_nodes_back_keeps_every_promise_and_the_other_subgraphs": 10,
+}
+"""Of how many random graphs one is for a test that takes longer."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if one_in := ONE_IN.get(metafunc.function.__name__):
+        count = metafunc.config.getoption("--random-graphs") // one_in
+        metafunc.parametrize("seed", range(count))
+
+
 OPERATORS = {"Exp": 1, "Neg": 1, "Cos": 1, "Add": 2, "Mul": 2, "Sum": 3}
 
 
@@ -205,7 +219,6 @@ def as_model(
     return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)])
 
 
-@pytest.mark.parametrize("seed", range(150))
 def test_random_onnx_models_keep_every_promise_and_repeat_exactly(seed: int) -> None:
     dice = random.Random(f"model {seed}")
     rows, outputs = random_rows(dice, dice.randint(5, 40))
@@ -219,7 +232,6 @@ def test_random_onnx_models_keep_every_promise_and_repeat_exactly(seed: int) -> 
     assert first.report(verbose=True) == second.report(verbose=True)
 
 
-@pytest.mark.parametrize("seed", range(60))
 def test_the_number_of_regions_does_not_depend_on_the_order_of_the_file(seed: int) -> None:
     dice = random.Random(f"order {seed}")
     rows, outputs = random_rows(dice, 40)
@@ -237,7 +249,6 @@ def test_the_number_of_regions_does_not_depend_on_the_order_of_the_file(seed: in
         assert count(rows) == expected
 
 
-@pytest.mark.parametrize("seed", range(300))
 def test_giving_nodes_back_keeps_every_promise_and_the_other_subgraphs(seed: int) -> None:
     dice = random.Random(f"give back {seed}")
     rows, outputs = random_rows(dice, dice.randint(2, 30))
