@@ -7,7 +7,8 @@ import numpy as np
 import onnx
 import pytest
 
-from backends.openvino.tests.openvino_road import parsed, reasons, session
+import subgraphkit as sk
+from backends.openvino.tests.openvino_road import homes, parsed, reasons, session
 from subgraphkit_openvino import reductions
 
 _TOTALS: dict[str, Any] = {"ReduceSum": np.sum, "ReduceMean": np.mean, "ReduceProd": np.prod}
@@ -136,3 +137,22 @@ def test_a_product_with_a_vector_and_a_factor_behind_it_is_computed(factor: str)
     x = np.ones((2, 8, 3), np.float32)
     with session(model) as opened:
         assert opened.run(None, {"x": x})[0].tolist() == [[12.0] * 8] * 2
+
+
+@pytest.mark.parametrize(
+    ("activation", "home"), [("Relu", "openvino"), ("LeakyRelu", "openvino"), ("Tanh", "numpy")]
+)
+def test_a_fused_product_is_taken_with_the_activations_that_openvino_reads(
+    activation: str, home: str
+) -> None:
+    model = parsed(
+        "g (float[2,2] x) => (float[2,2] y) "
+        f'{{ y = com.microsoft.FusedGemm <activation = "{activation}"> (x, x, x) }}'
+    )
+    model.opset_import.add(domain="com.microsoft", version=1)
+    x = np.array([[-1, 2], [3, -4]], np.float32)
+    assert homes(model) == [home]
+    with session(model) as opened, sk.InferenceSession(model, "onnxruntime") as other:
+        np.testing.assert_allclose(
+            opened.run(None, {"x": x})[0], other.run(None, {"x": x})[0], rtol=1e-5
+        )

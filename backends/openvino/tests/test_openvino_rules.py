@@ -129,25 +129,6 @@ def test_what_would_come_out_otherwise_is_refused(body: str, reason: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("activation", "home"), [("Relu", "openvino"), ("LeakyRelu", "openvino"), ("Tanh", "numpy")]
-)
-def test_a_fused_product_is_taken_with_the_activations_that_openvino_reads(
-    activation: str, home: str
-) -> None:
-    model = parsed(
-        "g (float[2,2] x) => (float[2,2] y) "
-        f'{{ y = com.microsoft.FusedGemm <activation = "{activation}"> (x, x, x) }}'
-    )
-    model.opset_import.add(domain="com.microsoft", version=1)
-    x = np.array([[-1, 2], [3, -4]], np.float32)
-    assert homes(model) == [home]
-    with session(model) as opened, sk.InferenceSession(model, "onnxruntime") as other:
-        np.testing.assert_allclose(
-            opened.run(None, {"x": x})[0], other.run(None, {"x": x})[0], rtol=1e-5
-        )
-
-
-@pytest.mark.parametrize(
     "body",
     [
         "(float[N,1,2,2] x) => (float[a,b,c,d] y) <float[4] s = {1,1,2,2}> { y = Resize(x, , s) }",
