@@ -19,6 +19,8 @@ from subgraphkit.types import DataType
 from tests.fakes import claiming
 from tests.models import parsed
 
+pytestmark = pytest.mark.usefixtures("ready_children")
+
 _FEEDS: Final = {"x": np.array([1, -2, 3, 4])}
 ONE: Final = np.ones(3, np.float32)
 _SHORT: Final = Schedule(rounds=1, warmup=0, timeout_seconds=60)

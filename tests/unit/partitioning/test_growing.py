@@ -140,7 +140,7 @@ def test_unconnected_pieces_may_stay_one_region_where_that_is_allowed() -> None:
 
 
 def test_a_filter_that_keeps_nothing_does_not_take_for_ever() -> None:
-    count = 5_000
+    count = 20_000
     adjacency, eligible = everything([[unit - 1] if unit else [] for unit in range(count)])
     result = grow_regions(adjacency, eligible, Rules(keeps=lambda units: []), connectivity="any")
     assert result.regions == []
