@@ -103,13 +103,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--mixed-models",
         type=int,
         default=2,
-        help="real models that are run on several libraries in one session (9 is all)",
+        help="real models that are run on several libraries in one session, on OpenVINO and, with "
+        "one more, on oneDNN (9 is all)",
     )
     parser.addoption(
         "--large-networks",
         action="store_true",
-        help="vgg19 and zfnet512 are run with seeded weights, by oneDNN and cut at random, too, as "
-        "the seven others are",
+        help="vgg19 and zfnet512 are run with seeded weights, by oneDNN, cut at random and, the "
+        "latter, optimised, too, as others are",
     )
     parser.addoption(
         "--claimed-cases",

@@ -12,6 +12,7 @@ import pytest
 from onnxruntime import quantization
 
 from backends.numpy.tests.comparing import compare
+from backends.numpy.tests.models import parsed
 from backends.numpy.tests.transformer_models import HEADS, HIDDEN, WORDS, decoder, encoder
 from subgraphkit import InferenceSession
 from subgraphkit.errors import UnclaimedNodesError
@@ -78,8 +79,34 @@ def test_an_optimised_network_of_convolutions_agrees(name: str, tmp_path: Path) 
     _agrees(path, seeded_feeds(model, seed=1))
 
 
-def test_an_optimised_classifier_agrees(tmp_path: Path) -> None:
-    model = seeded_model("zfnet512")
+def _classifier() -> onnx.ModelProto:
+    """Return what the end of zfnet512 is made of, with fewer numbers."""
+    model = parsed(
+        """
+        classifier (float[1, 3, 32, 32] x) => (float[1, 10] y) {
+          a = Conv <pads = [1, 1, 1, 1]> (x, w1)
+          b = Relu(a)
+          c = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (b)
+          d = Flatten(c)
+          e = Gemm <transB = 1> (d, w2, b2)
+          f = Relu(e)
+          g = Gemm <transB = 1> (f, w3, b3)
+          y = Softmax(g)
+        }
+        """,
+        opset=13,
+    )
+    rng = np.random.default_rng(0)
+    shapes = {"w1": (8, 3, 3, 3), "w2": (64, 2048), "b2": (64,), "w3": (10, 64), "b3": (10,)}
+    for name, shape in shapes.items():
+        weight = (0.1 * rng.standard_normal(shape)).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weight, name))
+    return model
+
+
+def test_an_optimised_classifier_agrees(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    is_long = pytestconfig.getoption("--large-networks")
+    model = seeded_model("zfnet512") if is_long else _classifier()
     path = _optimized(model, tmp_path)
     assert "com.microsoft::FusedGemm" in _operators(path)
     _agrees(path, seeded_feeds(model, seed=1))

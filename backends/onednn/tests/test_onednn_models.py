@@ -21,6 +21,10 @@ for _case in official_cases("node"):
     if _case.operator in LOWERINGS or _case.operator in {"Attention", "GroupNormalization"}:
         CASES[_case.operator].append(_case)
 
+MODELS = ("squeezenet", "shufflenet", "resnet50")
+MODELS = (*MODELS, *sorted({*LIGHT_MODELS} - {*MODELS}))
+"""One of each kind first: concatenations, groups, and branches that are added up."""
+
 
 @pytest.mark.parametrize("operator", sorted(CASES))
 def test_whatever_is_claimed_of_the_official_cases_is_right(operator: str) -> None:
@@ -41,9 +45,11 @@ def test_whatever_is_claimed_of_the_official_cases_is_right(operator: str) -> No
     )
 
 
-@pytest.mark.parametrize("name", LIGHT_MODELS)
+@pytest.mark.parametrize("name", MODELS)
 def test_a_real_model_agrees_with_onnxruntime(name: str, pytestconfig: pytest.Config) -> None:
     skip_if_large(name, pytestconfig)
+    if MODELS.index(name) > pytestconfig.getoption("--mixed-models"):
+        pytest.skip("a long check: --mixed-models 9")
     model = seeded_model(name)
     feeds = seeded_feeds(model, seed=1)
     runtime = onnxruntime.InferenceSession(model.SerializeToString())
