@@ -1,4 +1,4 @@
-"""Ray Data beside an actor with ONNX Runtime alone, and Ray Serve beside a call of the session.
+"""Ray Data and Ray Serve beside the same with ONNX Runtime alone, and beside a call of the session.
 
 The model has the size of MiniLM and random weights, on ONNX Runtime with one thread everywhere.
 """
@@ -26,6 +26,8 @@ import onnx  # noqa: E402 (imports NumPy)
 import ray  # noqa: E402 (reads its settings when imported)
 from onnx import numpy_helper, parser  # noqa: E402 (imports NumPy)
 from ray import serve  # noqa: E402 (reads its settings when imported)
+from starlette.requests import Request  # noqa: E402 (behind Ray)
+from starlette.responses import Response  # noqa: E402 (behind Ray)
 
 import subgraphkit as sk  # noqa: E402 (imports NumPy when used)
 from subgraphkit.serving import oip  # noqa: E402 (imports NumPy)
@@ -97,6 +99,17 @@ class Plain:
         return {"id": batch["id"], "y": self._session.run(["y"], {"x": batch["x"]})[0]}
 
 
+class PlainServed(Plain):
+    """What one writes for Serve in a minute: ONNX Runtime, and arrays as bytes over HTTP."""
+
+    async def __call__(self, request: Any) -> Any:
+        """Compute what came by a handle or over HTTP."""
+        if not isinstance(request, Request):
+            return self._session.run(["y"], request)
+        x = np.frombuffer(await request.body(), np.float32).reshape(-1, TOKENS, WIDTH)
+        return Response(self._session.run(["y"], {"x": x})[0].tobytes())
+
+
 def _spec(path: Path) -> sk.SessionSpec:
     return sk.SessionSpec.of(path, backend="onnxruntime", threads=1)
 
@@ -139,10 +152,17 @@ def _serving(path: Path, arguments: argparse.Namespace, end: float) -> Table:
         port = taken.getsockname()[1]
     serve.start(http_options={"host": "127.0.0.1", "port": port})
     handle = serve.run(deployment(_spec(path)).bind())
+    served = serve.deployment(PlainServed, ray_actor_options={"num_cpus": 1}).bind(str(path))
+    plain = serve.run(served, name="plain", route_prefix="/plain")
     session = _spec(path).open()
     feeds = {"x": np.random.default_rng(1).random((1, TOKENS, WIDTH), np.float32)}
     sent = oip.encode_request(oip.InferenceRequest(feeds, binary=True))
     address = f"http://127.0.0.1:{port}/v2/models/model/infer"
+
+    def plain_http() -> None:
+        asked = urllib.request.Request(f"http://127.0.0.1:{port}/plain", feeds["x"].tobytes())
+        with urllib.request.urlopen(asked) as answer:  # noqa: S310 (ours)
+            np.frombuffer(answer.read(), np.float32)
 
     def http() -> None:
         asked = urllib.request.Request(address, sent.body, dict(sent.headers))
@@ -152,7 +172,9 @@ def _serving(path: Path, arguments: argparse.Namespace, end: float) -> Table:
     asked: dict[str, Callable[[], object]] = {
         "a call of the session": lambda: session.run(None, feeds),
         "a handle of Serve": lambda: handle.remote(feeds).result(),
+        "the same, ONNX Runtime alone": lambda: plain.remote(feeds).result(),
         "HTTP, binary tensors": http,
+        "HTTP, ONNX Runtime alone": plain_http,
     }
     times: dict[str, list[float]] = {name: [] for name in asked}
     for _ in range(arguments.repeat + 5):

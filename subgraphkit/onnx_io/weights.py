@@ -194,7 +194,7 @@ class _Sized(NamedTuple):
     """The type of a tensor, its elements and bytes, and what is wrong with it."""
 
     type: TensorType
-    count: int
+    elements: int
     nbytes: int
     problem: str = ""
 

@@ -140,17 +140,24 @@ class OnnxRuntimeProperty(SubgraphProperty):
     def _session(
         self, subgraph: Subgraph, settings: SessionSettings, prefix: str, progress: Progress
     ) -> tuple[Any, HandedWeights]:
-        """Open a session; its weights come from files, unless these were replaced meanwhile."""
+        """Open a session; its weights come from files, unless these were replaced meanwhile.
+
+        Where ONNX Runtime fails to join quantized operators, they are run as they are.
+        """
         model = subgraph.to_model(weights="outside")
         _name_nodes(model.graph, subgraph)
         _fill_types(model.graph, self._about(subgraph.graph))
         weights = HandedWeights.of(model, subgraph)
         try:
             return settings.open(write_for_library(model), weights, prefix, progress), weights
-        except Exception:
-            if weights.are_there:
+        except Exception as error:
+            is_quantized = any(one.op_type == "DequantizeLinear" for one in model.graph.node)
+            if not weights.are_there:
+                weights = HandedWeights.in_memory(model, subgraph)
+            elif is_quantized and is_refusal(error):
+                settings = settings.without_joining()
+            else:
                 raise
-        weights = HandedWeights.in_memory(model, subgraph)
         return settings.open(write_for_library(model), weights, prefix, progress), weights
 
     def _about(self, graph: Any) -> Claims:

@@ -5,12 +5,14 @@ numbers that a narrower type rounds. They are refused, so that a backend
 behind this one runs them.
 """
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import onnx.parser
 
 from subgraphkit.ir import Node
@@ -46,10 +48,27 @@ def cuts_products_off() -> bool:
 
 def _product_of_bytes(node: Node) -> str:
     place = 1 if node.op_type == "MatMulInteger" else 3
-    mixed = node.dtype(0).label == "uint8" and node.dtype(place).label == "int8"
-    if mixed and node.constant(place) is None and cuts_products_off():
+    if node.dtype(place).label != "int8":
+        return ""
+    factor, is_signed = node.constant(place), node.dtype(0).label == "int8"
+    if factor is None and not is_signed and cuts_products_off():
         return "uint8 times int8 that is not constant is cut off at 16 bits on this processor"
+    has_kernel = node.op_type == "MatMulInteger" or node.opset >= _MIXED[node.op_type]
+    if factor is None or not is_signed or has_kernel or _fits_sums(factor):
+        return ""
+    if cuts_products_off():
+        return "int8 times a large int8 is made int8 times uint8 here, for which it has no kernel"
     return ""
+
+
+def _fits_sums(factor: npt.NDArray[Any]) -> bool:
+    """Say whether ONNX Runtime leaves a factor as it is, since its sums fit 16 bits."""
+    return bool((np.abs(factor.astype(np.int16)) <= _LARGEST_FACTOR).all())
+
+
+_MIXED: Final = {"QLinearConv": sys.maxsize, "QLinearMatMul": 21}
+"""Operators, and from which operator set on it has a kernel for int8 times uint8."""
+_LARGEST_FACTOR: Final = 64
 
 
 def _attention(node: Node) -> str:

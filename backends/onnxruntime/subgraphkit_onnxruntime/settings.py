@@ -33,6 +33,9 @@ _EXACT: Final = {"session.x64quantprecision": "1"}
 """Lets products of 8-bit numbers be exact. Without it, ONNX Runtime adds them up in 16 bits on x64
 processors that lack VNNI, and what does not fit is cut off; with VNNI it changes nothing."""
 
+_UNJOINED: Final = {"session.disable_quant_qdq": "1"}
+"""Leaves QuantizeLinear and DequantizeLinear where they are, around operators on fractions."""
+
 _LEVELS: Final = {
     "none": "ORT_DISABLE_ALL",
     "basic": "ORT_ENABLE_BASIC",
@@ -89,6 +92,10 @@ class SessionSettings:
         )
         config = {**(_QUIET if shares_processors else {}), **self.config}
         return replace(self, options=options, config=config)
+
+    def without_joining(self) -> "SessionSettings":
+        """Return the settings for sessions that run quantized operators on fractions."""
+        return replace(self, config={**_UNJOINED, **self.config})
 
     def open(
         self,

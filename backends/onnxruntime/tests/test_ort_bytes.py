@@ -30,6 +30,22 @@ g (float[1, 64, 4, 4] x) => (float[1, 16, 4, 4] y)
   y = DequantizeLinear(d, t, z)
 }
 """
+TWO = """
+g (float[4, 64] x) => (float[4, 64] y)
+<float s = {0.00787401574}, int8 z = {0}, float t = {1.0}> {
+  q = QuantizeLinear(x, s, z)
+  a = DequantizeLinear(q, s, z)
+  b = DequantizeLinear(w, s, z)
+  c = MatMul(a, b)
+  d = QuantizeLinear(c, t, z)
+  e = DequantizeLinear(d, t, z)
+  v = Transpose <perm = [1, 0]> (u)
+  f = DequantizeLinear(v, s, z)
+  g = MatMul(e, f)
+  h = QuantizeLinear(g, t, z)
+  y = DequantizeLinear(h, t, z)
+}
+"""
 INTEGERS = "g (uint8[4, 64] x%s) => (int32[4, 16] y) { y = MatMulInteger(x, w) }"
 
 
@@ -50,6 +66,35 @@ def test_sums_of_the_largest_int8_are_not_cut_off(
     with open_ort(_with_weight(text, shape), "onnxruntime") as session:
         (found,) = session.run(None, {"x": np.ones(feed, np.float32)})
     np.testing.assert_allclose(found, 64, rtol=1e-5)
+
+
+def test_weights_that_share_a_zero_point_stay_in_one_session() -> None:
+    model = _with_weight(TWO, (64, 64))
+    second = numpy_helper.from_array(np.eye(64, dtype=np.int8) * 127, "u")
+    model.graph.initializer.append(second)
+    with open_ort(model) as session:
+        assert {backend for backend, _ in homes(session)} == {"onnxruntime"}
+        (found,) = session.run(None, {"x": np.ones((4, 64), np.float32)})
+    np.testing.assert_allclose(found, 64, rtol=1e-5)
+
+
+@pytest.mark.parametrize("operator", ["QLinearConv", "QLinearMatMul"])
+def test_int8_times_the_largest_int8_is_exact(operator: str) -> None:
+    x, w = np.full((4, 64), 127, np.int8), np.full((64, 16), 127, np.int8)
+    if operator == "QLinearConv":
+        x, w = x.reshape(4, 64, 1, 1), w.T.reshape(16, 64, 1, 1)
+    text = (
+        f"g (int8{list(x.shape)} x) => (int8[N, 16, M, K] y) "
+        "<float s = {0.015625}, int8 z = {0}, float t = {4.0}> "
+        f"{{ y = {operator}(x, s, z, w, s, z, t, z) }}"
+    )
+    model = parsed(text, opset=13)
+    model.graph.initializer.append(numpy_helper.from_array(w, "w"))
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    with open_ort(model) as session:
+        assert len(session.partitioning.subgraphs) == 1
+        (found,) = session.run(None, {"x": x})
+    np.testing.assert_array_equal(found, round(64 * 127 * 127 / 64**2 / 4))
 
 
 def test_bytes_times_constant_int8_are_exact() -> None:

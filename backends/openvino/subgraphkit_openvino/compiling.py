@@ -18,7 +18,6 @@ from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.memory import ELEMENT_TYPES, tensor_over, unlocked
 from subgraphkit_openvino.operator import CountedOperator, OpenVINOOperator, opened
 from subgraphkit_openvino.reductions import mend_reductions
-from subgraphkit_openvino.signs import keep_signs
 
 __all__ = ["compile_subgraph", "configuration", "numbers_in", "restore"]
 
@@ -130,9 +129,7 @@ def _compiled(
         settings |= {"PERF_COUNT": True, "NUM_STREAMS": 1}  # every stream has counters of its own
     model, held = imported
     if options.device == "CPU":
-        folder = context.kept_folder()
-        mend_reductions(model, folder)
-        keep_signs(model, folder)
+        mend_reductions(model, context.kept_folder())
     compiled = library.core().compile_model(model, options.device, settings)
     _check_edge(compiled, subgraph)
     return compiled, held

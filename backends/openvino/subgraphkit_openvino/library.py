@@ -3,18 +3,16 @@
 import importlib
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
 from subgraphkit.errors import OptionError
-from subgraphkit.storing import Answers
 
 __all__ = [
     "check_device",
@@ -23,17 +21,13 @@ __all__ = [
     "exact_bytes",
     "frontend",
     "is_installed",
-    "is_needed",
     "query_settings",
-    "replace",
     "runtime",
     "said",
-    "tried",
     "versions",
 ]
 
 _TELEMETRY: Final = "openvino_telemetry"
-_ANSWERS: Final = Answers("answers")
 
 
 def is_installed() -> bool:
@@ -123,30 +117,6 @@ def _sum_of_bytes(settings: Mapping[str, str]) -> float:
     return float(compiled([np.full((1, 64, 4, 4), ends[1])])[0].max())
 
 
-def is_needed(what: str, is_wrong: Callable[[], bool], folder: Path | None) -> bool:
-    """Say whether this version of OpenVINO computes something wrongly; tried once.
-
-    Args:
-        what: Its name, beside which the answer is kept.
-        is_wrong: Tries it.
-        folder: Where the answer is kept; None for this process alone.
-    """
-    return _ANSWERS.recall(f"{what} {runtime().get_version()}", is_wrong, folder)
-
-
-def tried(model: Any, fed: Any) -> Any:
-    """Return what a tiny model with one input makes on the processor."""
-    settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
-    return core().compile_model(model, "CPU", settings)([fed])[0]
-
-
-def replace(op: Any, made: Any) -> None:
-    """Let what reads the only output of an operation read that of another one."""
-    names = op.output(0).get_names()
-    op.output(0).replace(made.output(0))
-    made.output(0).set_names(names)
-
-
 def devices() -> tuple[str, ...]:
     """Return the names of the devices that OpenVINO found, such as ``CPU`` and ``GPU.0``."""
     return tuple(core().available_devices)
@@ -189,7 +159,9 @@ def said(error: Exception) -> str:
     return " ".join(dict.fromkeys(told)) or type(error).__name__
 
 
-_FAILED_CHECK: Final = re.compile(r"Check '[^\n]*' failed at \S+:\d+:?")
+_FAILED_CHECK: Final = re.compile(
+    r"Check '[^\n]*' failed at \S+:\d+:?|Caught exception: Exception from \S+:\d+:"
+)
 _BOILERPLATE: Final = (
     "Exception from ",
     "FrontEnd API failed with ",

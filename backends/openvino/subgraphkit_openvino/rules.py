@@ -4,10 +4,11 @@ Each rule was found by comparing with ONNX's own test cases or with the referenc
 and says what would be wrong.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
+
+import numpy as np
 
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import BoundGraph, Node
@@ -34,13 +35,15 @@ _OUT_OF_LINE: Final[Mapping[str, str]] = MappingProxyType(
         "ReduceMax": "starts from the least finite number, so that infinities are lost",
         "ReduceMin": "starts from the greatest finite number, so that infinities are lost",
         "STFT": "is exact to four digits only",
+        "Shrink": "multiplies what is dropped by 0, which is NaN of infinities",
+        "ThresholdedRelu": "multiplies what is below by 0, which is NaN of infinities",
     }
 )
 """Operators that OpenVINO implements, and what it does otherwise."""
 
 LOSES_NAN: Final = frozenset(
     {"Celu", "Clip", "Exp", "GlobalMaxPool", "HardSigmoid", "HardSwish", "LogSoftmax", "Max"}
-    | {"MaxPool", "Min", "ReduceLogSumExp", "Relu", "Shrink", "Softmax", "ThresholdedRelu", "TopK"}
+    | {"MaxPool", "Min", "ReduceLogSumExp", "Relu", "Softmax", "TopK"}
 )
 """Operators that make a number of NaN in OpenVINO, or NaN of what ONNX makes a number of."""
 
@@ -113,12 +116,12 @@ def _doubles(node: Node) -> Refusal | None:
 
 def _operator(node: Node) -> Refusal | None:
     """Refuse what OpenVINO is known to compute otherwise than ONNX says."""
-    if node.domain or (node.op_type in _LOSES_INFINITY and node.dtype(0) not in _FLOATS):
+    if node.op_type in _LOSES_INFINITY and node.dtype(0) not in _FLOATS:
         return None
-    otherwise = _OUT_OF_LINE.get(node.op_type)
+    otherwise = _OUT_OF_LINE.get(node.qualified_op_type)
     if otherwise is not None:
         return Refusal("op_unsupported", f"OpenVINO {otherwise}")
-    problem = _PROBLEMS.get(node.op_type)
+    problem = _PROBLEMS.get(node.qualified_op_type)
     found = problem(node) if problem is not None else ""
     return Refusal("attribute", found) if found else None
 
@@ -137,6 +140,11 @@ def _group_normalization(node: Node) -> str:
     return ""
 
 
+def _fused_gemm(node: Node) -> str:
+    word = node.attribute("activation", "")
+    return "" if word in {"Relu", "LeakyRelu"} else f"activation {word or 'none'}, made Relu"
+
+
 def _lstm(node: Node) -> str:
     has_peepholes = len(node.inputs) > _PEEPHOLES and node.inputs[_PEEPHOLES]
     return "peepholes, which OpenVINO leaves out" if has_peepholes else ""
@@ -150,8 +158,10 @@ def _mat_mul(node: Node) -> str:
 
 
 def _quantize(node: Node) -> str:
-    if node.is_constant(1):
-        return ""
+    scale = node.constant(1)
+    if scale is not None:
+        is_finite = bool((np.abs(scale) <= _LARGEST_SCALE).all())
+        return "" if is_finite else "a scale so large that OpenVINO's limits of what fits overflow"
     return "a scale known when running, by which OpenVINO divides with another rounding of ties"
 
 
@@ -205,11 +215,6 @@ def _first_size(maker: Node | None) -> Dim:
 def _roi_align(node: Node) -> str:
     is_max = node.attribute("mode", "avg") == "max"
     return "mode max, which OpenVINO computes after interpolating" if is_max else ""
-
-
-def _shrink(node: Node) -> str:
-    unordered = any(math.isnan(node.attribute(name, 0.0)) for name in ("bias", "lambd"))
-    return "NaN as an attribute, with which OpenVINO computes another NaN" if unordered else ""
 
 
 def _slice(node: Node) -> str:
@@ -304,6 +309,7 @@ _QUERY_KEY_VALUE: Final = ("Q", "K", "V")
 _PLAIN_ATTENTION: Final = frozenset(
     {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softcap", "softmax_precision"}
 )
+_LARGEST_SCALE: Final = float(np.finfo(np.float32).max) / (1 << 16)
 _PEEPHOLES: Final = 7
 _SCALES: Final = 2
 _SIZES: Final = 3
@@ -324,13 +330,13 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "QuantizeLinear": _quantize,
         "Resize": _resize,
         "RoiAlign": _roi_align,
-        "Shrink": _shrink,
         "Slice": _slice,
         "SpaceToDepth": _space_to_depth,
         "Split": _split,
         "Tile": _tile,
         "TopK": _top_k,
         "Upsample": _resize,
+        "com.microsoft::FusedGemm": _fused_gemm,
     }
 )
 """By operator, a function that says what a node asks for that OpenVINO computes otherwise."""

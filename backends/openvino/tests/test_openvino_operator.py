@@ -268,3 +268,19 @@ def test_a_stored_operator_is_restored_for_the_setting_threads_and_its_neighbour
         assert info["threads"] == (context.threads or model.operator.info()["threads"])
         assert info["pinned"] == expected
         restored.close()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_sizes_that_do_not_fit_are_an_error_however_many_threads_there_are(threads: int) -> None:
+    model = compiled(
+        "g (float[B,N] x) => (float[B,M] y) <int64[4] p = {0, 2, 0, 2}> "
+        '{ y = Pad<mode="reflect">(x, p) }',
+        threads=threads,
+    )
+    (y,) = model(np.arange(3, dtype=np.float32)[None])
+    assert y.tolist() == [[2, 1, 0, 1, 2, 1, 0]]
+    for _ in range(2):
+        with pytest.raises(ExecutionError, match="SGK131"):
+            model(np.ones((1, 2), np.float32))
+    (again,) = model(np.arange(4, dtype=np.float32)[None])
+    assert (again.shape, y[0, 0]) == ((1, 8), 2)

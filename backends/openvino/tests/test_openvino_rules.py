@@ -88,6 +88,10 @@ def test_a_node_that_fails_to_convert_says_why() -> None:
             "steps beyond 32 bits, at which OpenVINO crashes",
         ),
         (
+            "(float[4] x) => (uint8[4] y) <float s = {1.3e36}> { y = QuantizeLinear(x, s) }",
+            "attribute: a scale so large that OpenVINO's limits of what fits overflow",
+        ),
+        (
             "(float[4] x, float s) => (uint8[4] y) { y = QuantizeLinear(x, s) }",
             "another rounding of ties",
         ),
@@ -122,6 +126,25 @@ def test_a_node_that_fails_to_convert_says_why() -> None:
 def test_what_would_come_out_otherwise_is_refused(body: str, reason: str) -> None:
     (given,) = reasons(parsed(f"g {body}"))
     assert reason in given
+
+
+@pytest.mark.parametrize(
+    ("activation", "home"), [("Relu", "openvino"), ("LeakyRelu", "openvino"), ("Tanh", "numpy")]
+)
+def test_a_fused_product_is_taken_with_the_activations_that_openvino_reads(
+    activation: str, home: str
+) -> None:
+    model = parsed(
+        "g (float[2,2] x) => (float[2,2] y) "
+        f'{{ y = com.microsoft.FusedGemm <activation = "{activation}"> (x, x, x) }}'
+    )
+    model.opset_import.add(domain="com.microsoft", version=1)
+    x = np.array([[-1, 2], [3, -4]], np.float32)
+    assert homes(model) == [home]
+    with session(model) as opened, sk.InferenceSession(model, "onnxruntime") as other:
+        np.testing.assert_allclose(
+            opened.run(None, {"x": x})[0], other.run(None, {"x": x})[0], rtol=1e-5
+        )
 
 
 @pytest.mark.parametrize(

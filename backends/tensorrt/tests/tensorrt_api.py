@@ -61,16 +61,27 @@ class Api:
             if self.has(owner):
                 there = [name for name in members if name and self.has(f"{owner}.{name}")]
                 setattr(module, owner, type(owner, (), {name: property() for name in there}))
-        for owner, members in _data()["enums"].items():
+        for owner, members in _enumerations(self._bit).items():
             if self.has(owner):
-                there = {
-                    name: int(number)
-                    for name, numbers in members.items()
-                    for number, bits in numbers.items()
-                    if bits & self._bit
-                }
-                setattr(module, owner, enum.IntEnum(owner, there))
+                setattr(module, owner, members)
         return module
+
+
+@lru_cache(maxsize=16)
+def _enumerations(bit: int) -> dict[str, type[enum.IntEnum]]:
+    """Return the enumerations of a release."""
+    return {
+        owner: enum.IntEnum(
+            owner,
+            {
+                name: int(number)
+                for name, numbers in members.items()
+                for number, bits in numbers.items()
+                if bits & bit
+            },
+        )
+        for owner, members in _data()["enums"].items()
+    }
 
 
 def releases() -> list[str]:

@@ -13,7 +13,7 @@ from backends.tensorrt.tests.double_road import GROWING, PICKED, SUM, Opened, X,
 from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import ExecutionError, InputError
-from subgraphkit_tensorrt import on_stream
+from subgraphkit_tensorrt import on_stream, release_stream
 from subgraphkit_tensorrt.library import cudart, logger
 from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running import dlpack, engines
@@ -268,14 +268,16 @@ def test_an_array_may_end_wherever_garbage_is_collected(double: Double) -> None:
     assert done
 
 
-@pytest.mark.parametrize("named", ["own", "default", "none"])
+@pytest.mark.parametrize("named", ["own", "like one that is gone", "default", "none"])
 def test_memory_that_another_library_reads_is_reused_behind_that_and_nobody_waits(
     double: Double, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     opened = Opened(SUM, double)
     cuda = opened.operator._device.cuda
-    theirs = cuda.create_stream() if named == "own" else 0
-    given = {"own": theirs, "default": 1, "none": -1}[named]
+    theirs = 0 if named in {"default", "none"} else cuda.create_stream()
+    given = {"default": 1, "none": -1}.get(named, theirs)
+    if named.startswith("like"):
+        release_stream(theirs)
     found = np.zeros_like(X)
     (mine,) = opened(X, outputs=[ON_DEVICE])
     if named == "none":  # who asks for no order sees to it

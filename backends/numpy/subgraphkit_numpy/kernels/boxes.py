@@ -1,14 +1,16 @@
 """Boxes around things that a network has found.
 
-Source: ONNX operator ``NonMaxSuppression``.
+Source: ONNX operators ``NonMaxSuppression`` and ``RoiAlign``.
 """
 
 from typing import Any
 
 import numpy as np
 
+from subgraphkit_numpy.kernels.reference import reference_kernel
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.wrapping import PART
 
 __all__: list[str] = []
 
@@ -75,3 +77,56 @@ def _overlap(box: Array, others: Array) -> Array:
     parts = np.zeros_like(shared)
     np.divide(shared, covered, out=parts, where=(shared > 0) & (covered > 0))
     return parts
+
+
+@kernel("RoiAlign")
+def align(site: Site) -> Made:
+    """Average what is interpolated at points of every cell of a box, along rows, then columns."""
+    if site.attribute("mode", "avg") != "avg":
+        return reference_kernel(site)
+    cells = site.attribute("output_height", 1), site.attribute("output_width", 1)
+    points, scale = site.attribute("sampling_ratio", 0), site.attribute("spatial_scale", 1.0)
+    default = "half_pixel" if site.opset >= 16 else "output_half_pixel"  # noqa: PLR2004 (an opset)
+    is_shifted = site.attribute("coordinate_transformation_mode", default) == "half_pixel"
+
+    def compute(x: Array, boxes: Array, batches: Array) -> Array:
+        wide = x.astype(np.float64 if x.dtype == np.float64 else np.float32, copy=False)
+        ends = boxes.astype(wide.dtype) * wide.dtype.type(scale) - (0.5 if is_shifted else 0)
+        y = np.zeros((len(boxes), x.shape[1], *cells), wide.dtype)
+        for number, (box, batch) in enumerate(zip(ends, batches.tolist(), strict=True)):
+            sizes = box[2:] - box[:2]
+            sizes = sizes if is_shifted else np.maximum(sizes, 1)
+            rows, columns = (
+                _averages(box[1 - axis], sizes[1 - axis], cells[axis], points, x.shape[2 + axis])
+                for axis in range(2)
+            )
+            y[number] = rows @ wide[batch] @ columns.T
+        return y.astype(x.dtype, copy=False)
+
+    return compute
+
+
+def _averages(start: Any, size: Any, cells: int, points: int, length: int) -> Array:
+    """Return with what parts the places along an axis count in every cell, a row for each.
+
+    Args:
+        start: Where the box begins.
+        size: How long it is.
+        cells: Into how many parts it is divided.
+        points: How many points of a part are looked at; for 0, about one for each place.
+        length: How many places there are; a point further than 1 from them counts as 0.
+    """
+    step = size / cells
+    count = points if points > 0 else max(0, int(np.ceil(step)))
+    found = np.zeros(cells * length)
+    for at in range(0, cells * count, PART):
+        cell, point = np.divmod(np.arange(at, min(at + PART, cells * count)), count)
+        place = start + cell.astype(step.dtype) * step
+        place += (point.astype(step.dtype) + step.dtype.type(0.5)) * step / count
+        is_near = (place >= -1) & (place <= length)
+        place, first = place[is_near].clip(0, length - 1), cell[is_near] * length
+        low = place.astype(np.int64)
+        part = place - low
+        found += np.bincount(first + low, 1 - part, len(found))
+        found += np.bincount(first + np.minimum(low + 1, length - 1), part, len(found))
+    return (found / max(1, count)).astype(step.dtype).reshape(cells, length)

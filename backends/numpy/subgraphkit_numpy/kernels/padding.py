@@ -79,12 +79,12 @@ def _extend(y: Array, begin: int, length: int, mode: str) -> None:
         raise ValueError(f"an axis without elements cannot be padded in mode {mode!r}")
     places = np.arange(len(y)) - begin
     if mode == "edge":
-        np.clip(places, 0, length - 1, places)
+        np.clip(places, 0, length - 1, out=places)
     else:
         period = length if mode == "wrap" else max(1, 2 * length - 2)
         places %= period
         if mode == "reflect":
-            np.minimum(places, period - places, places)
+            np.minimum(places, period - places, out=places)
     step = max(1, _PART // max(1, y[:1].size))
     for first, end in ((0, begin), (begin + length, len(y))):
         for at in range(first, end, step):

@@ -166,6 +166,7 @@ class DeviceArray:
         if stream != -1:
             self._order(reader)
         self.block.streams.add(reader)
+        self._device.released.discard(reader)  # CUDA may name it like one that is gone
 
     def _order(self, stream: int) -> None:
         """Order a stream, which may write to the array, behind whatever uses it by now."""

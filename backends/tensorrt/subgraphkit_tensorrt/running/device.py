@@ -49,6 +49,7 @@ class Device:
         self.index = index
         self._streams = Streams.of(cuda, index)
         self.order = self._streams.order
+        self.released = self._streams.released
         self.memory = DeviceMemory(cuda, index, self._streams, limit=limit)
         self._resting: dict[int | None, list[Lane]] = {}
         self._lanes: list[Lane] = []

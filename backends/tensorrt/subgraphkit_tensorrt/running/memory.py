@@ -125,7 +125,8 @@ class DeviceMemory:
             for other in alive:
                 self._cuda.order(other, stream)
         except ExecutionError:  # a stream of another library's is gone
-            self._cuda.wait_for_device()
+            with suppress(ExecutionError):
+                self._cuda.wait_for_device()
         self._cuda.free_on(block.address, stream)
 
     def trim(self) -> None:
@@ -334,5 +335,7 @@ class Lane:
             if block is not None:
                 del self._blocks[kind]
                 self._memory.give_back(block)
+                if self._memory.kept_bytes > nbytes:  # what was outgrown adds up
+                    self._memory.trim()
             block = self._blocks[kind] = self._memory.take(nbytes, self.stream)
         return block

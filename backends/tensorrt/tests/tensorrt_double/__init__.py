@@ -7,6 +7,7 @@ as a device's do at their most unkind; see ``cuda``.
 
 import ctypes
 import weakref
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -32,7 +33,12 @@ _SET_UP = {"IBuilderConfig", "Runtime"}
 
 def members_of(api: Api, owner: str) -> list[str]:
     """Return the members of a class in a release."""
-    return [name for name in dir(getattr(api.module(), owner)) if not name.startswith("_")]
+    return _members(api.release, owner)
+
+
+@lru_cache(maxsize=256)
+def _members(release: str, owner: str) -> list[str]:
+    return [name for name in dir(getattr(Api(release).module(), owner)) if not name.startswith("_")]
 
 
 class Double:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ class Computation:
         """Make ready to run: a stream that gets on must not start threads."""
         with self._lock:
             if self._session is None:
-                self._session = sk.InferenceSession(self.proto, backend="numpy:fusion=false")
+                self._session = _opened(self.proto.SerializeToString())
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Compute the outputs; wide types come and go as those of the engine."""
@@ -133,3 +134,9 @@ class Computation:
             wide = np.asarray(array).astype(self.type_of(name).dtype.numpy)
             proto.graph.initializer.append(numpy_helper.from_array(wide, name))
         return proto
+
+
+@lru_cache(maxsize=32)
+def _opened(model: bytes) -> sk.InferenceSession:
+    """Open a session, which any number of engines may run at once."""
+    return sk.InferenceSession(model, backend="numpy:fusion=false")
