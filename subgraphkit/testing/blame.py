@@ -26,6 +26,7 @@ from subgraphkit.placing import InferenceSession
 from subgraphkit.planning import Step
 from subgraphkit.running import Session
 from subgraphkit.testing.cases import Finding, Outcome
+from subgraphkit.testing.forms import without_foreign
 from subgraphkit.testing.judging import Wanted, compared, shared
 
 __all__ = [
@@ -185,7 +186,7 @@ class Blame:
 
     def _is_wrong(self, one: _Ran) -> bool:
         """Say whether a subgraph computed something else than its nodes say of what it read."""
-        model = one.step.subgraph.to_model()
+        model = without_foreign(one.step.subgraph.to_model())
         feeds = dict(zip(one.step.subgraph.inputs, one.read, strict=True))
         try:
             wanted = list(ReferenceEvaluator(model).run(None, feeds))
@@ -220,6 +221,7 @@ class Blame:
         rules = {one.judged for one in wanted.values() if isinstance(one, Wanted)}
         if rules - {_MAY_ROUND} or not isinstance(model, onnx.ModelProto):
             return False
+        model = without_foreign(model)
         try:
             exact, *samples = (
                 reference_results(one, feeds)
