@@ -127,6 +127,22 @@ def _ignoring(attribute: str, known: str) -> Callable[[sk.Node], str]:
     return rule
 
 
+def _negated(node: sk.Node) -> str:
+    is_whole = node.dtype().label.startswith(("int", "uint"))
+    return "whole numbers, which IREE negates as fractions" if is_whole else ""
+
+
+def _averaged(node: sk.Node) -> str:
+    """Look whether a window may reach beyond the padding, by which IREE divides as well."""
+    counts = node.attribute("ceil_mode", 0) and node.attribute("count_include_pad", 0)
+    return "windows beyond the padding that is counted" if counts else ""
+
+
+def _ordered(node: sk.Node) -> str:
+    is_unsigned = node.dtype().label.startswith("uint")
+    return "numbers without a sign, which IREE orders as if they had one" if is_unsigned else ""
+
+
 def _always(reason: str) -> Callable[[sk.Node], str]:
     return lambda _: reason
 
@@ -147,6 +163,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
         **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
         **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _weighted),
         **dict.fromkeys(("Div", "Mod"), _divided),
+        "AveragePool": _averaged,
         "BitShift": _shifted,
         "Det": _always("it makes NaN of matrices that want rows exchanged"),
         "Dropout": _training,
@@ -156,6 +173,8 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
         "QLinearMatMul": _stacked,
         "ReverseSequence": _always("it cannot be compiled"),
         "MatMulInteger": _unsigned,
+        "Neg": _negated,
+        "TopK": _ordered,
         "LpNormalization": _always("it makes NaN of a row of zeros"),
         "Pow": _power,
     }

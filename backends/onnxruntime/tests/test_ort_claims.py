@@ -8,6 +8,7 @@ from onnx import helper, numpy_helper
 
 import subgraphkit as sk
 from backends.onnxruntime.tests.ort_models import homes, open_ort, parsed, refusals
+from subgraphkit.errors import ExecutionError
 from subgraphkit_onnxruntime import claims
 
 CHAIN = "g (float[N, 4] x) => (float[N, 4] y) { a = Relu(x) b = Exp(a) y = Neg(b) }"
@@ -126,6 +127,13 @@ def test_sums_of_int64_are_exact_on_the_next_backend(operator: str) -> None:
         large = 2**60 + 1
         (y,) = session.run(None, {"x": np.array([large, 1])})
     assert y == (large if operator == "ReduceProd" else large + 1)
+
+
+def test_a_window_of_a_size_that_is_fed_is_left_to_who_limits_it() -> None:
+    with open_ort(parsed("g (int64 n) => (float[N] y) { y = HannWindow(n) }", 17)) as session:
+        assert [code for code, _ in refusals(session)] == ["deviates"]
+        with pytest.raises(ExecutionError, match="SGK217"):
+            session.run(None, {"n": np.array(2**40)})
 
 
 def test_bodies_are_taken_with_what_they_capture() -> None:
