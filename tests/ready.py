@@ -56,6 +56,18 @@ _FREE_TOO: Final = (
     "PATH=",
     "SHELL=",
 )
+_TOLD: Final = (
+    "BUILT=",
+    "COMPILATIONS=",
+    "COMPILING_SECONDS=",
+    "CRASH=",
+    "FAIL=",
+    "FAULTS=",
+    "ILLNESS=",
+    "NEEDS_API=",
+    "OFF_BY_FACTOR=",
+)
+"""What the plugins of tests are told, which are imported afterwards."""
 
 
 def child_command(module: str, words: Sequence[str] = ()) -> list[str]:
@@ -142,7 +154,7 @@ class _Job:
 
     @staticmethod
     def _bound(variables: Any) -> set[str]:
-        return {one for one in variables if not one.startswith((*_FREE, *_FREE_TOO))}
+        return {one for one in variables if not one.startswith((*_FREE, *_FREE_TOO, *_TOLD))}
 
     def become(self) -> None:
         """Make this process what the job says."""

@@ -116,6 +116,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="a new backend's own test runs the official cases of operators it leaves alone, too",
     )
     parser.addoption(
+        "--operators-alone",
+        action="store_true",
+        help="NumPy runs each official case of an operator in a model of its own, not with others",
+    )
+    parser.addoption(
         "--older-versions",
         action="store_true",
         help="the older versions of every operator are run by NumPy with all of their element "

@@ -32,7 +32,7 @@ __all__ = [
     "ILL_CONDITIONED",
     "OF_OTHERS",
     "REFERENCE",
-    "Judge",
+    "Blame",
     "noisy",
     "reference_results",
     "told",
@@ -79,7 +79,7 @@ class _Ran(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Judge:
+class Blame:
     """Says whether results are what they must be, and whose fault it is if they are not.
 
     Attributes:

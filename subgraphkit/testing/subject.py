@@ -38,7 +38,7 @@ from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, Partitioning, partition
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
-from subgraphkit.testing.blame import REFERENCE, Judge, told
+from subgraphkit.testing.blame import REFERENCE, Blame, told
 from subgraphkit.testing.cases import Finding, Outcome, Stopped
 from subgraphkit.testing.judging import untouched
 
@@ -276,9 +276,9 @@ class Subject:
             raise Stopped(found.outcome, found.detail, taken) from error
 
     @property
-    def judge(self) -> Judge:
+    def judge(self) -> Blame:
         """What says whether results are right, and whose fault it is if not."""
-        return Judge(self.name, self.declarations)
+        return Blame(self.name, self.declarations)
 
     # -- what became of it -------------------------------------------------------------------
 

@@ -1,6 +1,9 @@
 """Counts of the conformance kit at the end of a test run."""
 
+import re
 from typing import Any
+
+_CASE = re.compile(r"::test_(?:conformance|operators)\[(L\d)/.*?(\+\d+)?\]")
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -8,10 +11,12 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     counts: dict[str, int] = {}
     for outcome in ("passed", "failed"):
         for report in terminalreporter.stats.get(outcome, ()):
-            _, found, case = report.nodeid.partition("test_conformance[")
+            found = re.search(
+                r"::test_(?:conformance|operators)\[(L\d)/.*?(\+\d+)?\]", report.nodeid
+            )
             if found and report.when == "call":
-                key = f"{case.partition('/')[0]} {outcome}"
-                counts[key] = counts.get(key, 0) + 1
+                key = f"{found[1]} {outcome}"
+                counts[key] = counts.get(key, 0) + 1 + int(found[2] or 0)
     if counts:
         parts = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
         terminalreporter.write_line(f"conformance of the NumPy backend: {parts}")

@@ -8,7 +8,8 @@ import pytest
 from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit.backend import Unsupported
 from subgraphkit.testing import Outcome, Subject
-from subgraphkit.testing.carrying import carry_out
+from subgraphkit.testing.carrying import carry_out, carry_out_all
+from subgraphkit.testing.cases import batches
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.official_cases import KINDS, official_cases
 
@@ -21,6 +22,10 @@ CASES = {
     for case in cases_of_level(level, NUMPY).values()
     if not case.id.startswith(("L4/seeded/", "L4/real/"))
 }
+OPERATORS = [case for case in CASES.values() if case.level == 3]
+"""Those that may be in one model are, as the kit has them; what is wrong there is tried alone."""
+
+BATCHES = {f"{one[0].id}+{len(one) - 1}": one for one in batches(OPERATORS, lambda one: one.joint)}
 COUNTS = {"node": 1884, "simple": 23, "pytorch-converted": 82, "pytorch-operator": 35, "real": 9}
 GRADIENTS = ("test_gradient_of_add", "test_gradient_of_add_and_mul")
 NOT_OFFERED = {
@@ -41,7 +46,19 @@ def test_every_case_of_every_kind_is_here() -> None:
     assert named == {case.name for case in official_cases("node")}
 
 
-@pytest.mark.parametrize("name", CASES, ids=list(CASES))
+@pytest.mark.filterwarnings("ignore")  # onnx's cases are made with what NumPy has deprecated
+@pytest.mark.parametrize("name", BATCHES)
+def test_operators(name: str, pytestconfig: pytest.Config) -> None:
+    if pytestconfig.getoption("--operators-alone"):
+        found = [carry_out(case, NUMPY) for case in BATCHES[name]]
+    else:
+        found = list(carry_out_all(BATCHES[name], NUMPY))
+    assert [one.case for one in found] == [case.id for case in BATCHES[name]]
+    wrong = [one for one in found if one.outcome is not NOT_OFFERED.get(one.case, Outcome.RIGHT)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.level > 3])
 def test_conformance(name: str) -> None:
     with warnings.catch_warnings():
         # onnx's own implementations convert NaN to integers and use what NumPy has deprecated

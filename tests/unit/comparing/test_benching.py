@@ -12,7 +12,7 @@ from subgraphkit.comparing import Benchmark, Schedule, bench
 from subgraphkit.errors import CallerError, ConfigError
 from tests.models import CHAIN, parsed
 
-pytestmark = pytest.mark.usefixtures("misbehaving")
+pytestmark = pytest.mark.usefixtures("misbehaving", "ready_children")
 
 FEEDS = {"x": np.array([[1, -2, 3, -4]], np.float32)}
 SHORT = Schedule(rounds=1, warmup=0, timeout_seconds=60)

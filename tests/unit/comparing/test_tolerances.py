@@ -1,6 +1,7 @@
 """One table says how far results may be off, and everybody who compares results reads it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import ml_dtypes
@@ -229,8 +230,8 @@ def test_no_elements_and_no_axes_are_compared_as_well() -> None:
 
 
 def test_what_a_case_grants_widens_floats_and_leaves_integers_exact() -> None:
-    subject = Subject("numpy")
-    grants = (0.2, 5.0)
-    assert subject.difference([ONE], [ONE * np.float32(1.1)]) is not None
-    assert subject.difference([ONE], [ONE * np.float32(1.1)], grants) is None
-    assert subject.difference([np.array([10])], [np.array([11])], grants) is not None
+    judge = Subject("numpy").judge
+    granting = replace(judge, least=(0.2, 5.0))
+    assert judge.difference([ONE], [ONE * np.float32(1.1)]) is not None
+    assert granting.difference([ONE], [ONE * np.float32(1.1)]) is None
+    assert granting.difference([np.array([10])], [np.array([11])]) is not None
