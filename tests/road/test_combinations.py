@@ -8,6 +8,7 @@ from onnx.reference import ReferenceEvaluator
 
 import subgraphkit as sk
 from subgraphkit.testing.combinations import PRODUCERS, combinations
+from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.sweeps import Sweep
 from tests.road.combinations import Chain, model_of
 
@@ -49,6 +50,7 @@ def test_each_form_of_an_operand_behind_each_producer_is_what_the_operators_comp
 ) -> None:
     pytest.importorskip(f"subgraphkit_{backend}")
     count: int = pytestconfig.getoption("--fused-combinations")
+    judge = Subject(backend).judge
     chosen = [(one, 1) for one in _PAIRS[:: max(1, len(_PAIRS) // count)]]
     for first in range(0, len(chosen), 10 * _AT_ONCE):
         model = Sweep(chosen[first : first + 10 * _AT_ONCE])
@@ -57,4 +59,4 @@ def test_each_form_of_an_operand_behind_each_producer_is_what_the_operators_comp
             np.errstate(all="ignore"),
             sk.InferenceSession(model.proto, f"{backend},numpy", on_fallback="ok") as opened,
         ):
-            assert model.difference(model.expected(feeds), opened.run(None, feeds)) is None
+            assert judge.difference(model.expected(feeds), opened.run(None, feeds)) is None

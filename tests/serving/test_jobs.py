@@ -51,7 +51,7 @@ def test_jobs_are_bounded_and_leave_nothing_behind(tmp_path: Path) -> None:
         text=True,
         timeout=120,
         check=True,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
     )
     lines, left = json.loads(done.stdout.splitlines()[-1])
     assert left == []
