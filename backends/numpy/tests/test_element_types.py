@@ -38,6 +38,7 @@ DIFFERENT = {
     "If": "the reference wraps an optional value in a list",
     "LogSoftmax": "before version 13 the reference does not flatten",
     "Optional": "the reference wraps the value in a list",
+    "RoiAlign-10": "the reference moves boxes by half a place, which came with version 16",
     "SVMClassifier": "the reference rounds scores of integers to integers",
     "SVMRegressor": "the reference rounds sums of integers to integers",
     "Softmax": "before version 13 the reference does not flatten",

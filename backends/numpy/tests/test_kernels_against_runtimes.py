@@ -243,3 +243,30 @@ def test_quantised_numbers_of_every_age_are_read(opset: int) -> None:
     model = node_model("DequantizeLinear", [x, scale, zero], [F32], opset=opset)
     expected = (x.astype(np.float32) - zero) * scale
     np.testing.assert_array_equal(compile_model(model)(x, scale, zero)[0], expected)
+
+
+@pytest.mark.parametrize("points", [0, 1, 3])
+@pytest.mark.parametrize("number", [1.0, np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    ("opset", "words"),
+    [(10, {}), (16, {}), (16, {"coordinate_transformation_mode": "output_half_pixel"})],
+)
+def test_regions_are_averages_and_a_number_counts_only_in_cells_that_it_is_a_part_of(
+    opset: int, words: dict[str, Any], number: float, points: int
+) -> None:
+    x = floats(2, 3, 7, 9)
+    x[0, 1, 3, 4] = x[1, 2, 5, 5] = number
+    corners = np.abs(floats(5, 2)) * 4
+    boxes = np.concatenate([corners, corners + np.abs(floats(5, 2)) * 4 + 0.1], axis=1)
+    check(
+        "RoiAlign",
+        [x, boxes, np.array([0, 1, 0, 1, 1])],
+        [F32],
+        opset=opset,
+        rtol=1e-4,
+        output_height=3,
+        output_width=2,
+        sampling_ratio=points,
+        spatial_scale=0.7,
+        **words,
+    )

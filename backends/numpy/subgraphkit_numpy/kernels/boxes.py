@@ -93,6 +93,7 @@ def align(site: Site) -> Made:
         wide = x.astype(np.float64 if x.dtype == np.float64 else np.float32, copy=False)
         ends = boxes.astype(wide.dtype) * wide.dtype.type(scale) - (0.5 if is_shifted else 0)
         y = np.zeros((len(boxes), x.shape[1], *cells), wide.dtype)
+        join = _joined if np.isfinite(wide).all() else _joined_apart
         for number, (box, batch) in enumerate(zip(ends, batches.tolist(), strict=True)):
             sizes = box[2:] - box[:2]
             sizes = sizes if is_shifted else np.maximum(sizes, 1)
@@ -100,14 +101,30 @@ def align(site: Site) -> Made:
                 _averages(box[1 - axis], sizes[1 - axis], cells[axis], points, x.shape[2 + axis])
                 for axis in range(2)
             )
-            y[number] = rows @ wide[batch] @ columns.T
+            y[number] = join(wide[batch], rows, columns)
         return y.astype(x.dtype, copy=False)
 
     return compute
 
 
+def _joined(x: Array, rows: Array, columns: Array) -> Array:
+    return np.asarray(np.nan_to_num(rows) @ x @ np.nan_to_num(columns).T)
+
+
+def _joined_apart(x: Array, rows: Array, columns: Array) -> Array:
+    """Return the same cell by cell, so that a NaN or infinity is in none that it is no part of."""
+    y = np.zeros((len(x), len(rows), len(columns)), x.dtype)
+    for place in np.ndindex(y.shape[1:]):
+        row, column = rows[place[0]], columns[place[1]]
+        of, at = np.flatnonzero(~np.isnan(row)), np.flatnonzero(~np.isnan(column))
+        y[:, *place] = row[of] @ x[:, of[:, None], at] @ column[at]
+    return y
+
+
 def _averages(start: Any, size: Any, cells: int, points: int, length: int) -> Array:
     """Return with what parts the places along an axis count in every cell, a row for each.
+
+    Those that no point is beside are NaN, unlike those that count as 0.
 
     Args:
         start: Where the box begins.
@@ -118,7 +135,7 @@ def _averages(start: Any, size: Any, cells: int, points: int, length: int) -> Ar
     """
     step = size / cells
     count = points if points > 0 else max(0, int(np.ceil(step)))
-    found = np.zeros(cells * length)
+    found, is_beside = np.zeros(cells * length), np.zeros(cells * length, bool)
     for at in range(0, cells * count, PART):
         cell, point = np.divmod(np.arange(at, min(at + PART, cells * count)), count)
         place = start + cell.astype(step.dtype) * step
@@ -127,6 +144,9 @@ def _averages(start: Any, size: Any, cells: int, points: int, length: int) -> Ar
         place, first = place[is_near].clip(0, length - 1), cell[is_near] * length
         low = place.astype(np.int64)
         part = place - low
-        found += np.bincount(first + low, 1 - part, len(found))
-        found += np.bincount(first + np.minimum(low + 1, length - 1), part, len(found))
-    return (found / max(1, count)).astype(step.dtype).reshape(cells, length)
+        high = np.minimum(low + 1, length - 1)
+        for beside, share in ((first + low, 1 - part), (first + high, part)):
+            found += np.bincount(beside, share, len(found))
+            is_beside[beside] = True
+    found = np.where(is_beside, found / max(1, count), np.nan)
+    return found.astype(step.dtype).reshape(cells, length)

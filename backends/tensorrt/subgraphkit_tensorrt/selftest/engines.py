@@ -2,7 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from signal import SIGINT, raise_signal
+from signal import SIGINT, default_int_handler, raise_signal, signal
 from tempfile import TemporaryDirectory
 from threading import Timer
 from typing import Any, Final
@@ -238,6 +238,7 @@ def interrupted(bench: ModelOpener) -> str:
     feeds = {"x": _x(8)}
     with opened(bench, model, **_RANGES) as found:
         timer = Timer(_PRESSED_AFTER, raise_signal, (SIGINT,))
+        before = signal(SIGINT, default_int_handler)  # a shell's background has it ignored
         timer.start()
         end = time.monotonic() + _NOTICED_WITHIN
         try:
@@ -247,6 +248,7 @@ def interrupted(bench: ModelOpener) -> str:
             return f"noticed; the error of the next run is {same(bench, model, found, feeds):.1e}"
         finally:
             timer.cancel()
+            signal(SIGINT, before)
     raise NotAsExpected(f"Ctrl-C was not noticed within {_NOTICED_WITHIN:.0f} s")
 
 
