@@ -136,7 +136,7 @@ def test_a_command_that_is_ended_stops_its_children_and_keeps_what_it_found(
             text=True,
         )
     try:
-        _wait_for(tmp_path / "found.xml")
+        _wait_for(tmp_path / "found.json")  # the last to be written
         assert json.loads((tmp_path / "found.json").read_text())["cut_short"]
         children = _children_of(running.pid)
         running.send_signal(number)
