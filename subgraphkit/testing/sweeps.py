@@ -11,13 +11,12 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from subgraphkit.comparing.operations import Argument, OperatorForm
 from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.testing.judging import LEAST, Wanted
-from subgraphkit.testing.operations import Argument, OperatorForm
 
 __all__ = ["Sweep", "number_of"]
 
-_OPSET: Final = 21
 _IR_VERSION: Final = 10
 _OPEN: Final = "N"
 _LARGEST: Final = 3.0
@@ -180,7 +179,7 @@ class Sweep(SmallModel):
                 nodes.append(node)
             outputs += map(helper.make_empty_tensor_value_info, nodes[-1].output)
         graph = helper.make_graph(nodes, "sweep", inputs, outputs, stored)
-        imports = [helper.make_opsetid("", _OPSET)]
+        imports = [helper.make_opsetid("", max(operation.opset for operation, _ in self.rows))]
         model = helper.make_model(graph, opset_imports=imports, ir_version=_IR_VERSION)
         typed_model = onnx.shape_inference.infer_shapes(model)
         del typed_model.graph.value_info[:]

@@ -140,6 +140,26 @@ class SortingOnly(WrappingBackend):
     selector_class: ClassVar[type[SubgraphSelector]] = _Sorting
 
 
+class _Grid(Named):
+    operators = frozenset({"GridSample"})
+
+
+class GridOnly(WrappingBackend):
+    """Takes an operator that is in no table of the kit."""
+
+    selector_class: ClassVar[type[SubgraphSelector]] = _Grid
+
+
+class _Determinant(Named):
+    operators = frozenset({"Det"})
+
+
+class DeterminantOnly(WrappingBackend):
+    """Takes another, whose result has fewer axes than what it reads."""
+
+    selector_class: ClassVar[type[SubgraphSelector]] = _Determinant
+
+
 def _types(node: Node) -> list[Any]:
     graph = node.graph
     return [graph.types[name] for name in (*node.inputs, *node.outputs) if name in graph.types]
