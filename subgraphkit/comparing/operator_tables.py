@@ -53,7 +53,6 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             Relu(x[N])
             Where(c:bool[N], x[N], z[N])
             Where(c:bool[3,1], x[], z[N])
-            Dropout(x[N])
             Clip(x[N], low![]={-1}, high![]={1})""",
         "bits float double float16 int32 int64": """
             Abs(x[N])
@@ -91,6 +90,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             BitShift<direction="LEFT">(x[N], z+[N])
             BitShift<direction="RIGHT">(x[N], z+[N])""",
         "bits float": """
+            Dropout(x[N])
             Cast<to=7>(x[N])
             Cast<to=6>(x[N])
             Cast<to=9>(x[N])
