@@ -142,7 +142,7 @@ def take(names: Iterable[str]) -> None:
         for name in names:
             target = HERE / f"{name}.png"
             if name in PAGES:
-                screen = browser.new_page(viewport={"width": 1200, "height": 1000})
+                screen = browser.new_page(viewport={"width": 1200, "height": 800})
                 screen.goto((BUILT / f"{PAGES[name]}.html").as_uri())
                 screen.wait_for_timeout(1500)
                 screen.screenshot(path=target)

@@ -190,8 +190,9 @@ def _special(subject: Subject, model: Sweep, session: Session) -> Finding | None
     losing = frozenset[str]().union(
         *(one.property.loses_nan for one in claims if one.backend.name == subject.name)
     )
+    told = "denormals" not in subject.declarations.lacking
     found = (
-        run_checks.fed_with(subject, model, session, model.special(seed, losing))
+        run_checks.fed_with(subject, model, session, model.special(seed, losing, denormals=told))
         for seed in range(2)
     )
     return next((finding for finding in found if finding is not None), None)

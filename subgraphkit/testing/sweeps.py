@@ -122,34 +122,39 @@ class Sweep(SmallModel):
             for (number, one), array in zip(judged, made, strict=True)
         ]
 
-    def special(self, seed: int, losing: frozenset[str]) -> Mapping[str, _Array]:
+    def special(
+        self, seed: int, losing: frozenset[str], *, denormals: bool = True
+    ) -> Mapping[str, _Array]:
         """Return feeds with zeros of both signs, infinities, NaN, denormal and extreme numbers.
 
         Args:
             seed: Which values.
             losing: Operators that are fed no NaN, nor infinities of which they are to make NaN.
+            denormals: Whether there are denormal ones, and others that lead to them.
         """
         careful = {
             number
             for number, (operation, _) in enumerate(self.rows)
             if any(node.op_type in losing for node in operation.nodes)
         }
-        fed = self._fed_special(seed, dict.fromkeys(careful, _INFINITIES))
+        fed = self._fed_special(seed, dict.fromkeys(careful, _INFINITIES), denormals=denormals)
         if not careful:
             return fed
         made = zip(self._number_of.values(), self.expected(fed), strict=True)
         unclear = {number for number, wanted in made if np.isnan(wanted.array).any()}
-        strange = dict.fromkeys(careful - unclear, _INFINITIES)
-        return self._fed_special(seed, strange | dict.fromkeys(careful & unclear, ()))
+        strange: dict[int, tuple[float, ...]] = dict.fromkeys(careful - unclear, _INFINITIES)
+        strange |= dict.fromkeys(careful & unclear, ())
+        return self._fed_special(seed, strange, denormals=denormals)
 
     def _fed_special(
-        self, seed: int, strange: Mapping[int, tuple[float, ...]]
+        self, seed: int, strange: Mapping[int, tuple[float, ...]], *, denormals: bool
     ) -> Mapping[str, _Array]:
         fed = dict(self.feeds(seed))
         for name, array in fed.items():
             number = number_of(name)
             operation, _ = self.rows[number]
-            values = _special(operation, array.dtype, strange.get(number, _STRANGE))
+            odd = strange.get(number, _STRANGE)
+            values = _special(operation, array.dtype, odd, denormals=denormals)
             is_meant = operation.judged != "near" or name.startswith("x_")
             if values is not None and array.size and is_meant:
                 rng = np.random.default_rng([seed, number, len(name)])
@@ -256,7 +261,7 @@ def _pool(dtype_text: str, kind: str) -> _Array:
 
 
 def _special(
-    operation: OperatorForm, dtype: np.dtype[Any], strange: tuple[float, ...]
+    operation: OperatorForm, dtype: np.dtype[Any], strange: tuple[float, ...], *, denormals: bool
 ) -> _Array | None:
     """Return special values of a type, or None where ONNX does not say what becomes of them."""
     vague = operation.family not in _SPECIAL or operation.text.startswith(_VAGUE)
@@ -264,7 +269,8 @@ def _special(
         return None
     limits: Any = np.finfo(dtype)
     values = [0.0, -0.0, 1.0, -1.0, 0.5, -1.5, 2.5]
-    values += [limits.smallest_subnormal, -limits.smallest_subnormal, limits.tiny * 0.75]
-    if operation.judged != "near":
+    if denormals:
+        values += [limits.smallest_subnormal, -limits.smallest_subnormal, limits.tiny * 0.75]
+    if operation.judged != "near" and denormals:
         values += [limits.max, limits.min, limits.tiny]
     return np.array([*values, *strange]).astype(dtype)

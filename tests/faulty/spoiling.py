@@ -84,7 +84,8 @@ def flush(made: Any) -> Any:
     """Make 0 of denormal numbers."""
     if made.dtype.kind != "f" or not made.size:
         return None
-    return np.where(np.abs(made) < np.finfo(made.dtype).tiny, made.dtype.type(0), made)
+    zeros = np.copysign(made.dtype.type(0), made)
+    return np.where(np.abs(made) < np.finfo(made.dtype).tiny, zeros, made)
 
 
 def floats(change: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from subgraphkit.backend import (
     Answer,
+    Conformance,
     InnerTime,
     SubgraphOperator,
     SubgraphProperty,
@@ -12,7 +13,7 @@ from subgraphkit.backend import (
 )
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType, TensorType
-from tests.faulty import WritesInputs
+from tests.faulty import FlushesDenormals, WritesInputs
 from tests.faulty.wrapping import (
     EveryNode,
     WrappedOperator,
@@ -158,6 +159,14 @@ class DeterminantOnly(WrappingBackend):
     """Takes another, whose result has fewer axes than what it reads."""
 
     selector_class: ClassVar[type[SubgraphSelector]] = _Determinant
+
+
+class SaysThatItFlushes(FlushesDenormals):
+    """Takes denormal numbers for zero, which it declares."""
+
+    @classmethod
+    def conformance(cls, suite: Conformance) -> None:
+        suite.lacks("denormals", "the processor is told to flush them")
 
 
 def _types(node: Node) -> list[Any]:

@@ -111,3 +111,10 @@ def test_who_takes_nothing_of_the_tables_is_offered_the_official_cases(
     found = findings(backend)
     assert [one.outcome for one in found] == [Outcome.RIGHT] * len(TRIED), found
     assert Report(backend.__name__, found).is_passed
+
+
+def test_who_declares_to_flush_denormal_numbers_is_fed_none_and_tried_on_all_else() -> None:
+    subject = subject_of(choosy.SaysThatItFlushes)
+    case = cases_of_level(5, subject)["L5/operators/arithmetic"]
+    found = carry_out(case, subject)
+    assert (found.outcome, found.detail) == (Outcome.RIGHT, "")
