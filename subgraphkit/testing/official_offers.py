@@ -19,6 +19,10 @@ _PER_OPERATOR: Final = 2
 _MOST_VALUES: Final = 256
 """How large a constant may be that is written into a line."""
 _ENOUGH: Final = 8
+_WRITTEN: Final = frozenset(
+    map(onnx.AttributeProto.AttributeType.Value, ("INT", "INTS", "FLOAT", "FLOATS", "STRING"))
+)
+"""Attributes in whose text is nothing that looks like an argument."""
 
 
 def official_offers_taken(ask: Ask) -> tuple[Offer, ...]:
@@ -64,8 +68,8 @@ def _offer(case: OfficialCase) -> Offer | None:
     x = arrays.get(first)
     plain = not case.domain and case.operator not in DRAWING
     plain = plain and all(map(_is_plain, arrays.values()))
-    bodies = any(one.type == onnx.AttributeProto.GRAPH for one in given.attribute)
-    if not plain or bodies or x is None or not x.ndim or first in others:
+    plain = plain and all(one.type in _WRITTEN for one in given.attribute)
+    if not plain or x is None or not x.ndim or first in others:
         return None
     rest = [name and _constant(f"w{at}", arrays.get(name)) for at, name in enumerate(others)]
     if None in rest:
