@@ -257,7 +257,9 @@ def _pool(dtype_text: str, kind: str) -> _Array:
     part = _LARGE if dtype.itemsize > 1 else 1
     low, high = limits.min // part, limits.max // part
     large = rng.integers(low, high + 1, _POOL, dtype=dtype)
-    return small if kind == "small" else np.where(half, large, small)
+    # products of 8 bits are added up in more, which those of half the size would not show
+    is_small = kind == "small" and dtype.itemsize > 1
+    return small if is_small else np.where(half, large, small)
 
 
 def _special(
