@@ -11,13 +11,12 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from subgraphkit.comparing.operations import Argument, OperatorForm
 from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.testing.judging import LEAST, Wanted
-from subgraphkit.testing.operations import Argument, OperatorForm
 
 __all__ = ["Sweep", "number_of"]
 
-_OPSET: Final = 21
 _IR_VERSION: Final = 10
 _OPEN: Final = "N"
 _LARGEST: Final = 3.0
@@ -123,34 +122,39 @@ class Sweep(SmallModel):
             for (number, one), array in zip(judged, made, strict=True)
         ]
 
-    def special(self, seed: int, losing: frozenset[str]) -> Mapping[str, _Array]:
+    def special(
+        self, seed: int, losing: frozenset[str], *, denormals: bool = True
+    ) -> Mapping[str, _Array]:
         """Return feeds with zeros of both signs, infinities, NaN, denormal and extreme numbers.
 
         Args:
             seed: Which values.
             losing: Operators that are fed no NaN, nor infinities of which they are to make NaN.
+            denormals: Whether there are denormal ones, and others that lead to them.
         """
         careful = {
             number
             for number, (operation, _) in enumerate(self.rows)
             if any(node.op_type in losing for node in operation.nodes)
         }
-        fed = self._fed_special(seed, dict.fromkeys(careful, _INFINITIES))
+        fed = self._fed_special(seed, dict.fromkeys(careful, _INFINITIES), denormals=denormals)
         if not careful:
             return fed
         made = zip(self._number_of.values(), self.expected(fed), strict=True)
         unclear = {number for number, wanted in made if np.isnan(wanted.array).any()}
-        strange = dict.fromkeys(careful - unclear, _INFINITIES)
-        return self._fed_special(seed, strange | dict.fromkeys(careful & unclear, ()))
+        strange: dict[int, tuple[float, ...]] = dict.fromkeys(careful - unclear, _INFINITIES)
+        strange |= dict.fromkeys(careful & unclear, ())
+        return self._fed_special(seed, strange, denormals=denormals)
 
     def _fed_special(
-        self, seed: int, strange: Mapping[int, tuple[float, ...]]
+        self, seed: int, strange: Mapping[int, tuple[float, ...]], *, denormals: bool
     ) -> Mapping[str, _Array]:
         fed = dict(self.feeds(seed))
         for name, array in fed.items():
             number = number_of(name)
             operation, _ = self.rows[number]
-            values = _special(operation, array.dtype, strange.get(number, _STRANGE))
+            odd = strange.get(number, _STRANGE)
+            values = _special(operation, array.dtype, odd, denormals=denormals)
             is_meant = operation.judged != "near" or name.startswith("x_")
             if values is not None and array.size and is_meant:
                 rng = np.random.default_rng([seed, number, len(name)])
@@ -180,7 +184,7 @@ class Sweep(SmallModel):
                 nodes.append(node)
             outputs += map(helper.make_empty_tensor_value_info, nodes[-1].output)
         graph = helper.make_graph(nodes, "sweep", inputs, outputs, stored)
-        imports = [helper.make_opsetid("", _OPSET)]
+        imports = [helper.make_opsetid("", max(operation.opset for operation, _ in self.rows))]
         model = helper.make_model(graph, opset_imports=imports, ir_version=_IR_VERSION)
         typed_model = onnx.shape_inference.infer_shapes(model)
         del typed_model.graph.value_info[:]
@@ -253,11 +257,13 @@ def _pool(dtype_text: str, kind: str) -> _Array:
     part = _LARGE if dtype.itemsize > 1 else 1
     low, high = limits.min // part, limits.max // part
     large = rng.integers(low, high + 1, _POOL, dtype=dtype)
-    return small if kind == "small" else np.where(half, large, small)
+    # products of 8 bits are added up in more, which those of half the size would not show
+    is_small = kind == "small" and dtype.itemsize > 1
+    return small if is_small else np.where(half, large, small)
 
 
 def _special(
-    operation: OperatorForm, dtype: np.dtype[Any], strange: tuple[float, ...]
+    operation: OperatorForm, dtype: np.dtype[Any], strange: tuple[float, ...], *, denormals: bool
 ) -> _Array | None:
     """Return special values of a type, or None where ONNX does not say what becomes of them."""
     vague = operation.family not in _SPECIAL or operation.text.startswith(_VAGUE)
@@ -265,7 +271,8 @@ def _special(
         return None
     limits: Any = np.finfo(dtype)
     values = [0.0, -0.0, 1.0, -1.0, 0.5, -1.5, 2.5]
-    values += [limits.smallest_subnormal, -limits.smallest_subnormal, limits.tiny * 0.75]
-    if operation.judged != "near":
+    if denormals:
+        values += [limits.smallest_subnormal, -limits.smallest_subnormal, limits.tiny * 0.75]
+    if operation.judged != "near" and denormals:
         values += [limits.max, limits.min, limits.tiny]
     return np.array([*values, *strange]).astype(dtype)

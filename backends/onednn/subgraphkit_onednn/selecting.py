@@ -55,6 +55,7 @@ class OnednnClaims(SubgraphProperty):
     loses_nan: ClassVar[frozenset[str]] = frozenset(
         {"Clip", "Exp", "GlobalMaxPool", "HardSigmoid", "LogSoftmax", "Max", "MaxPool", "Min"}
         | {"Relu", "Softmax"}
+        | {"Gelu"}  # with AVX-512 it makes NaN of infinity
     )
 
     def __init__(self, dtypes: frozenset[DataType]) -> None:

@@ -93,13 +93,28 @@ def test_a_selector_that_raises_is_a_finding_and_not_asked_for_ever() -> None:
     assert "LookupError: no rule for" in found[0].detail
 
 
-def test_what_is_claimed_is_learned_with_types_ranks_and_sizes() -> None:
-    fixed = subject_of(choosy.FixedOnly)
-    relu = next(offer for offer in fixed.claims if offer.name == "Relu")
-    names = {offer.name for offer in fixed.variants_claimed(relu)}
-    assert {"Relu float16", "Relu picture", "Relu N=1", "Relu x3"} <= names
-    assert "Relu open" not in names
+def test_what_is_claimed_is_learned_with_its_type_and_as_a_whole() -> None:
     assert {offer.element_type for offer in subject_of(choosy.HalfOnly).claims} == {"float16"}
     assert [offer.operators for offer in subject_of(choosy.WholeRuns).claims] == [
         ("Conv", "BatchNormalization", "Relu")
     ]
+
+
+@pytest.mark.parametrize(
+    ("backend", "operator"), [(choosy.GridOnly, "GridSample"), (choosy.DeterminantOnly, "Det")]
+)
+def test_who_takes_nothing_of_the_tables_is_offered_the_official_cases(
+    backend: type[Backend], operator: str
+) -> None:
+    claims = subject_of(backend).claims
+    assert {offer.operators for offer in claims} == {(operator,)}
+    found = findings(backend)
+    assert [one.outcome for one in found] == [Outcome.RIGHT] * len(TRIED), found
+    assert Report(backend.__name__, found).is_passed
+
+
+def test_who_declares_to_flush_denormal_numbers_is_fed_none_and_tried_on_all_else() -> None:
+    subject = subject_of(choosy.SaysThatItFlushes)
+    case = cases_of_level(5, subject)["L5/operators/arithmetic"]
+    found = carry_out(case, subject)
+    assert (found.outcome, found.detail) == (Outcome.RIGHT, "")

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from subgraphkit.comparing.operations import FAMILIES, OperatorForm
 from subgraphkit.testing import Finding, Outcome, Subject, sweep_cases
 from subgraphkit.testing.carrying import carry_out
 from subgraphkit.testing.combinations import PRODUCERS
 from subgraphkit.testing.forms import FEEDING_FORMS
 from subgraphkit.testing.levels import cases_of_level
-from subgraphkit.testing.operations import FAMILIES, OperatorForm
 from subgraphkit.testing.random_graphs import random_graph
 from subgraphkit.testing.sweeps import Sweep
 
