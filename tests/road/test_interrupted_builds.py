@@ -113,7 +113,7 @@ def builds(request: pytest.FixtureRequest, instants: int, tmp_path: Path) -> _Bu
     if instants <= FEW and name not in {"numpy", "onnxruntime"}:
         pytest.skip("a build takes long: --interrupted-builds 200 makes them all")
     model = tmp_path / "model.onnx"
-    if instants <= FEW:
+    if instants <= FEW or name == "iree":  # which takes 75 seconds for the larger one
         onnx.save(parsed(CHAIN), model)
     else:
         onnx.save(light.seeded_model("squeezenet"), model)
@@ -127,7 +127,8 @@ def test_a_build_ends_soon_at_any_instant_and_leaves_the_cache_clean(
     started = time.monotonic()
     said = builds.ended(builds.begun(), 600)
     whole = time.monotonic() - started
-    compiling = float(said.split()[-1])  # the seconds of the only subgraph
+    rows = said.partition("SECONDS\n")[2].splitlines()
+    compiling = sum(float(row.split()[-1]) for row in rows)
     struck: list[float] = []
     limited: list[float] = []
     ends: Counter[int] = Counter()
