@@ -24,6 +24,7 @@ _WEIGHTS: Final = {
     ("mutants", "onednn"): 10,
     ("mutants", "openvino"): 12,
     ("mutants", "tvm"): 4,
+    ("mutants", "iree"): 4,
     ("isolated", "onnxruntime"): 4,
     ("isolated", "onednn"): 4,
     ("isolated", "openvino"): 4,
@@ -43,7 +44,7 @@ SHARES: Final[Mapping[tuple[str, str], float]] = {
         (name, backend): share
         for name, share in (("threads", 2.0), ("forks", 1.0), ("interrupts", 1.0))
         for backend in ATTACKS[name].backends
-        if backend != "tvm"
+        if backend not in {"tvm", "iree"}
     },
 }
 """The share of the time that each attack gets on each backend."""

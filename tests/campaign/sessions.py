@@ -22,7 +22,7 @@ from tests.models import LINEAR, parsed
 
 X: Final = np.arange(6, dtype=np.float32).reshape(2, 3)
 PLAIN: Final = X @ np.array([[1, 2], [3, 4], [5, 6]], np.float32)
-_ALL: Final = ("numpy", "onnxruntime", "openvino", "onednn", "tvm")
+_ALL: Final = ("numpy", "onnxruntime", "openvino", "onednn", "tvm", "iree")
 
 
 def bias(number: int) -> np.ndarray:
