@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from tests.campaign.extremes import Extremes
 from tests.campaign.folders import BundleDamage, Damage, FullDisk, Kills, Scarce
 from tests.campaign.mutants import Isolated, Mutants
 from tests.campaign.names import Names
@@ -12,8 +13,8 @@ from tests.campaign.sessions import Flat, Forks, Interrupts, Threads
 from tests.campaign.trials import Attack
 
 _ALL: Final = (
-    *(Mutants(), Isolated(), External(), Damage(), BundleDamage(), Kills(), FullDisk(), Scarce()),
-    *(Threads(), Forks(), Interrupts(), Flat(), Plugins(), Names()),
+    *(Mutants(), Extremes(), Isolated(), External(), Damage(), BundleDamage(), Kills()),
+    *(FullDisk(), Scarce(), Threads(), Forks(), Interrupts(), Flat(), Plugins(), Names()),
 )
 
 ATTACKS: Final[Mapping[str, Attack]] = {one.name: one for one in _ALL}
@@ -25,6 +26,10 @@ _WEIGHTS: Final = {
     ("mutants", "openvino"): 12,
     ("mutants", "tvm"): 4,
     ("mutants", "iree"): 4,
+    ("extremes", "numpy"): 4,
+    ("extremes", "onnxruntime"): 4,
+    ("extremes", "onednn"): 3,
+    ("extremes", "openvino"): 3,
     ("isolated", "onnxruntime"): 4,
     ("isolated", "onednn"): 4,
     ("isolated", "openvino"): 4,

@@ -222,7 +222,7 @@ def _summed(records: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         for backend in backends:
             mine = [one for one in same if one["backend"] == backend]
             tried = len({one["commit"] for one in mine})
-            yield {**functools.reduce(_sum, mine), "commit": f"{tried} of them"}
+            yield {**functools.reduce(_sum, mine), "commit": f"{tried} in all"}
         if len(backends) > 1:
             yield {**functools.reduce(_sum, same), "backend": "all", "commit": ""}
 
