@@ -34,7 +34,7 @@ class Mutants(Attack):
     """Spoil an official case or a real network, open it, and feed it."""
 
     name = "mutants"
-    backends = ("numpy", "onnxruntime", "openvino", "onednn", "tvm")
+    backends = ("numpy", "onnxruntime", "openvino", "onednn", "tvm", "iree")
     about = "models spoiled in what they mean or in their bytes, opened, fed and judged"
     settings: ClassVar[dict[str, Any]] = {"on_fallback": "ok", "limits": _LIMITS}
 
@@ -117,7 +117,7 @@ class Isolated(Mutants):
     """The same with libraries in processes of their own: there they may crash."""
 
     name = "isolated"
-    backends = ("onnxruntime", "openvino", "onednn", "tvm")
+    backends = ("onnxruntime", "openvino", "onednn", "tvm", "iree")
     about = 'the same with `isolate="process"`: a library that crashes is an error with a code'
     settings: ClassVar[dict[str, Any]] = {**Mutants.settings, "isolate": "process"}
 

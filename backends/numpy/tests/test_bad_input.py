@@ -180,6 +180,7 @@ def test_sequences_and_scanned_arrays_of_different_lengths_are_an_error() -> Non
 HUGE = 10**7
 ABSURD: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
     "ConstantOfShape": ("ConstantOfShape", [ints(HUGE, HUGE)], {}),
+    "DFT": ("DFT", [X[..., None], scalar(HUGE**2), scalar(1)], {}),
     "Expand": ("Expand", [X[:1, :1], ints(HUGE, HUGE)], {}),
     "Tile": ("Tile", [X, ints(HUGE, HUGE)], {}),
     "Pad": ("Pad", [X, ints(HUGE, HUGE, 0, 0)], {}),

@@ -272,6 +272,14 @@ def _mel_weights(site: Site, values: Values) -> Sequence[int]:
     return (values[1].item() // 2 + 1, values[0].item())
 
 
+def _dft(site: Site, values: Values) -> Sequence[int]:
+    length, axis = _value(values, 1), _value(values, 2)
+    shape = [*values[0].shape[:-1], 2]
+    if length is not None:
+        shape[site.attribute("axis", -2) if axis is None else axis.item()] = length.item()
+    return shape
+
+
 def _multinomial(site: Site, values: Values) -> Sequence[int]:
     return (values[0].shape[0], site.attribute("sample_size", 1))
 
@@ -365,6 +373,7 @@ GROWING: Final[Mapping[str, Sizer]] = {
     "CenterCropPad": _center_crop_pad,
     "Col2Im": _col2im,
     "ConstantOfShape": _filled,
+    "DFT": _dft,
     "Expand": _expand,
     "HammingWindow": _filled,
     "HannWindow": _filled,
