@@ -8,9 +8,9 @@ One model gives a table of all kinds of replicas, several give one of models bes
 Every replica is a process of its own. It first opens a model of one node in the same way, so that
 libraries are imported; what is measured comes on top of that: processor seconds of opening, user
 and system, until threads that wait by spinning are asleep, and private dirty memory once it is open
-and has been idle. A bundle was opened on this machine before, so it is not hashed again. A library used directly and
-subgraphkit take turns, and two replicas of a kind are open at the same time, so that memory which
-they could share is there to be shared.
+and has been idle. A bundle was opened on this machine before, so it is not hashed again. A library
+used directly and subgraphkit take turns, and two replicas of a kind are open at the same time, so
+that memory which they could share is there to be shared.
 """
 
 import argparse
