@@ -7,8 +7,9 @@ For each model and number of threads, in one run and taking turns, a process eac
 alone with NumPy behind it, the lists named by ``--mixed``, ``auto`` where nothing is stored, and
 ``auto`` after ``tune``. Then ratios to the best single backend, their geometric means, and that to
 each backend fixed for all models, which is what a user has without measuring. ``--models`` takes
-names and the groups ``exports``, ``light``, ``real`` and ``all``. After ``--minutes`` no model is
-begun any more; ``--save`` keeps what was measured, and what is in that file is not measured again.
+names and the groups ``exports``, ``light``, ``real``, ``divided`` and ``all``. After ``--minutes``
+no model is begun any more; ``--save`` keeps what was measured, and what is in that file is not
+measured again.
 """
 
 import json
@@ -30,6 +31,7 @@ from architectures import (  # noqa: E402 (after the paths, like its neighbours)
     find_export,
     seeded_feeds,
 )
+from divided_models import DIVIDED, picture  # noqa: E402 (see above)
 from measuring import Table, base_parser, machine, rendered, store  # noqa: E402 (see above)
 from real_models import MODELS as REAL  # noqa: E402 (see above)
 
@@ -56,6 +58,7 @@ USUAL: Final = (
     "MiniLM, open",
     "Silero VAD, open",
     "decoder step with cache, open",
+    *DIVIDED,
 )
 """Models measured unless others are named: some of every kind, in about 20 minutes."""
 
@@ -144,7 +147,8 @@ def _models() -> dict[str, Callable[[], Model]]:
     }
     lights = {f"light_{name}": lambda name=name: _light(name) for name in light.LIGHT_MODELS}
     reals = {name: lambda name=name: _real(name) for name in REAL}
-    return {**exports, **lights, **reals}
+    divided = {name: lambda read=read: Model(read(), picture()) for name, read in DIVIDED.items()}
+    return {**exports, **lights, **reals, **divided}
 
 
 def _exported() -> Iterator[str]:
@@ -158,6 +162,7 @@ GROUPS: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
     "exports": lambda: list(ARCHITECTURES),
     "light": lambda: [f"light_{name}" for name in light.LIGHT_MODELS],
     "real": lambda: list(REAL),
+    "divided": lambda: list(DIVIDED),
 }
 
 
