@@ -57,7 +57,6 @@ def main() -> None:
         try:
             tables = [_serving(path, arguments, end), _batches(path, arguments, end)]
         finally:
-            serve.shutdown()
             ray.shutdown()
     for table in tables:
         show(table, markdown=arguments.markdown)
@@ -183,6 +182,8 @@ def _serving(path: Path, arguments: argparse.Namespace, end: float) -> Table:
                 started = time.perf_counter()
                 call()
                 times[name].append((time.perf_counter() - started) * 1e3)
+    session.close()
+    serve.shutdown()  # its replicas hold the processors that the actors of Ray Data wait for
     middle = [median(one[5:]) for one in times.values()]
     quick = [quantiles(one[5:], n=10)[0] for one in times.values()]
     cells = [
