@@ -220,7 +220,9 @@ def _agree(number: int, fed: dict[str, _Array]) -> None:
     if first is not None and second is not None and first.shape == second.shape:
         second.flat[::3] = first.flat[::3]
         if first.dtype.kind == "f":
-            second.flat[1::3] = np.nextafter(first.flat[1::3], np.inf, dtype=first.dtype)
+            above = np.nextafter(first.flat[1::3], np.inf, dtype=first.dtype)
+            least: Any = np.finfo(first.dtype).tiny  # denormal ones are for those who tell them
+            second.flat[1::3] = np.where(np.abs(above) < least, least, above)
         elif first.dtype.itemsize > 1:
             second.flat[1::3] = first.flat[1::3] + first.dtype.type(1)
 
