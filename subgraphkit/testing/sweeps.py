@@ -55,10 +55,18 @@ class Sweep(SmallModel):
     Args:
         rows: The operations, each with the size that its ``N`` has.
         is_open: Whether ``N`` is a symbol, the same for all, and their sizes only the usual ones.
+        signs: Whether the signs of zeros count.
     """
 
-    def __init__(self, rows: Sequence[tuple[OperatorForm, int]], *, is_open: bool = False) -> None:
+    def __init__(
+        self,
+        rows: Sequence[tuple[OperatorForm, int]],
+        *,
+        is_open: bool = False,
+        signs: bool = True,
+    ) -> None:
         self.rows = tuple(rows)
+        self.signs = signs
         self.is_open = is_open
         self._constants = _constants(self.rows)
         self._known: dict[bytes, list[Any]] = {}
@@ -118,7 +126,9 @@ class Sweep(SmallModel):
             made: Any = self._reference.run(None, wide)
         judged = [(number, self.rows[number][0]) for number in self._number_of.values()]
         return [
-            Wanted(np.asarray(array), one.judged, one.label, terms[number], least[number])
+            Wanted(
+                np.asarray(array), one.judged, one.label, terms[number], least[number], self.signs
+            )
             for (number, one), array in zip(judged, made, strict=True)
         ]
 
