@@ -170,6 +170,8 @@ class Sweep(SmallModel):
                 rng = np.random.default_rng([seed, number, len(name)])
                 chosen = values[rng.integers(len(values), size=array.shape)]
                 fed[name] = np.where(rng.random(array.shape) < 2 / 3, chosen, array)
+                if number in strange and array.size >= len(odd):
+                    fed[name].flat[: len(odd)] = odd  # so that what is unclear shows in every draw
         return fed
 
     def _is_precise(self, number: int) -> bool:
@@ -284,7 +286,8 @@ def _special(
     limits: Any = np.finfo(dtype)
     values = [0.0, -0.0, 1.0, -1.0, 0.5, -1.5, 2.5]
     if denormals:
-        values += [limits.smallest_subnormal, -limits.smallest_subnormal, limits.tiny * 0.75]
+        # whose reciprocals are finite, for libraries divide by multiplying with them
+        values += [limits.tiny * 0.5, -limits.tiny * 0.5, limits.tiny * 0.75]
     if operation.judged != "near" and denormals:
         values += [limits.max, limits.min, limits.tiny]
     return np.array([*values, *strange]).astype(dtype)
