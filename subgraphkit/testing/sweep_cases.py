@@ -110,8 +110,8 @@ def _tried(
         if not subject.complete and (spent[0] > _SECONDS or spent[1] > _MOST_SECONDS):
             left_out = [f"{part} of {parts} models, as there was no time for the others"]
             break
-        model = Sweep(rows[part::parts], is_open=is_open)
-
+        signs = not (is_open and "open_zeros" in subject.declarations.lacking)
+        model = Sweep(rows[part::parts], is_open=is_open, signs=signs)
         found = subject.judged(model.proto, partial(_stepped, subject, model, steps, left_out))
         taken |= dict.fromkeys(found.taken)
         if found.outcome not in {Outcome.RIGHT, Outcome.UNCLAIMED}:

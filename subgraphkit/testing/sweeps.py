@@ -55,10 +55,18 @@ class Sweep(SmallModel):
     Args:
         rows: The operations, each with the size that its ``N`` has.
         is_open: Whether ``N`` is a symbol, the same for all, and their sizes only the usual ones.
+        signs: Whether the signs of zeros count.
     """
 
-    def __init__(self, rows: Sequence[tuple[OperatorForm, int]], *, is_open: bool = False) -> None:
+    def __init__(
+        self,
+        rows: Sequence[tuple[OperatorForm, int]],
+        *,
+        is_open: bool = False,
+        signs: bool = True,
+    ) -> None:
         self.rows = tuple(rows)
+        self.signs = signs
         self.is_open = is_open
         self._constants = _constants(self.rows)
         self._known: dict[bytes, list[Any]] = {}
@@ -118,7 +126,9 @@ class Sweep(SmallModel):
             made: Any = self._reference.run(None, wide)
         judged = [(number, self.rows[number][0]) for number in self._number_of.values()]
         return [
-            Wanted(np.asarray(array), one.judged, one.label, terms[number], least[number])
+            Wanted(
+                np.asarray(array), one.judged, one.label, terms[number], least[number], self.signs
+            )
             for (number, one), array in zip(judged, made, strict=True)
         ]
 
@@ -160,6 +170,8 @@ class Sweep(SmallModel):
                 rng = np.random.default_rng([seed, number, len(name)])
                 chosen = values[rng.integers(len(values), size=array.shape)]
                 fed[name] = np.where(rng.random(array.shape) < 2 / 3, chosen, array)
+                if number in strange and array.size >= len(odd):
+                    fed[name].flat[: len(odd)] = odd  # so that what is unclear shows in every draw
         return fed
 
     def _is_precise(self, number: int) -> bool:
@@ -220,7 +232,9 @@ def _agree(number: int, fed: dict[str, _Array]) -> None:
     if first is not None and second is not None and first.shape == second.shape:
         second.flat[::3] = first.flat[::3]
         if first.dtype.kind == "f":
-            second.flat[1::3] = np.nextafter(first.flat[1::3], np.inf, dtype=first.dtype)
+            above = np.nextafter(first.flat[1::3], np.inf, dtype=first.dtype)
+            least: Any = np.finfo(first.dtype).tiny  # denormal ones are for those who tell them
+            second.flat[1::3] = np.where(np.abs(above) < least, least, above)
         elif first.dtype.itemsize > 1:
             second.flat[1::3] = first.flat[1::3] + first.dtype.type(1)
 
@@ -272,7 +286,8 @@ def _special(
     limits: Any = np.finfo(dtype)
     values = [0.0, -0.0, 1.0, -1.0, 0.5, -1.5, 2.5]
     if denormals:
-        values += [limits.smallest_subnormal, -limits.smallest_subnormal, limits.tiny * 0.75]
+        # whose reciprocals are finite, for libraries divide by multiplying with them
+        values += [limits.tiny * 0.5, -limits.tiny * 0.5, limits.tiny * 0.75]
     if operation.judged != "near" and denormals:
         values += [limits.max, limits.min, limits.tiny]
     return np.array([*values, *strange]).astype(dtype)

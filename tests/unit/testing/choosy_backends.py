@@ -13,7 +13,7 @@ from subgraphkit.backend import (
 )
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType, TensorType
-from tests.faulty import FlushesDenormals, WritesInputs
+from tests.faulty import FlushesDenormals, LosesSignOfZero, WritesInputs
 from tests.faulty.wrapping import (
     EveryNode,
     WrappedOperator,
@@ -167,6 +167,14 @@ class SaysThatItFlushes(FlushesDenormals):
     @classmethod
     def conformance(cls, suite: Conformance) -> None:
         suite.lacks("denormals", "the processor is told to flush them")
+
+
+class SaysThatItLosesSigns(LosesSignOfZero):
+    """Makes 0 of -0, which it declares of open sizes."""
+
+    @classmethod
+    def conformance(cls, suite: Conformance) -> None:
+        suite.lacks("open_zeros", "they are added to 0")
 
 
 def _types(node: Node) -> list[Any]:

@@ -115,8 +115,17 @@ def test_who_takes_nothing_of_the_tables_is_offered_the_official_cases(
     assert Report(backend.__name__, found).is_passed
 
 
-def test_who_declares_to_flush_denormal_numbers_is_fed_none_and_tried_on_all_else() -> None:
-    subject = subject_of(choosy.SaysThatItFlushes)
-    case = cases_of_level(5, subject)["L5/operators/arithmetic"]
-    found = carry_out(case, subject)
-    assert (found.outcome, found.detail) == (Outcome.RIGHT, "")
+@pytest.mark.parametrize(
+    ("backend", "name", "outcome"),
+    [
+        (choosy.SaysThatItFlushes, "operators/arithmetic", Outcome.RIGHT),
+        (choosy.SaysThatItLosesSigns, "sizes/open/arithmetic", Outcome.RIGHT),
+        (choosy.SaysThatItLosesSigns, "operators/arithmetic", Outcome.FAIL_VALUE),
+    ],
+)
+def test_who_declares_to_lack_some_numbers_is_tried_on_all_others(
+    backend: type[Backend], name: str, outcome: Outcome
+) -> None:
+    subject = subject_of(backend)
+    found = carry_out(cases_of_level(5, subject)[f"L5/{name}"], subject)
+    assert found.outcome is outcome, found
