@@ -31,10 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from subgraphkit.cli.carrying_out import (  # noqa: PLC0415 (Ctrl-C is heard meanwhile)
                 carry_out,
             )
+
+            return carry_out(words)
         except BaseException as error:
             if not is_interrupt(error):
                 raise
             if sys.stderr is not None:
                 sys.stderr.write("error: interrupted\n")
             return _INTERRUPTED
-        return carry_out(words)
