@@ -14,6 +14,7 @@ from subgraphkit.cli.interrupts import heard, is_interrupt
 __all__ = ["main"]
 
 _INTERRUPTED = 130
+"""As in ``exits``, which may not be imported yet."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
