@@ -14,6 +14,7 @@ from subgraphkit.cli.interrupts import heard, is_interrupt
 __all__ = ["main"]
 
 _INTERRUPTED = 130
+"""As in ``exits``, which may not be imported yet."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,10 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from subgraphkit.cli.carrying_out import (  # noqa: PLC0415 (Ctrl-C is heard meanwhile)
                 carry_out,
             )
+
+            return carry_out(words)
         except BaseException as error:
             if not is_interrupt(error):
                 raise
             if sys.stderr is not None:
                 sys.stderr.write("error: interrupted\n")
             return _INTERRUPTED
-        return carry_out(words)
