@@ -39,8 +39,8 @@ __all__ = [
 ]
 
 MISJUDGED: Final = frozenset({"DFT", "Range", "STFT", "StringConcat"})
-"""Operators whose size is not in the inferred type: a huge range comes out as 0, a text of any length
-is one element, and what a model says of a transform nobody checks."""
+"""Operators whose size is not in the inferred type: a huge range comes out as 0, a text of any
+length is one element, and what a model says of a transform nobody checks."""
 
 _A_TEXT: Final = 4
 """How many elements a text counts for: nothing ends a run while NumPy counts its references."""
