@@ -1,8 +1,9 @@
 """Values that a node cannot compute with: a coded error that names it, and a session after it."""
 
-from collections.abc import Callable
+from collections.abc import io
 from typing import Any
 
+import Callable
 import numpy as np
 import pytest
 
@@ -247,6 +248,16 @@ def test_a_session_refuses_an_absurd_constant_shape_by_name() -> None:
     """)
     with pytest.raises(UnsupportedModelError, match=r"'y' of node #0 ConstantOfShape"):
         sk.InferenceSession(model.SerializeToString(), backend="numpy")
+
+
+def test_an_image_is_not_decoded_that_is_larger_than_the_limit() -> None:
+    image = pytest.importorskip("PIL.Image")
+    image.new("L", (30, 20)).save(file := io.BytesIO(), "PNG")
+    encoded = np.frombuffer(file.getvalue(), np.uint8)
+    model = node_model("ImageDecoder", [encoded], [np.dtype(np.uint8)], typed=False)
+    assert compile_model(model, max_output_bytes=1800)(encoded)[0].shape == (20, 30, 3)
+    with pytest.raises(ExecutionError, match=r"takes 1,800 bytes; the limit is 1,799 bytes"):
+        compile_model(model, max_output_bytes=1799)(encoded)
 
 
 def test_rows_that_are_picked_are_counted_where_no_shape_is_known() -> None:

@@ -1,6 +1,8 @@
 """How large the outputs of operators are, from the values of their inputs and their attributes."""
 
+import io
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from math import ceil, isfinite, prod
 from typing import Any, Final
 
@@ -130,6 +132,11 @@ def _col2im(site: Site, values: Values) -> Sequence[int]:
     return (x.shape[0], x.shape[1] // max(1, block), *_ints(values[1]))
 
 
+def _image(site: Site, values: Values) -> Sequence[int]:
+    with import_module("PIL.Image").open(io.BytesIO(values[0].tobytes())) as image:  # its header
+        return (*image.size[::-1], 1 if site.attribute("pixel_format", "") == "Grayscale" else 3)
+
+
 def _mel_weights(site: Site, values: Values) -> Sequence[int]:
     del site
     return (values[1].item() // 2 + 1, values[0].item())
@@ -254,6 +261,7 @@ GROWING: Final[Mapping[str, Sizer]] = {
     "Expand": _expand,
     "HammingWindow": _filled,
     "HannWindow": _filled,
+    "ImageDecoder": _image,
     "MaxUnpool": _max_unpool,
     "MelWeightMatrix": _mel_weights,
     "Multinomial": _multinomial,
