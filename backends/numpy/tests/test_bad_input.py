@@ -1,9 +1,9 @@
 """Values that a node cannot compute with: a coded error that names it, and a session after it."""
 
-from collections.abc import io
+import io
+from collections.abc import Callable
 from typing import Any
 
-import Callable
 import numpy as np
 import pytest
 
