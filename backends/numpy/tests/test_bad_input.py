@@ -252,7 +252,7 @@ def test_a_session_refuses_an_absurd_constant_shape_by_name() -> None:
 
 def test_an_image_is_not_decoded_that_is_larger_than_the_limit() -> None:
     image = pytest.importorskip("PIL.Image")
-    image.new("L", (30, 20)).save(file := io.BytesIO(), "PNG")
+    image.new("RGB", (30, 20)).save(file := io.BytesIO(), "PNG")
     encoded = np.frombuffer(file.getvalue(), np.uint8)
     model = node_model("ImageDecoder", [encoded], [np.dtype(np.uint8)], typed=False)
     assert compile_model(model, max_output_bytes=1800)(encoded)[0].shape == (20, 30, 3)
