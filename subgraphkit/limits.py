@@ -47,7 +47,7 @@ class LoadLimits:
         max_elements: Elements of a value that is computed from constants alone, unless the stored
             ones have half as many; weights that one element fills may have eight times as
             many. And elements that an operator works in, such as a padded input, unless what it
-            reads and makes has an eighth.
+            reads and makes has an eighth. A text that NumPy is to make counts as four.
         max_cost: Multiplications and additions that what is computed from constants takes.
         max_value_bytes: Bytes of one value; None is a quarter of the memory of the machine or the
             container, because a step has several.
