@@ -192,8 +192,8 @@ def _serving(path: Path, arguments: argparse.Namespace, end: float) -> Table:
         for name, half, tenth in zip(asked, middle, quick, strict=True)
     ]
     notes = [
-        f"Medians of {len(times['HTTP, binary tensors']) - 5}, in turns; one row of "
-        f"{feeds['x'].nbytes >> 10} KiB."
+        f"Medians of {len(times['HTTP, binary tensors']) - 5}, in turns.",
+        f"One row of {feeds['x'].nbytes >> 10} KiB.",
     ]
     return Table(
         "Ray Serve",
