@@ -31,7 +31,7 @@ from architectures import (  # noqa: E402 (after the paths, like its neighbours)
     find_export,
     seeded_feeds,
 )
-from divided_models import DIVIDED, picture  # noqa: E402 (see above)
+from divided_models import DIVIDED  # noqa: E402 (see above)
 from measuring import Table, base_parser, machine, rendered, store  # noqa: E402 (see above)
 from real_models import MODELS as REAL  # noqa: E402 (see above)
 
@@ -147,7 +147,10 @@ def _models() -> dict[str, Callable[[], Model]]:
     }
     lights = {f"light_{name}": lambda name=name: _light(name) for name in light.LIGHT_MODELS}
     reals = {name: lambda name=name: _real(name) for name in REAL}
-    divided = {name: lambda read=read: Model(read(), picture()) for name, read in DIVIDED.items()}
+    divided = {
+        name: lambda made=made, feeds=feeds: Model(made(), feeds)
+        for name, (made, feeds) in DIVIDED.items()
+    }
     return {**exports, **lights, **reals, **divided}
 
 

@@ -1,9 +1,9 @@
-"""Detectors that no library takes whole: each has two operators, one of them for each library.
+"""Models that no library takes whole: each has something that one computes and the other lacks.
 
-The first is the usual detector in two stages with deformable convolutions, which OpenVINO lacks,
-and with RoiAlign of the newest operator sets, which ONNX Runtime lacks. The second is a detector in
-one stage in bfloat16, in which ONNX Runtime computes no convolution on a processor, with the
-suppression of boxes in the model, which OpenVINO orders otherwise. Weights are random.
+ONNX Runtime computes next to nothing in bfloat16 on a processor, and OpenVINO does. The first is a
+detector in bfloat16 with the suppression of boxes in the model, which OpenVINO does otherwise. The
+second is a language model with linear attention, which OpenVINO lacks, and layers in bfloat16
+between. Weights are random.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,32 +15,26 @@ import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 
-__all__ = ["DIVIDED", "picture"]
+__all__ = ["DIVIDED"]
 
 SIDE: Final = 160
 CELLS: Final = (SIDE // 8) ** 2
 CHANNELS: Final = 64
-ROIS: Final = 64
 KINDS: Final = 20
+LAYERS, TOKENS, WIDTH = 4, 128, 256
 
-_TWO_STAGES: Final = f"""<ir_version: 10, opset_import: ["": 22]>
-detector (float[1, 3, {SIDE}, {SIDE}] picture) => (float[{ROIS}, 91] kinds)
-<int64[1] most = {{{ROIS}}}, int64[1] line = {{-1}}> {{
-  a = Conv<pads=[1,1,1,1], strides=[2,2]>(picture, w0)  a1 = Relu(a)
-  b = Conv<pads=[1,1,1,1], strides=[2,2]>(a1, w1)  b1 = Relu(b)
-  c = Conv<pads=[1,1,1,1], strides=[2,2]>(b1, w2)  c1 = Relu(c)
-  off = Conv<pads=[1,1,1,1]>(c1, shift)
-  d = DeformConv<pads=[1,1,1,1], kernel_shape=[3,3]>(c1, w3, off)  d1 = Relu(d)
-  off1 = Conv<pads=[1,1,1,1]>(d1, shift)
-  e = DeformConv<pads=[1,1,1,1], kernel_shape=[3,3]>(d1, w4, off1)  e1 = Relu(e)
-  score = Conv(e1, likely)  scores = Reshape(score, line)
-  best, at = TopK<axis=0>(scores, most)
-  rois = Gather(boxes, at)
-  crops = RoiAlign<output_height=7, output_width=7, sampling_ratio=2, spatial_scale=0.125>
-    (e1, rois, image)
-  flat = Flatten(crops)
-  h = Gemm<transB=1>(flat, hidden)  h1 = Relu(h)
-  kinds = Gemm<transB=1>(h1, head)
+_LAYERS: Final = "\n".join(
+    f"""
+  q{n} = MatMul(x{n}, wq{n})  k{n} = MatMul(x{n}, wk{n})  v{n} = MatMul(x{n}, wv{n})
+  m{n}, h{n} = LinearAttention<q_num_heads=8, kv_num_heads=8, update_rule="linear">
+    (q{n}, k{n}, v{n})
+  s{n} = Add(m{n}, x{n})
+  c{n} = Cast<to=16>(s{n})  u{n} = MatMul(c{n}, nu{n})  g{n} = Gelu(u{n})
+  d{n} = MatMul(g{n}, nd{n})  w{n} = Cast<to=1>(d{n})  x{n + 1} = Add(w{n}, s{n})"""
+    for n in range(LAYERS)
+)
+_LANGUAGE: Final = f"""<ir_version: 13, opset_import: ["": 27]>
+language (float[1, {TOKENS}, {WIDTH}] x0) => (float[1, {TOKENS}, {WIDTH}] x{LAYERS}) {{{_LAYERS}
 }}"""
 
 _ONE_STAGE: Final = f"""<ir_version: 10, opset_import: ["": 22]>
@@ -59,11 +53,6 @@ detector (float[1, 3, {SIDE}, {SIDE}] picture) => (int64[N, 3] chosen)
   scores = Reshape(level, lines)
   chosen = NonMaxSuppression(batch, scores, most, over, least)
 }}"""
-
-
-def picture() -> Mapping[str, npt.NDArray[Any]]:
-    """Return what both are fed."""
-    return {"picture": np.random.default_rng(1).standard_normal((1, 3, SIDE, SIDE), np.float32)}
 
 
 def _boxes() -> npt.NDArray[Any]:
@@ -88,13 +77,12 @@ def _made(text: str, more: Mapping[str, npt.NDArray[Any]], **shapes: tuple[int, 
     return data
 
 
-def _two_stages() -> bytes:
-    n, k = CHANNELS, (3, 3)
-    more = {"boxes": _boxes(), "image": np.zeros(ROIS, np.int64)}
-    convolutions = {"w0": (32, 3, *k), "w1": (n, 32, *k), "w2": (n, n, *k), "w3": (n, n, *k)}
-    others = {"w4": (n, n, *k), "shift": (18, n, *k), "likely": (1, n, 1, 1)}
-    products = {"hidden": (256, n * 49), "head": (91, 256)}
-    return _made(_TWO_STAGES, more, **convolutions, **others, **products)
+def _language() -> bytes:
+    shapes = dict[str, tuple[int, ...]]()
+    for n in range(LAYERS):
+        shapes |= {f"w{one}{n}": (WIDTH, WIDTH) for one in "qkv"}
+        shapes |= {f"nu{n}": (WIDTH, 4 * WIDTH), f"nd{n}": (4 * WIDTH, WIDTH)}
+    return _made(_LANGUAGE, {}, **shapes)
 
 
 def _one_stage() -> bytes:
@@ -103,7 +91,12 @@ def _one_stage() -> bytes:
     return _made(_ONE_STAGE, {"batch": _boxes()[None]}, **first, n4=(n, n, *k), n5=(KINDS, n, 1, 1))
 
 
-DIVIDED: Final[Mapping[str, Callable[[], bytes]]] = {
-    "detector, two stages": _two_stages,
-    "detector, bfloat16": _one_stage,
+def _numbers(*shape: int) -> npt.NDArray[Any]:
+    return np.random.default_rng(1).standard_normal(shape, np.float32)
+
+
+DIVIDED: Final[Mapping[str, tuple[Callable[[], bytes], Mapping[str, npt.NDArray[Any]]]]] = {
+    "detector in bfloat16": (_one_stage, {"picture": _numbers(1, 3, SIDE, SIDE)}),
+    "linear attention and bfloat16": (_language, {"x0": _numbers(1, TOKENS, WIDTH)}),
 }
+"""What makes a model, and what it is fed, by name."""
