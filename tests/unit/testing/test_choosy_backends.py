@@ -9,6 +9,8 @@ from subgraphkit.testing.levels import cases_of_level
 from tests.faulty import ClaimsNothing, RaisesInSelect
 from tests.unit.testing import choosy_backends as choosy
 
+pytestmark = pytest.mark.usefixtures("ready_children")
+
 TRIED = (
     "L1/operator/results",
     "L1/operator/no_shared_memory",
