@@ -151,7 +151,7 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
         "step float": """
             QuantizeLinear(x[3,N], s+![], z:uint8![]={9})
             QuantizeLinear<axis=0>(x[3,N], s+![3], z:int8![3]={1,-2,3})
-            QuantizeLinear(x[N,C], s![]={0.037}, z:uint8![]={128})
+            QuantizeLinear(x[N,C], s:float![]={0.037}, z:uint8![]={128})
             y, s, z = DynamicQuantizeLinear(x[N,C])""",
         "step uint8": """
             QLinearConv<pads=[1,1,1,1]>(x[N,C,6,6], r:float![]={0.037}, z![]={3}, w![C,C,3,3],
