@@ -15,6 +15,8 @@ from subgraphkit.processes.memory import machine_bytes
 __all__ = ["LoadLimits"]
 
 _HOUR: Final = 3600
+_MOST_TOLD: Final = 10**18
+"""Functions that call each other ask for numbers of more digits than Python writes."""
 
 _UNITS: Final = {
     "max_model_bytes": "bytes, its external data not counted",
@@ -45,7 +47,7 @@ class LoadLimits:
         max_elements: Elements of a value that is computed from constants alone, unless the stored
             ones have half as many; weights that one element fills may have eight times as
             many. And elements that an operator works in, such as a padded input, unless what it
-            reads and makes has an eighth.
+            reads and makes has an eighth. A text that NumPy is to make counts as four.
         max_cost: Multiplications and additions that what is computed from constants takes.
         max_value_bytes: Bytes of one value; None is a quarter of the memory of the machine or the
             container, because a step has several.
@@ -108,9 +110,11 @@ class LoadLimits:
         """
         limit = self.value_bytes if name == "max_value_bytes" else getattr(self, name)
         if limit and found > limit:
+            told = f"{found:,}" if found < _MOST_TOLD else f"{_MOST_TOLD:,} or more"
+            found = min(found, _MOST_TOLD)
             raise UnsupportedModelError(
                 "SGK216",
-                f"{subject} has {found:,} {_UNITS[name]}; the limit is {limit:,} ({name})",
+                f"{subject} has {told} {_UNITS[name]}; the limit is {limit:,} ({name})",
                 hint=f"If you trust the model, raise the limit:  limits={{{name!r}: {found}}} in "
                 f"Python,\nor SUBGRAPH_LIMITS={name}={found}; 0 lifts it.",
                 limit=name,

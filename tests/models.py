@@ -21,8 +21,11 @@ def parsed(body: str, opset: int = 18, header: str = "") -> onnx.ModelProto:
 
 
 def skip_if_large(name: str, config: pytest.Config) -> None:
-    """Skip a real network of some hundred megabytes, unless it is asked for."""
-    if name in {"vgg19", "zfnet512"} and not config.getoption("--large-networks"):
+    """Skip a real network of some hundred megabytes, unless it is asked for.
+
+    inception_v1 has local normalisation as well, and shufflenet convolutions in groups.
+    """
+    if name in {"bvlc_alexnet", "vgg19", "zfnet512"} and not config.getoption("--large-networks"):
         pytest.skip("a long check: --large-networks")
 
 

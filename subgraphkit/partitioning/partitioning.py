@@ -14,8 +14,7 @@ from subgraphkit.boundary import walking
 from subgraphkit.configuration.selection import Selection
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node, Subgraph, within
-from subgraphkit.lazy import cached_property
-from subgraphkit.partitioning.algorithms.collector import collector_paused
+from subgraphkit.lazy import cached_property, collector_paused
 from subgraphkit.partitioning.claiming.claimants import (
     Claim,
     choose_claimants_within,

@@ -35,6 +35,7 @@ from subgraphkit.running.devices import (
     to_host,
 )
 from subgraphkit.running.feeds import SymbolCheck, admit_input, check_names
+from subgraphkit.running.sizes import SizeCheck
 from subgraphkit.types import DataType, TensorType, ValueType
 
 __all__ = ["Emitted", "emit", "picked"]
@@ -170,7 +171,7 @@ def _write_inputs(writer: _Writer, plan: Plan, defaults: Mapping[str, Any]) -> N
             f"    {local} = admit{number}(feeds[{name!r}]) if {name!r} in feeds "
             f"else default{number}"
         )
-    _write_symbol_check(writer, plan)
+    _write_size_checks(writer, plan)
 
 
 def _write_door(writer: _Writer, plan: Plan, number: int, name: str, local: str) -> None:
@@ -199,24 +200,27 @@ def _shape_tests(local: str, shape: Sequence[Any]) -> list[str]:
     return tests + [f"{local}.shape[{axis}] != {dim}" for axis, dim in fixed]
 
 
-def _write_symbol_check(writer: _Writer, plan: Plan) -> None:
+def _write_size_checks(writer: _Writer, plan: Plan) -> None:
     graph = plan.graph
     places: dict[str, list[tuple[str, int]]] = {}
     for name in graph.inputs:
         for axis, dim in enumerate(graph.shape(name) or ()):
             if isinstance(dim, str):
                 places.setdefault(dim, []).append((name, axis))
-    repeated = {symbol: at for symbol, at in places.items() if len(at) > 1}
-    if not repeated:
-        return
-    writer.names["check_symbols"] = SymbolCheck(graph, repeated)
     sizes = {
         symbol: [f"{writer.local(name)}.shape[{axis}]" for name, axis in at]
-        for symbol, at in repeated.items()
+        for symbol, at in places.items()
     }
-    tests = [f"{one} != {first}" for first, *others in sizes.values() for one in others]
+    check_symbols, check_sizes = SymbolCheck(graph, places), SizeCheck(graph, places)
     arrays = ", ".join(map(writer.local, graph.inputs))
-    writer.line(f"    if {' or '.join(tests)}: check_symbols({arrays})")
+    unequal = [f"{one} != {first}" for first, *others in sizes.values() for one in others]
+    too_large = check_sizes.tests({symbol: first for symbol, (first, *_) in sizes.items()})
+    if unequal:
+        writer.names["check_symbols"] = check_symbols
+        writer.line(f"    if {' or '.join(unequal)}: check_symbols({arrays})")
+    if too_large:
+        writer.names["check_sizes"] = check_sizes
+        writer.line(f"    if {' or '.join(too_large)}: check_sizes({arrays})")
 
 
 def _write_step(writer: _Writer, plan: Plan, index: int, step: Step, options: "_Options") -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from tests.campaign.extremes import Extremes
 from tests.campaign.folders import BundleDamage, Damage, FullDisk, Kills, Scarce
 from tests.campaign.mutants import Isolated, Mutants
 from tests.campaign.names import Names
@@ -12,8 +13,8 @@ from tests.campaign.sessions import Flat, Forks, Interrupts, Threads
 from tests.campaign.trials import Attack
 
 _ALL: Final = (
-    *(Mutants(), Isolated(), External(), Damage(), BundleDamage(), Kills(), FullDisk(), Scarce()),
-    *(Threads(), Forks(), Interrupts(), Flat(), Plugins(), Names()),
+    *(Mutants(), Extremes(), Isolated(), External(), Damage(), BundleDamage(), Kills()),
+    *(FullDisk(), Scarce(), Threads(), Forks(), Interrupts(), Flat(), Plugins(), Names()),
 )
 
 ATTACKS: Final[Mapping[str, Attack]] = {one.name: one for one in _ALL}
@@ -24,6 +25,11 @@ _WEIGHTS: Final = {
     ("mutants", "onednn"): 10,
     ("mutants", "openvino"): 12,
     ("mutants", "tvm"): 4,
+    ("mutants", "iree"): 4,
+    ("extremes", "numpy"): 4,
+    ("extremes", "onnxruntime"): 4,
+    ("extremes", "onednn"): 3,
+    ("extremes", "openvino"): 3,
     ("isolated", "onnxruntime"): 4,
     ("isolated", "onednn"): 4,
     ("isolated", "openvino"): 4,
@@ -43,7 +49,7 @@ SHARES: Final[Mapping[tuple[str, str], float]] = {
         (name, backend): share
         for name, share in (("threads", 2.0), ("forks", 1.0), ("interrupts", 1.0))
         for backend in ATTACKS[name].backends
-        if backend != "tvm"
+        if backend not in {"tvm", "iree"}
     },
 }
 """The share of the time that each attack gets on each backend."""

@@ -2,7 +2,7 @@
 
 import os
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -34,7 +34,7 @@ class Mutants(Attack):
     """Spoil an official case or a real network, open it, and feed it."""
 
     name = "mutants"
-    backends = ("numpy", "onnxruntime", "openvino", "onednn", "tvm")
+    backends = ("numpy", "onnxruntime", "openvino", "onednn", "tvm", "iree")
     about = "models spoiled in what they mean or in their bytes, opened, fed and judged"
     settings: ClassVar[dict[str, Any]] = {"on_fallback": "ok", "limits": _LIMITS}
 
@@ -94,7 +94,7 @@ class Mutants(Attack):
         losing = OnnxRuntimeProperty.loses_nan if "got nan" in found else frozenset[str]()
         if "nan" in found and not operators.isdisjoint(losing | _losing_nan(tried)):
             return None  # one of them makes a number of NaN there, as its page says
-        if "nan" in found and _may_overflow(models.feeds_of(case)):
+        if "nan" in found and _may_overflow([*models.feeds_of(case).values(), *_stated(model)]):
             return None  # whether what is in between overflows, rounding decides
         return Outcome("wrong", " ".join(sorted(operators))[:80], found)
 
@@ -117,7 +117,7 @@ class Isolated(Mutants):
     """The same with libraries in processes of their own: there they may crash."""
 
     name = "isolated"
-    backends = ("onnxruntime", "openvino", "onednn", "tvm")
+    backends = ("onnxruntime", "openvino", "onednn", "tvm", "iree")
     about = 'the same with `isolate="process"`: a library that crashes is an error with a code'
     settings: ClassVar[dict[str, Any]] = {**Mutants.settings, "isolate": "process"}
 
@@ -198,10 +198,17 @@ def _losing_nan(backend: str) -> frozenset[str]:
     return frozenset[str]().union(*(one.property.loses_nan for one in claims))
 
 
-def _may_overflow(feeds: Mapping[str, Any]) -> bool:
-    """Say whether a finite number is fed whose square is none."""
-    fed = (np.abs(one[np.isfinite(one)]) for one in feeds.values() if _is_real(one))
-    return any(one.size and one.max() > np.sqrt(np.finfo(one.dtype).max) for one in fed)
+def _may_overflow(values: Sequence[Any]) -> bool:
+    """Say whether there is a finite number whose square is none."""
+    finite = (np.abs(one[np.isfinite(one)]) for one in values if _is_real(one))
+    return any(one.size and one.max() > np.sqrt(np.finfo(one.dtype).max) for one in finite)
+
+
+def _stated(model: onnx.ModelProto) -> Iterator[Any]:
+    """Yield the numbers that attributes of a model state."""
+    for one in messages(model):
+        if isinstance(one, onnx.AttributeProto):
+            yield np.array([one.f, *one.floats], np.float32)
 
 
 def _is_real(value: Any) -> bool:

@@ -28,6 +28,7 @@ _LIBRARIES: Final = {
     "openvino": "openvino",
     "onednn": "onednn-cpu-gomp",
     "tvm": "apache-tvm",
+    "iree": "iree-base-compiler",
 }
 _PLEDGES: Final = """\
 ## What is not promised
@@ -81,7 +82,8 @@ def versions(backend: str) -> str:
 
 def commit() -> str:
     """Return the last revision that changed the software, with a plus if it was changed since."""
-    command, places = ["git", "-C", str(ROOT)], ["--", "subgraphkit", "backends"]
+    command = ["git", "-C", str(ROOT)]
+    places = ["--", "subgraphkit", "backends", ":!backends/*/tests", ":!*.md"]
     last, changed = (
         subprocess.run([*command, *words, *places], capture_output=True, text=True, check=False)
         for words in (["log", "-1", "--format=%h", "--abbrev=10"], ["status", "--porcelain"])
@@ -180,7 +182,10 @@ def page(records: list[dict[str, Any]], abouts: Mapping[str, str]) -> str:
         "trial may take. One trial of some attacks makes many runs or opens a model many times;",
         "their outcomes are counted by run and by opening.",
         "",
-        "## The newest revision tried",
+        "## The newest revision that each was tried on",
+        "",
+        "A revision is the last commit that changed the software; changes of tests and pages make",
+        "none. Failures in this table are open.",
         "",
         *_table(_newest(records)),
         "",
@@ -210,18 +215,25 @@ def _newest(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _summed(records: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield what all records of an attack say together."""
+    """Yield what all records of an attack on a backend say together, and on all backends."""
     for attack in sorted({one["attack"] for one in records}):
         same = [one for one in records if one["attack"] == attack]
-        yield {**functools.reduce(_sum, same), "backend": "all"}
+        backends = sorted({one["backend"] for one in same})
+        for backend in backends:
+            mine = [one for one in same if one["backend"] == backend]
+            tried = len({one["commit"] for one in mine})
+            yield {**functools.reduce(_sum, mine), "commit": f"{tried} in all"}
+        if len(backends) > 1:
+            yield {**functools.reduce(_sum, same), "backend": "all", "commit": ""}
 
 
 def _table(records: list[dict[str, Any]]) -> list[str]:
-    head = ["attack", "backend", "trials", *KINDS, "judged", "minutes"]
+    head = ["attack", "backend", "revision", "trials", *KINDS, "judged", "minutes"]
     rows = [
         [
             one["attack"],
             one["backend"],
+            one["commit"],
             f"{one['trials']:,}",
             *(f"{one['counts'][kind]:,}" for kind in KINDS),
             f"{one['judged']:,}",
@@ -229,7 +241,7 @@ def _table(records: list[dict[str, Any]]) -> list[str]:
         ]
         for one in records
     ]
-    rule = ["---", "---", *["---:"] * (len(head) - 2)]
+    rule = [*["---"] * 3, *["---:"] * (len(head) - 3)]
     return [f"| {' | '.join(row)} |" for row in (head, rule, *rows)]
 
 

@@ -22,7 +22,7 @@ from tests.models import LINEAR, parsed
 
 X: Final = np.arange(6, dtype=np.float32).reshape(2, 3)
 PLAIN: Final = X @ np.array([[1, 2], [3, 4], [5, 6]], np.float32)
-_ALL: Final = ("numpy", "onnxruntime", "openvino", "onednn", "tvm")
+_ALL: Final = ("numpy", "onnxruntime", "openvino", "onednn", "tvm", "iree")
 
 
 def bias(number: int) -> np.ndarray:
@@ -115,14 +115,15 @@ class _Crowd:
 
 
 class Forks(_Sessions):
-    """Fork while four threads run a session, and use that and a new one in the fork."""
+    """Fork while four threads run a session, or did; use that and a new one in the fork."""
 
     name, may_refuse = "forks", True
     about = "forks made while threads run, the session and a new one used in them"
 
     def case(self, seed: int) -> Case:
         rng = random.Random(seed)
-        return {"after": rng.random() * 0.02, "new": rng.random() < 0.5}
+        shares = (("new", 0.5), ("idle", 0.3))
+        return {"after": rng.random() * 0.02, **{name: rng.random() < p for name, p in shares}}
 
     def attempt(self, case: Case, backend: str) -> Outcome:
         crowd = _Crowd(session := self.open(backend), 4, may_close=False)
@@ -133,6 +134,8 @@ class Forks(_Sessions):
             return None
 
         time.sleep(case["after"])
+        if case["idle"]:
+            crowd.dispersed()
         try:
             return in_fork(use, 10.0)
         finally:

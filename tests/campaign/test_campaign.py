@@ -115,7 +115,7 @@ def test_a_failure_is_kept_without_what_has_no_part_in_it(tmp_path: Path) -> Non
 
 def test_a_seed_is_the_same_case_for_ever() -> None:
     for name, attack in ATTACKS.items():
-        if name != "mutants":  # the official cases take long to compute
+        if name not in {"mutants", "extremes"}:  # the official cases take long to compute
             assert [attack.case(seed) for seed in range(20)] == [
                 attack.case(seed) for seed in range(20)
             ], name

@@ -25,7 +25,8 @@ from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.types import TensorType
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.kernels import Implementation, implementation
-from subgraphkit_numpy.kernels.limits import GROWING, refused_size
+from subgraphkit_numpy.kernels.limits import refused_size
+from subgraphkit_numpy.kernels.sizes import GROWING
 from subgraphkit_numpy.operator import NumpyOperator
 
 __all__ = ["NumpyBackend", "NumpyProperty", "NumpySelector"]

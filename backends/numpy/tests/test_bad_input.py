@@ -1,5 +1,6 @@
 """Values that a node cannot compute with: a coded error that names it, and a session after it."""
 
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -180,6 +181,7 @@ def test_sequences_and_scanned_arrays_of_different_lengths_are_an_error() -> Non
 HUGE = 10**7
 ABSURD: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
     "ConstantOfShape": ("ConstantOfShape", [ints(HUGE, HUGE)], {}),
+    "DFT": ("DFT", [X[..., None], scalar(HUGE**2), scalar(1)], {}),
     "Expand": ("Expand", [X[:1, :1], ints(HUGE, HUGE)], {}),
     "Tile": ("Tile", [X, ints(HUGE, HUGE)], {}),
     "Pad": ("Pad", [X, ints(HUGE, HUGE, 0, 0)], {}),
@@ -191,6 +193,7 @@ ABSURD: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
     "Resize to sizes": ("Resize", [X, None, None, ints(HUGE, HUGE)], {}),
     "CenterCropPad": ("CenterCropPad", [X, ints(HUGE, HUGE)], {}),
     "HannWindow": ("HannWindow", [scalar(HUGE**2)], {}),
+    "STFT": ("STFT", [np.zeros((1, 3 * 10**6, 1), F32), scalar(1), None, scalar(10**6)], {}),
     "AffineGrid": ("AffineGrid", [X[None], ints(1, 1, HUGE, HUGE)], {}),
     "Col2Im": ("Col2Im", [X[None], ints(HUGE, HUGE), ints(1, 1)], {}),
 }
@@ -245,6 +248,24 @@ def test_a_session_refuses_an_absurd_constant_shape_by_name() -> None:
     """)
     with pytest.raises(UnsupportedModelError, match=r"'y' of node #0 ConstantOfShape"):
         sk.InferenceSession(model.SerializeToString(), backend="numpy")
+
+
+def test_an_image_is_not_decoded_that_is_larger_than_the_limit() -> None:
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (30, 20)).save(file := io.BytesIO(), "PNG")
+    encoded = np.frombuffer(file.getvalue(), np.uint8)
+    model = node_model("ImageDecoder", [encoded], [np.dtype(np.uint8)], typed=False)
+    assert compile_model(model, max_output_bytes=1800)(encoded)[0].shape == (20, 30, 3)
+    with pytest.raises(ExecutionError, match=r"takes 1,800 bytes; the limit is 1,799 bytes"):
+        compile_model(model, max_output_bytes=1799)(encoded)
+
+
+def test_rows_that_are_picked_are_counted_where_no_shape_is_known() -> None:
+    model = node_model("GatherND", [X, ints(0).reshape(1, 1)], [F32], typed=False)
+    compiled = compile_model(model, max_output_bytes=24)
+    assert compiled(X, ints(1, 0).reshape(2, 1))[0].shape == (2, 3)
+    with pytest.raises(ExecutionError, match=r"takes 36 bytes; the limit is 24 bytes"):
+        compiled(X, ints(1, 0, 1).reshape(3, 1))
 
 
 def test_the_limit_is_an_option() -> None:

@@ -59,6 +59,11 @@ def test_texts_are_repeated_as_numpy_does() -> None:
     np.testing.assert_array_equal(spread, np.broadcast_to(TEXTS[:3], (5, 2000, 3)))
 
 
+def test_texts_are_no_more_than_numpy_makes_and_frees_at_a_stroke() -> None:
+    with pytest.raises(ExecutionError, match=r"string\[5000000\]; a text counts as 4 elements"):
+        results("Expand", [TEXTS[:1], np.array([5_000_000])], [OBJECT])
+
+
 @pytest.mark.parametrize("kind", ["strings", "int64s", "floats"])
 @pytest.mark.parametrize("other", ["strings", "int64s", "floats"])
 def test_labels_are_encoded_as_by_onnx(kind: str, other: str) -> None:

@@ -1,9 +1,11 @@
 """The one place where OpenVINO is imported: late, once per process, and without its telemetry."""
 
 import importlib
+import os
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -61,6 +63,20 @@ def runtime() -> Any:
 def core() -> Any:
     """Return the ``openvino.Core`` of this process; it may be used by several threads."""
     return runtime().Core()
+
+
+def _let_threads_go() -> None:
+    """End the threads that OpenVINO keeps for models to come: a forked child would wait for them.
+
+    The plugin of a core that goes away does so, for all cores of the process.
+    """
+    if core.cache_info().currsize:
+        with suppress(RuntimeError):
+            runtime().Core().get_property("CPU", "FULL_DEVICE_NAME")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_let_threads_go)
 
 
 @lru_cache(maxsize=1)

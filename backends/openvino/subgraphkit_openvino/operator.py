@@ -31,6 +31,8 @@ _OF_VALUES: Final = re.compile(
 )
 """How OpenVINO puts it that fed values or shapes do not fit one another."""
 
+_INDICES: Final = frozenset({"i32", "i64", "u32", "u64"})
+"""Types of whole numbers that say where or how many."""
 _NUMBER: Final = re.compile(r"#(\d+)")
 _Record = Callable[[InnerTime], object]
 
@@ -75,7 +77,7 @@ class OpenVINOOperator(SubgraphOperator):
         # What InferRequest.infer does around this method of its base costs as much as a small
         # model: it sorts its arguments by kind and wraps the results in a mapping of its own.
         self._infer = library.runtime().InferRequest.__base__.infer
-        if self._property("INFERENCE_NUM_THREADS", int) == 1 and _is_open(compiled):
+        if self._property("INFERENCE_NUM_THREADS", int) == 1 and _may_fail(compiled):
             self._infer = _infer_apart
         self._results = [
             _Result(type_, tuple(port.shape) if port.partial_shape.is_static else None)
@@ -242,7 +244,8 @@ def _infer_apart(request: Any, feeds: Mapping[int, Any], *how: bool) -> Mapping[
     """Run on a thread of OpenVINO, and wait.
 
     Where OpenVINO (2026.4) has one thread, it runs on that of the caller and drops what it raises,
-    such as for sizes that do not fit; outputs are then anything, and memory of others written to.
+    such as for sizes that do not fit, or crashes later, as after an index that is out of range;
+    outputs are then anything, and memory of others written to.
     """
     del how
     base = library.runtime().InferRequest.__base__
@@ -252,12 +255,13 @@ def _infer_apart(request: Any, feeds: Mapping[int, Any], *how: bool) -> Mapping[
     return results
 
 
-def _is_open(compiled: Any) -> bool:
-    """Say whether sizes inside of a model are known when running only."""
+def _may_fail(compiled: Any) -> bool:
+    """Say whether a run may fail for what is fed: open sizes, or whole numbers, such as indices."""
     return any(
-        port.get_partial_shape().is_dynamic
+        port.get_partial_shape().is_dynamic or _type_name(port.get_element_type()) in _INDICES
         for layer in compiled.get_runtime_model().get_ops()
         for port in layer.outputs()
+        if not _is_constant(layer)
     )
 
 

@@ -1,6 +1,8 @@
 """The compiled operator: memory, threads, shapes, storing and restoring."""
 
 import gc
+import subprocess
+import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -17,6 +19,7 @@ from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit_openvino import OpenVINOBackend
 from subgraphkit_openvino.backend_options import Options
 from subgraphkit_openvino.operator import OpenVINOOperator
+from tests.house.tree import ROOT
 
 SMALL = "g (float[2,8] x) => (float[2,8] y, float[2,8] z) { y = Exp(x) z = Neg(y) }"
 LARGE = "g (float[64,1024] x) => (float[64,1024] y, float[64,1024] z) { y = Exp(x) z = Neg(y) }"
@@ -238,6 +241,25 @@ def test_a_failure_while_running_is_wrapped() -> None:
         model(np.ones((3, 3), np.float32))
     assert "Exception from" not in str(caught.value)
     _check(x := _input(model), model(x))
+
+
+def test_an_index_out_of_range_harms_no_run_after_it_where_there_is_one_thread() -> None:
+    program = """if True:
+        import numpy as np, subgraphkit as sk
+        from tests.models import parsed
+        x, u, i = np.ones((4, 4), np.float32), np.ones((2, 4), np.float32), np.array([[9], [9]])
+        scatter = parsed("g (float[4,4] x, int64[2,1] i, float[2,4] u) => (float[4,4] y) {"
+            "y = ScatterND(x, i, u) }")
+        multiply = parsed("g (float[4,4] x) => (float[4,4] y) { y = MatMul(x, x) }")
+        for model in [scatter, multiply] * 8:
+            with sk.InferenceSession(model, "openvino", threads=1, cache="off") as session:
+                feeds = {"x": x, "i": i, "u": u}
+                try:
+                    session.run(None, {name: feeds[name] for name in session.graph.inputs})
+                except sk.errors.ExecutionError:
+                    assert model is scatter
+    """
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, timeout=120, check=True)
 
 
 def test_a_subgraph_that_cannot_be_compiled_is_an_error_with_a_code() -> None:

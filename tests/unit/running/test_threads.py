@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -206,6 +207,23 @@ def test_a_forked_child_runs_what_has_no_threads_and_refuses_the_rest() -> None:
     )
     sk.unregister_backend("crowded")
     assert np.array_equal(theirs.run(None, feeds), expected)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("backend", ["onednn", "onnxruntime", "openvino"])
+def test_a_forked_child_opens_what_its_parent_opened_and_closed(backend: str) -> None:
+    feeds = {"x": np.full((1, 4), 2, np.float32)}
+
+    def run() -> str:
+        with sk.InferenceSession(parsed(CHAIN), backend, cache="off") as session:
+            return str(session.run(None, feeds)[0].tolist())
+
+    def in_child() -> str:
+        signal.alarm(30)  # a thread that the library waits for is not there
+        return run()
+
+    assert _in_child(in_child) == run() == _in_child(in_child)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")

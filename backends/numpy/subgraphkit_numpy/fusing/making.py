@@ -14,9 +14,10 @@ from subgraphkit_numpy.fusing.tails import make_tail
 from subgraphkit_numpy.fusing.tiles import ELEMENTS
 from subgraphkit_numpy.kernels.convolution import convolution
 from subgraphkit_numpy.kernels.expressions import folded_normalization
-from subgraphkit_numpy.kernels.limits import BROADCASTING, is_covered
+from subgraphkit_numpy.kernels.limits import is_covered
 from subgraphkit_numpy.kernels.registry import Array, Kernel
 from subgraphkit_numpy.kernels.site import Scope, Site
+from subgraphkit_numpy.kernels.sizes import BROADCASTING
 
 __all__ = ["make_group"]
 

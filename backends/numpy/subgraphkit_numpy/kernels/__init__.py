@@ -49,11 +49,12 @@ from subgraphkit_numpy.kernels.element_types import (
     refused_reduction,
     refused_type,
 )
-from subgraphkit_numpy.kernels.limits import GROWING, MISJUDGED, limited
+from subgraphkit_numpy.kernels.limits import MISJUDGED, limited
 from subgraphkit_numpy.kernels.microsoft import is_foreign, opset_of, refused_form
 from subgraphkit_numpy.kernels.reference import missing_operator, reference_entry
 from subgraphkit_numpy.kernels.registry import Implementation, Kernel, Known, Same, as_kernel, find
 from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.sizes import GROWING
 
 __all__ = [
     "FAMILIES",
