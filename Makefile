@@ -43,10 +43,11 @@ demo: $(DEMO) ## run ResNet-50 on the NumPy backend and compare it with onnx.ref
 # processors that the other half of the tests computes on. 2 ** 4 cycles are the least it takes.
 test older: export OPENBLAS_THREAD_TIMEOUT = 4
 
-# A worker that ends is not replaced: pytest-xdist would wait for ever for the tests it had.
+# A worker that ends is not replaced: pytest-xdist would wait for ever for the tests it had. There is
+# one more than processors: a sixth of their time they wait, for a time limit or another process.
 test: $(DEV) ## check style, types, layers and docs, then run every test
 	$(MAKE) --no-print-directory --jobs $(JOBS) --output-sync=target lint docs
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
+	$(BIN)/python -m pytest -n $$(($(JOBS) + 1)) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 
 # Every option of tests/suite.py by which a check that is sampled in every run is made in full.
 LONG := --cuts-per-model=112 --random-graphs=10000 --chained-nodes=1000000 --folded-graphs=10000 --interrupted-builds=200 --fused-combinations=2000 --swept-families=8 \

@@ -34,7 +34,7 @@ from subgraphkit.serving import oip  # noqa: E402 (imports NumPy)
 from subgraphkit.serving.ray_data import map_batches  # noqa: E402 (imports Ray)
 from subgraphkit.serving.ray_serve import deployment  # noqa: E402 (imports Ray)
 
-LAYERS, TOKENS, WIDTH, INNER = 6, 128, 384, 1536
+LAYERS, WIDTH, INNER = 6, 384, 1536
 BATCH = 8
 
 
@@ -42,6 +42,7 @@ def main() -> None:
     """Measure and print the tables."""
     words = base_parser(__doc__, repeat=100)
     words.add_argument("--rounds", type=int, default=10, help="rounds of Ray Data (default: 10)")
+    words.add_argument("--tokens", type=int, default=128, help="of a row (default: 128)")
     words.add_argument("--rows", type=int, default=256, help="rows of a round (default: 256)")
     words.add_argument(
         "--seconds", type=float, default=600.0, help="begin nothing after so long (default: 600)"
@@ -50,20 +51,19 @@ def main() -> None:
     end = time.monotonic() + arguments.seconds
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
-        onnx.save(_network(), path)
+        onnx.save(_network(arguments.tokens), path)
         ray.init(
             num_cpus=2, include_dashboard=False, object_store_memory=1 << 30, log_to_driver=False
         )
         try:
             tables = [_serving(path, arguments, end), _batches(path, arguments, end)]
         finally:
-            serve.shutdown()
             ray.shutdown()
     for table in tables:
         show(table, markdown=arguments.markdown)
 
 
-def _network() -> onnx.ModelProto:
+def _network(tokens: int) -> onnx.ModelProto:
     """Make the products of a transformer's layers, without its attention."""
     random, weights, lines, last = np.random.default_rng(0), [], [], "x"
     sizes = [(WIDTH, WIDTH)] * 4 + [(WIDTH, INNER), (INNER, WIDTH)]
@@ -73,7 +73,7 @@ def _network() -> onnx.ModelProto:
         lines.append(f"p{place} = MatMul ({last}, w{place})\nr{place} = Tanh (p{place})")
         last = f"r{place}"
     lines[-1] = lines[-1].replace(last, "y")
-    shape = f"float[N,{TOKENS},{WIDTH}]"
+    shape = f"float[N,{tokens},{WIDTH}]"
     head = '<ir_version: 10, opset_import: ["": 18]>'
     model = parser.parse_model(
         f"{head} net ({shape} x) => ({shape} y) {{\n{chr(10).join(lines)}\n}}"
@@ -106,7 +106,7 @@ class PlainServed(Plain):
         """Compute what came by a handle or over HTTP."""
         if not isinstance(request, Request):
             return self._session.run(["y"], request)
-        x = np.frombuffer(await request.body(), np.float32).reshape(-1, TOKENS, WIDTH)
+        x = np.frombuffer(await request.body(), np.float32).reshape(1, -1, WIDTH)
         return Response(self._session.run(["y"], {"x": x})[0].tobytes())
 
 
@@ -116,7 +116,7 @@ def _spec(path: Path) -> sk.SessionSpec:
 
 def _batches(path: Path, arguments: argparse.Namespace, end: float) -> Table:
     ray.data.DataContext.get_current().enable_progress_bars = False
-    x = np.random.default_rng(1).random((arguments.rows, TOKENS, WIDTH), np.float32)
+    x = np.random.default_rng(1).random((arguments.rows, arguments.tokens, WIDTH), np.float32)
     rows = ray.data.from_items([{"id": at, "x": one} for at, one in enumerate(x)]).materialize()
     pool = ray.data.ActorPoolStrategy(size=1)
     words = {"batch_size": BATCH, "batch_format": "numpy", "compute": pool, "num_cpus": 1}
@@ -155,7 +155,7 @@ def _serving(path: Path, arguments: argparse.Namespace, end: float) -> Table:
     served = serve.deployment(PlainServed, ray_actor_options={"num_cpus": 1}).bind(str(path))
     plain = serve.run(served, name="plain", route_prefix="/plain")
     session = _spec(path).open()
-    feeds = {"x": np.random.default_rng(1).random((1, TOKENS, WIDTH), np.float32)}
+    feeds = {"x": np.random.default_rng(1).random((1, arguments.tokens, WIDTH), np.float32)}
     sent = oip.encode_request(oip.InferenceRequest(feeds, binary=True))
     address = f"http://127.0.0.1:{port}/v2/models/model/infer"
 
@@ -183,13 +183,18 @@ def _serving(path: Path, arguments: argparse.Namespace, end: float) -> Table:
                 started = time.perf_counter()
                 call()
                 times[name].append((time.perf_counter() - started) * 1e3)
+    session.close()
+    serve.shutdown()  # its replicas hold the processors that the actors of Ray Data wait for
     middle = [median(one[5:]) for one in times.values()]
     quick = [quantiles(one[5:], n=10)[0] for one in times.values()]
     cells = [
         [name, *(f"{one:.1f} ms" for one in (half, half - middle[0], tenth, tenth - quick[0]))]
         for name, half, tenth in zip(asked, middle, quick, strict=True)
     ]
-    notes = [f"Medians of {len(times['HTTP, binary tensors']) - 5}, in turns; one row of 192 KiB."]
+    notes = [
+        f"Medians of {len(times['HTTP, binary tensors']) - 5}, in turns.",
+        f"One row of {feeds['x'].nbytes >> 10} KiB.",
+    ]
     return Table(
         "Ray Serve",
         ["asked by", "answered after", "added", "first tenth", "added then"],

@@ -27,6 +27,8 @@ extensions = [
 exclude_patterns = ["_build", "_extensions"]
 html_theme = "furo"
 html_title = f"subgraphkit {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3

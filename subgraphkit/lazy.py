@@ -5,13 +5,14 @@ A package says where its names live in one table. Type checkers cannot follow it
 """
 
 import functools
+import gc
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import TypeVar
 
-__all__ = ["cached_property", "lazy_names"]
+__all__ = ["cached_property", "collector_paused", "lazy_names"]
 
 _Value = TypeVar("_Value")
 
@@ -27,6 +28,26 @@ class cached_property(functools.cached_property[_Value]):  # noqa: N801 (as the 
         super().__init__(compute)
         if hasattr(self, "lock"):
             self.lock = nullcontext()
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Switch the cyclic collector off while many lasting objects are made, and on again if it was.
+
+    Imports spend a tenth of their time on scanning what they have just made. A pass over a million
+    nodes makes millions of lists that all last and form no cycles; scanning them over and over
+    takes a fifth of its time, and two fifths where many sets are merged. Nothing is ever lost, only
+    found later.
+
+    Thread-safety: the collector is one for the process, so others do without it for as long.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def lazy_names(
@@ -45,7 +66,8 @@ def lazy_names(
         """Import the home of a public name on first use."""
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = import_module(homes[name])
+        with collector_paused():
+            module = import_module(homes[name])
         value: object = getattr(module, name, module)
         setattr(sys.modules[package], name, value)
         return value

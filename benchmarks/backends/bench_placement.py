@@ -7,8 +7,9 @@ For each model and number of threads, in one run and taking turns, a process eac
 alone with NumPy behind it, the lists named by ``--mixed``, ``auto`` where nothing is stored, and
 ``auto`` after ``tune``. Then ratios to the best single backend, their geometric means, and that to
 each backend fixed for all models, which is what a user has without measuring. ``--models`` takes
-names and the groups ``exports``, ``light``, ``real`` and ``all``. After ``--minutes`` no model is
-begun any more; ``--save`` keeps what was measured, and what is in that file is not measured again.
+names and the groups ``exports``, ``light``, ``real``, ``divided`` and ``all``. After ``--minutes``
+no model is begun any more; ``--save`` keeps what was measured, and what is in that file is not
+measured again.
 """
 
 import json
@@ -30,10 +31,12 @@ from architectures import (  # noqa: E402 (after the paths, like its neighbours)
     find_export,
     seeded_feeds,
 )
+from divided_models import DIVIDED  # noqa: E402 (see above)
 from measuring import Table, base_parser, machine, rendered, store  # noqa: E402 (see above)
 from real_models import MODELS as REAL  # noqa: E402 (see above)
 
 from subgraphkit.comparing import Measured, Schedule, bench  # noqa: E402 (see above)
+from subgraphkit.comparing.intervals import ratio  # noqa: E402 (see above)
 from subgraphkit.comparing.stored_values import store_values  # noqa: E402 (see above)
 from subgraphkit.processes import AnsweringChild, NoAnswer  # noqa: E402 (see above)
 from subgraphkit.testing import light_models as light  # noqa: E402 (see above)
@@ -55,6 +58,7 @@ USUAL: Final = (
     "MiniLM, open",
     "Silero VAD, open",
     "decoder step with cache, open",
+    *DIVIDED,
 )
 """Models measured unless others are named: some of every kind, in about 20 minutes."""
 
@@ -85,7 +89,7 @@ def main() -> int:
     known = (*GROUPS, "all", *ARCHITECTURES, *_models())
     parser.add_argument("--models", nargs="+", choices=known, default=USUAL, metavar="NAME")
     parser.add_argument("--backends", default="numpy,onnxruntime,openvino,onednn")
-    parser.add_argument("--mixed", action="append", metavar="LIST", help="backends in order")
+    parser.add_argument("--mixed", action="append", metavar="LIST", help="in order; '' for none")
     parser.add_argument("--threads", default=f"1,{os.cpu_count()}", help="separated by commas")
     parser.add_argument("--seconds", type=float, default=15.0, help="for tuning, by model")
     parser.add_argument("--minutes", type=float, default=18.0, help="when no model is begun more")
@@ -93,7 +97,7 @@ def main() -> int:
     parser.add_argument("--write", type=Path, metavar="PAGE", help="put the tables into a page")
     arguments = parser.parse_args()
     arguments.backends = arguments.backends.split(",")
-    arguments.mixed = arguments.mixed or ["onednn,openvino,onnxruntime,numpy"]
+    arguments.mixed = list(filter(None, arguments.mixed or ["onednn,openvino,onnxruntime,numpy"]))
     saved = arguments.save
     rows = json.loads(saved.read_text()) if saved and saved.exists() else {}
     failed = 0
@@ -143,7 +147,11 @@ def _models() -> dict[str, Callable[[], Model]]:
     }
     lights = {f"light_{name}": lambda name=name: _light(name) for name in light.LIGHT_MODELS}
     reals = {name: lambda name=name: _real(name) for name in REAL}
-    return {**exports, **lights, **reals}
+    divided = {
+        name: lambda made=made, feeds=feeds: Model(made(), feeds)
+        for name, (made, feeds) in DIVIDED.items()
+    }
+    return {**exports, **lights, **reals, **divided}
 
 
 def _exported() -> Iterator[str]:
@@ -157,6 +165,7 @@ GROUPS: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
     "exports": lambda: list(ARCHITECTURES),
     "light": lambda: [f"light_{name}" for name in light.LIGHT_MODELS],
     "real": lambda: list(REAL),
+    "divided": lambda: list(DIVIDED),
 }
 
 
@@ -217,6 +226,7 @@ def _figures(one: Measured) -> dict[str, Any]:
         return {"error": f"{one.code} {one.text}"}
     return {
         "seconds": one.median,
+        "turns": list(one.turns),
         "agrees": one.agrees,
         "bind": one.bind_seconds,
         "memory": one.memory_bytes,
@@ -275,15 +285,24 @@ class Row(NamedTuple):
         return one["seconds"] if one.get("agrees") else None
 
     def ratio(self, label: str, other: str) -> float | None:
-        """Return the time of a contender by that of another."""
-        here, there = self.seconds(label), self.seconds(other)
-        return here / there if here and there else None
+        """Return the time of a contender by that of another, turn by turn."""
+        if self.seconds(label) is None or self.seconds(other) is None:
+            return None
+        return ratio(*(self.contenders[one]["turns"] for one in (label, other))).median
+
+    def decided(self, label: str) -> float | None:
+        """Return the ratio that a decision for one backend alone would have without noise.
+
+        It is that of the contender that runs this backend; None if several run the model.
+        """
+        found = set(self.contenders.get(label, {}).get("regions", ()))
+        return self.ratio(found.pop(), self.best) if len(found) == 1 else None
 
 
 def _tables(rows: Mapping[str, Any], arguments: Namespace) -> Iterator[Table]:
     read = [one for key, row in rows.items() if (one := _read(key, row, arguments)) is not None]
     shown = [*arguments.mixed, COLD, TUNED]
-    columns = ["model", "threads", "best single", "time", *shown, "runs on"]
+    columns = ["model", "threads", "best single", "time", *shown, "as decided", "runs on"]
     cells = [
         [
             one.name,
@@ -291,12 +310,14 @@ def _tables(rows: Mapping[str, Any], arguments: Namespace) -> Iterator[Table]:
             one.best,
             f"{(one.seconds(one.best) or 0) * 1e3:.2f} ms",
             *(_ratio(one, label) for label in shown),
+            "-" if (decided := one.decided(TUNED)) is None else f"{decided:.3f}",
             _runs_on(one.contenders[TUNED]),
         ]
         for one in read
     ]
     notes = [
-        f"Medians of {arguments.repeat} turns, by that of the best single, NumPy behind it.",
+        f"Medians of {arguments.repeat} turns, by the best single, NumPy behind it, turn by turn.",
+        "As decided: the same backend as auto, tuned, in its own column; what differs is noise.",
         f"Backends: {', '.join(arguments.backends)}; {arguments.seconds:g} s to tune.",
         "differs: its results are not those of NumPy, to the tolerance; it counts nowhere.",
         f"{machine()}.",

@@ -14,7 +14,7 @@ _INK: Final = "#14181f"
 _PANEL: Final = "var(--color-background-secondary, #f4f6f9)"
 _EDGE: Final = "var(--color-foreground-border, #878787)"
 _FAINT: Final = "var(--color-foreground-secondary, #5a6472)"
-_LETTER: Final = 7.4
+_LETTER: Final = 8.4
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""Take the screenshots of the page "Six pictures", with a headless Chromium.
+"""Take the screenshots of the page "Nine pictures", with a headless Chromium.
 
 ``SUBGRAPHKIT_BENCH_MODELS`` names the folder of the benchmarks' exports. The recogniser is that of
-the package ``rapidocr-onnxruntime``. Each picture is of what a command wrote; a fault is planted
-for the one that shows a fault.
+the package ``rapidocr-onnxruntime``. Each picture is of what a command wrote, or of a page that
+``make docs`` has built; a fault is planted for the one that shows a fault.
 """
 
 import argparse
@@ -39,6 +39,9 @@ class Shot(NamedTuple):
     heading: str = ""
 
 
+BUILT: Final = HERE.parents[1] / "build" / "docs"
+PAGES: Final = {"docs": "index", "docs-guide": "your-own-backend", "docs-slow": "why-slow"}
+"""Pages of the documentation, by the names of their pictures."""
 RECOGNISER: Final = "recogniser.onnx --shape x=1,3,48,320"
 SHOTS: Final = {
     "resnet50": Shot("plan resnet50.onnx --backend onednn --html page.html", 580),
@@ -107,10 +110,25 @@ def written(command: str) -> str:
         return text
     shown = html.escape(f"$ subgraphkit {command}\n{printed.getvalue()}")
     return (
-        '<body style="margin: 0; background: #14181f"><pre style="width: 96ch; margin: 0; '
+        '<body style="margin: 0; background: #14181f"><pre style="width: 114ch; margin: 0; '
         "white-space: pre-wrap; padding: 18px; color: #e6e9ef; font: 14px/1.4 monospace"
         f'">{shown}</pre></body>'
     )
+
+
+def picture(browser: Any, shot: Shot, target: Path) -> None:
+    """Take a picture of what a command wrote."""
+    screen = browser.new_page(viewport={"width": 1000, "height": shot.height or 600})
+    screen.set_content(written(shot.command))
+    screen.wait_for_timeout(500)
+    if shot.heading:
+        screen.locator("h2", has_text=shot.heading).evaluate(
+            "head => window.scrollBy(0, head.getBoundingClientRect().top - 110)"
+        )
+    if shot.height:
+        screen.screenshot(path=target)
+    else:
+        screen.locator("pre").screenshot(path=target)
 
 
 def take(names: Iterable[str]) -> None:
@@ -122,19 +140,14 @@ def take(names: Iterable[str]) -> None:
             executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=["--no-sandbox"]
         )
         for name in names:
-            shot = SHOTS[name]
-            screen = browser.new_page(viewport={"width": 1000, "height": shot.height or 600})
-            screen.set_content(written(shot.command))
-            screen.wait_for_timeout(500)
-            if shot.heading:
-                screen.locator("h2", has_text=shot.heading).evaluate(
-                    "head => window.scrollBy(0, head.getBoundingClientRect().top - 110)"
-                )
             target = HERE / f"{name}.png"
-            if shot.height:
+            if name in PAGES:
+                screen = browser.new_page(viewport={"width": 1200, "height": 800})
+                screen.goto((BUILT / f"{PAGES[name]}.html").as_uri())
+                screen.wait_for_timeout(1500)
                 screen.screenshot(path=target)
             else:
-                screen.locator("pre").screenshot(path=target)
+                picture(browser, SHOTS[name], target)
             size = target.stat().st_size
             print(f"{name}: {size:,} bytes")
             if size > LARGEST_BYTES:
@@ -145,9 +158,9 @@ def take(names: Iterable[str]) -> None:
 def main() -> None:
     """Take all pictures, or those that are named."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*SHOTS, []], help="pictures to take")
-    wanted = parser.parse_args().names or list(SHOTS)
-    found = models()
+    parser.add_argument("names", nargs="*", choices=[*SHOTS, *PAGES, []], help="pictures")
+    wanted = parser.parse_args().names or [*SHOTS, *PAGES]
+    found = {} if PAGES.keys() >= set(wanted) else models()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for name, path in found.items():
             Path(f"{name}.onnx").symlink_to(path)

@@ -19,7 +19,9 @@ __all__ = ["CAPABILITIES", "Conformance"]
 CAPABILITIES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "control_flow": "taking If, Loop and Scan",
+        "denormals": "telling numbers below the smallest normal one from zero",
         "dynamic_shapes": "compiling subgraphs with dimensions that are not known",
+        "open_zeros": "telling -0 from 0 where dimensions are not known",
         "serialize": "storing compiled subgraphs and restoring them",
         "threads": "being used by several sessions in several threads",
     }

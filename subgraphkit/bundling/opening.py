@@ -22,6 +22,7 @@ from subgraphkit.bundling.reading import BundleFiles
 from subgraphkit.bundling.rebuilding import rebuild
 from subgraphkit.bundling.writing import versions_here
 from subgraphkit.compiling import CompiledSubgraphs, close_all, compile_subgraph, isolated
+from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.selection import BackendChoice, parse_selection
 from subgraphkit.errors import (
     BackendNotFoundError,
@@ -34,6 +35,7 @@ from subgraphkit.onnx_io import Model, load_read
 from subgraphkit.partitioning import Claim, Constraints, Partitioning
 from subgraphkit.partitioning.claiming.claimants import choose_claimants
 from subgraphkit.planning import Plan, plan
+from subgraphkit.storing.folders import kept_folder
 
 __all__ = ["BundleCall", "open_bundle"]
 
@@ -62,8 +64,9 @@ class BundleCall:
 def open_bundle(files: BundleFiles, call: BundleCall | None = None) -> Plan:
     """Make a plan of a bundle.
 
-    Every file is held against its digest before a backend sees a byte of it. Options and settings
-    are those of here, but for what shaped the engines; ``SUBGRAPH_BACKEND`` does not matter.
+    Every file is held against its digest before a backend sees a byte of it, or was, and is the
+    same. Options and settings are those of here, but for what shaped the engines;
+    ``SUBGRAPH_BACKEND`` does not matter.
 
     Args:
         files: The bundle.
@@ -82,7 +85,7 @@ def open_bundle(files: BundleFiles, call: BundleCall | None = None) -> Plan:
     call = call or BundleCall()
     manifest = files.manifest
     choices = _choices(call, manifest)
-    stored, mapped, engines = _checked(files)
+    stored, mapped, engines = _checked(files, resolve(**call.settings))
     model = load_read(stored, files.folder / manifest.model.name, mapped)
     bound = _bound(files, model, call, choices)
     del stored, model
@@ -135,20 +138,24 @@ def _choices(call: BundleCall, manifest: BundleManifest) -> list[BackendChoice]:
     ]
 
 
-def _checked(files: BundleFiles) -> tuple[bytes, dict[str, memoryview], _Engines]:
+def _checked(
+    files: BundleFiles, settings: ResolvedConfig
+) -> tuple[bytes, dict[str, memoryview], _Engines]:
     """Hold every file against its digest; return model, mapped weights, and engines by subgraph.
 
     They are used as they were read: the bundle may be replaced at any time.
     """
     manifest = files.manifest
     model = files.read(manifest.model)
+    kept = kept_folder(settings.cache_dir, "bundles") if settings.cache else None
+    map_ = partial(files.map, kept=kept)
     mapped: dict[str, memoryview] = {}
     if (entry := manifest.weights) is not None:
         if files.is_own:
-            mapped[entry.name] = files.map(entry)
+            mapped[entry.name] = map_(entry)
         else:
             files.check(entry)
-    read = files.map if files.is_own else files.read
+    read = map_ if files.is_own else files.read
     engines = {one.id: read(one.engine) for one in manifest.subgraphs if one.engine is not None}
     return model, mapped, engines
 
@@ -199,14 +206,14 @@ def _claims(folder: Path, bound: BoundModel, manifest: BundleManifest) -> list[C
 
 
 def _check_structures(partitioning: Partitioning, manifest: BundleManifest) -> None:
-    """Make sure that every subgraph is the one that was exported.
+    """Make sure that every subgraph with an engine is the one that was exported.
 
     Raises:
         BundleError: One is not (SGK186).
     """
     from_then, now = manifest.versions, versions_here()
     for subgraph, entry in zip(partitioning.subgraphs, manifest.subgraphs, strict=True):
-        if structure_of(subgraph) != entry.structure:
+        if entry.engine is not None and structure_of(subgraph) != entry.structure:
             pairs = [
                 (name, from_then.get(name, "unknown"), now[name])
                 for name in now

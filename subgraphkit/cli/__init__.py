@@ -6,31 +6,15 @@ called. An extension adds a command by the hook ``subgraphkit_cli``: it adds a p
 code.
 """
 
-import contextlib
-import functools
-import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Sequence
 
-from subgraphkit.cli.exits import ExitCode, exit_code_of
-from subgraphkit.cli.parser import CommandLine
-from subgraphkit.cli.reporting import CommandReport, plugin_output_apart
-from subgraphkit.cli.scripts import script_of
-from subgraphkit.errors import (
-    CallerError,
-    MemoryLimitError,
-    SubgraphkitError,
-    describe_exception,
-)
-from subgraphkit.texts import Screen
+from subgraphkit.cli.interrupts import heard, is_interrupt
 
-__all__ = ["ExitCode", "main"]
+__all__ = ["main"]
 
-_AGAIN_SECONDS: Final = 0.01
+_INTERRUPTED = 130
+"""As in ``exits``, which may not be imported yet."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,100 +26,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         An exit code, as listed in ``subgraphkit.cli.exits``.
     """
-    if sys.stderr is None:  # whoever started us closed it
-        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (for good)
     words = list(sys.argv[1:] if arguments is None else arguments)
-    with contextlib.ExitStack() as screens:
-        screens.enter_context(_heard())
-        screens.enter_context(contextlib.redirect_stderr(Screen.over(sys.stderr)))
-        if sys.stdout is not None:
-            screens.enter_context(contextlib.redirect_stdout(Screen.over(sys.stdout)))
-        return _carry_out(words)
+    with heard():
+        try:
+            from subgraphkit.cli.carrying_out import (  # noqa: PLC0415 (Ctrl-C is heard meanwhile)
+                carry_out,
+            )
 
-
-@contextlib.contextmanager
-def _heard() -> Iterator[None]:
-    """Have Ctrl-C strike again where Python drops it: where it removes an object, or imports."""
-    before = sys.unraisablehook
-
-    def strike_again(dropped: Any) -> None:
-        if dropped.exc_type is KeyboardInterrupt:
-            strike = functools.partial(os.kill, os.getpid(), signal.SIGINT)
-            threading.Timer(_AGAIN_SECONDS, strike).start()
-        else:
-            before(dropped)
-
-    sys.unraisablehook = strike_again
-    try:
-        yield
-    finally:
-        sys.unraisablehook = before
-
-
-def _carry_out(words: Sequence[str]) -> int:
-    command = words[0] if words and not words[0].startswith("-") else ""
-    report = CommandReport(command or "cli", as_json="--json" in words, debug="--debug" in words)
-    try:
-        with report.collecting_warnings():
-            status = _attempt(command, words, report)
-        report.deliver()
-    except SystemExit as stop:  # argparse has printed help or version
-        return int(stop.code or 0)
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; the interpreter must not complain at exit.
-        _discard_stdout()
-        return ExitCode.OK
-    except OSError as error:  # a full disk, or no standard output at all
-        _discard_stdout()
-        unwritten = CallerError("SGK301", f"standard output cannot be written: {error}")
-        report.fail(unwritten)
-        return exit_code_of(unwritten)
-    return status
-
-
-def _attempt(command: str, words: Sequence[str], report: CommandReport) -> int:
-    """Parse and execute; errors end up in the report."""
-    try:
-        line = CommandLine(command)
-        if line.command is None:
-            line.add_extension_commands()
-        arguments = line.parse(words)
-        if line.command is None:
-            report.as_json = False  # the command is an extension's, and so is its output
-            with contextlib.redirect_stdout(getattr(sys.stdout, "stream", sys.stdout)):
-                return int(arguments.handler(arguments) or ExitCode.OK)
-        if getattr(arguments, "gen_script", False):
-            report.data = {"script": script_of(arguments)}
-            report.show(report.data["script"])
-            return ExitCode.OK
-        with plugin_output_apart():
-            return int(line.command.execute(arguments, report))
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (told, with an exit code)
-        end = KeyboardInterrupt() if _is_interrupt(error) else _named(error)
-        report.fail(end)
-        return exit_code_of(end)
-
-
-def _named(error: BaseException) -> BaseException:
-    """Give a code to the want of memory for what a command makes itself, such as inputs."""
-    if isinstance(error, SubgraphkitError) or not isinstance(error, MemoryError):
-        return error
-    end = MemoryLimitError(
-        "SGK134",
-        f"there is not enough memory: {describe_exception(error)}",
-        hint="Give smaller sizes, or run it where there is more.",
-    )
-    end.__cause__ = error
-    return end
-
-
-def _is_interrupt(error: BaseException | None) -> bool:
-    """Say whether Ctrl-C is behind an error: Python 3.11 wraps it where it makes a class."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__
-    return error is not None
-
-
-def _discard_stdout() -> None:
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # or there is none
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return carry_out(words)
+        except BaseException as error:
+            if not is_interrupt(error):
+                raise
+            if sys.stderr is not None:
+                sys.stderr.write("error: interrupted\n")
+            return _INTERRUPTED

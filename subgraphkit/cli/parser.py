@@ -18,6 +18,7 @@ from subgraphkit.cli.exits import EXIT_CODES
 from subgraphkit.cli.scripts import SCRIPTS
 from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP
 from subgraphkit.errors import CallerError
+from subgraphkit.lazy import collector_paused
 
 __all__ = ["CommandLine"]
 
@@ -147,6 +148,7 @@ def _add_common(parser: argparse.ArgumentParser, command: str) -> None:
 
 
 def _command(name: str) -> Command:
-    module = import_module(f"subgraphkit.cli.commands.{name.replace('-', '_')}")
+    with collector_paused():
+        module = import_module(f"subgraphkit.cli.commands.{name.replace('-', '_')}")
     command: Command = module.COMMAND
     return command

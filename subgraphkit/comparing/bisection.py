@@ -166,7 +166,7 @@ def bisect(  # noqa: PLR0913 (what verify takes, and what is written)
         inputs=search.inputs_of(part),
     )
     alone = _bound_alone(found, search.graph), _bound_alone(found, trusted)
-    reproduces = search.compare(*alone, found.inputs).symptom == symptoms[first]
+    reproduces = search.compare(*alone, found.inputs).shows(symptoms[first])
     found = replace(found, builds=search.builds, reproduces=reproduces)
     if folder is None:
         return found

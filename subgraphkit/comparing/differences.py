@@ -117,8 +117,13 @@ class Difference:
         place = f"[{', '.join(map(str, self.worst))}]" if self.worst else "its one element"
         return (
             f"{where}{self.wrong} of {self.elements} elements differ; at {place} expected "
-            f"{self.expected}, got {self.got}"
+            f"{self._in_full(self.expected)}, got {self._in_full(self.got)}"
         )
+
+    def _in_full(self, value: Any) -> str:
+        """Write an element with no more digits than its type has."""
+        is_short = isinstance(value, float) and self.dtype != DataType.DOUBLE.label
+        return f"{value:.9g}" if is_short else str(value)
 
 
 def compare_values(

@@ -1,5 +1,6 @@
 """Findings of a comparison: of each subgraph and of the whole, as data and as a page."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -189,7 +190,10 @@ def _rows(one: SubgraphFinding) -> list[tuple[str | int | float | None, ...]]:
 
 def _row(one: Difference) -> tuple[str | int | float | None, ...]:
     figures = (one.wrong, one.max_abs, one.max_rel, one.cosine, one.rms, one.low, one.high)
-    shown = [None] * len(figures) if one.problem else figures
+    if one.problem:
+        shown: list[float | None] = [None] * len(figures)
+    else:  # text has none of those that are not a number
+        shown = [None if math.isnan(figure) else figure for figure in figures]
     return one.name, one.result, one.type, *shown, one.remark
 
 
@@ -220,12 +224,14 @@ def _drawing(subgraphs: Sequence[SubgraphFinding]) -> Drawing:
         for at, one in enumerate(subgraphs)
         for source in sources[at]
     ]
+    what = "A box is a subgraph, its area its number of nodes. "
+    at_fault = "At fault is what is wrong on right inputs; what only inherits an error is not."
+    is_right = all(one.agrees for one in subgraphs)
     return Drawing(
         boxes,
         arrows,
-        title="Where it goes wrong",
-        caption="A box is a subgraph, its area its number of nodes. At fault is what is wrong on "
-        "right inputs; what only inherits an error is not.",
+        title="Subgraph by subgraph" if is_right else "Where it goes wrong",
+        caption=what + ("Each is right on right inputs." if is_right else at_fault),
         colours={"right on right inputs": "#bbbbbb", "at fault": "#e8825a"},
         opens=_TITLE,
     )

@@ -1,58 +1,43 @@
-"""The catalogue of small models that a backend is offered, to learn what it takes.
+"""Offers: small models of lines of the tables, by which is learned what a backend takes.
 
-An offer is an operator, or a run of operators that libraries fuse, from an input ``x`` to an output
-``y`` of the same type and shape, so that any two of one type and shape can stand one behind the
-other. Where the operator alone would not give that, nodes around it do, which any backend may
-leave.
+An offer goes from an input ``x`` to an output ``y`` of the same type and shape, so that any two of
+one type and shape can stand one behind the other. Where the operators of a line would not give
+that, nodes behind them do, which any backend may leave.
 """
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 import onnx
-from onnx import compose, helper, numpy_helper, shape_inference
+from onnx import compose, helper, numpy_helper, parser, printer, shape_inference
 
-from subgraphkit.comparing.operator_texts import FORMS, Form
-from subgraphkit.comparing.small_models import ROWS, SmallModel, model_of
+from subgraphkit.comparing.operations import Argument, OperatorForm, offered_forms
+from subgraphkit.comparing.small_models import POSITIVE, ROWS, SmallModel, model_of
 
-__all__ = [
-    "OFFERS",
-    "Ask",
-    "Offer",
-    "claims_whole",
-    "offers_taken",
-    "together",
-    "variants",
-    "variants_taken",
-]
+__all__ = ["OFFERS", "Ask", "Offer", "claims_whole", "offers_taken", "taken_whole", "together"]
 
-_SHAPES: Final = {
-    "vector": "C",
-    "sequence": "4,C",
-    "heads": "2,4,C",
-    "picture": "C,6,6",
-    "volume": "C,4,4,4",
-    "flat": "",
+_KINDS: Final = {
+    "vector": ("N,C", "C"),
+    "picture": ("N,C,6,6", "C,1,1"),
+    "sequence": ("N,4,C", "C"),
+    "flat": ("N", "1"),
 }
-_PER_CHANNEL: Final = {"picture": "C,1,1", "volume": "C,1,1,1", "flat": "1"}
-"""The shape of a weight for each channel; elsewhere it is that of the last axis."""
-
-_WIDTHS: Final = {"vector": 8, "sequence": 8, "heads": 8, "picture": 4, "volume": 4, "flat": 1}
-_OTHER_TYPES: Final = (
-    "float16", "double", "bfloat16", "int8", "uint8", "int32", "int64", "bool",
-)  # fmt: skip
-_ANY_RANK: Final = ("vector", "picture", "sequence", "flat")
-_WIDE: Final = 8
+"""The shapes in which what is elementwise is offered, by name, and those of weights beside."""
 _FEW: Final = 8
 _MOST_FAILURES: Final = 8
 """How often a backend is asked that fails and has not answered once."""
-_TIMES: Final = (3, 8)
 _HALVES: Final = frozenset({onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16})
-_SIZED: Final = re.compile(r"\b(\d*)C\b")
+_ENDINGS: Final = (
+    (),
+    ("c_ = Cast<to=TYPE>(r_)", "y = Sub(x, c_)"),
+    ("c_ = Cast<to=TYPE>(r_)", "m_ = ReduceMean<keepdims=0>(c_)", "y = Sub(x, m_)"),
+)
+"""What makes a ``y`` like ``x`` of a result ``r_``: the first of these that can is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,30 +45,33 @@ class Offer:
     """A small model, from an input ``x`` to an output ``y`` of the same type and shape.
 
     Attributes:
-        form: The operators, and how they are written.
+        form: The line of the table.
+        label: Its operators, and a number where others have the same.
         element_type: Type of ``x`` and ``y``, as onnx's text form has it.
-        kind: Rank and meaning of the axes: ``vector`` is ``[N,C]``, ``picture`` ``[N,C,H,W]``.
+        kind: For what is elementwise, the shape: ``vector`` is ``[N,C]``, ``picture``
+            ``[N,C,H,W]``; else empty.
         rows: Size of the first axis; None if the model leaves it open.
-        width: Size of the axis of features.
+        wider: How many times more features it has than usual.
         times: How many times the form stands one behind the other.
     """
 
-    form: Form
+    form: OperatorForm
+    label: str
     element_type: str
     kind: str
     rows: int | None = ROWS
-    width: int = 8
+    wider: int = 1
     times: int = 1
 
     @property
     def name(self) -> str:
         """The operators, and what is unusual about their types and shapes."""
-        words = [self.form.name]
-        words += [self.element_type] if self.element_type != self.form.base_type else []
-        words += [self.kind] if self.kind != self.form.kinds[0] else []
+        words = [self.label]
+        words += [self.element_type] if self.element_type != self.form.element_type else []
+        words += [self.kind] if self.kind not in {"", "vector"} else []
         words += ["open"] if self.rows is None else []
         words += [f"N={self.rows}"] if self.rows not in {None, ROWS} else []
-        words += [f"C={self.width}"] if self.width != _WIDTHS[self.kind] else []
+        words += [f"C={self.wider}x"] if self.wider > 1 else []
         return " ".join([*words, f"x{self.times}"] if self.times > 1 else words)
 
     @property
@@ -92,24 +80,22 @@ class Offer:
         return self.form.operators
 
     @property
+    def _sized(self) -> OperatorForm:
+        return self.form.sized(self.form.width * self.wider)
+
+    @property
     def shape(self) -> tuple[int | None, ...]:
         """Shape of ``x`` and ``y``; an axis that the model leaves open is None."""
-        rest = filter(None, self._sized(_SHAPES[self.kind]).split(","))
-        return (self.rows, *map(int, rest))
+        dims = next(one.dims for one in self._arguments() if one.name == "x")
+        return tuple(self.rows if dim == "N" else int(dim) for dim in dims)
 
     def with_rows(self, rows: int | None) -> "Offer":
-        """Return the same with another size of the first axis."""
-        return replace(self, rows=rows)
+        """Return the same with another size of the first axis, where that is not stated."""
+        return self if None not in replace(self, rows=None).shape else replace(self, rows=rows)
 
     def model(self) -> SmallModel:
         """Build the model; the same each time."""
         return SmallModel(_built(self))
-
-    def text(self) -> str:
-        """Return the graph in onnx's text form; weights are declared, and have no numbers."""
-        weights, body = self.between("x", "y")
-        declared = f"<{', '.join(weights)}>" if weights else ""
-        return f"offer ({self.type} x) => ({self.type} y) {declared} {{ {body} }}"
 
     @property
     def type(self) -> str:
@@ -131,44 +117,80 @@ class Offer:
         Returns:
             Declarations of weights, and the nodes.
         """
-        weights, bodies = [], []
-        for place in range(self.times):
-            first, last = not place, place == self.times - 1
-            ends = {
-                "x": source if first else f"{target}_{place - 1}",
-                "y": target if last else f"{target}_{place}",
-            }
-            at = f"_{place}" if self.times > 1 else ""
-            names = {name: name + mark + at for name in self.form.made}
-            names |= {name: name + (shared or mark) + at for name in self.form.declared}
-            weights += [self._placed(text, names | ends) for text in self.form.weights]
-            bodies.append(self._placed(self.form.body, names | ends))
-        return weights, " ".join(bodies)
+        return self._written((source, target), mark, shared or mark, _ending(self) or ())
 
     def is_valid(self) -> bool:
-        """Say whether ONNX defines its operators for its type, as it does for the usual one."""
-        return self.element_type == self.form.base_type or _is_valid(self)
+        """Say whether ONNX defines its operators for its type."""
+        return _ending(self) is not None
 
-    def _placed(self, text: str, names: Mapping[str, str]) -> str:
-        channels = self._sized(_PER_CHANNEL.get(self.kind, "C"))
-        text = text.replace("CHANNELS", channels).replace("PLACES", self._places())
-        text = re.sub(r"\bT\b", self.element_type, self._sized(text))
-        return re.sub(
-            rf"\b({'|'.join(names)})\b(?!\s*=\s*[\d\"\[])(?!\()",  # no attributes
-            lambda found: names[found[1]],
-            text,
-        )
+    def text(self, ending: Sequence[str]) -> str:
+        """Return the graph in onnx's text form; weights are declared, and have no numbers."""
+        weights, body = self._written(("x", "y"), "", "", ending)
+        declared = f"<{', '.join(weights)}>" if weights else ""
+        return f"offer ({self.type} x) => ({self.type} y) {declared} {{ {body} }}"
 
-    def _sized(self, text: str) -> str:
-        return _SIZED.sub(lambda found: str(int(found[1] or 1) * self.width), text)
+    def _written(
+        self, ends: tuple[str, str], mark: str, shared: str, ending: Sequence[str]
+    ) -> tuple[list[str], str]:
+        weights: list[str] = []
+        bodies: list[str] = []
+        stored = [one for one in self._arguments() if one.name != "x"]
+        nodes = _with_ending(self._sized, ending)
+        for place in range(self.times):
+            at = f"_{place}" if self.times > 1 else ""
+            last = place == self.times - 1
+            names = {
+                one.name: f"{POSITIVE}_{one.name}{shared}{at}"
+                if one.kind
+                else one.name + shared + at
+                for one in stored
+            }
+            weights += [self._declared(one, names[one.name]) for one in stored]
+            names["x"] = f"{ends[1]}_{place - 1}" if place else ends[0]
+            names["y"] = ends[1] if last else f"{ends[1]}_{place}"
+            bodies += [_renamed(node, names, mark + at) for node in nodes]
+        return weights, " ".join(bodies)
 
-    def _places(self) -> str:
-        return ", ".join(map(str, reversed(range(self.width))))
+    def _arguments(self) -> tuple[Argument, ...]:
+        """Return what it reads, in the shapes that it has there."""
+        if not self.kind:
+            return self._sized.arguments
+        whole, channels = _KINDS[self.kind]
+        width = str(self.form.width * self.wider)
+
+        def shaped(one: Argument) -> Argument:
+            dims = (whole if one.name == "x" else channels).replace("C", width)
+            return replace(one, dims=tuple(dims.split(","))) if one.dims == ("N",) else one
+
+        return tuple(map(shaped, self.form.arguments))
+
+    def _declared(self, one: Argument, name: str) -> str:
+        shape = f"[{','.join(one.dims)}]" if one.dims else ""
+        values = f" = {{{one.values}}}" if one.values else ""
+        return f"{one.element_type or self.element_type}{shape} {name}{values}"
+
+
+def _with_ending(form: OperatorForm, ending: Sequence[str]) -> Sequence[onnx.NodeProto]:
+    """Return the nodes of a line, and behind them those of its ending."""
+    nodes = form.nodes
+    result = "y" if "y" in nodes[-1].output else nodes[-1].output[0]
+    last = {result: "r_" if ending else "y"}
+    for node in nodes:
+        node.output[:] = [last.get(name, name) for name in node.output]
+    return (*nodes, *map(parser.parse_node, ending))
+
+
+def _renamed(node: onnx.NodeProto, names: Mapping[str, str], mark: str) -> str:
+    made = onnx.NodeProto()
+    made.CopyFrom(node)
+    made.input[:] = [name and names.get(name, name + mark) for name in node.input]
+    made.output[:] = [name and names.get(name, name + mark) for name in node.output]
+    return str(printer.to_text(made))
 
 
 @lru_cache(maxsize=2048)
 def _built(offer: Offer) -> onnx.ModelProto:
-    proto = model_of(offer.text(), _header(offer.form.opset))
+    proto = model_of(offer.text(_ending(offer) or ()), _header(offer))
     proto.graph.name = offer.name
     for tensor in proto.graph.initializer:
         if tensor.data_type in _HALVES and tensor.int32_data:  # the text says 2, not the bits of 2
@@ -178,37 +200,41 @@ def _built(offer: Offer) -> onnx.ModelProto:
     return proto
 
 
-def _header(opset: int) -> str:
-    return f'<ir_version: 10, opset_import: ["" : {opset}]>'
+def _header(offer: Offer) -> str:
+    return f'<ir_version: 10, opset_import: ["" : {offer.form.opset}]>'
+
+
+def _ending(offer: Offer) -> Sequence[str] | None:
+    """Return what an offer ends with; None if ONNX does not define its operators for its type."""
+    return _ending_of_one(replace(offer, rows=ROWS, times=1))
 
 
 @lru_cache(maxsize=4096)
-def _is_valid(offer: Offer) -> bool:
-    try:
-        shape_inference.infer_shapes(_built(offer), check_type=True, strict_mode=True)
-    except (shape_inference.InferenceError, RuntimeError, ValueError):
-        return False
-    return True
+def _ending_of_one(offer: Offer) -> Sequence[str] | None:
+    code = onnx.TensorProto.DataType.Value(offer.element_type.upper())
+    for steps in _ENDINGS:
+        ending = [step.replace("TYPE", str(code)) for step in steps]
+        model = parser.parse_model(f"{_header(offer)} {offer.text(ending)}")
+        with suppress(shape_inference.InferenceError, RuntimeError, ValueError):
+            shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+            return ending
+    return None
 
 
-def _plain(form: Form) -> Offer:
-    kind = form.kinds[0]
-    return Offer(form, form.base_type, kind, width=_WIDTHS[kind])
+def _plain(forms: Iterable[OperatorForm]) -> Iterator[Offer]:
+    seen: Counter[str] = Counter()
+    for form in forms:
+        kind = "vector" if form.is_elementwise else ""
+        name = "-".join(form.operators)
+        seen[name] += 1
+        label = name if seen[name] == 1 else f"{name} {seen[name]}"
+        offer = Offer(form, label, form.element_type, kind)
+        if offer.is_valid():
+            yield offer
 
 
-OFFERS: Final = tuple(map(_plain, FORMS))
-"""The offers as they are made first: one for each form, in its usual type and shape."""
-
-
-def variants(plain: Offer) -> tuple[Offer, ...]:
-    """Return an offer in other types, ranks and sizes that ONNX defines, one thing differing."""
-    changes: list[dict[str, Any]] = [{"rows": None}, {"rows": 1}]
-    changes += [{"element_type": one} for one in _OTHER_TYPES if one != plain.element_type]
-    changes += [{"kind": kind, "width": _WIDTHS[kind]} for kind in plain.form.kinds[1:]]
-    changes += [{"width": plain.width * _WIDE}] if plain.kind != "flat" else []
-    changes += [{"times": times} for times in _TIMES]
-    made = (replace(plain, **change) for change in changes)
-    return tuple(one for one in made if one.is_valid())
+OFFERS: Final = tuple(_plain(offered_forms()))
+"""The offers as they are made first: one for each line, in its usual type and shape."""
 
 
 def together(offers: Sequence[Offer]) -> onnx.ModelProto:
@@ -240,8 +266,7 @@ def offers_taken(ask: Ask) -> tuple[Offer, ...]:
     until it takes something; and so is what computes most, if it takes little of that.
 
     Returns:
-        What it takes whole; or, if there is no such thing, what it takes a part of. See
-        ``variants_taken`` for more.
+        What it takes whole; or, if there is no such thing, what it takes a part of.
 
     Raises:
         Exception: What the backend raised first when it was asked, if it takes nothing.
@@ -286,14 +311,14 @@ def _offers_taken(ask: Ask) -> tuple[Offer, ...]:
         shares |= {offer: _alone(ask, offer) for offer in (*OFFERS[:_FEW], *heavy)}
     if _WHOLE in shares.values():
         tried = [offer for offer in heavy if shares[offer] < _WHOLE]
-        ways = [(tried, vary) for vary in _SINGLE[: _ENOUGH + 1]]
+        ways = [(tried, change) for change in _CHANGES[: _ENOUGH + 1]]
     else:
         by_operators = {offer.operators: offer for offer in reversed(OFFERS)}
         tried = [offer for offer in OFFERS if by_operators[offer.operators] is offer]
-        ways = [(tried, vary) for vary in _SINGLE] + [(heavy, vary) for vary in _DOUBLE]
+        ways = [(tried, one) for one in _CHANGES] + [(heavy, two) for two in _DOUBLE]
     nothing = _WHOLE not in shares.values()
-    for offers, vary in ways:
-        found = _side_by_side(ask, [one for offer in offers if (one := vary(offer)) != offer])
+    for offers, change in ways:
+        found = _side_by_side(ask, (replace(one, **change) for one in offers if _fits(one, change)))
         shares |= found
         if nothing and _WHOLE in found.values():
             break
@@ -301,9 +326,9 @@ def _offers_taken(ask: Ask) -> tuple[Offer, ...]:
     return whole or tuple(offer for offer, share in shares.items() if share)
 
 
-def variants_taken(ask: Ask, plain: Offer) -> tuple[Offer, ...]:
-    """Find out in which other types, ranks and sizes a backend takes an offer."""
-    found = _side_by_side(ask, variants(plain))
+def taken_whole(ask: Ask, offers: Iterable[Offer]) -> tuple[Offer, ...]:
+    """Return what a backend takes whole of some offers; nothing is compiled."""
+    found = _side_by_side(ask, offers)
     return tuple(offer for offer, share in found.items() if share == _WHOLE)
 
 
@@ -350,48 +375,21 @@ def _share(offer: Offer, claimed: Iterable[tuple[str, str]]) -> int:
     return int(not names.isdisjoint(offer.operators))
 
 
-def _in_type(element_type: str) -> Callable[[Offer], Offer]:
-    return lambda plain: replace(plain, element_type=element_type)
+def _fits(plain: Offer, change: Mapping[str, Any]) -> bool:
+    """Say whether an offer can be changed so, and is another then."""
+    return ("kind" not in change or bool(plain.kind)) and replace(plain, **change) != plain
 
 
-def _in_kind(kind: str) -> Callable[[Offer], Offer]:
-    def vary(plain: Offer) -> Offer:
-        fits = kind in plain.form.kinds
-        return replace(plain, kind=kind, width=_WIDTHS[kind]) if fits else plain
-
-    return vary
-
-
-def _one_row(plain: Offer) -> Offer:
-    return replace(plain, rows=1)
-
-
-def _thrice(plain: Offer) -> Offer:
-    return replace(plain, times=_TIMES[0])
-
-
-def _wide(plain: Offer) -> Offer:
-    return replace(plain, width=plain.width * _WIDE) if plain.width > 1 else plain
-
-
-def _eight(plain: Offer) -> Offer:
-    return replace(plain, times=_TIMES[1])
-
-
-_SINGLE: Final = (
-    _in_type("float16"),
-    _in_type("int8"),
-    _one_row,
-    _thrice,
-    _wide,
-    *(_in_kind(kind) for kind in _ANY_RANK),
-    *(_in_type(one) for one in _OTHER_TYPES if one not in {"float16", "int8"}),
-    _eight,
+_CHANGES: Final[Sequence[Mapping[str, Any]]] = (
+    {"element_type": "float16"},
+    {"element_type": "int8"},
+    {"rows": 1},
+    {"times": 3},
+    {"wider": 8},
+    *({"kind": kind} for kind in _KINDS),
+    *({"element_type": one} for one in ["double", "bfloat16", "uint8", "int32", "int64", "bool"]),
+    {"times": 8},
 )
-_DOUBLE: Final = tuple(
-    lambda plain, one=one, other=other: one(other(plain))
-    for one in (_in_type("float16"), _in_type("int8"), _one_row)
-    for other in (_thrice, _wide)
-)
+_DOUBLE: Final = [{**one, **other} for one in _CHANGES[:3] for other in _CHANGES[3:5]]
 _ENOUGH: Final = 3
 """The last of the first that is tried where something was taken already."""

@@ -62,6 +62,10 @@ class Built:
     compared: Verification | None = None
     error: str = ""
 
+    def shows(self, symptom: Symptom) -> bool:
+        """Say whether this is what is wrong with the whole; a wrong value can make that fail."""
+        return self.symptom == symptom or (symptom == "run" and self.symptom == "value")
+
 
 class PartSearch:
     """The search in one subgraph.
@@ -114,7 +118,7 @@ class PartSearch:
     @property
     def smallest(self) -> tuple[int, ...]:
         """The smallest part that was wrong; the whole subgraph if none was."""
-        wrong = [part for part, built in self._results.items() if built.symptom == self._symptom]
+        wrong = [part for part, built in self._results.items() if built.shows(self._symptom)]
         return min(wrong, key=len, default=self._order)
 
     def built(self, part: tuple[int, ...]) -> Built | None:
@@ -188,10 +192,10 @@ class PartSearch:
                 return False
             feeds = self.inputs_of(part)
             built = self.compare(within(self.graph, part), within(self._trusted, part), feeds)
-            if nodes in self._results and built.symptom != self._symptom:
+            if nodes in self._results and not built.shows(self._symptom):
                 return False
             self._results[nodes] = built
-        return self._results[nodes].symptom == self._symptom
+        return self._results[nodes].shows(self._symptom)
 
     def _together(self, row: tuple[int, ...]) -> tuple[int, ...]:
         """Return the smallest set that is wrong of a row that is.

@@ -9,13 +9,13 @@ import numpy.typing as npt
 import onnx
 from onnx import parser
 
-__all__ = ["ROWS", "SmallModel", "model_of"]
+__all__ = ["POSITIVE", "ROWS", "SmallModel", "model_of"]
 
 ROWS: Final = 4
 """Size of an axis that has none in the model, in what is fed."""
 
 _HEADER: Final = '<ir_version: 10, opset_import: ["" : 17]>'
-_POSITIVE: Final = "var"
+POSITIVE: Final = "var"
 """How the name of a weight begins that must not be negative."""
 
 _Array = npt.NDArray[Any]
@@ -69,8 +69,10 @@ def model_of(text: str, header: str = _HEADER) -> onnx.ModelProto:
         dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
         shape = tuple(dim.dim_value for dim in tensor.shape.dim)
         drawn = rng.standard_normal(shape)
-        if dtype.kind not in "iub":
-            drawn = abs(drawn) + 1 if value.name.startswith(_POSITIVE) else drawn / 4
+        if value.name.startswith(POSITIVE):
+            drawn = abs(drawn) + 1
+        elif dtype.kind not in "iub":
+            drawn = drawn / 4
         weights = onnx.numpy_helper.from_array(_of_type(drawn, dtype), value.name)
         graph.initializer.append(weights)
         graph.value_info.remove(value)

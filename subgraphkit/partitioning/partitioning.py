@@ -14,8 +14,7 @@ from subgraphkit.boundary import walking
 from subgraphkit.configuration.selection import Selection
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node, Subgraph, within
-from subgraphkit.lazy import cached_property
-from subgraphkit.partitioning.algorithms.collector import collector_paused
+from subgraphkit.lazy import cached_property, collector_paused
 from subgraphkit.partitioning.claiming.claimants import (
     Claim,
     choose_claimants_within,
@@ -279,7 +278,8 @@ class Partitioning(PartitioningData):
     @property
     def summary(self) -> str:
         """Its nodes and subgraphs in a few words, and how many subgraphs each backend has."""
-        nodes = counted(len(self.graph.order), "node")
+        is_constant = self.graph.is_constant_node
+        nodes = counted(sum(not is_constant(node) for node in self.graph.order), "node")
         subgraphs = counted(len(self.subgraphs), "subgraph")
         having = Counter(subgraph.backend for subgraph in self.subgraphs)
         shares = ", ".join(f"{name} {count:,}" for name, count in having.items())

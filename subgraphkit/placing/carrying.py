@@ -34,11 +34,9 @@ __all__ = [
     "digest_of",
     "is_folder",
     "located",
-    "other_model",
     "placed",
     "plain_json",
     "read_members",
-    "unreadable",
     "written",
 ]
 
@@ -58,6 +56,8 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "warm_up": (bool | Mapping, "true, false or shapes"),
 }
 _MOST_DEPTH: Final = 16
+_MOST_BYTES: Final = 4000
+"""Of a spec as text; with what pickle puts around it, it stays below 4 KiB."""
 _HOW: Final = "Specs are written by SessionSpec.to_json() and by 'subgraphkit spec'."
 _PINS: Final = ("pin", "keep_off")
 _APART: Final = frozenset({"backend", "model_root", *_PINS})
@@ -115,7 +115,15 @@ class OpenCall:
             CallerError: It is another (SGK194).
         """
         if self.digest and digest != self.digest:
-            raise other_model(os.fspath(self.source), self.digest, digest)
+            found = digest[:12] if digest else "a file that changes"
+            raise CallerError(
+                "SGK194",
+                f"{os.fspath(self.source)!r} is another model than when its spec was made: "
+                f"expected SHA-256 {self.digest[:12]}, found {found}",
+                hint="Put that model there, or make a new spec: SessionSpec.of(...).",
+                expected=self.digest,
+                found=digest,
+            )
 
 
 def is_folder(source: Any) -> bool:
@@ -155,11 +163,7 @@ def digest_of(call: OpenCall) -> str | None:
 
 
 def carried_call(call: OpenCall, settings: ResolvedConfig) -> dict[str, Any]:
-    """Return selection, options and settings that open the same session elsewhere.
-
-    Args:
-        call: The call.
-        settings: What holds for it.
+    """Return selection, options and settings that open the session of a call elsewhere.
 
     Raises:
         CallerError: Something of it is no plain data (SGK192).
@@ -307,21 +311,9 @@ def located(name: str, root: Path | None) -> Path:
     )
 
 
-def unreadable(problem: str, fix: str = "") -> ConfigError:
+def _unreadable(problem: str, fix: str = "") -> ConfigError:
     """Word that a spec cannot be read (SGK193)."""
     return ConfigError("SGK193", f"the spec cannot be read: {problem}", hint=fix)
-
-
-def other_model(source: str, wanted: str, found: str | None) -> CallerError:
-    """Word that a model is another than when its spec was made (SGK194)."""
-    return CallerError(
-        "SGK194",
-        f"{source!r} is another model than when its spec was made: expected SHA-256 "
-        f"{wanted[:12]}, found {found[:12] if found else 'a file that changes'}",
-        hint="Put the model there that the spec is of, or make a new spec: SessionSpec.of(...).",
-        expected=wanted,
-        found=found,
-    )
 
 
 def checked_members(members: Mapping[str, Any]) -> dict[str, Any]:
@@ -335,12 +327,12 @@ def checked_members(members: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in members.items():
         kind, what = _KINDS[name]
         if not isinstance(value, kind) or value == "":
-            raise unreadable(f"its {name!r} is {reprlib.repr(value)}, expected {what}")
+            raise _unreadable(f"its {name!r} is {reprlib.repr(value)}, expected {what}")
         found[name] = _frozen(plain_json(value, name))
     for name in sorted({"model", *_KINDS} & found["settings"].keys()):
-        raise unreadable(f"its setting {name!r} is none", _HOW)
+        raise _unreadable(f"its setting {name!r} is none", _HOW)
     if not _DIGEST.fullmatch(found["digest"]):
-        raise unreadable(f"its 'digest' is {reprlib.repr(found['digest'])}, expected a SHA-256")
+        raise _unreadable(f"its 'digest' is {reprlib.repr(found['digest'])}, expected a SHA-256")
     return found
 
 
@@ -351,16 +343,27 @@ def _frozen(value: Any) -> Any:
 
 
 def written(members: Mapping[str, Any]) -> str:
-    """Return the members of a spec as JSON; those that are empty are left out."""
+    """Return the members of a spec as JSON; those that are empty are left out.
+
+    Raises:
+        CallerError: It is more than engines should take along with every task (SGK192).
+    """
     said = {name: plain_json(one, name) for name, one in members.items() if one}
-    return json.dumps({MARK: _SCHEMA, **said}, sort_keys=True, allow_nan=False)
+    text = json.dumps({MARK: _SCHEMA, **said}, sort_keys=True, allow_nan=False)
+    if len(text) > _MOST_BYTES:
+        largest = max(said, key=lambda name: len(json.dumps(said[name])))
+        raise no_spec(
+            f"it would have {len(text)} bytes, {_MOST_BYTES} at most, most of them its {largest!r}",
+            "Write it with session.export(): a bundle has options, shapes and pins in it.",
+        )
+    return text
 
 
 def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         twice = next(name for name in members if [one for one, _ in pairs].count(name) > 1)
-        raise unreadable(f"its member {twice!r} is there more than once")
+        raise _unreadable(f"its member {twice!r} is there more than once")
     return members
 
 
@@ -380,18 +383,18 @@ def read_members(text: str | bytes, known: Collection[str]) -> dict[str, Any]:
     except ConfigError:
         raise
     except (ValueError, RecursionError):
-        raise unreadable("it is not JSON") from None
+        raise _unreadable("it is not JSON") from None
     if not isinstance(members, dict) or MARK not in members:
-        raise unreadable(f"it is no JSON object with a member {MARK!r}", _HOW)
+        raise _unreadable(f"it is no JSON object with a member {MARK!r}", _HOW)
     schema = members.pop(MARK)
     if type(schema) is not int or schema != _SCHEMA:
-        raise unreadable(
+        raise _unreadable(
             f"it is of schema {schema!r}, and this version of subgraphkit reads {_SCHEMA}",
             "Use the version that wrote it, or make it again with this one.",
         )
     unknown = sorted(members.keys() - set(known))
     if unknown:
-        raise unreadable(f"its member {unknown[0]!r} is unknown", f"Known: {', '.join(known)}.")
+        raise _unreadable(f"its member {unknown[0]!r} is unknown", f"Known: {', '.join(known)}.")
     if missing := {"source", "digest"} - members.keys():
-        raise unreadable(f"its member {max(missing)!r} is missing")
+        raise _unreadable(f"its member {max(missing)!r} is missing")
     return members

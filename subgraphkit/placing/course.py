@@ -28,6 +28,8 @@ _SLOW: Final = 3.0
 
 _LEAST_SECONDS: Final = 17.0
 _MOST_SECONDS: Final = 90.0
+_PATIENCE: Final = 10.0
+"""Seconds that the first run of anybody may take, where all of them may take less."""
 _RUNS: Final = 300
 """About how many runs a tuning takes, where nobody said how long it may take."""
 
@@ -66,6 +68,7 @@ class Course:
     def __init__(self, arena: Arena, seconds: float | None) -> None:
         self._arena, self._has_limit = arena, seconds is not None
         arena.seconds = _LEAST_SECONDS if seconds is None else seconds
+        arena.patience = _MOST_SECONDS if seconds is None else max(seconds, _PATIENCE)
         self._alone: dict[str, Candidate] = {}
         self._composed: dict[_Assignment, Candidate] = {}
         self._against: dict[str, Interval] = {}

@@ -104,9 +104,9 @@ class Candidate:
         here = sum(weights[node] for node, home in homes if home == name)
         return here / sum(weights[node] for node in nodes)
 
-    def run(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Compute all outputs."""
-        return self.session.run(None, feeds)
+    def run(self, feeds: Mapping[str, Any], patience: float | None = None) -> list[Any]:
+        """Compute all outputs, within so many seconds."""
+        return self.session.run(None, feeds, timeout_s=patience)
 
     def quickest(self, feeds: Mapping[str, Any]) -> float:
         """Return the seconds of the quickest of a few runs, or of one that takes long."""
@@ -198,6 +198,7 @@ class Arena:
         weights: The nodes in order of running, with what each weighs.
         began: When it was made, on the monotonic clock.
         seconds: About how long all of it may take.
+        patience: How long the first run of a contender may take.
         out: By label, why a contender is out.
         notes: What else there is to say.
 
@@ -215,6 +216,7 @@ class Arena:
         self.bound, self.options, self.feeds = bound, options, feeds
         self.weights = node_weights(bound)
         self.began, self.seconds = time.monotonic(), math.inf
+        self.patience: float | None = None
         self.out: dict[str, str] = {}
         self.notes: list[str] = []
         self._progress, self._holds = progress, circumstances
@@ -254,7 +256,7 @@ class Arena:
         try:
             one = Candidate(label, self.bound, placement, self._quiet, clocked=clocked)
             self._stack.enter_context(one)
-            results = one.run(self.feeds)
+            results = one.run(self.feeds, self.patience)
             if self._is_first:
                 self._take_for_reference(one, results)
         except SubgraphkitError as error:

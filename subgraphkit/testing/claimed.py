@@ -23,7 +23,8 @@ __all__ = ["NOTHING", "Casting", "casting_of", "model_taken", "models_taken", "s
 
 NOTHING: Final = (
     f"it claims none of the {len(OFFERS)} models it was offered, alone, in other types, ranks and "
-    "sizes, nor in chains; `subgraphkit plan MODEL --backend NAME` says why it refuses nodes"
+    "sizes, nor in chains, and none of ONNX's node cases; `subgraphkit plan MODEL --backend NAME` "
+    "says why it refuses nodes"
 )
 """What is said of a backend that takes nothing at all."""
 

@@ -7,7 +7,7 @@ of those two with one another; not every combination of the three, unless that i
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from subgraphkit.testing.operations import OperatorForm
+from subgraphkit.comparing.operations import OperatorForm
 
 __all__ = ["PRODUCERS", "combinations"]
 

@@ -42,6 +42,7 @@ class Wanted(NamedTuple):
         label: What it is the result of.
         terms: How many times more was added up than ``near`` is meant for.
         least: What counts for the largest element where all are smaller.
+        signs: Whether zeros have their signs.
     """
 
     array: _Array
@@ -49,6 +50,7 @@ class Wanted(NamedTuple):
     label: str
     terms: float = 1.0
     least: float = LEAST
+    signs: bool = True
 
     def compared(self, given: Any, declared: Mapping[str, tuple[float, float]]) -> Difference:
         """Compare a result.
@@ -95,7 +97,7 @@ class Wanted(NamedTuple):
             return np.asarray(off <= int(few))
         nearest = want.astype(have.dtype)
         same = (have == nearest) | (np.isnan(have) & np.isnan(nearest))
-        signed = (np.signbit(have) == np.signbit(want)) | np.isnan(want)
+        signed = (np.signbit(have) == np.signbit(want)) | np.isnan(want) | (not self.signs)
         if self.judged in {"bits", "equal"}:
             return np.asarray(same & signed if self.judged == "bits" else same)
         relative, absolute = declared.get(str(have.dtype), (0.0, 0.0))

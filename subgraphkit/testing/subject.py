@@ -16,7 +16,7 @@ from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.options import validate_options
 from subgraphkit.binding import BoundModel, Shapes, bind
 from subgraphkit.comparing.bystander import Bystander
-from subgraphkit.comparing.offers import Offer, offers_taken, variants_taken
+from subgraphkit.comparing.offers import Offer, offers_taken
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import BackendChoice
@@ -41,6 +41,7 @@ from subgraphkit.running import Session
 from subgraphkit.testing.blame import REFERENCE, Blame, told
 from subgraphkit.testing.cases import Finding, Outcome, Stopped
 from subgraphkit.testing.judging import untouched
+from subgraphkit.testing.official_offers import official_offers_taken
 
 __all__ = ["SETTINGS", "DataSet", "Subject"]
 
@@ -157,20 +158,14 @@ class Subject:
 
     @cached_property
     def claims(self) -> tuple[Offer, ...]:
-        """What it takes of the catalogue of offers, found out once; nothing is compiled.
+        """What it takes of what it is offered, found out once; nothing is compiled.
+
+        Offered are the tables of operators and, if it takes nothing of them, the official cases.
 
         Raises:
             Stopped: It takes none, and failed when it was asked about one.
         """
-        return offers_taken(self._asked)
-
-    def variants_claimed(self, offer: Offer) -> tuple[Offer, ...]:
-        """Return the other types, ranks and sizes in which it takes an offer.
-
-        Raises:
-            Stopped: It failed when it was asked.
-        """
-        return variants_taken(self._asked, offer)
+        return offers_taken(self._asked) or official_offers_taken(self._asked)
 
     def _asked(self, proto: Any) -> list[tuple[str, str]]:
         bound = self.bound(proto, backend=[self.choice, Bystander])

@@ -6,13 +6,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from subgraphkit.comparing.operations import FAMILIES, OperatorForm, operations
 from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.running import Session
 from subgraphkit.testing import run_checks
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.combinations import PRODUCERS, combinations
 from subgraphkit.testing.forms import FEEDING_FORMS
-from subgraphkit.testing.operations import FAMILIES, OperatorForm, operations
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.sweeps import Sweep, number_of
 
@@ -33,13 +33,16 @@ _LEAST_MOST: Final = {
     "products": (1, 1025),
     "windows": (6, 33),
     "normalisations": (1, 257),
+    "attention": (1, 129),
     "quantised": (1, 65537),
 }
 """The sizes that mean something to a family, and that take no longer than they must."""
 _USUAL: Final = {"products": 17, "windows": 11}
 _USUAL_SIZE: Final = 19
 _LARGE: Final = {"arithmetic": 20011, "curves": 20011, "reductions": 9001, "quantised": 20011}
-_LARGE_SIZE: Final = {"movement": 4099, "products": 301, "windows": 67, "normalisations": 301}
+_LARGE_SIZE: Final = {
+    "movement": 4099, "products": 301, "windows": 67, "normalisations": 301, "attention": 301,
+}  # fmt: skip
 _MOST_AT_ONCE: Final = 48
 _SECONDS: Final = 15.0
 """How long a case may compute before it leaves the rest out."""
@@ -107,8 +110,8 @@ def _tried(
         if not subject.complete and (spent[0] > _SECONDS or spent[1] > _MOST_SECONDS):
             left_out = [f"{part} of {parts} models, as there was no time for the others"]
             break
-        model = Sweep(rows[part::parts], is_open=is_open)
-
+        signs = not (is_open and "open_zeros" in subject.declarations.lacking)
+        model = Sweep(rows[part::parts], is_open=is_open, signs=signs)
         found = subject.judged(model.proto, partial(_stepped, subject, model, steps, left_out))
         taken |= dict.fromkeys(found.taken)
         if found.outcome not in {Outcome.RIGHT, Outcome.UNCLAIMED}:
@@ -187,8 +190,9 @@ def _special(subject: Subject, model: Sweep, session: Session) -> Finding | None
     losing = frozenset[str]().union(
         *(one.property.loses_nan for one in claims if one.backend.name == subject.name)
     )
+    told = "denormals" not in subject.declarations.lacking
     found = (
-        run_checks.fed_with(subject, model, session, model.special(seed, losing))
+        run_checks.fed_with(subject, model, session, model.special(seed, losing, denormals=told))
         for seed in range(2)
     )
     return next((finding for finding in found if finding is not None), None)

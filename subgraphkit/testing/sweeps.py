@@ -11,13 +11,12 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from subgraphkit.comparing.operations import Argument, OperatorForm
 from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.testing.judging import LEAST, Wanted
-from subgraphkit.testing.operations import Argument, OperatorForm
 
 __all__ = ["Sweep", "number_of"]
 
-_OPSET: Final = 21
 _IR_VERSION: Final = 10
 _OPEN: Final = "N"
 _LARGEST: Final = 3.0
@@ -56,10 +55,18 @@ class Sweep(SmallModel):
     Args:
         rows: The operations, each with the size that its ``N`` has.
         is_open: Whether ``N`` is a symbol, the same for all, and their sizes only the usual ones.
+        signs: Whether the signs of zeros count.
     """
 
-    def __init__(self, rows: Sequence[tuple[OperatorForm, int]], *, is_open: bool = False) -> None:
+    def __init__(
+        self,
+        rows: Sequence[tuple[OperatorForm, int]],
+        *,
+        is_open: bool = False,
+        signs: bool = True,
+    ) -> None:
         self.rows = tuple(rows)
+        self.signs = signs
         self.is_open = is_open
         self._constants = _constants(self.rows)
         self._known: dict[bytes, list[Any]] = {}
@@ -119,43 +126,52 @@ class Sweep(SmallModel):
             made: Any = self._reference.run(None, wide)
         judged = [(number, self.rows[number][0]) for number in self._number_of.values()]
         return [
-            Wanted(np.asarray(array), one.judged, one.label, terms[number], least[number])
+            Wanted(
+                np.asarray(array), one.judged, one.label, terms[number], least[number], self.signs
+            )
             for (number, one), array in zip(judged, made, strict=True)
         ]
 
-    def special(self, seed: int, losing: frozenset[str]) -> Mapping[str, _Array]:
+    def special(
+        self, seed: int, losing: frozenset[str], *, denormals: bool = True
+    ) -> Mapping[str, _Array]:
         """Return feeds with zeros of both signs, infinities, NaN, denormal and extreme numbers.
 
         Args:
             seed: Which values.
             losing: Operators that are fed no NaN, nor infinities of which they are to make NaN.
+            denormals: Whether there are denormal ones, and others that lead to them.
         """
         careful = {
             number
             for number, (operation, _) in enumerate(self.rows)
             if any(node.op_type in losing for node in operation.nodes)
         }
-        fed = self._fed_special(seed, dict.fromkeys(careful, _INFINITIES))
+        fed = self._fed_special(seed, dict.fromkeys(careful, _INFINITIES), denormals=denormals)
         if not careful:
             return fed
         made = zip(self._number_of.values(), self.expected(fed), strict=True)
         unclear = {number for number, wanted in made if np.isnan(wanted.array).any()}
-        strange = dict.fromkeys(careful - unclear, _INFINITIES)
-        return self._fed_special(seed, strange | dict.fromkeys(careful & unclear, ()))
+        strange: dict[int, tuple[float, ...]] = dict.fromkeys(careful - unclear, _INFINITIES)
+        strange |= dict.fromkeys(careful & unclear, ())
+        return self._fed_special(seed, strange, denormals=denormals)
 
     def _fed_special(
-        self, seed: int, strange: Mapping[int, tuple[float, ...]]
+        self, seed: int, strange: Mapping[int, tuple[float, ...]], *, denormals: bool
     ) -> Mapping[str, _Array]:
         fed = dict(self.feeds(seed))
         for name, array in fed.items():
             number = number_of(name)
             operation, _ = self.rows[number]
-            values = _special(operation, array.dtype, strange.get(number, _STRANGE))
+            odd = strange.get(number, _STRANGE)
+            values = _special(operation, array.dtype, odd, denormals=denormals)
             is_meant = operation.judged != "near" or name.startswith("x_")
             if values is not None and array.size and is_meant:
                 rng = np.random.default_rng([seed, number, len(name)])
                 chosen = values[rng.integers(len(values), size=array.shape)]
                 fed[name] = np.where(rng.random(array.shape) < 2 / 3, chosen, array)
+                if number in strange and array.size >= len(odd):
+                    fed[name].flat[: len(odd)] = odd  # so that what is unclear shows in every draw
         return fed
 
     def _is_precise(self, number: int) -> bool:
@@ -180,7 +196,7 @@ class Sweep(SmallModel):
                 nodes.append(node)
             outputs += map(helper.make_empty_tensor_value_info, nodes[-1].output)
         graph = helper.make_graph(nodes, "sweep", inputs, outputs, stored)
-        imports = [helper.make_opsetid("", _OPSET)]
+        imports = [helper.make_opsetid("", max(operation.opset for operation, _ in self.rows))]
         model = helper.make_model(graph, opset_imports=imports, ir_version=_IR_VERSION)
         typed_model = onnx.shape_inference.infer_shapes(model)
         del typed_model.graph.value_info[:]
@@ -216,7 +232,9 @@ def _agree(number: int, fed: dict[str, _Array]) -> None:
     if first is not None and second is not None and first.shape == second.shape:
         second.flat[::3] = first.flat[::3]
         if first.dtype.kind == "f":
-            second.flat[1::3] = np.nextafter(first.flat[1::3], np.inf, dtype=first.dtype)
+            above = np.nextafter(first.flat[1::3], np.inf, dtype=first.dtype)
+            least: Any = np.finfo(first.dtype).tiny  # denormal ones are for those who tell them
+            second.flat[1::3] = np.where(np.abs(above) < least, least, above)
         elif first.dtype.itemsize > 1:
             second.flat[1::3] = first.flat[1::3] + first.dtype.type(1)
 
@@ -253,11 +271,13 @@ def _pool(dtype_text: str, kind: str) -> _Array:
     part = _LARGE if dtype.itemsize > 1 else 1
     low, high = limits.min // part, limits.max // part
     large = rng.integers(low, high + 1, _POOL, dtype=dtype)
-    return small if kind == "small" else np.where(half, large, small)
+    # products of 8 bits are added up in more, which those of half the size would not show
+    is_small = kind == "small" and dtype.itemsize > 1
+    return small if is_small else np.where(half, large, small)
 
 
 def _special(
-    operation: OperatorForm, dtype: np.dtype[Any], strange: tuple[float, ...]
+    operation: OperatorForm, dtype: np.dtype[Any], strange: tuple[float, ...], *, denormals: bool
 ) -> _Array | None:
     """Return special values of a type, or None where ONNX does not say what becomes of them."""
     vague = operation.family not in _SPECIAL or operation.text.startswith(_VAGUE)
@@ -265,7 +285,9 @@ def _special(
         return None
     limits: Any = np.finfo(dtype)
     values = [0.0, -0.0, 1.0, -1.0, 0.5, -1.5, 2.5]
-    values += [limits.smallest_subnormal, -limits.smallest_subnormal, limits.tiny * 0.75]
-    if operation.judged != "near":
+    if denormals:
+        # whose reciprocals are finite, for libraries divide by multiplying with them
+        values += [limits.tiny * 0.5, -limits.tiny * 0.5, limits.tiny * 0.75]
+    if operation.judged != "near" and denormals:
         values += [limits.max, limits.min, limits.tiny]
     return np.array([*values, *strange]).astype(dtype)

@@ -230,7 +230,14 @@ def _process_state() -> dict[str, Any]:
         "the locale": locale.setlocale(locale.LC_ALL),
         "what new files permit": _mask(),
         "how often threads change": sys.getswitchinterval(),
+        "how the processor rounds": _rounding(),
     }
+
+
+def _rounding() -> list[float]:
+    """Compute what comes out otherwise if it rounds another way, or flushes denormal numbers."""
+    one, small, least = map(np.float64, (1.0, 1e-20, 5e-324))
+    return [float(one + small), float(one - small), float(least * one)]
 
 
 def _mask() -> int:

@@ -15,6 +15,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from subgraphkit.texts import printable
 from subgraphkit.viewing.drawing import colours_of, drawn, legend, limits
 from subgraphkit.viewing.sections import Cell, Drawing, Facts, Section, Table, Text, shown
 
@@ -98,7 +99,7 @@ def _section(section: Section, at: int, most_rows: int) -> str:
 def _body(section: Section, most_rows: int, *, whole: bool) -> Iterable[str]:
     match section:
         case Text():
-            return (f"<p>{escape(shown(line))}</p>" for line in section.text.splitlines())
+            return (f"<p>{escape(printable(line))}</p>" for line in section.text.splitlines())
         case Facts():
             return [_facts(section.rows)]
         case Table():
@@ -121,7 +122,7 @@ def _table(table: Table, most_rows: int) -> Iterator[str]:
         for at, name in enumerate(table.columns)
     ]
     if table.caption:
-        yield f'<p class="words">{escape(shown(table.caption))}</p>'
+        yield f'<p class="words">{escape(printable(table.caption))}</p>'
     yield '<div class="scroll"><table><thead><tr>'
     for column, number in zip(table.columns, numeric, strict=True):
         yield f'<th scope="col"{_number(number)}>{escape(shown(column))}</th>'
@@ -167,7 +168,7 @@ def _size(cell: Cell) -> float:
 
 def _drawing(drawing: Drawing, *, whole: bool) -> Iterator[str]:
     for words in filter(None, (drawing.caption, limits(drawing) if whole else "")):
-        yield f'<p class="words">{escape(shown(words))}</p>'
+        yield f'<p class="words">{escape(printable(words))}</p>'
     yield legend(drawing)
     for at, (name, picture) in enumerate(drawn(drawing)):
         hidden = " hidden" if at else ""

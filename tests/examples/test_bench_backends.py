@@ -2,13 +2,13 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import onnx
 import pytest
 
 from tests.models import parsed
+from tests.ready import python_command
 from tests.scripts import BENCHMARKS, load_script
 
 SCRIPT = BENCHMARKS / "backends" / "bench_backends.py"
@@ -37,7 +37,7 @@ def test_the_tables_are_written_between_two_comments(exports: Path, tmp_path: Pa
     text = ""
     for _ in range(2):
         done = subprocess.run(
-            [sys.executable, str(SCRIPT), *words],
+            python_command(str(SCRIPT), *words),
             env={**os.environ, "SUBGRAPHKIT_BENCH_MODELS": str(exports)},
             capture_output=True,
             text=True,
@@ -61,7 +61,7 @@ def test_a_page_without_a_place_for_the_tables_is_left_alone(exports: Path, tmp_
     page.write_text("# Mine\n")
     words = ["--models", "mobilenetv2", "--repeat", "1", "--backends", "numpy"]
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), *words, "--write", str(page)],
+        python_command(str(SCRIPT), *words, "--write", str(page)),
         env={**os.environ, "SUBGRAPHKIT_BENCH_MODELS": str(exports)},
         capture_output=True,
         text=True,

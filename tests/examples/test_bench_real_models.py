@@ -2,9 +2,9 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
+from tests.ready import python_command
 from tests.scripts import BENCHMARKS
 
 SCRIPT = BENCHMARKS / "backends" / "bench_real_models.py"
@@ -18,7 +18,7 @@ def test_figures_are_kept_and_shown_beside_those_of_an_earlier_run(tmp_path: Pat
     words = ["--models", MODEL, "--backends", "numpy,onnxruntime"]
     words += ["--before", str(before), "--save", str(after), "--write", str(page)]
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), *words],
+        python_command(str(SCRIPT), *words),
         capture_output=True,
         text=True,
         timeout=120,

@@ -2,11 +2,11 @@
 
 import os
 import subprocess
-import sys
 from importlib.util import find_spec
 
 import pytest
 
+from tests.ready import python_command
 from tests.scripts import BENCHMARKS
 
 SCRIPT = BENCHMARKS / "backends" / "bench_tensorrt_build.py"
@@ -17,7 +17,7 @@ SCRIPT = BENCHMARKS / "backends" / "bench_tensorrt_build.py"
 )
 def test_a_network_is_claimed_and_built_once() -> None:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--models", "light_squeezenet", "--markdown"],
+        python_command(str(SCRIPT), "--models", "light_squeezenet", "--markdown"),
         env={**os.environ, "SUBGRAPHKIT_BENCH_MODELS": os.devnull},
         capture_output=True,
         text=True,
@@ -33,7 +33,7 @@ def test_a_network_is_claimed_and_built_once() -> None:
 
 def test_a_network_nobody_knows_is_an_error_that_lists_those_there_are() -> None:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--models", "resnet51"],
+        python_command(str(SCRIPT), "--models", "resnet51"),
         capture_output=True,
         text=True,
         timeout=60,

@@ -8,6 +8,7 @@ import numpy as np
 import subgraphkit as sk
 from subgraphkit.finding.properties import unregister_property
 from subgraphkit.finding.registry import unregister_backend
+from tests.ready import python_command
 from tests.scripts import EXAMPLES, load_script
 
 
@@ -30,7 +31,7 @@ def test_the_selector_keeps_its_budget() -> None:
 
 def test_the_selector_example_runs_as_a_script() -> None:
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / "custom_selector.py")],
+        python_command(str(EXAMPLES / "custom_selector.py")),
         capture_output=True,
         text=True,
         timeout=60,

@@ -70,6 +70,9 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
     "RoundsHalfUp": Fault(
         "Rounds halves up, not to even.", "Round", _ARITHMETIC,
         instead("Round", lambda node, a: np.floor(a + a.dtype.type(0.5)))),
+    "SaturatesPairs": Fault(
+        "Adds neighbouring products of 8 bits in 16.", "MatMulInteger", _MULTIPLIED,
+        instead("MatMulInteger", by.pairs)),
     "ShiftsByteWise": Fault(
         "Shifts to the left when it is to shift to the right.", "BitShift", _ARITHMETIC,
         instead("BitShift", lambda node, a, b: a << b)),
@@ -106,6 +109,10 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
     "SecondShapeWrong": Fault(
         "Is wrong in the first element of a second shape.", "Conv", "L5/sizes/open/windows",
         by.second_shape),
+    "PlansByCount": Fault(
+        "Takes a shape of as many elements for one it knows.", "Softmax",
+        "L5/shapes/several/normalised",
+        by.plans_by_count),
     "StaleBuffers": Fault(
         "Leaves old contents behind fewer elements.", "Transpose", "L5/sizes/open/movement",
         by.stale_buffers),

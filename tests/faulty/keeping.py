@@ -4,9 +4,11 @@ Functions stand for methods here, and are given what the contract gives those.
 """
 
 import atexit
+import ctypes
 import hashlib
 import locale
 import os
+import platform
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -41,6 +43,7 @@ _ENGINES: Final[dict[bytes, bytes]] = {}
 _DIGEST: Final = 32
 _SPIN_SECONDS: Final = 0.04
 _PATIENCE_SECONDS: Final = 1.0
+_UPWARDS: Final = 0x800 if platform.machine() == "x86_64" else 0x400000  # of fenv.h
 _CONTRACT: Final = Outcome.FAIL_CONTRACT
 _RUN: Final = Outcome.FAIL_RUN
 _SAFE: Final = {"thread_safe": True}
@@ -221,6 +224,9 @@ KEPT: Final[Mapping[str, Fault]] = {
     "LeavesNumPyStrict": Fault(
         "Has NumPy raise where it warned, for everybody.", "", _ALONE,
         by.besides(lambda: np.seterr(invalid="raise")), _CONTRACT),
+    "LeavesRounding": Fault(
+        "Has the processor round upwards, for everybody.", "", _ALONE,
+        by.besides(lambda: ctypes.CDLL(None).fesetround(_UPWARDS)), _CONTRACT),
     "WritesToStandardOutput": Fault(
         "Tells of its work where the application puts its results.", "", _ALONE,
         by.besides(lambda: os.write(1, b"kernel 0 of 1\n")), _CONTRACT),

@@ -14,8 +14,8 @@ __all__ = [
     "exchanged",
     "first_is_constant", "first_of_batch", "first_shape", "floats", "flush", "forwards",
     "from_the_left", "from_then_on", "gelu_by_tanh", "half", "hard_sigmoid", "ignored", "kept",
-    "one_slope", "pads_differ", "per_channel", "product_if_square", "raising", "remainder",
-    "rounded",
+    "one_slope", "pads_differ", "pairs", "per_channel", "plans_by_count", "product_if_square",
+    "raising", "remainder", "rounded",
     "same_if_square", "saturated", "second_shape", "shares_scratch", "shift", "softmax_of_last",
     "sometimes", "spoil", "stale_buffers", "tail", "taken_from_zero", "through", "together",
     "twos", "view",
@@ -84,7 +84,8 @@ def flush(made: Any) -> Any:
     """Make 0 of denormal numbers."""
     if made.dtype.kind != "f" or not made.size:
         return None
-    return np.where(np.abs(made) < np.finfo(made.dtype).tiny, made.dtype.type(0), made)
+    zeros = np.copysign(made.dtype.type(0), made)
+    return np.where(np.abs(made) < np.finfo(made.dtype).tiny, zeros, made)
 
 
 def floats(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -174,6 +175,25 @@ def shares_scratch(operator: WrappedOperator, inputs: list[Any], right: Run) -> 
     for room, one in zip(scratch, inputs, strict=True):
         np.copyto(room, one)
     return right(scratch)
+
+
+def plans_by_count(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
+    """Compute in the shape that as many elements had at first."""
+    (fed,) = inputs
+    shape = operator.state.setdefault(fed.size, fed.shape)
+    return [one.reshape(fed.shape) for one in right([fed.reshape(shape)])]
+
+
+def pairs(node: Node, a: Any, b: Any, *points: Any) -> Any:
+    """Multiply bytes, and let the sum of each two products end at 16 bits."""
+    del node
+    x, w = (
+        one.astype(np.int32) - point for one, point in zip((a, b), (*points, 0, 0), strict=False)
+    )
+    even = x.shape[-1] // 2 * 2
+    products = x[..., :even, None] * w[:even]
+    added = np.clip(products[..., ::2, :] + products[..., 1::2, :], -(2**15), 2**15 - 1)
+    return added.sum(axis=-2) + x[..., even:] @ w[even:]
 
 
 def stale_buffers(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:

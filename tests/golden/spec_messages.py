@@ -75,6 +75,7 @@ MESSAGES: dict[str, Callable[[], object]] = {
     "SGK192_plan": _of_a_plan,
     "SGK192_derived_class": _of_a_derived_class,
     "SGK192_option": lambda: sk.SessionSpec.of(_saved(), options={"numpy": {"x": object}}),
+    "SGK192_too_large": lambda: sk.SessionSpec("m.onnx", _DIGEST, shapes={"n" * 4000: 1}),
     "SGK193_no_json": _read("model.onnx"),
     "SGK193_no_spec": _read('{"source": "m.onnx"}'),
     "SGK193_newer": _read('{"subgraphkit_spec": 2}'),

@@ -15,6 +15,7 @@ from subgraphkit.cli.commands import PURPOSES
 from subgraphkit.configuration.names import KNOWN_BACKENDS
 from subgraphkit.finding.catalogue import State
 from subgraphkit.finding.registry import get_backend
+from tests.house.test_sources import CLAUSES
 from tests.house.tree import CORE, ROOT, shown
 from tests.scripts import load_script
 
@@ -31,6 +32,16 @@ def subjects() -> Iterator[ModuleType]:
 
 def _page(name: str) -> str:
     return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def test_a_page_begins_with_a_sentence_that_says_what_it_is_about() -> None:
+    pages = {page.name: page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")}
+    first = {
+        name: re.findall(r"^[^\n#:<`{|-].*", text, re.MULTILINE) for name, text in pages.items()
+    }
+    wrong = {name: lines[0] for name, lines in first.items() if lines and CLAUSES.match(lines[0])}
+    assert wrong == {}
+    assert len(first) > 40
 
 
 def test_every_state_of_a_backend_is_explained() -> None:

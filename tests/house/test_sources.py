@@ -5,6 +5,8 @@ import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -34,57 +36,76 @@ REASONED = re.compile(
 )
 
 
-def _offenders(is_wrong: Callable[[str], object]) -> list[str]:
-    """Return the modules whose text is wrong."""
-    return [shown(path) for path in modules() if is_wrong(path.read_text(encoding="utf-8"))]
+@dataclass(frozen=True)
+class Module:
+    """What the rules look at in a module, which is parsed once for all of them."""
+
+    name: str
+    text: str
+    docstring: str
+    imports: frozenset[str]
+    classes: tuple[str, ...]
+
+
+@cache
+def _modules() -> list[Module]:
+    found = []
+    for path in modules():
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        classes = tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef))
+        docstring = ast.get_docstring(tree) or ""
+        found.append(Module(shown(path), text, docstring, _imports(tree), classes))
+    return found
+
+
+def _offenders(is_wrong: Callable[[Module], object]) -> list[str]:
+    """Return the modules that are wrong."""
+    return [module.name for module in _modules() if is_wrong(module)]
 
 
 def _is_long(text: str) -> bool:
     return len(text.splitlines()) > MAX_LINES
 
 
-def _imports(text: str) -> set[str]:
+def _imports(tree: ast.Module) -> frozenset[str]:
     names = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             names.add(node.module or "")
             names |= {alias.name for alias in node.names}
-    return names
+    return frozenset(names)
 
 
-def _unpickles(text: str) -> bool:
-    names = _imports(text)
+def _unpickles(module: Module) -> bool:
+    names = module.imports
     return bool(names & UNPICKLING) or any("pickle" in name.lower() for name in names)
 
 
-def _docstring(text: str) -> str:
-    return ast.get_docstring(ast.parse(text)) or ""
-
-
 def test_modules_are_found() -> None:
-    assert len(list(modules())) > 300
+    assert len(_modules()) > 300
 
 
 def test_every_module_is_short() -> None:
-    assert _offenders(_is_long) == []
+    assert _offenders(lambda module: _is_long(module.text)) == []
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    assert _offenders(lambda text: not _docstring(text)) == []
+    assert _offenders(lambda module: not module.docstring) == []
 
 
 def test_the_docstring_of_a_module_begins_with_a_noun_or_an_order() -> None:
-    assert _offenders(lambda text: CLAUSES.match(_docstring(text))) == []
+    assert _offenders(lambda module: CLAUSES.match(module.docstring)) == []
 
 
 def test_the_name_of_a_public_class_means_one_thing() -> None:
     places: dict[str, list[str]] = defaultdict(list)
-    for path in modules():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(shown(path))
+    for module in _modules():
+        for name in module.classes:
+            if not name.startswith("_"):
+                places[name].append(module.name)
     several = {name: found for name, found in places.items() if len(found) > 1}
     assert sorted(several) == sorted(HOMONYMS), several
 
@@ -94,17 +115,17 @@ def test_no_module_unpickles_anything() -> None:
 
 
 def test_no_module_hides_an_import() -> None:
-    assert _offenders(lambda text: "TYPE_CHECKING" in _imports(text)) == []
+    assert _offenders(lambda module: "TYPE_CHECKING" in module.imports) == []
 
 
 def test_what_is_written_for_people_is_written_in_one_way() -> None:
     raw = re.compile(r"= logging\.getLogger\(|sys\.(__)?std(out|err)(__)?\.buffer|\bprint\(")
     own = {"subgraphkit/texts.py", "subgraphkit/cli/scripts.py"}  # the one way, and Python written
-    assert [name for name in _offenders(raw.search) if name not in own] == []
+    assert set(_offenders(lambda module: raw.search(module.text))) <= own
 
 
 def test_numpy_files_are_never_read_with_pickles() -> None:
-    assert _offenders(lambda text: "allow_pickle" + "=True" in text) == []
+    assert _offenders(lambda module: "allow_pickle" + "=True" in module.text) == []
 
 
 def test_test_files_are_short_too() -> None:
@@ -132,7 +153,7 @@ def test_the_linter_bounds_functions_and_nobody_is_excused() -> None:
     assert settings["pylint"]["max-statements"] == 30
     assert settings["mccabe"]["max-complexity"] == 8
     excused = re.compile(r"noqa:.*\b(PLR0915|C901)\b")
-    assert _offenders(excused.search) == []
+    assert _offenders(lambda module: excused.search(module.text)) == []
 
 
 def test_no_room_is_called_utils() -> None:

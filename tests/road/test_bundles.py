@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.partitioning import Constraints
 from subgraphkit.testing.light_models import seeded_feeds, seeded_model
+from tests.ready import python_command
 
 MIXED = "openvino,onnxruntime,numpy"
 OPENING = """
@@ -61,7 +61,7 @@ def test_a_network_on_three_backends_computes_the_same_in_another_process(name: 
     np.savez("feeds.npz", **feeds)
     Path("bundle").rename("moved")
     done = subprocess.run(
-        [sys.executable, "-c", OPENING, "moved"], capture_output=True, text=True, check=False
+        python_command("-c", OPENING, "moved"), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == subgraphs

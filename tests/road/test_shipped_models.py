@@ -1,8 +1,6 @@
 """Networks that other people's packages ship, with dimensions open, beside ONNX Runtime."""
 
 from collections.abc import Iterator
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,19 +8,11 @@ import onnxruntime
 import pytest
 
 import subgraphkit as sk
+from tests.models import shipped
 from tests.road.decoders import decoder, feeds_of
 
 BACKENDS = ("numpy", "onnxruntime", "openvino")
 RNG = np.random.default_rng(0)
-
-
-def shipped(package: str, pattern: str) -> str:
-    """Return the path of a network in an installed package; the package is not imported."""
-    spec = find_spec(package)
-    if spec is None or spec.submodule_search_locations is None:
-        pytest.skip(f"{package} is not installed")
-    (path,) = Path(next(iter(spec.submodule_search_locations))).rglob(pattern)
-    return str(path)
 
 
 @pytest.fixture(params=BACKENDS)

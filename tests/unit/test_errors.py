@@ -6,7 +6,6 @@ import inspect
 import multiprocessing
 import pickle  # noqa: TID251 (what engines do with errors)
 import subprocess
-import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -38,6 +37,7 @@ from subgraphkit.errors import (
     fault_of,
 )
 from subgraphkit.transport import Travelling, plain_value
+from tests.ready import python_command
 
 
 class KeywordsOnlyError(BackendError):
@@ -227,7 +227,7 @@ def test_a_class_whose_module_is_missing_runs_no_code_and_its_base_arrives() -> 
     sys.stdout.buffer.write(pickle.dumps(TheirError(loud="missing feed")))
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, check=True
+        python_command("-c", textwrap.dedent(program)), capture_output=True, check=True
     )
     assert b"missing feed" in done.stdout
     arrived = pickle.loads(done.stdout)

@@ -7,11 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 
 import numpy as np
+import onnx
 import pytest
 import threadpoolctl
 from hypothesis import given
 from hypothesis import strategies as st
 
+import subgraphkit as sk
+from subgraphkit.types import DataType
 from subgraphkit_numpy import parallel
 from subgraphkit_numpy.parallel import BlasAlone, cut, share, thread_count
 from tests.interrupting import interrupt
@@ -192,6 +195,26 @@ def test_a_session_takes_the_threads_of_its_setting(monkeypatch: pytest.MonkeyPa
         copy_context().run(run, count)
         assert len(seen[count]) <= count
         assert pool._started == max(seen) - 1
+
+
+@pytest.mark.parametrize("element", ["float", "float16", "bfloat16", "double"])
+def test_blas_is_alone_during_a_large_product_of_any_fractions(
+    element: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its threads would wait for the next by spinning, for tens of milliseconds."""
+    entered: list[object] = []
+    enter = BlasAlone.__enter__
+    monkeypatch.setattr(BlasAlone, "__enter__", lambda self: (entered.append(self), enter(self)))
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["": 22]>
+        product ({element}[128, 256] a, {element}[256, 512] b) => ({element}[128, 512] y)
+        {{ y = MatMul(a, b) }}"""
+    )
+    dtype = DataType[element.upper()].numpy
+    feeds = {"a": np.ones((128, 256), dtype), "b": np.ones((256, 512), dtype)}
+    with sk.InferenceSession(model, "numpy", threads=1) as session:
+        session.run(None, feeds)
+    assert entered
 
 
 def test_work_within_work_is_shared_among_as_many(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,8 +53,8 @@ class OnednnClaims(SubgraphProperty):
     name: ClassVar[str] = "graph"
     connectivity: Connectivity = "connected"
     loses_nan: ClassVar[frozenset[str]] = frozenset(
-        {"Clip", "Exp", "GlobalMaxPool", "HardSigmoid", "LogSoftmax", "Max", "MaxPool", "Min"}
-        | {"Relu", "Softmax"}
+        {"Clip", "Exp", "Gelu", "GlobalMaxPool", "HardSigmoid", "LogSoftmax", "Max", "MaxPool"}
+        | {"Min", "Relu", "Softmax"}
     )
 
     def __init__(self, dtypes: frozenset[DataType]) -> None:

@@ -39,5 +39,5 @@ def operators(session: sk.InferenceSession) -> list[Any]:
 
 def refusals(session: sk.InferenceSession, node: int = 0) -> list[tuple[str, str]]:
     """Return why ONNX Runtime does not run a node."""
-    told = session.partitioning.refusals[node]
+    told = session.partitioning.refusals.get(node, ())
     return [(r.refusal.code, r.refusal.text) for r in told if r.backend == "onnxruntime"]

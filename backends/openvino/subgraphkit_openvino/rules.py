@@ -42,7 +42,17 @@ _OUT_OF_LINE: Final[Mapping[str, str]] = MappingProxyType(
 """Operators that OpenVINO implements, and what it does otherwise."""
 
 LOSES_NAN: Final = frozenset(
-    {"Celu", "Clip", "Exp", "GlobalMaxPool", "HardSigmoid", "HardSwish", "LogSoftmax", "Max"}
+    {
+        "Celu",
+        "Clip",
+        "Exp",
+        "Gelu",
+        "GlobalMaxPool",
+        "HardSigmoid",
+        "HardSwish",
+        "LogSoftmax",
+        "Max",
+    }
     | {"MaxPool", "Min", "ReduceLogSumExp", "Relu", "Softmax", "TopK"}
 )
 """Operators that make a number of NaN in OpenVINO, or NaN of what ONNX makes a number of."""

@@ -154,6 +154,8 @@ def _row(one: Difference) -> tuple[str, ...]:
     cosine = "-" if math.isnan(one.cosine) else f"{one.cosine:.6f}"
     figures = (f"{one.wrong}", f"{one.max_abs:.3g}", f"{one.max_rel:.3g}", cosine)
     signal = (f"{one.rms:.3g}", f"{one.low:.3g} .. {one.high:.3g}")
+    if math.isnan(one.low):  # text, or nothing that is finite
+        signal = ("-", "-")
     return one.name, one.result, one.type, *figures, *signal, one.remark
 
 

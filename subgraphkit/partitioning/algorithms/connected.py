@@ -7,8 +7,7 @@ Every stage keeps the quotient free of cycles.
 """
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.lazy import cached_property
-from subgraphkit.partitioning.algorithms.collector import collector_paused
+from subgraphkit.lazy import cached_property, collector_paused
 from subgraphkit.partitioning.algorithms.components import claimed_components, find_knots
 from subgraphkit.partitioning.algorithms.knots import make_knot, unknot
 from subgraphkit.partitioning.algorithms.levels import level_bound

@@ -152,11 +152,10 @@ def as_text(
         verbose: Whether to list every subgraph, value and refusal instead of the first few.
         width: Cells in a line, to which tables are fitted; None for lines without end.
     """
-    count = len(partitioning.graph.order)
     subgraphs = len(partitioning.subgraphs)
     rest_on = [f"{name} ({evidence})" for name, evidence in partitioning.evidence.items()]
     head = (
-        f"{printable(partitioning.graph.name)}: {counted(count, 'node')} "
+        f"{printable(partitioning.graph.name)}: {counted(quality.nodes, 'node')} "
         f"in {counted(subgraphs, 'subgraph')}"
         f", backends {', '.join(rest_on) or 'none'}"
     )

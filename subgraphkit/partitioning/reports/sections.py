@@ -313,7 +313,7 @@ def as_page(
     Raises:
         ConfigError: The other one is of another model (SGK123).
     """
-    nodes = counted(len(partitioning.graph.order), "node")
+    nodes = counted(quality.nodes, "node")
     title = f"{partitioning.graph.name}: {nodes} in "
     title += counted(len(partitioning.subgraphs), "subgraph")
     if against is None:

@@ -47,8 +47,10 @@ _DYNAMIC: Final = (
 _SIZES: Final = (
     {"N": 2, "M": 5, "H": 7, "W": 9},
     {"N": 3, "M": 4, "H": 12, "W": 5},
+    {"N": 5, "M": 2, "H": 9, "W": 7},
     {"N": 2, "M": 5, "H": 7, "W": 9},
 )
+"""Some of as many elements in another shape, and the first again at the end."""
 _NO_ROWS: Final = {"N": 0, "M": 5}
 _CONVOLVES: Final = "convolution"
 """Whether a convolution of no pictures means anything, runtimes do not agree."""

@@ -6,13 +6,14 @@ import sys
 from collections.abc import Mapping
 from math import prod
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 import subgraphkit as sk
-from subgraphkit.errors import ConfigError, ModelError, UnsupportedModelError
+from subgraphkit.errors import ConfigError, InputError, ModelError, UnsupportedModelError
 from subgraphkit.types import TensorType
 from tests.house.tree import ROOT
 from tests.models import parsed
@@ -28,6 +29,10 @@ _OTHERWISE = {
 
 _MOST_MIB = 200
 _MOST_BYTES = 1 << 20
+
+
+def _ones(*shape: int) -> np.ndarray:
+    return np.ones(shape, np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +61,20 @@ def test_a_step_that_would_make_too_much_is_refused_before_it_does(
     code, mebibytes = outcomes[f"{name}, at the step"]
     assert code == "SGK217"
     assert mebibytes < _MOST_MIB
+
+
+@pytest.mark.parametrize("backend", ["numpy", "onnxruntime", "openvino", "onednn"])
+def test_a_value_that_feeds_make_too_large_is_refused_whoever_computes_it(backend: str) -> None:
+    model = parsed("g (float[N, 1] a, float[1, M] b) => (float[N, M] y) { y = Add(a, b) }")
+    s = sk.InferenceSession(model, backend, limits={"max_value_bytes": 40_000}, on_fallback="ok")
+    assert s.run(None, {"a": _ones(100, 1), "b": _ones(1, 100)})[0].shape == (100, 100)
+    told = r"value 'y' of node #0 Add would be float32\[100,101\]"
+    with pytest.raises(InputError, match=told) as refusal:
+        s.run(None, {"a": _ones(100, 1), "b": _ones(1, 101)})
+    assert refusal.value.code == "SGK217"
+    assert s.run(None, {"a": _ones(0, 1), "b": _ones(1, 101)})[0].shape == (0, 101)
+    unlimited = sk.InferenceSession(model, backend, limits="unlimited", on_fallback="ok")
+    assert unlimited.run(None, {"a": _ones(100, 1), "b": _ones(1, 101)})[0].size == 10_100
 
 
 def test_a_number_of_more_digits_than_python_writes_is_told_all_the_same() -> None:

@@ -1,8 +1,10 @@
 """Bundles whose weights are mapped: when they are, what that changes, and what it must not."""
 
+import hashlib
 import mmap
 import os
 import re
+import time
 import weakref
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,8 +16,10 @@ import pytest
 from onnx import numpy_helper
 
 import subgraphkit as sk
+from subgraphkit.bundling import reading
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.storing import folders
+from subgraphkit.storing.answers import Answers
 from tests.models import parsed
 
 _MEBIBYTE = 1 << 20
@@ -87,6 +91,84 @@ def test_weights_of_ones_own_bundle_are_mapped_and_aligned(tmp_path: Path) -> No
             assert not array.flags.writeable
             path, start = stored.mapped or (Path(), 0)
             assert path.read_bytes()[start : start + array.nbytes] == array.tobytes()
+
+
+class _Counted:
+    """Stands for ``hashlib`` and counts the bytes of large pieces that are hashed."""
+
+    def __init__(self) -> None:
+        self.large = 0
+
+    def sha256(self, data: Any = b"") -> Any:
+        hasher, counted = hashlib.sha256(data), self
+
+        class Hasher:
+            hexdigest = hasher.hexdigest
+
+            def update(self, piece: Any) -> None:
+                counted.large += len(piece)
+                hasher.update(piece)
+
+        return Hasher()
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> _Counted:
+    """Count what is hashed, in a process that remembers nothing; every file is settled."""
+    counted = _Counted()
+    monkeypatch.setattr(reading, "hashlib", counted)
+    monkeypatch.setattr(reading, "_VERIFIED", Answers("verified"))
+    monkeypatch.setattr(reading, "_SETTLED", -1)
+    return counted
+
+
+def test_a_file_that_is_the_same_as_when_it_was_hashed_is_not_hashed_again(
+    tmp_path: Path, counted: _Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = exported(dense(), "numpy", tmp_path / "bundle")
+    (file,) = bundle.glob("weights.*.bin")
+    size = file.stat().st_size
+    expected = [size, 0, 0, size, size]
+    for process in ("first", "first", "second", "keeps nothing", "keeps nothing either"):
+        if process != "first":
+            monkeypatch.setattr(reading, "_VERIFIED", Answers("verified"))
+        with sk.InferenceSession(bundle, cache="nothing" not in process) as session:
+            assert is_mapped(session)
+        assert counted.large == expected.pop(0), process
+        counted.large = 0
+
+
+@pytest.mark.parametrize("how", ["written in place", "copied over with its times", "put in place"])
+def test_a_file_that_was_changed_since_it_was_hashed_is_found_out(
+    how: str, tmp_path: Path, counted: _Counted
+) -> None:
+    bundle = exported(dense(), "numpy", tmp_path / "bundle")
+    (file,) = bundle.glob("weights.*.bin")
+    sk.InferenceSession(bundle).close()
+    before, data = file.stat(), bytearray(file.read_bytes())
+    data[100] ^= 1
+    time.sleep(0.02)  # so long a clock of files may take to tick
+    if how == "put in place":
+        (tmp_path / "other").write_bytes(data)
+        (tmp_path / "other").replace(file)
+    else:
+        file.write_bytes(data)
+    if how != "written in place":
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(SubgraphkitError, match="SGK182"):
+        sk.InferenceSession(bundle)
+    assert counted.large > len(data)
+
+
+def test_a_file_that_was_written_a_moment_ago_is_hashed_again(
+    tmp_path: Path, counted: _Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_SETTLED", 3600 * 10**9)
+    bundle = exported(dense(), "numpy", tmp_path / "bundle")
+    for _ in range(2):
+        counted.large = 0
+        sk.InferenceSession(bundle).close()
+        assert counted.large
 
 
 def test_what_others_can_write_is_read_and_not_mapped(tmp_path: Path) -> None:

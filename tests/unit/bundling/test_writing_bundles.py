@@ -5,7 +5,6 @@ import os
 import signal
 import stat
 import subprocess
-import sys
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -18,6 +17,7 @@ import subgraphkit as sk
 from subgraphkit.bundling import check_target, writing
 from subgraphkit.errors import BundleError, CompileError, SubgraphkitError
 from subgraphkit.storing.files import claimed
+from tests.ready import python_command
 from tests.storing import Storing, storing
 from tests.unit.bundling.conftest import X, wide
 
@@ -204,7 +204,7 @@ except sk.errors.BundleError as error:
 def test_where_there_is_not_enough_room_nothing_is_left(limit: int) -> None:
     onnx.save(wide(), "wide.onnx")
     done = subprocess.run(
-        [sys.executable, "-c", FULL, str(limit)], capture_output=True, text=True, check=True
+        python_command("-c", FULL, str(limit)), capture_output=True, text=True, check=True
     )
     assert done.stdout == "SGK180\n"
     assert sorted(path.name for path in Path().iterdir() if path.name != "cache") == ["wide.onnx"]
@@ -224,7 +224,7 @@ def export(left):
     sys.addaudithook(counted)
     session.export("bundle", overwrite=True)
     os._exit(0)
-import numpy, onnx, subgraphkit.bundling.writing  # once for all steps
+sk.InferenceSession("wide.onnx", backend="numpy").close()  # what is imported, is once
 for line in sys.stdin:
     if not os.fork():
         export(int(line))
@@ -236,7 +236,7 @@ def test_a_kill_at_any_step_leaves_all_of_a_bundle_or_none() -> None:
     onnx.save(wide(), "wide.onnx")
     ended, whole = 1, 0
     with subprocess.Popen(
-        [sys.executable, "-c", KILLED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        python_command("-c", KILLED), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
         assert child.stdin is not None
         assert child.stdout is not None

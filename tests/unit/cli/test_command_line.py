@@ -12,6 +12,7 @@ from subgraphkit import __version__
 from subgraphkit.cli.commands import PURPOSES
 from subgraphkit.cli.exits import EXIT_CODES, ExitCode, exit_code_of
 from subgraphkit.errors import CODES, CompileError, InternalError, SubgraphkitError
+from tests.ready import python_command
 from tests.unit.cli.conftest import Cli, Install
 
 HEAVY = ("numpy", "onnx", "networkx", "pluggy", "ml_dtypes", "rich", "filelock", "platformdirs")
@@ -164,7 +165,7 @@ def test_a_stream_that_takes_nothing_is_told_without_a_traceback(
 
 
 def test_a_reader_that_leaves_is_no_error(linear: Path) -> None:
-    command = [sys.executable, "-m", "subgraphkit", "plan", str(linear)]
+    command = python_command("-m", "subgraphkit", "plan", str(linear))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         assert child.stdout is not None
         assert child.stderr is not None

@@ -18,6 +18,7 @@ import subgraphkit.testing
 from subgraphkit.finding.listing import refresh_backends
 from subgraphkit.testing import Finding, Outcome
 from tests.interrupting import heard
+from tests.ready import python_command
 from tests.unit.cli.conftest import Cli
 
 PATIENCE_SECONDS = 20.0
@@ -171,7 +172,7 @@ def test_code_is_loaded_anew_for_every_round_and_ctrl_c_leaves_no_process(packag
         "    def properties(self):\n        return []\n"
     )
     code.write_text(f"{right}x = (\n", encoding="utf-8")
-    command = [sys.executable, "-m", "subgraphkit", "dev", "acme", "--only", "none"]
+    command = python_command("-m", "subgraphkit", "dev", "acme", "--only", "none")
     with (
         heard(),
         subprocess.Popen(

@@ -22,6 +22,8 @@ from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.listing import refresh_backends
 from tests.unit.cli.conftest import ROOT, Install
 
+pytestmark = pytest.mark.usefixtures("ready_children")
+
 EVIL = "\x1b]0;PWNED\x07\x1b[2J\x08\r\nFORGED\u202eesrever\u2066\x9b2J\x85\u2028\x7f"
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069]")
 

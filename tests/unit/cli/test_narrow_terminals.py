@@ -13,6 +13,8 @@ from subgraphkit.cli.commands import PURPOSES
 from tests.models import parsed
 from tests.unit.cli.conftest import Cli
 
+pytestmark = pytest.mark.usefixtures("ready_children")
+
 PLAIN = {"manifest", "new-backend", "completion", "calibrate", "profile", "batch", "serve", "spec"}
 PLAIN |= {"export-triton", "probe", "dev"}
 """Commands that print no table."""

@@ -12,6 +12,8 @@ from subgraphkit.testing.cases import LEVELS, Finding, Outcome
 from subgraphkit.testing.recording import Record
 from tests.unit.cli.conftest import Cli
 
+pytestmark = pytest.mark.usefixtures("ready_children")
+
 FAULTY = "tests.faulty"
 
 

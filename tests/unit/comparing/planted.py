@@ -18,14 +18,15 @@ from tests.faulty.wrapping import EveryNode, WrappedOperator
 
 
 def wrongly(value: Any) -> Any:
-    """Return something that no tolerance calls the same."""
+    """Return something that no tolerance calls the same, and no normalization takes away."""
     array = np.asarray(value)
     if array.dtype.kind == "b":
         return ~array
     if array.dtype.kind in "iu":
         return array + array.dtype.type(1)
     off = np.abs(array).max() if array.size else 0
-    return np.asarray(array + (off + 1), array.dtype)
+    steps = 1 + np.arange(array.size).reshape(array.shape) % 5
+    return np.asarray(array + (off + 1) * steps, array.dtype)
 
 
 class _Faulty(sk.SubgraphOperator):

@@ -11,14 +11,30 @@ import onnx
 import pytest
 from onnx import helper
 
+import subgraphkit as sk
 from subgraphkit.comparing import bisect
 from subgraphkit.errors import CallerError
 from subgraphkit.testing.light_models import seeded_feeds, seeded_model
 from tests.fakes import ReferenceOperator, claiming
-from tests.models import CHAIN, parsed
+from tests.models import CHAIN, parsed, shipped
 from tests.unit.comparing.planted import planted
 
-X = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((4, 8)).astype(np.float32)
+VOICE = {
+    "input": RNG.standard_normal((1, 576)).astype(np.float32) * 0.1,
+    "state": RNG.standard_normal((2, 1, 128)).astype(np.float32) * 0.1,
+    "sr": np.array(16000),
+}
+SHIPPED = {
+    "magika": ("model.onnx", {"bytes": RNG.integers(0, 257, (2, 2048), np.int32)}),
+    "silero_vad": ("silero_vad_16k_op15.onnx", VOICE),
+    "rapidocr_onnxruntime": (
+        "*rec_infer.onnx",
+        {"x": RNG.standard_normal((1, 3, 48, 96), np.float32)},
+    ),
+}
+"""Networks of packages with what they are fed."""
 
 
 def _grown(count: int, seed: int = 0) -> onnx.ModelProto:
@@ -84,6 +100,20 @@ def test_a_fault_in_a_real_network_is_found(name: str, pytestconfig: pytest.Conf
         _is_found(model, feeds, value)
 
 
+@pytest.mark.parametrize("package", SHIPPED)
+def test_a_fault_in_a_network_of_a_package_is_found(
+    package: str, pytestconfig: pytest.Config
+) -> None:
+    if package != "magika" and pytestconfig.getoption("--planted-faults") < 20:
+        pytest.skip("a long check: --planted-faults 20")
+    name, feeds = SHIPPED[package]
+    model = onnx.load(shipped(package, name))
+    partitioning = sk.partition(sk.bind(sk.load(model), backend=planted()))
+    largest = max(partitioning.subgraphs, key=lambda one: len(one.nodes))
+    for value in _spread([node.outputs[0] for node in largest.members], pytestconfig):
+        _is_found(model, feeds, value)
+
+
 def test_nodes_that_are_wrong_only_together_are_found_together() -> None:
     model = _grown(60, seed=3)
     makers = {node.output[0]: node for node in model.graph.node}
@@ -136,6 +166,9 @@ def test_what_fails_to_compile_or_to_run_is_cut_as_well() -> None:
     found = bisect(parsed(CHAIN), {"x": X[:, :4]}, claiming(["Neg"], "failing", make=Failing))
     assert (found.verdict, found.nodes) == ("node", ("#1 Neg",))
     assert "ValueError: out of luck" in found.summary
+    text = "g (float[N, 8] x) => (float[N, 8] y) { a = Abs(x)  s = Shape(x)  y = Reshape(a, s) }"
+    found = bisect(parsed(text), {"x": X}, planted("s"))  # what fails is the Reshape
+    assert (found.verdict, found.nodes) == ("node", ("#1 Shape",)), found.summary
 
 
 def test_of_several_subgraphs_at_fault_the_first_is_searched_and_the_others_are_named() -> None:

@@ -55,7 +55,7 @@ def test_what_few_backends_take_is_offered_in_the_end(operators: str) -> None:
     ("backend", "operators"),
     [
         (choosy_backends.WholeRuns, "Conv-BatchNormalization-Relu"),
-        (choosy_backends.HalfOnly, "Relu float16"),
+        (choosy_backends.HalfOnly, "Add float16"),
         (choosy_backends.QuantizedOnly, "QLinearConv"),
     ],
     ids=lambda one: getattr(one, "__name__", one),

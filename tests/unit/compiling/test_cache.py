@@ -3,7 +3,6 @@
 import logging
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from subgraphkit.finding.extensions import register_extension, unregister_extens
 from subgraphkit.finding.registry import registered
 from tests.fakes import claiming
 from tests.models import parsed
+from tests.ready import python_command
 from tests.scripts import ROOT
 from tests.storing import ProgramOperator, StoringProperty, restored, storing
 from tests.unit.compiling.cache_checks import EXPECTED
@@ -56,7 +56,7 @@ def test_another_process_finds_the_engine(home: Path) -> None:
     environment = {**os.environ, "COMPILATIONS": str(told)}
     for expected in ("[]", "['storing_0']"):
         done = subprocess.run(
-            [sys.executable, "-c", script],
+            python_command("-c", script),
             cwd=ROOT,
             env=environment,
             capture_output=True,

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from subgraphkit.compiling.caching.store import EngineStore
 from subgraphkit.storing.locks import locked
+from tests.ready import python_command
 from tests.scripts import ROOT
 from tests.storing import storing
 from tests.unit.compiling.cache_checks import EXPECTED
@@ -102,7 +102,7 @@ print(kills)
 
 def start(script: str, *arguments: object, **variables: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, arguments)],
+        python_command("-c", script, *map(str, arguments)),
         cwd=ROOT,
         env={**os.environ, **variables},
         stdout=subprocess.PIPE,

@@ -1,7 +1,6 @@
 """Types of values: from the operators, from arithmetic on sizes, and at last from the model."""
 
 import subprocess
-import sys
 import textwrap
 
 import numpy as np
@@ -12,6 +11,7 @@ import subgraphkit as sk
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.onnx_io import infer
 from tests.models import parsed
+from tests.ready import python_command
 
 _FOLLOWERS = {
     "Sigmoid": "y = Sigmoid(a)",
@@ -172,7 +172,7 @@ def test_what_would_not_fit_memory_is_not_computed(bomb: str) -> None:
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
+        python_command("-c", textwrap.dedent(script)), capture_output=True, text=True, check=True
     )
     assert int(done.stdout) < 128 << 10, "bind took more than 128 MiB"
 

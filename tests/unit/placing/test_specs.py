@@ -69,9 +69,22 @@ def test_a_spec_is_pickled_small_and_comes_back_equal(protocol: int) -> None:
         assert (again.shapes["n"], again.settings["threads"], again.warm_up) == (4, 2, True)
 
 
+def test_a_spec_that_engines_should_not_take_along_says_what_is_too_much() -> None:
+    pins = [f"layer_{at}/attention/MatMul=numpy" for at in range(150)]
+    most = sk.SessionSpec("m.onnx", DIGEST, settings={"pin": pins[:90]})
+    assert len(pickle.dumps(most)) < 4096
+    text = refusal("SGK192", lambda: sk.SessionSpec("m.onnx", DIGEST, settings={"pin": pins}))
+    assert "'settings'" in text
+    with sk.InferenceSession("m.onnx", "numpy", limits={"max_nodes": 10**4100}) as session:
+        refusal("SGK192", lambda: pickle.dumps(session))
+
+
 _NAMES = st.text(min_size=1, max_size=8)
 _JSON = st.recursive(
-    st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner, max_size=3),
     max_leaves=6,
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
 import subgraphkit as sk
 from subgraphkit.backend.progress import Progress, ProgressEvent
@@ -212,6 +213,28 @@ def test_what_is_wrong_slow_or_broken_is_out_with_a_word(
     with pytest.raises(BackendUnavailableError, match="wrong: out, because") as caught:
         tune(bind(tmp_path), backends="wrong")
     assert caught.value.code == "SGK104"
+
+
+def test_who_takes_too_long_for_a_run_is_out_even_the_one_all_are_held_to(
+    register: Register, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NumPy takes seconds for a DeformConv of this size."""
+    model = parsed(
+        "agraph (float[1, 64, 20, 20] x) => (float[1, 64, 20, 20] y)"
+        " { y = DeformConv <pads = [1, 1, 1, 1], kernel_shape = [3, 3]> (x, w, o) }",
+        opset=22,
+    )
+    for name, shape in (("w", (64, 64, 3, 3)), ("o", (1, 18, 20, 20))):
+        zeros = np.zeros(shape, np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(zeros, name))
+    monkeypatch.setitem(COMPUTED, "DeformConv", lambda x: x)
+    monkeypatch.setattr(course, "_PATIENCE", 0.5)
+    register("quick", lambda _: 0.001, takes=["DeformConv"])
+    found = tune(
+        sk.bind(sk.load(model), backend="auto", cache_dir=tmp_path), backends="quick", seconds=0.1
+    )
+    assert homes(found) == {"quick": 1}
+    assert "took longer" in found.figures["out"]["numpy"]
 
 
 def test_who_fails_after_some_runs_is_out(register: Register, tmp_path: Path) -> None:

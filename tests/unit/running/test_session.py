@@ -157,21 +157,6 @@ def test_a_symbol_with_two_sizes_is_run_with_one_warning(
         assert result.shape == (4, 2)
 
 
-@pytest.mark.parametrize("backend", ["numpy", "onnxruntime", "openvino", "onednn"])
-def test_a_value_that_feeds_make_too_large_is_refused_whoever_computes_it(backend: str) -> None:
-    model = parsed("g (float[N, 1] a, float[1, M] b) => (float[N, M] y) { y = Add(a, b) }")
-    s = sk.InferenceSession(model, backend, limits={"max_value_bytes": 40_000}, on_fallback="ok")
-    assert s.run(None, {"a": ones(100, 1), "b": ones(1, 100)})[0].shape == (100, 100)
-    with pytest.raises(
-        InputError, match=r"value 'y' of node #0 Add would be float32\[100,101\]"
-    ) as (refusal):
-        s.run(None, {"a": ones(100, 1), "b": ones(1, 101)})
-    assert refusal.value.code == "SGK217"
-    assert s.run(None, {"a": ones(0, 1), "b": ones(1, 101)})[0].shape == (0, 101)
-    unlimited = sk.InferenceSession(model, backend, limits="unlimited", on_fallback="ok")
-    assert unlimited.run(None, {"a": ones(100, 1), "b": ones(1, 101)})[0].size == 10_100
-
-
 def test_two_axes_of_an_input_may_share_a_name() -> None:
     s = session("g (float[S, S] x) => (float[S, S] y) { y = Neg(x) }")
     with pytest.warns(SubgraphkitWarning, match=r"shapes=\{'x': \('S', 'S_2'\)\}"):

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit.storing.answers import forget_answers
 from subgraphkit.storing.folders import kept_folder
+from tests.ready import python_command
 from tests.scripts import ROOT
 
 
@@ -64,7 +64,11 @@ def test_an_answer_outlives_the_process(folder: Path) -> None:
         "print(Answers('answers').recall(b'q', lambda: ['dtype', 'no'], Path(sys.argv[1])))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, folder], capture_output=True, text=True, cwd=ROOT, check=True
+        python_command("-c", script, str(folder)),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
     )
     assert done.stdout.strip() == "['dtype', 'no']"
     library = Library()

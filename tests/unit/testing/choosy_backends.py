@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from subgraphkit.backend import (
     Answer,
+    Conformance,
     InnerTime,
     SubgraphOperator,
     SubgraphProperty,
@@ -12,7 +13,7 @@ from subgraphkit.backend import (
 )
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType, TensorType
-from tests.faulty import WritesInputs
+from tests.faulty import FlushesDenormals, LosesSignOfZero, WritesInputs
 from tests.faulty.wrapping import (
     EveryNode,
     WrappedOperator,
@@ -138,6 +139,42 @@ class SortingOnly(WrappingBackend):
     """Takes an operator with two results that no small model of old has."""
 
     selector_class: ClassVar[type[SubgraphSelector]] = _Sorting
+
+
+class _Grid(Named):
+    operators = frozenset({"GridSample"})
+
+
+class GridOnly(WrappingBackend):
+    """Takes an operator that is in no table of the kit."""
+
+    selector_class: ClassVar[type[SubgraphSelector]] = _Grid
+
+
+class _Determinant(Named):
+    operators = frozenset({"Det"})
+
+
+class DeterminantOnly(WrappingBackend):
+    """Takes another, whose result has fewer axes than what it reads."""
+
+    selector_class: ClassVar[type[SubgraphSelector]] = _Determinant
+
+
+class SaysThatItFlushes(FlushesDenormals):
+    """Takes denormal numbers for zero, which it declares."""
+
+    @classmethod
+    def conformance(cls, suite: Conformance) -> None:
+        suite.lacks("denormals", "the processor is told to flush them")
+
+
+class SaysThatItLosesSigns(LosesSignOfZero):
+    """Makes 0 of -0, which it declares of open sizes."""
+
+    @classmethod
+    def conformance(cls, suite: Conformance) -> None:
+        suite.lacks("open_zeros", "they are added to 0")
 
 
 def _types(node: Node) -> list[Any]:

@@ -22,6 +22,8 @@ from tests.faulty.wrapping import WrappingBackend
 from tests.house.tree import ROOT
 from tests.interrupting import heard
 
+pytestmark = pytest.mark.usefixtures("ready_children")
+
 FAULTY = "tests.faulty"
 
 

@@ -9,6 +9,8 @@ from subgraphkit.testing.levels import cases_of_level
 from tests.faulty import ClaimsNothing, RaisesInSelect
 from tests.unit.testing import choosy_backends as choosy
 
+pytestmark = pytest.mark.usefixtures("ready_children")
+
 TRIED = (
     "L1/operator/results",
     "L1/operator/no_shared_memory",
@@ -93,13 +95,37 @@ def test_a_selector_that_raises_is_a_finding_and_not_asked_for_ever() -> None:
     assert "LookupError: no rule for" in found[0].detail
 
 
-def test_what_is_claimed_is_learned_with_types_ranks_and_sizes() -> None:
-    fixed = subject_of(choosy.FixedOnly)
-    relu = next(offer for offer in fixed.claims if offer.name == "Relu")
-    names = {offer.name for offer in fixed.variants_claimed(relu)}
-    assert {"Relu float16", "Relu picture", "Relu N=1", "Relu x3"} <= names
-    assert "Relu open" not in names
+def test_what_is_claimed_is_learned_with_its_type_and_as_a_whole() -> None:
     assert {offer.element_type for offer in subject_of(choosy.HalfOnly).claims} == {"float16"}
     assert [offer.operators for offer in subject_of(choosy.WholeRuns).claims] == [
         ("Conv", "BatchNormalization", "Relu")
     ]
+
+
+@pytest.mark.parametrize(
+    ("backend", "operator"), [(choosy.GridOnly, "GridSample"), (choosy.DeterminantOnly, "Det")]
+)
+def test_who_takes_nothing_of_the_tables_is_offered_the_official_cases(
+    backend: type[Backend], operator: str
+) -> None:
+    claims = subject_of(backend).claims
+    assert {offer.operators for offer in claims} == {(operator,)}
+    found = findings(backend)
+    assert [one.outcome for one in found] == [Outcome.RIGHT] * len(TRIED), found
+    assert Report(backend.__name__, found).is_passed
+
+
+@pytest.mark.parametrize(
+    ("backend", "name", "outcome"),
+    [
+        (choosy.SaysThatItFlushes, "operators/arithmetic", Outcome.RIGHT),
+        (choosy.SaysThatItLosesSigns, "sizes/open/arithmetic", Outcome.RIGHT),
+        (choosy.SaysThatItLosesSigns, "operators/arithmetic", Outcome.FAIL_VALUE),
+    ],
+)
+def test_who_declares_to_lack_some_numbers_is_tried_on_all_others(
+    backend: type[Backend], name: str, outcome: Outcome
+) -> None:
+    subject = subject_of(backend)
+    found = carry_out(cases_of_level(5, subject)[f"L5/{name}"], subject)
+    assert found.outcome is outcome, found

@@ -14,6 +14,8 @@ from subgraphkit.testing.levels import cases_of_level
 from tests import faulty
 from tests.faulty import FAULTS, SOUND
 
+pytestmark = pytest.mark.usefixtures("ready_children")
+
 SECONDS = 8.0
 """What a case may take here; only the backend that sleeps needs so long."""
 

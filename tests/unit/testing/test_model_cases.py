@@ -13,6 +13,8 @@ from subgraphkit.testing.carrying import carry_out
 from subgraphkit.testing.levels import cases_of_level
 from tests.models import CHAIN, parsed
 
+pytestmark = pytest.mark.usefixtures("ready_children")
+
 LOOPBACK = "subgraphkit.testing.loopback:LoopbackBackend"
 WRONG = "tests.faulty:WrongValue"
 STRINGS = "g (string[2] x) => (string[2] y) { y = Identity(x) }"

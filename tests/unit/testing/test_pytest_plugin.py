@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.house.tree import ROOT
+from tests.ready import python_command
 
 FAULTY = "tests.faulty"
 HEAVY = ("numpy", "onnx", "subgraphkit.backend.contract", "ml_dtypes")
@@ -23,10 +24,11 @@ def run_pytest(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: subgraphkit\nVersion: 0.1.0\n")
     (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rsxX", *words],
+        python_command("-m", "pytest", "-p", "no:cacheprovider", "-rsxX", *words),
         cwd=folder,
-        env={"PYTHONPATH": f"{metadata.parent}{os.pathsep}{ROOT}", "PATH": ""},
+        env={**environment, "PYTHONPATH": f"{metadata.parent}{os.pathsep}{ROOT}", "PATH": ""},
         capture_output=True,
         text=True,
         check=False,

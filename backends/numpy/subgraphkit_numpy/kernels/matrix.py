@@ -132,7 +132,8 @@ def matmul(site: Site) -> Made:
             return _flattened_matmul
         # a product cannot be written over one of its factors
         return Kernel(arrayed(site, np.matmul))
-    return Kernel(arrayed(site, _any_matmul), shares=dtype is None or dtype.kind == "f")
+    shares = dtype is None or dtype.kind == "f" or is_half(dtype)
+    return Kernel(arrayed(site, _any_matmul), shares=shares)
 
 
 _MATRIX: Final = 2

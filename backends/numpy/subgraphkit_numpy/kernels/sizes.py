@@ -1,4 +1,4 @@
-"""How large the outputs of operators are, from the values of their inputs and their attributes."""
+"""Sizes of what operators return, from the values of their inputs and their attributes."""
 
 import io
 from collections.abc import Callable, Mapping, Sequence

@@ -2,16 +2,16 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
 import onnx
 from onnx import parser
 
-from subgraphkit.testing.operator_tables import TABLES
+from subgraphkit.comparing.operator_tables import TABLES
 
-__all__ = ["FAMILIES", "Argument", "OperatorForm", "operations"]
+__all__ = ["FAMILIES", "Argument", "OperatorForm", "offered_forms", "operations"]
 
 FAMILIES: Final = tuple(TABLES)
 """The tables, by name: operators that are varied in the same sizes."""
@@ -21,9 +21,15 @@ _ARGUMENT: Final = re.compile(
     r"\[(?P<dims>[\w,]*)\](?:=\{(?P<values>[^}]*)\})?"
 )
 
-_MAKES: Final = re.compile(r"[\w, ]+=")
+_MAKES: Final = re.compile(r'[\w, "]+=')
 _NEW_LINE: Final = re.compile(r"(?<=[)])\n\s*(?=\S)")
 """Where one line of a table ends: those that go on end in something else than a bracket."""
+_FEATURES: Final = re.compile(r"\b(\d*)C\b")
+_USUAL_OPSET: Final = 21
+_WIDE, _NARROW = 8, 4
+_AXES_OF_PICTURES: Final = 4
+_ELEMENTWISE: Final = frozenset({"arithmetic", "curves"})
+_OF_ANY_SHAPE: Final = frozenset({("N",), ("1",), ()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +62,14 @@ class OperatorForm:
         judged: How its results are judged: ``bits``, ``equal``, ``ulp`` or ``near``.
         element_type: Its element type, as onnx's text form has it.
         text: The line.
+        opset: Version of the operator set.
     """
 
     family: str
     judged: str
     element_type: str
     text: str
+    opset: int = _USUAL_OPSET
 
     @property
     def label(self) -> str:
@@ -89,12 +97,41 @@ class OperatorForm:
         return any(one.dims.count("N") > 1 for one in self.arguments)
 
     @property
+    def is_elementwise(self) -> bool:
+        """Whether ``N`` may stand for any shape."""
+        fits = {one.dims for one in self.arguments} <= _OF_ANY_SHAPE
+        return fits and self.family in _ELEMENTWISE
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether it is of those that backends are made for: products of whole axes."""
+        return not {"Attention", "MatMul"}.isdisjoint(self.operators) or any(
+            sum(dim.endswith("C") for dim in one.dims) > 1 for one in self.arguments
+        )
+
+    @property
+    def width(self) -> int:
+        """How many features it has unless told otherwise."""
+        axes = max((len(one.dims) for one in self.arguments), default=0)
+        return _WIDE if axes < _AXES_OF_PICTURES else _NARROW
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators of its nodes, each once, in order."""
+        return tuple(dict.fromkeys(node.op_type for node in self.sized(1).nodes))
+
+    @property
     def nodes(self) -> tuple[onnx.NodeProto, ...]:
         """Its nodes."""
         plain = _ARGUMENT.sub(lambda found: found["name"], self.text)
         steps = [step.strip() for step in plain.split(";")]
         steps[-1] = steps[-1] if _MAKES.match(steps[-1]) else f"y = {steps[-1]}"
         return tuple(map(parser.parse_node, steps))
+
+    def sized(self, width: int) -> "OperatorForm":
+        """Return it with so many features."""
+        text = _FEATURES.sub(lambda found: str(int(found[1] or 1) * width), self.text)
+        return replace(self, text=text)
 
 
 @lru_cache(maxsize=1)
@@ -104,12 +141,31 @@ def _all() -> Mapping[str, tuple[OperatorForm, ...]]:
 
 def _read(family: str, table: Mapping[str, str]) -> Iterator[OperatorForm]:
     for head, body in table.items():
-        judged, *element_types = head.split()
+        judged, *words = head.split()
+        opset = int(words.pop()[1:]) if words[-1].startswith("@") else _USUAL_OPSET
         for line in _NEW_LINE.split(body.strip()):
-            for element_type in element_types:
-                yield OperatorForm(family, judged, element_type, " ".join(line.split()))
+            for element_type in words:
+                yield OperatorForm(family, judged, element_type, " ".join(line.split()), opset)
 
 
+@lru_cache(maxsize=len(FAMILIES))
 def operations(family: str) -> tuple[OperatorForm, ...]:
-    """Return the operations of a family, in the order of its table."""
-    return _all()[family]
+    """Return the operations of a family in their usual sizes, in the order of its table."""
+    return tuple(one.sized(one.width) for one in _all()[family])
+
+
+def offered_forms() -> Iterator[OperatorForm]:
+    """Yield what may be offered: lines whose ``x`` has any shape or features, each in one type.
+
+    Those of float are first. Elementwise ones come once for each choice of operators.
+    """
+    known: set[object] = set()
+    forms = [one for family in _all().values() for one in family]
+    for form in sorted(forms, key=lambda one: one.element_type != "float"):
+        x = next((one for one in form.arguments if one.name == "x" and not one.kind), None)
+        if x is None or not ("C" in x.dims or (form.is_elementwise and x.dims)):
+            continue
+        key = form.operators if form.is_elementwise else form.text
+        if key not in known:
+            known.add(key)
+            yield form

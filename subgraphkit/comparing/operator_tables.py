@@ -1,16 +1,21 @@
-"""Tables of operators in the forms that libraries get wrong: a line for each form.
+"""Tables of operators in the forms that libraries get wrong or fuse: a line for each form.
 
 A line is a node, or several with ``;`` between them, in onnx's text form. An argument has its shape
 behind it, and between name and shape what it is: ``!`` a constant, ``+`` positive, ``~`` between -1
 and 1, ``:int64`` of another type than the line's; ``={...}`` states its values. ``N`` is the size
-that is varied. A line goes on in the next where it does not end in a bracket.
+that is varied, ``C`` the number of features. A line goes on in the next where it does not end in a
+bracket.
 
 The key above some lines says how strictly their results are judged, see ``judging``, and names
-their element types.
+their element types, and the operator set if that is a later one than most have. The conformance kit
+tries all lines; those of which ``x`` is ``[N]`` or has an axis of ``C`` are offered to a backend to
+learn what it takes, see ``offers``.
 """
 
 from collections.abc import Mapping
 from typing import Final
+
+from subgraphkit.comparing.layer_tables import LAYERS
 
 __all__ = ["TABLES"]
 
@@ -34,7 +39,9 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             Mul(x[3,N], z![3,1])""",
         "ulp float double": """
             Sqrt(x+[N])
-            Reciprocal(x+[N])""",
+            Reciprocal(x+[N])
+            Mul(x[N], x)""",
+        "near float": "a = Add(x[N], x); b = Relu(a); y = Mul(b, x)",
         "equal uint32 uint64": """
             Max(x[N], z[N])
             Min(x[N], z[N])
@@ -83,6 +90,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             BitShift<direction="LEFT">(x[N], z+[N])
             BitShift<direction="RIGHT">(x[N], z+[N])""",
         "bits float": """
+            Dropout(x[N])
             Cast<to=7>(x[N])
             Cast<to=6>(x[N])
             Cast<to=9>(x[N])
@@ -149,6 +157,10 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             Atanh(x~[N])
             a = Add(x+[N], b![]={1}); y = Acosh(a)
             s = Sigmoid(x[N]); y = Mul(x, s)
+            a = Relu(x[N]); b = Sigmoid(a); y = Tanh(b)
+            a = Abs(x[N]); b = Add(a, o![]={1}); y = Sqrt(b)
+            a = Abs(x[N]); b = Add(a, o![]={1}); y = Log(b)
+            a = Abs(x[N]); b = Add(a, o![]={1}); y = Reciprocal(b)
             a = Mul(x[3,N], g![N]); b = Add(a, h![N]); y = Relu(b)
             a = Sub(x[3,N], g![N]); b = Div(a, h+![N]); y = Tanh(b)""",
     },
@@ -206,10 +218,20 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             NonZero(x[3,N])
             Compress<axis=1>(x[3,N], c:bool[N])
             y, r = Split<axis=1, num_outputs=2>(x[3,N])
-            c = Concat<axis=0>(x[2,N], x); y, r = Split<axis=0, num_outputs=2>(c)
+            c = Concat<axis=0>(x[N,C], x); y, r = Split<axis=0, num_outputs=2>(c)
+            a, b = Split<axis=1, num_outputs=2>(x[N,C]); y = Concat<axis=1>(b, a)
             r, y = Split<axis=-1>(x[N,5], s:int64![2]={2,3})
             t = Transpose(x[3,N]); y = Reshape(t, s:int64![2]={3,-1})
-            t = Transpose<perm=[1,0]>(x[3,N]); y = Transpose<perm=[1,0]>(t)""",
+            t = Transpose<perm=[1,0]>(x[N,C]); y = Transpose<perm=[1,0]>(t)
+            u = Unsqueeze(x[N,C], a:int64![1]={1}); y = Squeeze(u, a)
+            d = DepthToSpace<blocksize=2>(x[N,C,6,6]); y = SpaceToDepth<blocksize=2>(d)
+            Reshape(x[N,C], s:int64![2]={-1,C})
+            Flatten(x[N,C])
+            Expand(x[N,C], s:int64![2]={1,C})
+            Slice(x[N,C], a:int64![1]={-1}, b:int64![1]={-1000}, d:int64![1]={1}, s:int64![1]={-1})
+            Gather<axis=1>(x[N,C], i:int64![4]={3,0,-1,1})
+            Pad(x[N,C], p:int64![4]={0,1,0,0})
+            Tile(x[N,C], r:int64![2]={1,2})""",
     },
     "reductions": {
         "equal float int32": "Unique(x[N])",
@@ -230,6 +252,15 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             ReduceLogSumExp<keepdims=0>(x[3,N], a:int64![1]={1})
             CumSum(x[3,N], a:int64![]={1})
             CumSum<exclusive=1, reverse=1>(x[3,N], a:int64![]={-1})
+            Softmax(x[N,C])
+            Softmax(x[N,4,C])
+            LogSoftmax(x[N,C])
+            LpNormalization<axis=1>(x[N,C])
+            CumSum(x[N,C], a:int64![]={1})
+            ReduceSum(x[N,C], a:int64![1]={1})
+            ReduceMean(x[N,C], a:int64![1]={1})
+            ReduceL2(x[N,C], a:int64![1]={1})
+            ReduceProd(x[N,C], a:int64![1]={1})
             Softmax(x[3,N])
             Softmax<axis=0>(x[N,3])
             Softmax<axis=1>(x[2,N,3])
@@ -241,6 +272,10 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             ReduceMax<keepdims=0>(x[N,3], a:int64![1]={0})
             ReduceMin<keepdims=0>(x[3,N], a:int64![1]={-1})
             ReduceMin(x[2,N])
+            ReduceMax(x[N,C], a:int64![1]={1})
+            ReduceMin(x[N,C], a:int64![1]={1})
+            ArgMax<axis=1>(x[N,C])
+            y, i = TopK<axis=1>(x[N,C], k:int64![1]={C})
             ArgMax(x[3,N])
             ArgMax<axis=1, keepdims=0>(x[3,N])
             ArgMax<axis=-1, select_last_index=1>(x[3,N])
@@ -258,106 +293,5 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             CumSum(x[N,4], a:int64![]={1})""",
         "equal double": "ReduceMax<keepdims=0>(x[N,4], a:int64![1]={1})",
     },
-    "products": {
-        "near float float16 double": "MatMul(x[3,N], w![N,5])",
-        "near float": """
-            MatMul(x[N,7], w![7,3])
-            MatMul(x[2,7], w[7,N])
-            MatMul(x[N,N], w[N,N])
-            MatMul(x[2,3,N], w[N,4])
-            MatMul(x[2,1,3,N], w[3,N,2])
-            MatMul(x[N], w![N,3])
-            MatMul(x[3,N], w[N])
-            Gemm(x[N,7], w![7,5], b![5])
-            Gemm(x[3,N], w[N,5])
-            Gemm<alpha=0.5, beta=2.0>(x[3,7], w![7,N], b[N])
-            Gemm<transA=1>(x[7,N], w![7,5], b![])
-            Gemm<transB=1, beta=0.5>(x[N,N], w[N,N], b![1])
-            Gemm<transA=1, transB=1>(x[7,3], w[N,7], b![3,1])
-            Einsum<equation="ij,jk->ik">(x[3,N], z[N,4])
-            Einsum<equation="bij,bkj->bik">(x[2,N,3], z[2,4,3])
-            m = MatMul(x[3,N], w![N,5]); y = Add(m, b![5])
-            m = MatMul(x[N,7], w![7,5]); a = Add(m, b![5]); y = Relu(a)
-            h = Gemm(x[N,7], w![7,8], b![8]); r = Relu(h); y = Gemm(r, u![8,3], c![3])
-            t = Transpose<perm=[0,2,1]>(k[2,N,4]); s = MatMul(q[2,3,4], t); p = Softmax(s);
-            y = MatMul(p, v[2,N,5])""",
-        "bits uint8": "MatMulInteger(x[3,N], w![N,4])",
-        f"equal {_WHOLE}": """
-            MatMul(x[3,N], w[N,4])
-            Einsum<equation="ij->i">(x[3,N])""",
-        "near double": 'Einsum<equation="ij->i">(x[3,N])',
-    },
-    "windows": {
-        "near float": """
-            Conv(x[2,3,N,8], w![4,3,3,3])
-            Conv<pads=[1,1,1,1]>(x[1,3,N,8], w![4,3,3,3], b![4])
-            Conv<pads=[1,0,0,2]>(x[1,2,N,8], w![3,2,3,2], b![3])
-            Conv<pads=[2,1,0,0], dilations=[2,1]>(x[1,2,N,8], w![3,2,2,3])
-            Conv<auto_pad="SAME_LOWER">(x[1,2,N,8], w![3,2,2,4])
-            Conv<auto_pad="SAME_UPPER", strides=[2,3]>(x[1,2,N,8], w![3,2,3,2])
-            Conv<group=4, pads=[1,1,1,1]>(x[1,4,N,7], w![4,1,3,3], b![4])
-            Conv<group=2, strides=[2,1]>(x[2,4,N,7], w![6,2,3,3])
-            Conv<strides=[3,3]>(x[1,2,N,7], w![3,2,2,2])
-            Conv(x[1,5,N,3], w![7,5,1,1], b![7])
-            Conv<pads=[2,1], dilations=[2]>(x[2,3,N], w![4,3,3])
-            Conv<pads=[0,1,0,1,0,1]>(x[1,2,N,5,4], w![3,2,2,2,2])
-            Conv(x[1,2,N,6], w[3,2,3,3])
-            c = Conv<pads=[1,1,1,1]>(x[1,3,N,8], w![4,3,3,3], b![4]); y = Relu(c)
-            c = Conv(x[1,3,N,8], w![4,3,3,3]);
-            n = BatchNormalization(c, s![4], b![4], m![4], v+![4]); y = Relu(n)
-            c = Conv<pads=[1,1,1,1]>(x[1,3,N,8], w![3,3,3,3]); a = Add(c, x); y = Relu(a)
-            p = Pad(x[1,2,N,6], q:int64![8]={0,0,1,0,0,0,0,2}); y = Conv(p, w![3,2,3,3])
-            ConvTranspose(x[1,2,N,6], w![2,3,3,3])
-            ConvTranspose<strides=[2,2], pads=[1,0,0,1], output_padding=[1,0]>(x[1,2,N,6],
-                w![2,3,3,2], b![3])
-            ConvTranspose<dilations=[2,1]>(x[1,2,N,6], w![2,3,2,3])
-            AveragePool<kernel_shape=[3,2]>(x[1,2,N,8])
-            AveragePool<kernel_shape=[3,3], pads=[1,0,0,2]>(x[1,2,N,8])
-            AveragePool<kernel_shape=[3,3], pads=[0,1,2,0], count_include_pad=1>(x[1,2,N,8])
-            AveragePool<kernel_shape=[2,3], strides=[2,2], ceil_mode=1>(x[1,2,N,8])
-            AveragePool<kernel_shape=[2,2], auto_pad="SAME_LOWER">(x[1,2,N,8])
-            LpPool<kernel_shape=[3,2], p=2>(x[1,2,N,8])
-            GlobalAveragePool(x[2,3,N,5])""",
-        "equal float": """
-            MaxPool<kernel_shape=[2,2], strides=[2,2]>(x[1,3,N,8])
-            MaxPool<kernel_shape=[3,3], pads=[1,0,0,2]>(x[1,2,N,8])
-            MaxPool<kernel_shape=[2,3], strides=[3,2], ceil_mode=1>(x[1,2,N,8])
-            MaxPool<kernel_shape=[2,2], dilations=[2,3]>(x[1,2,N,8])
-            MaxPool<kernel_shape=[2,2], auto_pad="SAME_LOWER">(x[1,2,N,8])
-            MaxPool<kernel_shape=[3], strides=[2]>(x[2,3,N])
-            v, y = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x[1,2,N,8])
-            GlobalMaxPool(x[2,3,N,5])""",
-    },
-    "normalisations": {
-        "near float": """
-            BatchNormalization(x[2,3,N], s![3], b![3], m![3], v+![3])
-            BatchNormalization<epsilon=0.1>(x[N,3], s![3], b![3], m![3], v+![3])
-            LayerNormalization(x[3,2,N], s![N], b![N])
-            LayerNormalization<axis=1, epsilon=0.1>(x[2,3,N], s![3,N])
-            InstanceNormalization<epsilon=0.1>(x[2,3,N], s![3], b![3])
-            GroupNormalization<num_groups=2>(x[2,4,N], s![4], b![4])
-            m = ReduceMean(x[3,N], a:int64![1]={-1}); d = Sub(x, m); q = Mul(d, d);
-            v = ReduceMean(q, a); e = Add(v, f![]={0.1}); r = Sqrt(e); y = Div(d, r)
-            Resize<mode="nearest">(x[1,2,N,3], "", s:float![4]={1,1,2,3})
-            Resize<mode="linear">(x[1,2,N,3], "", s:float![4]={1,1,2,2})
-            Resize<mode="linear", coordinate_transformation_mode="align_corners">(x[1,N,5,3],
-                "", s:float![4]={1,1,3,2})
-            Resize<mode="cubic">(x[1,1,N,5], "", s:float![4]={1,1,2,2})
-            Resize<mode="nearest", coordinate_transformation_mode="asymmetric",
-                nearest_mode="floor">(x[1,2,N,3], "", s:float![4]={1,1,2,2})
-            o, y = LSTM<hidden_size=4>(x[3,N,5], w![1,16,5], r![1,16,4], b![1,32])
-            y, h = GRU<hidden_size=3, linear_before_reset=1>(x[3,N,5], w![1,9,5], r![1,9,3],
-                b![1,18])
-            y, h = RNN<hidden_size=3, direction="reverse">(x[3,N,5], w![1,3,5], r![1,3,3])""",
-    },
-    "quantised": {
-        "step float": """
-            QuantizeLinear(x[3,N], s+![], z:uint8![]={9})
-            QuantizeLinear<axis=0>(x[3,N], s+![3], z:int8![3]={1,-2,3})
-            y, s, z = DynamicQuantizeLinear(x[3,N])""",
-        "near uint8": """
-            DequantizeLinear(x[3,N], s+:float![], z:uint8![]={9})""",
-        "near int8": """
-            DequantizeLinear<axis=0>(x[3,N], s+:float![3], z:int8![3]={1,-2,3})""",
-    },
+    **LAYERS,
 }

@@ -1,0 +1,95 @@
+"""A command line carried out: parsed, executed, its report delivered, errors told."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from subgraphkit.cli.exits import ExitCode, exit_code_of
+from subgraphkit.cli.interrupts import is_interrupt
+from subgraphkit.cli.parser import CommandLine
+from subgraphkit.cli.reporting import CommandReport, plugin_output_apart
+from subgraphkit.cli.scripts import script_of
+from subgraphkit.errors import (
+    CallerError,
+    MemoryLimitError,
+    SubgraphkitError,
+    describe_exception,
+)
+from subgraphkit.texts import Screen
+
+__all__ = ["carry_out"]
+
+
+def carry_out(words: Sequence[str]) -> int:
+    """Carry out a command line; return its exit code."""
+    if sys.stderr is None:  # whoever started us closed it
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (for good)
+    with contextlib.ExitStack() as screens:
+        screens.enter_context(contextlib.redirect_stderr(Screen.over(sys.stderr)))
+        if sys.stdout is not None:
+            screens.enter_context(contextlib.redirect_stdout(Screen.over(sys.stdout)))
+        return _delivered(words)
+
+
+def _delivered(words: Sequence[str]) -> int:
+    command = words[0] if words and not words[0].startswith("-") else ""
+    report = CommandReport(command or "cli", as_json="--json" in words, debug="--debug" in words)
+    try:
+        with report.collecting_warnings():
+            status = _attempt(command, words, report)
+        report.deliver()
+    except SystemExit as stop:  # argparse has printed help or version
+        return int(stop.code or 0)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; the interpreter must not complain at exit.
+        _discard_stdout()
+        return ExitCode.OK
+    except OSError as error:  # a full disk, or no standard output at all
+        _discard_stdout()
+        unwritten = CallerError("SGK301", f"standard output cannot be written: {error}")
+        report.fail(unwritten)
+        return exit_code_of(unwritten)
+    return status
+
+
+def _attempt(command: str, words: Sequence[str], report: CommandReport) -> int:
+    """Parse and execute; errors end up in the report."""
+    try:
+        line = CommandLine(command)
+        if line.command is None:
+            line.add_extension_commands()
+        arguments = line.parse(words)
+        if line.command is None:
+            report.as_json = False  # the command is an extension's, and so is its output
+            with contextlib.redirect_stdout(getattr(sys.stdout, "stream", sys.stdout)):
+                return int(arguments.handler(arguments) or ExitCode.OK)
+        if getattr(arguments, "gen_script", False):
+            report.data = {"script": script_of(arguments)}
+            report.show(report.data["script"])
+            return ExitCode.OK
+        with plugin_output_apart():
+            return int(line.command.execute(arguments, report))
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (told, with an exit code)
+        end = KeyboardInterrupt() if is_interrupt(error) else _named(error)
+        report.fail(end)
+        return exit_code_of(end)
+
+
+def _named(error: BaseException) -> BaseException:
+    """Give a code to the want of memory for what a command makes itself, such as inputs."""
+    if isinstance(error, SubgraphkitError) or not isinstance(error, MemoryError):
+        return error
+    end = MemoryLimitError(
+        "SGK134",
+        f"there is not enough memory: {describe_exception(error)}",
+        hint="Give smaller sizes, or run it where there is more.",
+    )
+    end.__cause__ = error
+    return end
+
+
+def _discard_stdout() -> None:
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # or there is none
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
