@@ -218,9 +218,13 @@ class Course:
             self._arena.seconds = min(max(_LEAST_SECONDS, suits), _MOST_SECONDS)
         for name, one in list(self._alone.items()):
             if self._rough[name] / self._rough[best] > _SLOW:
-                slower = one.own_seconds(name, self._arena.feeds) / self._rough[best]
-                if slower > _SLOW:
-                    self._arena.out[name] = f"{slower:.2g} times slower than {best}"
+                try:
+                    slower = one.own_seconds(name, self._arena.feeds) / self._rough[best]
+                    why = f"{slower:.2g} times slower than {best}" if slower > _SLOW else ""
+                except SubgraphkitError as error:
+                    why = error.message
+                if why:
+                    self._arena.out[name] = why
                 del self._alone[name]
                 one.close()
 
