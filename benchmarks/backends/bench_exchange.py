@@ -144,7 +144,7 @@ def _model(name: str) -> onnx.ModelProto:
 
 
 def _parts(model: onnx.ModelProto, most: int) -> list[Part]:
-    """Cut the node list where one value is alive, into parts of a like size; none if it is whole."""
+    """Cut the node list where one value is alive, into parts of a like size, or into none."""
     graph = model.graph
     sizes = {one.name: int(np.prod(one.dims)) for one in graph.initializer}
     outputs = {one.name for one in graph.output}
