@@ -74,17 +74,21 @@ def sweep_cases(subject: Subject) -> Iterator[Case]:
         yield case(f"sizes/open/{family}", partial(_open_sizes, family), "dynamic_shapes")
         yield case(f"sizes/fixed/{family}", partial(_fixed_sizes, family))
         yield case(f"threads/large/{family}", partial(_large_threads, family), "threads")
+    yield case("sizes/repeated", _repeated, "dynamic_shapes")
 
 
 def _case_of(patience: float, name: str, run: Callable[[Subject], Finding], *needs: str) -> Case:
     return Case(f"L{_LEVEL}/{name}", _LEVEL, run, needs=needs, patience=patience)
 
 
-def _taken(subject: Subject, rows: Sequence[_Row], *, is_open: bool = False) -> list[_Row]:
+def _taken(
+    subject: Subject, rows: Sequence[_Row], *, is_open: bool = False, is_apart: bool = False
+) -> list[_Row]:
     """Return those of which the backend takes a node; nothing is compiled."""
     if not rows:
         return []
-    partitioning = subject.partitioned(subject.bound(Sweep(rows, is_open=is_open).proto))
+    model = Sweep(rows, is_open=is_open, is_apart=is_apart)
+    partitioning = subject.partitioned(subject.bound(model.proto))
     numbers = {number_of(node.outputs[0]) for node in subject.nodes_taken(partitioning)}
     return [row for number, row in enumerate(rows) if number in numbers]
 
@@ -95,6 +99,7 @@ def _tried(
     steps: _Steps,
     *,
     is_open: bool = False,
+    is_apart: bool = False,
 ) -> Finding:
     """Carry checks out, until one finds fault, on sessions that have some of the rows each.
 
@@ -111,7 +116,7 @@ def _tried(
             left_out = [f"{part} of {parts} models, as there was no time for the others"]
             break
         signs = not (is_open and "open_zeros" in subject.declarations.lacking)
-        model = Sweep(rows[part::parts], is_open=is_open, signs=signs)
+        model = Sweep(rows[part::parts], is_open=is_open, is_apart=is_apart, signs=signs)
         found = subject.judged(model.proto, partial(_stepped, subject, model, steps, left_out))
         taken |= dict.fromkeys(found.taken)
         if found.outcome not in {Outcome.RIGHT, Outcome.UNCLAIMED}:
@@ -228,6 +233,26 @@ def _open_sizes(family: str, subject: Subject) -> Finding:
     order += sizes[:6]
     steps = [(f"N={size}", partial(_of_size, size, seeds[size])) for size in order]
     return _tried(subject, rows, steps, is_open=True)
+
+
+def _repeated(subject: Subject) -> Finding:
+    """Inputs are repeated along sizes that turn out to be 1, each in its turn, or none is."""
+    rows = [
+        (one, _USUAL_SIZE)
+        for one in operations("arithmetic")
+        if sum("N" in argument.dims for argument in one.arguments) > 1
+        and not any(argument.is_stored for argument in one.arguments)
+        and one.nodes[-1].op_type != "Mean"  # onnx.reference adds into an array of its first input
+    ]
+    rows = _taken(subject, rows, is_open=True, is_apart=True)
+    if not rows:
+        return Finding(Outcome.UNCLAIMED, "it takes nothing whose inputs may be repeated")
+    steps = [(f"argument {place} of 1", partial(_of_one, place)) for place in (0, 1, 2)]
+    return _tried(subject, rows, steps, is_open=True, is_apart=True)
+
+
+def _of_one(place: int, subject: Subject, model: Sweep, session: Session) -> Finding | None:
+    return run_checks.fed_with(subject, model, session, model.feeds(place, repeated=place))
 
 
 def _of_size(

@@ -55,6 +55,7 @@ class Sweep(SmallModel):
     Args:
         rows: The operations, each with the size that its ``N`` has.
         is_open: Whether ``N`` is a symbol, the same for all, and their sizes only the usual ones.
+        is_apart: Whether it is a symbol of each argument alone, which then may be repeated.
         signs: Whether the signs of zeros count.
     """
 
@@ -63,11 +64,13 @@ class Sweep(SmallModel):
         rows: Sequence[tuple[OperatorForm, int]],
         *,
         is_open: bool = False,
+        is_apart: bool = False,
         signs: bool = True,
     ) -> None:
         self.rows = tuple(rows)
         self.signs = signs
         self.is_open = is_open
+        self.is_apart = is_apart
         self._constants = _constants(self.rows)
         self._known: dict[bytes, list[Any]] = {}
         super().__init__(self._model(precise=False))
@@ -77,12 +80,15 @@ class Sweep(SmallModel):
     def _reference(self) -> ReferenceEvaluator:
         return ReferenceEvaluator(self._model(precise=True))
 
-    def feeds(self, seed: int = 0, size: int | None = None) -> Mapping[str, _Array]:
+    def feeds(
+        self, seed: int = 0, size: int | None = None, repeated: int | None = None
+    ) -> Mapping[str, _Array]:
         """Return something to feed; another seed gives other values.
 
         Args:
             seed: Which values.
             size: The size of ``N`` where it is open, or the usual one.
+            repeated: The place of the argument of each whose ``N`` is 1 nevertheless.
         """
         fed: dict[str, _Array] = {}
         for number, (operation, usual) in enumerate(self.rows):
@@ -91,7 +97,8 @@ class Sweep(SmallModel):
             for place, one in enumerate(arguments):
                 if not one.is_stored:
                     at = 3 * number + 1009 * seed + place
-                    fed[f"{one.name}_{number}"] = _drawn(at, operation, one, actual)
+                    n = 1 if place == repeated else actual
+                    fed[f"{one.name}_{number}"] = _drawn(at, operation, one, n)
             if operation.judged in _EQUALS and not any(one.kind for one in arguments):
                 _agree(number, fed)
         return fed
@@ -182,13 +189,14 @@ class Sweep(SmallModel):
         outputs: list[onnx.ValueInfoProto] = []
         for number, (operation, size) in enumerate(self.rows):
             wide = precise and operation.judged in _PRECISE
-            for one in operation.arguments:
+            for place, one in enumerate(operation.arguments):
                 name, typed = f"{one.name}_{number}", _typed(operation, one, wide=wide)
                 if one.is_stored:
                     array = self._constants[name].astype(helper.tensor_dtype_to_np_dtype(typed))
                     stored.append(numpy_helper.from_array(array, name))
                 else:
-                    dims = _dims(one, _OPEN if self.is_open else size)
+                    symbol = f"{_OPEN}{place}" if self.is_apart else _OPEN
+                    dims = _dims(one, symbol if self.is_open else size)
                     inputs.append(helper.make_tensor_value_info(name, typed, dims))
             for node in operation.nodes:
                 node.input[:] = [name and f"{name}_{number}" for name in node.input]

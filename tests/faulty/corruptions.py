@@ -1,10 +1,11 @@
 """The table of faults in the results of operators, and what finds them."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from subgraphkit.ir import Node
 from subgraphkit.testing.cases import Outcome
 from tests.faulty import spoiling as by
 from tests.faulty.wrapping import Fault, instead, results
@@ -17,6 +18,13 @@ _MULTIPLIED, _WINDOWED = "L5/operators/products", "L5/operators/windows"
 _NORMAL, _QUANTISED = "L5/operators/normalisations", "L5/operators/quantised"
 _SAFE: Final = {"thread_safe": True}
 _MINDS: Final = {"minds_memory": True}
+
+
+def _not_repeated(node: Node, one: Any, other: Any) -> Any:
+    """Subtract from the first element alone, where the size of what is taken away was open."""
+    is_open = isinstance(node.shape(1)[-1], str) and other.shape[-1] != one.shape[-1]
+    return one - other * (np.arange(one.shape[-1]) == 0) if is_open else one - other
+
 
 # fmt: off
 CORRUPTIONS: Final[Mapping[str, Fault]] = {
@@ -109,6 +117,9 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
     "SecondShapeWrong": Fault(
         "Is wrong in the first element of a second shape.", "Conv", "L5/sizes/open/windows",
         by.second_shape),
+    "GuessesRepeats": Fault(
+        "Does not repeat an open size that is 1.", "Sub", "L5/sizes/repeated",
+        instead("Sub", _not_repeated)),
     "PlansByCount": Fault(
         "Takes a shape of as many elements for one it knows.", "Softmax",
         "L5/shapes/several/normalised",

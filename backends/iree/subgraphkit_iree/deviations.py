@@ -5,6 +5,7 @@ itself is not here.
 """
 
 from collections.abc import Callable, Mapping
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import Final
 
@@ -21,7 +22,36 @@ LOSES_NAN: Final = frozenset({"Clip", "Max", "Min", "Sign"})
 def deviation(node: sk.Node) -> str:
     """Return why a node that IREE takes is not to be given to it; an empty text if it is."""
     rule = _RULES.get(node.op_type)
-    return rule(node) if rule else ""
+    return (rule(node) if rule else "") or _repeated(node)
+
+
+_REPEATING: Final = frozenset(
+    {
+        *("Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Expand", "Gemm"),
+        *("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "MatMul", "MatMulInteger", "Max"),
+        *("Mean", "Min", "Mod", "Mul", "Or", "Pow", "PRelu", "QLinearMatMul", "Sub", "Sum"),
+        *("Where", "Xor"),
+    }
+)
+
+
+def _repeated(node: sk.Node) -> str:
+    """Look for sizes that may be 1 or more at a run: IREE says ahead which inputs are repeated."""
+    if node.op_type not in _REPEATING:
+        return ""
+    shapes = [node.shape(place) for place in range(len(node.inputs))]
+    if node.op_type == "Expand":
+        wanted = node.constant(1)
+        shapes = [shapes[0], None if wanted is None else tuple(wanted.tolist())]
+        if wanted is None:
+            return "a shape that is fed; IREE says ahead which axes are repeated"
+    if "MatMul" in node.op_type:
+        shapes = [shape[:-2] for shape in shapes if shape and len(shape) > 1]
+    for dims in zip_longest(*(reversed(shape) for shape in shapes if shape), fillvalue=1):
+        sizes = [dim for dim in dims if dim != 1]
+        if len(sizes) > 1 and (len(set(sizes)) > 1 or None in sizes):
+            return "sizes of which one may be 1 at a run; IREE says ahead which are repeated"
+    return ""
 
 
 def _indices(node: sk.Node) -> str:

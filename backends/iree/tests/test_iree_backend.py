@@ -154,6 +154,21 @@ def test_bytes_without_a_sign_are_multiplied_by_whoever_reads_them_so() -> None:
             np.testing.assert_array_equal(got, one)
 
 
+def test_an_open_size_that_may_be_1_is_repeated_by_whoever_looks_at_it() -> None:
+    text = """
+    <ir_version: 10, opset_import: ["": 21]>
+    g (float[N, 4] x, float[M, 4] y, float[1, 4] z) => (float[A, 4] a, float[B, 4] b, float[C, 4] c)
+    { a = Add(x, y) b = Mul(x, x) c = Sub(x, z) }
+    """
+    x, y, z = np.ones((1, 4), np.float32), np.ones((3, 4), np.float32), np.ones((1, 4), np.float32)
+    with sk.InferenceSession(onnx.parser.parse_model(text), ["iree", "numpy"]) as session:
+        assert [s.members[0].op_type for s in session.partitioning.subgraphs] == ["Add", "Mul"]
+        a, b, c = session.run(None, {"x": x, "y": y, "z": z})
+    np.testing.assert_array_equal(a, x + y)
+    np.testing.assert_array_equal(b, x)
+    np.testing.assert_array_equal(c, x - z)
+
+
 def test_a_compiler_at_work_is_stopped_when_time_is_up() -> None:
     text = '<ir_version: 10, opset_import: ["": 21]> g (float[9, 9] x) => (float[9, 9] y) {'
     steps = [f"v{i + 1} = MatMul(v{i}, x)" for i in range(3000)]

@@ -109,9 +109,12 @@ def _always(text: str) -> _Rule:
 def _grid_sample(node: Node) -> str:
     if node.dtype() is not DataType.FLOAT:
         return "TVM computes places in float32 whatever the type"
-    cubic = node.attribute("mode", "linear") in {"cubic", "bicubic"}
-    border = node.attribute("padding_mode", "zeros") == "border"
-    return "TVM clips cubic places before it looks around them" if cubic and border else ""
+    mode, padding = node.attribute("mode", "linear"), node.attribute("padding_mode", "zeros")
+    if mode in {"cubic", "bicubic"} and padding == "border":
+        return "TVM clips cubic places before it looks around them"
+    if mode == "nearest" and padding == "reflection" and not node.attribute("align_corners", 0):
+        return "TVM reflects places half-way between two to the other of them"
+    return ""
 
 
 def _shrink(node: Node) -> str:
