@@ -60,6 +60,12 @@ def test_a_backend_that_claims_nothing_passes_no_level_that_offers_nodes() -> No
     )
 
 
+def test_a_level_of_which_too_little_was_tried_asks_for_time() -> None:
+    tried = found("L4/simple/test_a", Outcome.UNCLAIMED)
+    (level,) = Report("mine", [tried, found("L4/real/test_b", Outcome.UNTRIED)]).levels
+    assert (level.result, "--within" in level.advice) == ("nothing claimed", True)
+
+
 def test_a_level_in_which_nothing_was_claimed_is_not_passed_and_says_what_to_do() -> None:
     apart = found("L1/properties", Outcome.PASSED, offers=False)
     idle = found("L1/operator/results", Outcome.UNCLAIMED)
