@@ -147,8 +147,11 @@ def may_leave(type_: TensorType) -> bool:
 
 
 def self_contained(proto: onnx.NodeProto, node: Node) -> onnx.NodeProto:
-    """Return a node whose tensors, those of its bodies included, are not in files."""
-    if not _needs_files(proto):
+    """Return a node whose tensors, those of its bodies included, are not in files.
+
+    Inputs that are left out at its end are gone as well: some nodes crash ONNX Runtime (1.32) then.
+    """
+    if not _needs_changes(proto):
         return proto
     copy = onnx.NodeProto()
     copy.CopyFrom(proto)
@@ -156,13 +159,15 @@ def self_contained(proto: onnx.NodeProto, node: Node) -> onnx.NodeProto:
     return copy
 
 
-def _needs_files(proto: onnx.NodeProto) -> bool:
+def _needs_changes(proto: onnx.NodeProto) -> bool:
+    if proto.input and not proto.input[-1]:
+        return True
     for attribute in proto.attribute:
         kind = attribute.type
         if kind in _HELD and (
             _is_in_a_file(attribute.t)
             or any(
-                any(map(_is_in_a_file, body.initializer)) or any(map(_needs_files, body.node))
+                any(map(_is_in_a_file, body.initializer)) or any(map(_needs_changes, body.node))
                 for body in (attribute.g, *attribute.graphs)
             )
         ):
@@ -171,6 +176,8 @@ def _needs_files(proto: onnx.NodeProto) -> bool:
 
 
 def _take_in(proto: onnx.NodeProto, node: Node) -> None:
+    while proto.input and not proto.input[-1]:
+        del proto.input[-1]
     for attribute in proto.attribute:
         if _is_in_a_file(attribute.t):
             name = attribute.t.name

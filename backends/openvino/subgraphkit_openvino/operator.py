@@ -256,12 +256,11 @@ def _infer_apart(request: Any, feeds: Mapping[int, Any], *how: bool) -> Mapping[
 
 
 def _may_fail(compiled: Any) -> bool:
-    """Say whether a run may fail for what is fed: open sizes, or whole numbers, such as indices."""
+    """Say whether a run may fail: for open sizes, or whole numbers, such as stored indices."""
     return any(
         port.get_partial_shape().is_dynamic or _type_name(port.get_element_type()) in _INDICES
         for layer in compiled.get_runtime_model().get_ops()
         for port in layer.outputs()
-        if not _is_constant(layer)
     )
 
 

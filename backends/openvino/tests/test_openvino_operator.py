@@ -250,14 +250,17 @@ def test_an_index_out_of_range_harms_no_run_after_it_where_there_is_one_thread()
         x, u, i = np.ones((4, 4), np.float32), np.ones((2, 4), np.float32), np.array([[9], [9]])
         scatter = parsed("g (float[4,4] x, int64[2,1] i, float[2,4] u) => (float[4,4] y) {"
             "y = ScatterND(x, i, u) }")
+        align = parsed("g (float[4,4] x) => (float[1,1,4,4] y) <int64[1] i = {9}, float[1,4] r ="
+            "{0,0,3,3}, int64[2] a = {0,1}> { z = Unsqueeze(x, a)"
+            "y = RoiAlign<output_height=4, output_width=4>(z, r, i) }")
         multiply = parsed("g (float[4,4] x) => (float[4,4] y) { y = MatMul(x, x) }")
-        for model in [scatter, multiply] * 8:
+        for model in [scatter, multiply, align, multiply] * 8:
             with sk.InferenceSession(model, "openvino", threads=1, cache="off") as session:
                 feeds = {"x": x, "i": i, "u": u}
                 try:
                     session.run(None, {name: feeds[name] for name in session.graph.inputs})
                 except sk.errors.ExecutionError:
-                    assert model is scatter
+                    assert model is not multiply
     """
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, timeout=120, check=True)
 

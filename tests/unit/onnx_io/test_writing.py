@@ -155,6 +155,22 @@ def test_tensors_of_bodies_in_files_are_taken_in(tmp_path: Path) -> None:
     np.testing.assert_array_equal(y, values + 1)
 
 
+def test_inputs_that_are_left_out_at_the_end_of_a_node_are_not_written() -> None:
+    clip = 'Clip(x, low, "")'
+    model = parsed(
+        f"""g (bool c, float[3] x, float low) => (float[3] z) {{
+          y = If (c) <then_branch = t () => (float[3] p) {{ p = {clip} }},
+                      else_branch = e () => (float[3] q) {{ q = Neg(x) }}>
+          w = {clip}
+          z = Add(y, w)
+        }}"""
+    )
+    written = whole(model).to_model().graph.node
+    (inner,) = written[0].attribute[0].g.node
+    assert [*inner.input] == [*written[1].input] == ["x", "low"]
+    assert [*model.graph.node[1].input] == ["x", "low", ""]
+
+
 def test_a_constant_node_in_a_file_is_taken_in(tmp_path: Path) -> None:
     model = parsed("g (float[100] x) => (float[100] y) { y = Add(x, c) }")
     values = numpy_helper.from_array(np.arange(100, dtype=np.float32), "k")

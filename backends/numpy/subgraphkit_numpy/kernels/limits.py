@@ -56,7 +56,7 @@ def output_limit(scope: Scope) -> int:
     return scope.limits.value_bytes if given is None else given
 
 
-def check_texts(shape: Sequence[int], limit: int) -> None:
+def _check_texts(shape: Sequence[int], limit: int) -> None:
     """Refuse to make an array of too many texts: NumPy makes and frees one at a stroke.
 
     Raises:
@@ -156,7 +156,7 @@ def _checked(site: Site, sizer: Sizer, call: Callable[..., Any], limit: int) -> 
         if prod(shape) * itemsize > limit:
             check_size(shape, dtype, limit)
         if texts:
-            check_texts(shape, texts)
+            _check_texts(shape, texts)
         return call(*given, **more)
 
     return compute
