@@ -110,7 +110,7 @@ def written(command: str) -> str:
         return text
     shown = html.escape(f"$ subgraphkit {command}\n{printed.getvalue()}")
     return (
-        '<body style="margin: 0; background: #14181f"><pre style="width: 114ch; margin: 0; '
+        '<body style="margin: 0; background: #14181f"><pre style="width: 108ch; margin: 0; '
         "white-space: pre-wrap; padding: 18px; color: #e6e9ef; font: 14px/1.4 monospace"
         f'">{shown}</pre></body>'
     )

@@ -14,7 +14,7 @@ from typing import Any, Final
 __all__ = ["heard", "is_interrupt"]
 
 _AGAIN_SECONDS: Final = 0.02
-_IMPORT_SECONDS: Final = 3.0
+_IMPORT_SECONDS: Final = 2.0
 """How long an import may put Ctrl-C off."""
 
 _IMPORTING: Final = "<frozen importlib._bootstrap>"
