@@ -5,6 +5,7 @@ itself is not here.
 """
 
 from collections.abc import Callable, Mapping
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import Final
 
@@ -21,7 +22,34 @@ LOSES_NAN: Final = frozenset({"Clip", "Max", "Min", "Sign"})
 def deviation(node: sk.Node) -> str:
     """Return why a node that IREE takes is not to be given to it; an empty text if it is."""
     rule = _RULES.get(node.op_type)
-    return rule(node) if rule else ""
+    found = rule(node) if rule else ""
+    return found or (_spread(node) if node.op_type in _BROADCASTING else "")
+
+
+def _spread(node: sk.Node) -> str:
+    """Look whether open sizes meet others: IREE takes them for equal, and reads on where one is 1.
+
+    Sizes of one name are equal; a 1 that is stated is repeated.
+    """
+    shapes = [node.shape(place) for place in range(len(node.inputs))]
+    if None in shapes:
+        return "operands whose rank is not known"
+    ends = 2 if node.op_type == "MatMul" else 0
+    sizes = [shape[: len(shape) - ends][::-1] for shape in shapes if shape is not None]
+    for met in zip_longest(*sizes, fillvalue=1):
+        others = [size for size in met if size != 1]
+        if len(others) > 1 and (None in others or len(set(others)) > 1):
+            return "an open size that meets another one, and may be 1 when running"
+    return ""
+
+
+_BROADCASTING: Final = frozenset(
+    (
+        *("Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift", "Div", "Equal"),
+        *("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "MatMul", "Max", "Mean", "Min"),
+        *("Mod", "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor"),
+    )
+)
 
 
 def _indices(node: sk.Node) -> str:
@@ -42,6 +70,11 @@ def _indices(node: sk.Node) -> str:
         if column.size and not (-size <= column.min() and column.max() < size):
             return "an index that is out of range"
     return ""
+
+
+def _axes(node: sk.Node) -> str:
+    is_known = len(node.inputs) == 1 or not node.inputs[1] or node.constant(1) is not None
+    return "" if is_known else "axes that are not constant; IREE goes by the shape that is stated"
 
 
 _EXPONENTS: Final = frozenset(range(6))
@@ -163,6 +196,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
         **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
         **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _weighted),
         **dict.fromkeys(("Div", "Mod"), _divided),
+        **dict.fromkeys(("Squeeze", "Unsqueeze"), _axes),
         "AveragePool": _averaged,
         "BitShift": _shifted,
         "Det": _always("it makes NaN of matrices that want rows exchanged"),

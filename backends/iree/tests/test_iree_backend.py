@@ -97,19 +97,21 @@ def test_what_the_compiler_or_a_table_refuses_has_a_reason() -> None:
 def test_uses_that_iree_computes_otherwise_are_refused_with_the_reason() -> None:
     text = """
     <ir_version: 10, opset_import: ["": 21]>
-    g (int32[4] x, uint8[4] u, float[1,1,4,4] p)
-        => (int32[4] y, uint8[1] v, int64[1] i, float[N,M,A,B] q)
+    g (int32[4] x, uint8[4] u, float[1,1,4,4] p, float[S,2] a, float[T,2] b, int64[1] j)
+        => (int32[4] y, uint8[1] v, int64[1] i, float[N,M,A,B] q, float[C,2] s, float[1,4,4] t)
     <int64[1] k = {1}>
     {
         y = Neg(x)
         v, i = TopK(u, k)
         q = AveragePool<kernel_shape = [3, 3], ceil_mode = 1, count_include_pad = 1>(p)
+        s = Add(a, b)
+        t = Squeeze(p, j)
     }
     """
     bound = sk.bind(sk.load(onnx.parser.parse_model(text)))
     refusals = sk.partition(bound, ["iree", "numpy"]).refusals
     said = [refusals[node][0].refusal.text for node in sorted(refusals)]
-    for one, word in zip(said, ("negates", "orders", "beyond the padding"), strict=True):
+    for one, word in zip(said, ("negates", "orders", "beyond the padding", "may be 1", "axes"), strict=True):
         assert word in one
 
 

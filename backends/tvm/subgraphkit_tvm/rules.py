@@ -109,9 +109,12 @@ def _always(text: str) -> _Rule:
 def _grid_sample(node: Node) -> str:
     if node.dtype() is not DataType.FLOAT:
         return "TVM computes places in float32 whatever the type"
-    cubic = node.attribute("mode", "linear") in {"cubic", "bicubic"}
-    border = node.attribute("padding_mode", "zeros") == "border"
-    return "TVM clips cubic places before it looks around them" if cubic and border else ""
+    match node.attribute("mode", "linear"), node.attribute("padding_mode", "zeros"):
+        case (("cubic" | "bicubic"), "border"):
+            return "TVM clips cubic places before it looks around them"
+        case "nearest", "reflection":
+            return "TVM takes another of two elements that are as near, where it reflects"
+    return ""
 
 
 def _shrink(node: Node) -> str:
