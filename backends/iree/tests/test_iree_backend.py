@@ -111,7 +111,9 @@ def test_uses_that_iree_computes_otherwise_are_refused_with_the_reason() -> None
     bound = sk.bind(sk.load(onnx.parser.parse_model(text)))
     refusals = sk.partition(bound, ["iree", "numpy"]).refusals
     said = [refusals[node][0].refusal.text for node in sorted(refusals)]
-    for one, word in zip(said, ("negates", "orders", "beyond the padding", "may be 1", "axes"), strict=True):
+    for one, word in zip(
+        said, ("negates", "orders", "beyond the padding", "may be 1", "axes"), strict=True
+    ):
         assert word in one
 
 
