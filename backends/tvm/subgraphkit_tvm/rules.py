@@ -114,7 +114,8 @@ def _grid_sample(node: Node) -> str:
             return "TVM clips cubic places before it looks around them"
         case "nearest", "reflection":
             return "TVM takes another of two elements that are as near, where it reflects"
-    return ""
+        case _:
+            return ""
 
 
 def _shrink(node: Node) -> str:
