@@ -56,11 +56,10 @@ def main() -> None:
             num_cpus=2, include_dashboard=False, object_store_memory=1 << 30, log_to_driver=False
         )
         try:
-            tables = [_serving(path, arguments, end), _batches(path, arguments, end)]
+            for measured in (_serving, _batches):
+                show(measured(path, arguments, end), markdown=arguments.markdown)
         finally:
             ray.shutdown()
-    for table in tables:
-        show(table, markdown=arguments.markdown)
 
 
 def _network(tokens: int) -> onnx.ModelProto:

@@ -34,10 +34,10 @@ class cached_property(functools.cached_property[_Value]):  # noqa: N801 (as the 
 def collector_paused() -> Iterator[None]:
     """Switch the cyclic collector off while many lasting objects are made, and on again if it was.
 
-    Imports spend a tenth of their time on scanning what they have just made. A pass over a million
-    nodes makes millions of lists that all last and form no cycles; scanning them over and over
-    takes a fifth of its time, and two fifths where many sets are merged. Nothing is ever lost, only
-    found later.
+    Imports spend a twentieth of their time on scanning what they have just made. A pass over a
+    million nodes makes millions of lists that all last and form no cycles; scanning them over and
+    over takes a fifth of its time, and two fifths where many sets are merged. Nothing is ever lost,
+    only found later.
 
     Thread-safety: the collector is one for the process, so others do without it for as long.
     """

@@ -8,8 +8,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from tests.ready import python_command
-
 __all__ = ["BENCHMARKS", "EXAMPLES", "ROOT", "install_project", "load_script", "run_python"]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -51,7 +49,7 @@ def run_python(
     """Run Python in a folder, with the packages of ``site`` and no setting from a file."""
     path = os.pathsep.join([str(site), str(ROOT), *filter(None, sys.path)])
     done = subprocess.run(
-        python_command(*words),
+        [sys.executable, *words],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": path, "SUBGRAPH_CONFIG": "none", **variables},
         capture_output=True,

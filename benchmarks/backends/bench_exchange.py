@@ -144,7 +144,7 @@ def _model(name: str) -> onnx.ModelProto:
 
 
 def _parts(model: onnx.ModelProto, most: int) -> list[Part]:
-    """Cut the node list where one value is alive, into parts of a like size."""
+    """Cut the node list where one value is alive, into parts of a like size, or into none."""
     graph = model.graph
     sizes = {one.name: int(np.prod(one.dims)) for one in graph.initializer}
     outputs = {one.name for one in graph.output}
@@ -160,7 +160,8 @@ def _parts(model: onnx.ModelProto, most: int) -> list[Part]:
             cuts.append(at)
             weight = 0
     ends = [*cuts[1:], len(graph.node) - 1]
-    return [Part(a + 1, b) for a, b in zip(cuts, ends, strict=True) if a < b]
+    parts = [Part(a + 1, b) for a, b in zip(cuts, ends, strict=True) if a < b]
+    return parts if len(parts) > 1 else []
 
 
 def _alone(model: onnx.ModelProto, part: Part) -> onnx.ModelProto:

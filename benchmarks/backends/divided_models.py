@@ -25,8 +25,9 @@ LAYERS, TOKENS, WIDTH = 4, 128, 256
 
 _LAYERS: Final = "\n".join(
     f"""
-  q{n} = MatMul(x{n}, wq{n})  k{n} = MatMul(x{n}, wk{n})  v{n} = MatMul(x{n}, wv{n})
-  m{n}, h{n} = LinearAttention<q_num_heads=8, kv_num_heads=8, update_rule="linear">
+  l{n} = RMSNormalization(x{n}, gain)
+  q{n} = MatMul(l{n}, wq{n})  k{n} = MatMul(l{n}, wk{n})  v{n} = MatMul(l{n}, wv{n})
+  m{n}, h{n} = LinearAttention<q_num_heads=8, kv_num_heads=8, update_rule="linear", scale=0.01>
     (q{n}, k{n}, v{n})
   s{n} = Add(m{n}, x{n})
   c{n} = Cast<to=16>(s{n})  u{n} = MatMul(c{n}, nu{n})  g{n} = Gelu(u{n})
@@ -34,7 +35,8 @@ _LAYERS: Final = "\n".join(
     for n in range(LAYERS)
 )
 _LANGUAGE: Final = f"""<ir_version: 13, opset_import: ["": 27]>
-language (float[1, {TOKENS}, {WIDTH}] x0) => (float[1, {TOKENS}, {WIDTH}] x{LAYERS}) {{{_LAYERS}
+language (float[1, {TOKENS}, {WIDTH}] x0) => (bfloat16[1, {TOKENS}, {WIDTH}] y) {{{_LAYERS}
+  y = Cast<to=16>(x{LAYERS})
 }}"""
 
 _ONE_STAGE: Final = f"""<ir_version: 10, opset_import: ["": 22]>
@@ -82,7 +84,7 @@ def _language() -> bytes:
     for n in range(LAYERS):
         shapes |= {f"w{one}{n}": (WIDTH, WIDTH) for one in "qkv"}
         shapes |= {f"nu{n}": (WIDTH, 4 * WIDTH), f"nd{n}": (4 * WIDTH, WIDTH)}
-    return _made(_LANGUAGE, {}, **shapes)
+    return _made(_LANGUAGE, {"gain": np.ones(WIDTH, np.float32)}, **shapes)
 
 
 def _one_stage() -> bytes:

@@ -43,7 +43,7 @@ _USUAL: Final = Schedule()
 
 
 @dataclass(slots=True)
-class _Entry:
+class _Known:
     """A contender and what is known of it so far."""
 
     selection: str | None
@@ -153,11 +153,11 @@ class _Course:
         self._progress.check()
         self._progress(phase, done, total, message)
 
-    def started(self, number: int, selection: str | None, stack: ExitStack) -> _Entry:
+    def started(self, number: int, selection: str | None, stack: ExitStack) -> _Known:
         """Start a contender and wait until it has bound, so that nobody is disturbed in it."""
         folder = self._folder / str(number)
         folder.mkdir()
-        entry = _Entry(selection, folder)
+        entry = _Known(selection, folder)
         job = {**self._job, "selection": selection, "results": os.fspath(folder / "results")}
         contender = Contender(entry.label, job, folder, self._schedule.threads)
         entry.contender = stack.enter_context(contender)
@@ -166,7 +166,7 @@ class _Course:
             PLACEMENT_LOG.warning("%s", entry.facts["warning"])
         return entry
 
-    def run(self, entries: Sequence[_Entry]) -> None:
+    def run(self, entries: Sequence[_Known]) -> None:
         """Let all contenders run once, take turns, and report the memory they took."""
         for number, entry in enumerate(entries):
             self.tell("first run", number, len(entries), entry.label)
@@ -180,17 +180,17 @@ class _Course:
         for entry in entries:
             entry.facts |= self._ask(entry, {"do": "memory"}, "telling its memory")
 
-    def _take_turn(self, entry: _Entry) -> None:
+    def _take_turn(self, entry: _Known) -> None:
         if entry.failed is None:
             time.sleep(_PAUSE)
             turn = {"do": "turn", "runs": _RUNS_PER_TURN, "seconds": _SECONDS_PER_TURN}
             entry.turns += [taken] if (taken := self._ask(entry, turn, "running")) else []
 
-    def _ask(self, entry: _Entry, what: Mapping[str, Any] | None, doing: str) -> dict[str, Any]:
+    def _ask(self, entry: _Known, what: Mapping[str, Any] | None, doing: str) -> dict[str, Any]:
         return entry.ask(what, doing, self._schedule.timeout_seconds)
 
 
-def _all_measured(entries: Sequence[_Entry], tolerance: ToleranceOf | None) -> Iterator[Measured]:
+def _all_measured(entries: Sequence[_Known], tolerance: ToleranceOf | None) -> Iterator[Measured]:
     expected: dict[str, Any] | None = None
     for entry in entries:
         if entry.failed is not None:
@@ -222,7 +222,7 @@ def _all_measured(entries: Sequence[_Entry], tolerance: ToleranceOf | None) -> I
         )
 
 
-def _shares(entry: _Entry) -> Iterator[Share]:
+def _shares(entry: _Known) -> Iterator[Share]:
     for subgraph in entry.facts["subgraphs"]:
         name = subgraph["id"]
         seconds = [turn["subgraphs"][name] for turn in entry.turns]

@@ -151,10 +151,8 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
         "step float": """
             QuantizeLinear(x[3,N], s+![], z:uint8![]={9})
             QuantizeLinear<axis=0>(x[3,N], s+![3], z:int8![3]={1,-2,3})
+            QuantizeLinear(x[N,C], s:float![]={0.037}, z:uint8![]={128})
             y, s, z = DynamicQuantizeLinear(x[N,C])""",
-        "near float": """
-            q = QuantizeLinear(x[N,C], s:float![]={0.03125}, z:uint8![]={128});
-            y = DequantizeLinear(q, s, z)""",
         "step uint8": """
             QLinearConv<pads=[1,1,1,1]>(x[N,C,6,6], r:float![]={0.037}, z![]={3}, w![C,C,3,3],
                 s:float![]={0.041}, z, t:float![]={0.113}, z)
@@ -169,6 +167,7 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
             ConvInteger<pads=[1,1,1,1]>(x[N,C,6,6], w![C,C,3,3], z![]={3}, z)
             MatMulInteger(x[N,C], w![C,C], z![]={3}, z)""",
         "near uint8": """
+            DequantizeLinear(x[N,C], s:float![]={0.037}, z![]={9})
             DequantizeLinear(x[3,N], s+:float![], z:uint8![]={9})""",
         "near int8": """
             DequantizeLinear<axis=0>(x[3,N], s+:float![3], z:int8![3]={1,-2,3})""",

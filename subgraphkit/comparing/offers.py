@@ -19,7 +19,7 @@ from onnx import compose, helper, numpy_helper, parser, printer, shape_inference
 from subgraphkit.comparing.operations import Argument, OperatorForm, offered_forms
 from subgraphkit.comparing.small_models import POSITIVE, ROWS, SmallModel, model_of
 
-__all__ = ["OFFERS", "Ask", "Offer", "claims_whole", "offers_taken", "taken_whole", "together"]
+__all__ = ["Ask", "Offer", "all_offers", "claims_whole", "offers_taken", "taken_whole", "together"]
 
 _KINDS: Final = {
     "vector": ("N,C", "C"),
@@ -221,9 +221,15 @@ def _ending_of_one(offer: Offer) -> Sequence[str] | None:
     return None
 
 
-def _plain(forms: Iterable[OperatorForm]) -> Iterator[Offer]:
+@lru_cache(maxsize=1)
+def all_offers() -> tuple[Offer, ...]:
+    """Return the offers as they are made first: one for each line, in its usual type and shape."""
+    return tuple(_plain())
+
+
+def _plain() -> Iterator[Offer]:
     seen: Counter[str] = Counter()
-    for form in forms:
+    for form in offered_forms():
         kind = "vector" if form.is_elementwise else ""
         name = "-".join(form.operators)
         seen[name] += 1
@@ -231,10 +237,6 @@ def _plain(forms: Iterable[OperatorForm]) -> Iterator[Offer]:
         offer = Offer(form, label, form.element_type, kind)
         if offer.is_valid():
             yield offer
-
-
-OFFERS: Final = tuple(_plain(offered_forms()))
-"""The offers as they are made first: one for each line, in its usual type and shape."""
 
 
 def together(offers: Sequence[Offer]) -> onnx.ModelProto:
@@ -305,16 +307,17 @@ class _Patient:
 
 
 def _offers_taken(ask: Ask) -> tuple[Offer, ...]:
-    shares = _side_by_side(ask, OFFERS)
-    heavy = [offer for offer in OFFERS if offer.form.is_heavy]
+    plain = all_offers()
+    shares = _side_by_side(ask, plain)
+    heavy = [offer for offer in plain if offer.form.is_heavy]
     if _WHOLE not in shares.values():  # it may look at all of a model, and want nothing beside
-        shares |= {offer: _alone(ask, offer) for offer in (*OFFERS[:_FEW], *heavy)}
+        shares |= {offer: _alone(ask, offer) for offer in (*plain[:_FEW], *heavy)}
     if _WHOLE in shares.values():
         tried = [offer for offer in heavy if shares[offer] < _WHOLE]
         ways = [(tried, change) for change in _CHANGES[: _ENOUGH + 1]]
     else:
-        by_operators = {offer.operators: offer for offer in reversed(OFFERS)}
-        tried = [offer for offer in OFFERS if by_operators[offer.operators] is offer]
+        by_operators = {offer.operators: offer for offer in reversed(plain)}
+        tried = [offer for offer in plain if by_operators[offer.operators] is offer]
         ways = [(tried, one) for one in _CHANGES] + [(heavy, two) for two in _DOUBLE]
     nothing = _WHOLE not in shares.values()
     for offers, change in ways:

@@ -16,7 +16,7 @@ from subgraphkit.binding import BoundModel, bind
 from subgraphkit.comparing.bystander import Bystander
 from subgraphkit.comparing.differences import compare_values
 from subgraphkit.comparing.messages import wrong
-from subgraphkit.comparing.offers import OFFERS, Ask, Offer, claims_whole, offers_taken
+from subgraphkit.comparing.offers import Ask, Offer, all_offers, claims_whole, offers_taken
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import NONE
@@ -98,14 +98,14 @@ def try_backend(
     except Exception as error:  # noqa: BLE001 (errors of plugins that are raised as they are)
         text = f"{type(error).__name__}: {error}"
         return Trial("error", last, text=text, trace=end_of_traceback(error))
-    others = len(OFFERS) - len(_FIRST)
+    others = len(all_offers()) - len(_FIRST)
     text = f"takes none of {', '.join(_FIRST)}, nor of {others} more, in any type, rank or size"
     return Trial("idle", text=text)
 
 
 def _claims(ask: Ask) -> Iterator[Offer]:
     """Yield what a backend claims, looking no further than it is asked for."""
-    by_name = {offer.name: offer for offer in OFFERS}
+    by_name = {offer.name: offer for offer in all_offers()}
     first = [by_name[name] for name in _FIRST]
     yield from (one for one in first if claims_whole(one, ask(one.model().proto)))
     yield from (one for one in offers_taken(ask) if one not in first)

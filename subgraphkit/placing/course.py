@@ -216,12 +216,15 @@ class Course:
         if not self._has_limit:
             suits = _RUNS * self._rough[best]
             self._arena.seconds = min(max(_LEAST_SECONDS, suits), _MOST_SECONDS)
-        whole = sum(self._arena.weights.values())
         for name, one in list(self._alone.items()):
-            slower = self._rough[name] / self._rough[best]
-            if slower > _SLOW:
-                if sum(map(self._arena.weights.__getitem__, self._takes[name])) >= _MOSTLY * whole:
-                    self._arena.out[name] = f"{slower:.2g} times slower than {best}"
+            if self._rough[name] / self._rough[best] > _SLOW:
+                try:
+                    slower = one.own_seconds(name, self._arena.feeds) / self._rough[best]
+                    why = f"{slower:.2g} times slower than {best}" if slower > _SLOW else ""
+                except SubgraphkitError as error:
+                    why = error.message
+                if why:
+                    self._arena.out[name] = why
                 del self._alone[name]
                 one.close()
 

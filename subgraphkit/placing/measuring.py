@@ -116,6 +116,15 @@ class Candidate:
             seconds.append(self._timed(feeds))
         return min(seconds)
 
+    def own_seconds(self, name: str, feeds: Mapping[str, Any]) -> float:
+        """Return what a backend takes of a run, without what others run for it."""
+        profile = self.session.profile(1, inside=False)
+        with profile:
+            self.run(feeds)
+        homes = {one.id: one.backend for one in self.partitioning.subgraphs}
+        taken = profile.subgraph_seconds.items()
+        return sum(seconds for subgraph, seconds in taken if homes[subgraph] == name)
+
     def difference(self, results: Sequence[Any], expected: Sequence[Any]) -> str:
         """Return in words what differs from a reference beyond the tolerance; empty if nothing."""
         settings = self.session.graph.settings

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final
 
-from subgraphkit.comparing.offers import OFFERS, Offer
+from subgraphkit.comparing.offers import Offer
 from subgraphkit.comparing.small_models import ROWS, SmallModel, model_of
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.testing.cases import Outcome, Stopped
@@ -22,9 +22,9 @@ from subgraphkit.testing.subject import Subject
 __all__ = ["NOTHING", "Casting", "casting_of", "model_taken", "models_taken", "small_models"]
 
 NOTHING: Final = (
-    f"it claims none of the {len(OFFERS)} models it was offered, alone, in other types, ranks and "
-    "sizes, nor in chains, and none of ONNX's node cases; `subgraphkit plan MODEL --backend NAME` "
-    "says why it refuses nodes"
+    "it claims none of the models it was offered, alone, in other types, ranks and sizes, nor in "
+    "chains, and none of ONNX's node cases; `subgraphkit plan MODEL --backend NAME` says why it "
+    "refuses nodes"
 )
 """What is said of a backend that takes nothing at all."""
 

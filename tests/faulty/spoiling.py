@@ -11,14 +11,12 @@ from tests.faulty.wrapping import Run, WrappedOperator
 
 __all__ = [
     "arena", "auto", "behind", "besides", "chained", "cut", "cut_to_bool", "dilated", "ends",
-    "exchanged",
-    "first_is_constant", "first_of_batch", "first_shape", "floats", "flush", "forwards",
-    "from_the_left", "from_then_on", "gelu_by_tanh", "half", "hard_sigmoid", "ignored", "kept",
-    "one_slope", "pads_differ", "pairs", "per_channel", "plans_by_count", "product_if_square",
-    "raising", "remainder", "rounded",
-    "same_if_square", "saturated", "second_shape", "shares_scratch", "shift", "softmax_of_last",
-    "sometimes", "spoil", "stale_buffers", "tail", "taken_from_zero", "through", "together",
-    "twos", "view",
+    "exchanged", "first_is_constant", "first_of_batch", "first_shape", "floats", "flush",
+    "forwards", "from_the_left", "from_then_on", "gelu_by_tanh", "half", "hard_sigmoid",
+    "ignored", "kept", "one_slope", "pads_differ", "pairs", "per_channel", "plans_by_count",
+    "product_if_square", "raising", "remainder", "rounded", "same_if_square", "saturated",
+    "second_shape", "shares_scratch", "shift", "softmax_of_last", "sometimes", "spoil",
+    "stale_buffers", "tail", "taken_from_zero", "through", "together", "twos", "view",
 ]  # fmt: skip
 
 _WHOLE: Final = frozenset({DataType.INT32, DataType.INT64})
@@ -84,8 +82,7 @@ def flush(made: Any) -> Any:
     """Make 0 of denormal numbers."""
     if made.dtype.kind != "f" or not made.size:
         return None
-    zeros = np.copysign(made.dtype.type(0), made)
-    return np.where(np.abs(made) < np.finfo(made.dtype).tiny, zeros, made)
+    return np.where(np.abs(made) < np.finfo(made.dtype).tiny, np.copysign(0, made), made)
 
 
 def floats(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -179,17 +176,14 @@ def shares_scratch(operator: WrappedOperator, inputs: list[Any], right: Run) -> 
 
 def plans_by_count(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
     """Compute in the shape that as many elements had at first."""
-    (fed,) = inputs
-    shape = operator.state.setdefault(fed.size, fed.shape)
-    return [one.reshape(fed.shape) for one in right([fed.reshape(shape)])]
+    shape = operator.state.setdefault(inputs[0].size, inputs[0].shape)
+    return [one.reshape(inputs[0].shape) for one in right([inputs[0].reshape(shape)])]
 
 
-def pairs(node: Node, a: Any, b: Any, *points: Any) -> Any:
+def pairs(_: Node, a: Any, b: Any, *points: Any) -> Any:
     """Multiply bytes, and let the sum of each two products end at 16 bits."""
-    del node
-    x, w = (
-        one.astype(np.int32) - point for one, point in zip((a, b), (*points, 0, 0), strict=False)
-    )
+    points = (*points, 0, 0)
+    x, w = a.astype(np.int32) - points[0], b.astype(np.int32) - points[1]
     even = x.shape[-1] // 2 * 2
     products = x[..., :even, None] * w[:even]
     added = np.clip(products[..., ::2, :] + products[..., 1::2, :], -(2**15), 2**15 - 1)

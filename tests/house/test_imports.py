@@ -45,6 +45,16 @@ def test_importing_what_others_look_into_loads_nothing_heavy(name: str) -> None:
     assert _run(program).strip() == "[]"
 
 
+def test_the_collector_rests_while_what_is_asked_for_is_imported() -> None:
+    program = """
+import gc, subgraphkit
+before = gc.get_stats()[1]["collections"]
+subgraphkit.InferenceSession
+print(gc.get_stats()[1]["collections"] - before, gc.isenabled())
+"""
+    assert _run(program).split() == ["0", "True"]
+
+
 def test_importing_every_module_changes_nothing_outside_the_package() -> None:
     program = """
 import json, logging, os, pkgutil, sys, threading, warnings

@@ -191,7 +191,6 @@ class OnnxRuntimeBackend(Backend[Options]):
         values = peak_of_values(subgraph, overwrites=is_elementwise)
         held = constant_bytes(subgraph) + len(subgraph.members) * _SESSION_OF_A_NODE
         opening = constant_bytes(subgraph, _is_filter) * 3 // 2
-        opening += constant_bytes(subgraph, _is_factor) * 2 // 3
         work = values.bytes * 3
         return Footprint(held, opening, values, work, keeps_work=True, library=_LIBRARY)
 
@@ -291,7 +290,3 @@ def assigned_nodes(session: Any) -> dict[str, int]:
 
 def _is_filter(node: Node, place: int) -> bool:
     return place == 1 and node.op_type == "Conv"
-
-
-def _is_factor(node: Node, place: int) -> bool:
-    return place == 1 and node.op_type in {"MatMul", "Gemm"}

@@ -137,6 +137,22 @@ def test_ctrl_c_stops_a_build_and_leaves_the_process_usable() -> None:
     assert build_engine(cut(bound(blocks((7,))), 0), options(dims=RANGES), rtx()).data
 
 
+def test_what_another_handler_of_ctrl_c_raises_stops_a_build() -> None:
+    def handler(number: int, frame: Any) -> None:
+        raise SystemExit(number)
+
+    before = signal.signal(signal.SIGINT, handler)
+    progress = Progress()
+    try:
+        with build.cancellable(progress):
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with pytest.raises(SystemExit):
+        progress.check()
+
+
 def whole_model(name: str) -> Any:
     return whole(onnx.load(light_model_path(name)))
 

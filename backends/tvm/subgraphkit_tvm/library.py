@@ -58,7 +58,8 @@ def quiet() -> Iterator[None]:
 def _interrupted_afterwards() -> Iterator[None]:
     """Let Ctrl-C wait until TVM is back, which would take it for a failure of its own code."""
     in_main = threading.current_thread() is threading.main_thread()
-    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    handler = signal.getsignal(signal.SIGINT)
+    if not in_main or not callable(handler):
         yield
         return
     noted: list[int] = []
@@ -66,9 +67,9 @@ def _interrupted_afterwards() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, handler)
         if noted:
-            raise KeyboardInterrupt
+            handler(noted[0], None)
 
 
 def raise_here(error: type[BaseException]) -> Callable[[], object]:

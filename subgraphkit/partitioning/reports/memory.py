@@ -23,7 +23,7 @@ from subgraphkit.texts import in_bytes
 __all__ = ["Memory", "StepMemory", "check_memory", "foresee"]
 
 _PARSING: Final = 4 << 20
-"""Bytes that reading a model takes beside its data and a second copy of it."""
+"""Bytes that reading a model takes beside its data, and a second copy of what protobuf parses."""
 _BASE: Final = 1 << 20
 _OF_A_NODE: Final = 10 << 10
 """Bytes of what a bound model and its plan are made of, beside data, per node."""
@@ -183,7 +183,7 @@ def foresee(partitioning: PartitioningData) -> Memory:
     stored = graph.model.data_bytes
     return Memory(
         model=stored + _read_apart(graph, [subgraph for subgraph, _ in pairs]),
-        loading=2 * stored + _PARSING,
+        loading=stored + int(graph.model.proto.ByteSize()) + _PARSING,
         base=_BASE + _OF_A_NODE * len(graph.order),
         libraries=libraries,
         steps=tuple(_steps(graph, found)),

@@ -224,7 +224,7 @@ def export(left):
     sys.addaudithook(counted)
     session.export("bundle", overwrite=True)
     os._exit(0)
-sk.InferenceSession("wide.onnx", backend="numpy").close()  # what is imported, is once
+sk.InferenceSession("wide.onnx", backend="numpy").close()  # imports once for all steps
 for line in sys.stdin:
     if not os.fork():
         export(int(line))

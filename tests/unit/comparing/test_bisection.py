@@ -12,7 +12,7 @@ import pytest
 from onnx import helper
 
 import subgraphkit as sk
-from subgraphkit.comparing import bisect
+from subgraphkit.comparing import bisect, verify
 from subgraphkit.errors import CallerError
 from subgraphkit.testing.light_models import seeded_feeds, seeded_model
 from tests.fakes import ReferenceOperator, claiming
@@ -110,7 +110,10 @@ def test_a_fault_in_a_network_of_a_package_is_found(
     model = onnx.load(shipped(package, name))
     partitioning = sk.partition(sk.bind(sk.load(model), backend=planted()))
     largest = max(partitioning.subgraphs, key=lambda one: len(one.nodes))
-    for value in _spread([node.outputs[0] for node in largest.members], pytestconfig):
+    faults = _spread([node.outputs[0] for node in largest.members], pytestconfig)
+    seen = [one for one in faults if not verify(model, feeds, planted(one)).agrees]
+    assert len(seen) >= 0.8 * len(faults)  # a gate that is closed, or a shape that fits, hides some
+    for value in seen:
         _is_found(model, feeds, value)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import numpy_helper
 
@@ -20,15 +21,16 @@ from subgraphkit.placing import Tuning, course, measuring, tune
 from subgraphkit.running import observing, profiling
 from tests.models import parsed
 
-OPERATORS = ["Sigmoid"] * 4 + ["Tanh"] * 4
-CHAIN = parsed(
-    "agraph (float[2, 3] x) => (float[2, 3] v8) {"
-    + "".join(
-        f"v{at} = {name}({f'v{at - 1}' if at > 1 else 'x'})"
-        for at, name in enumerate(OPERATORS, start=1)
+
+def chain(operators: Sequence[str]) -> onnx.ModelProto:
+    """Return a model that applies one operator after the other."""
+    nodes = (f"v{at + 1} = {name}(v{at})" for at, name in enumerate(operators))
+    return parsed(
+        f"agraph (float[2, 3] v0) => (float[2, 3] v{len(operators)}) {{{' '.join(nodes)}}}"
     )
-    + "}"
-)
+
+
+CHAIN = chain(["Sigmoid"] * 4 + ["Tanh"] * 4)
 COMPUTED: dict[str, Callable[[Any], Any]] = {
     "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "Tanh": np.tanh,
@@ -122,8 +124,8 @@ def summed(sigmoid: float, tanh: float) -> Callable[[Sequence[str]], float]:
     return lambda operators: sum(by_name[name] for name in operators)
 
 
-def bind(folder: Path, **settings: Any) -> BoundModel:
-    return sk.bind(sk.load(CHAIN), backend="auto", cache_dir=folder, threads=1, **settings)
+def bind(folder: Path, model: onnx.ModelProto = CHAIN, **settings: Any) -> BoundModel:
+    return sk.bind(sk.load(model), backend="auto", cache_dir=folder, threads=1, **settings)
 
 
 def homes(found: Tuning) -> dict[str, int]:
@@ -168,7 +170,7 @@ def test_what_measures_best_is_kept_found_again_and_written(
 
 def test_what_regions_gain_one_by_one_is_not_believed(register: Register, tmp_path: Path) -> None:
     def fused(operators: Sequence[str]) -> float:
-        return summed(2, 2)(operators) * (0.4 if len(operators) == len(OPERATORS) else 1.0)
+        return summed(2, 2)(operators) * (0.4 if len(operators) == len(CHAIN.graph.node) else 1.0)
 
     register("whole", fused)
     register("other", summed(1.5, 1.5))
@@ -261,6 +263,17 @@ def test_who_takes_part_of_it_is_tried_with_the_best_alone_behind(
     found = tune(bind(tmp_path, fallback="last"), backends="all,some")
     assert homes(found) == {"some": 4, "all": 4}
     assert found.placement.nodes["some"] == ("v5", "v6", "v7", "v8")
+
+
+def test_who_is_slow_for_what_others_run_for_it_is_tried_with_the_best_behind(
+    register: Register, tmp_path: Path
+) -> None:
+    register("last", summed(3, 300))
+    register("all", summed(2, 2))
+    register("some", summed(0.5, 0.5), takes=["Sigmoid"])
+    bound = bind(tmp_path, chain(["Sigmoid"] * 12 + ["Tanh"]), fallback="last")
+    found = tune(bound, backends="all,some")
+    assert homes(found) == {"some": 12, "all": 1}
 
 
 def test_who_stops_it_gets_the_best_so_far(register: Register, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def _resize(
     return out.astype(x.dtype, copy=False)
 
 
-def _run(x: Array, out: Array, plan: Sequence["_Step"]) -> None:
+def _run(x: Array, out: Array, plan: Sequence["_Axis"]) -> None:
     first = min(step.axis for step in plan)
     outer = prod(x.shape[:first])
     source = x.reshape(outer, *x.shape[first:])
@@ -125,7 +125,7 @@ def _run(x: Array, out: Array, plan: Sequence["_Step"]) -> None:
         share(work, parts)
 
 
-def _piece(step: "_Step", x: Array) -> int:
+def _piece(step: "_Axis", x: Array) -> int:
     return _COLUMNS if step.axis == x.ndim - 1 else _ROWS
 
 
@@ -151,7 +151,7 @@ def _along(axis: int, x: Array, out: Array, apply: Pass) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Step:
+class _Axis:
     """How one axis is resized: output j is the sum of ``weights[j] * x[places[j]]``."""
 
     axis: int
@@ -162,7 +162,7 @@ class _Step:
 
 
 @lru_cache(maxsize=256)
-def _pass(step: _Step, dtype: np.dtype[Any], piece: int) -> Pass:
+def _pass(step: _Axis, dtype: np.dtype[Any], piece: int) -> Pass:
     """Return what does a step for an element type, with pieces of a number of outputs."""
     clamped = step.places.clip(0, step.length - 1)
     if step.weights is not None:
@@ -183,7 +183,7 @@ def _plan(
     scales: tuple[float, ...] | None,
     sizes: tuple[int, ...] | None,
     settings: Settings,
-) -> tuple[tuple[int, ...], tuple[_Step, ...]]:
+) -> tuple[tuple[int, ...], tuple[_Axis, ...]]:
     """Return the shape of the output, and the steps: those that grow least come first."""
     along = range(len(shape)) if axes is None else [axis % len(shape) for axis in axes]
     dims = list(shape)
@@ -200,7 +200,7 @@ def _plan(
         dims[axis] = size
         if size != length or not isclose(scale, 1.0):
             places, weights = _taps(length, size, scale, settings)
-            steps.append(_Step(axis, length, size, places, weights))
+            steps.append(_Axis(axis, length, size, places, weights))
     steps.sort(key=lambda step: (step.size / step.length, -step.axis))
     return tuple(dims), tuple(steps)
 

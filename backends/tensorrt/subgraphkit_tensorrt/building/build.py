@@ -354,20 +354,19 @@ def _guarded(progress: Progress, report: Callable[[], None]) -> None:
 def cancellable(progress: Progress) -> Iterator[None]:
     """Let Ctrl-C stop the build rather than get lost in it.
 
-    Only in the main thread, and only if Python's own handler is in place: whoever has put another
-    one there has other plans.
+    That is, in the main thread, what the handler in place raises, be it Python's own or another.
     """
     in_main = threading.current_thread() is threading.main_thread()
-    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    handler = signal.getsignal(signal.SIGINT)
+    if not in_main or not callable(handler):
         yield
         return
 
     def note(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        progress.cancel(KeyboardInterrupt())
+        _guarded(progress, lambda: handler(number, frame))
 
     signal.signal(signal.SIGINT, note)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, handler)
