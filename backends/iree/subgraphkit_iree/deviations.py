@@ -72,11 +72,6 @@ def _indices(node: sk.Node) -> str:
     return ""
 
 
-<<<<<<< HEAD
-def _axes(node: sk.Node) -> str:
-    is_known = len(node.inputs) == 1 or not node.inputs[1] or node.constant(1) is not None
-    return "" if is_known else "axes that are not constant; IREE goes by the shape that is stated"
-=======
 _WITH_AXES: Final = (
     *(f"Reduce{what}" for what in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min")),
     *("ReduceProd", "ReduceSum", "ReduceSumSquare", "Squeeze", "Unsqueeze"),
@@ -87,7 +82,6 @@ def _axes(node: sk.Node) -> str:
     """Look for axes that are fed: IREE guesses them from the shape that is declared."""
     fed = node.input_type(1) is not None and node.constant(1) is None
     return "axes that are fed, which IREE guesses" if fed else ""
->>>>>>> integ
 
 
 _EXPONENTS: Final = frozenset(range(6))
@@ -209,11 +203,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
         **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
         **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _weighted),
         **dict.fromkeys(("Div", "Mod"), _divided),
-<<<<<<< HEAD
-        **dict.fromkeys(("Squeeze", "Unsqueeze"), _axes),
-=======
         **dict.fromkeys(_WITH_AXES, _axes),
->>>>>>> integ
         "AveragePool": _averaged,
         "BitShift": _shifted,
         "Det": _always("it makes NaN of matrices that want rows exchanged"),
