@@ -83,7 +83,7 @@ def versions(backend: str) -> str:
 def commit() -> str:
     """Return the last revision that changed the software, with a plus if it was changed since."""
     command = ["git", "-C", str(ROOT)]
-    places = ["--", "subgraphkit", "backends", ":!backends/*/tests", ":!*.md"]
+    places = ["--", "subgraphkit", "backends", ":!backends/*/tests/*", ":!*.md"]
     last, changed = (
         subprocess.run([*command, *words, *places], capture_output=True, text=True, check=False)
         for words in (["log", "-1", "--format=%h", "--abbrev=10"], ["status", "--porcelain"])

@@ -109,12 +109,13 @@ def _always(text: str) -> _Rule:
 def _grid_sample(node: Node) -> str:
     if node.dtype() is not DataType.FLOAT:
         return "TVM computes places in float32 whatever the type"
-    mode, padding = node.attribute("mode", "linear"), node.attribute("padding_mode", "zeros")
-    if mode in {"cubic", "bicubic"} and padding == "border":
-        return "TVM clips cubic places before it looks around them"
-    if mode == "nearest" and padding == "reflection" and not node.attribute("align_corners", 0):
-        return "TVM reflects places half-way between two to the other of them"
-    return ""
+    match node.attribute("mode", "linear"), node.attribute("padding_mode", "zeros"):
+        case (("cubic" | "bicubic"), "border"):
+            return "TVM clips cubic places before it looks around them"
+        case "nearest", "reflection":
+            return "TVM takes another of two elements that are as near, where it reflects"
+        case _:
+            return ""
 
 
 def _shrink(node: Node) -> str:
