@@ -24,7 +24,7 @@ from subgraphkit.onnx_io.evaluation import EVALUATED, evaluate, is_open, size_of
 from subgraphkit.onnx_io.fitting import require_fitting
 from subgraphkit.onnx_io.fresh_names import FreshNames, output_types
 from subgraphkit.onnx_io.model import Model
-from subgraphkit.onnx_io.operator_types import inferred_by, node_types
+from subgraphkit.onnx_io.operator_types import BLIND, inferred_by, node_types
 from subgraphkit.onnx_io.ranks import RAISING, RankWatch
 from subgraphkit.onnx_io.skeletons import Skeletons
 from subgraphkit.onnx_io.targets import TARGETED, target_shape
@@ -147,7 +147,7 @@ class _Inference:
         """Look at every node in order."""
         graph, table = self._graph, self._graph.table
         op_types, inputs, outputs = table.op_types, table.inputs, table.outputs
-        special = {"If", *TARGETED, *(name for name, _ in self._silent)}
+        special = {"If", *BLIND, *TARGETED, *(name for name, _ in self._silent)}
         for node in graph.order:
             op_type = op_types[node]
             if op_type in EVALUATED:
@@ -203,7 +203,9 @@ class _Inference:
 
     def _is_inferred(self, node: int) -> bool:
         table = self._graph.table
-        return (table.op_types[node], table.domains[node]) not in self._silent
+        kind = table.op_types[node], table.domains[node]
+        types = [self._types.get(name, _UNKNOWN) for name in table.inputs[node][:1]]
+        return kind not in self._silent and not (kind[0] in BLIND and _UNKNOWN in types)
 
     # -- arithmetic on sizes -------------------------------------------------------------------
 
@@ -236,8 +238,7 @@ class _Inference:
         return results is not None
 
     def _dtype(self, name: str) -> DataType:
-        type_ = self._types[name]
-        return type_.dtype if isinstance(type_, TensorType) else DataType.UNDEFINED
+        return getattr(self._types[name], "dtype", DataType.UNDEFINED)
 
     def _known(self, name: str) -> npt.NDArray[Any] | None:
         value = self._values.get(name)

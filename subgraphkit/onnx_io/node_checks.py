@@ -47,9 +47,6 @@ _COUNTED: Final[Mapping[tuple[str, str], str]] = {
 }
 """What attributes of operators count: all outputs of a node, or some of its inputs."""
 
-_NEEDED: Final[Mapping[str, tuple[str, ...]]] = {"LabelEncoder": ("keys_", "values_")}
-"""With what attributes begin of which a node states one: onnx's inference crashes without."""
-
 _SINGLE: Final = defs.OpSchema.FormalParameterOption.Single
 _OPTIONAL: Final = defs.OpSchema.FormalParameterOption.Optional
 
@@ -78,9 +75,6 @@ class NodeCheck:
         known = stated.items()
         self._types = {name: one.type.name for name, one in known}
         self._required = {name for name, one in known if one.required}
-        self._needed = [
-            begin for begin in _NEEDED.get(op_type, ()) if any(n.startswith(begin) for n in stated)
-        ]
         # What was found out about attributes, by name and type: nodes state what others do.
         self._found: dict[tuple[str, int], tuple[str, Rule | None]] = {}
 
@@ -96,7 +90,7 @@ class NodeCheck:
                 one out that is needed (SGK215); an attribute is twice there, or has no name or
                 value (SGK214); or is not what the operator allows (SGK218).
         """
-        if node.attribute or self._required or self._needed or self._is_constant:
+        if node.attribute or self._required or self._is_constant:
             self._check_attributes(node, index)
         if self._schema is not None:
             self._check_counts(node, index, self._schema)
@@ -104,7 +98,7 @@ class NodeCheck:
                 _check_presence(node, index, self._schema)
 
     def _check_attributes(self, node: onnx.NodeProto, index: int) -> None:
-        names = set[str]()
+        names = set()
         for attribute in node.attribute:
             name, kind = attribute.name, attribute.type
             names.add(name)
@@ -122,13 +116,6 @@ class NodeCheck:
             raise _broken(node, index, "has an attribute twice")
         if len(names) != 1 and self._is_constant:
             raise _broken(node, index, f"states {len(names)} values, and is to state one")
-        self._check_missing(names, node, index)
-
-    def _check_missing(self, names: set[str], node: onnx.NodeProto, index: int) -> None:
-        for begin in self._needed:
-            if not any(name.startswith(begin) for name in names):
-                label = label_of(node, index)
-                raise not_allowed(label, f"{begin}*", "missing", "one of them")
         if not self._required <= names:
             missing = min(self._required - names)
             raise not_allowed(

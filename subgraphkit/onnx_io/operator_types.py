@@ -21,7 +21,7 @@ from subgraphkit.types import (
     ValueType,
 )
 
-__all__ = ["inferred_by", "node_types"]
+__all__ = ["BLIND", "inferred_by", "node_types"]
 
 Array = npt.NDArray[Any]
 
@@ -34,6 +34,11 @@ _READS_ANY_NUMBER: Final = frozenset({"MelWeightMatrix", "OneHot", "Range", "Res
 """Operators whose output types depend on the contents of inputs that are not integers."""
 
 _INTEGERS: Final = frozenset({"int32", "int64"})
+
+BLIND: Final = frozenset(
+    {"DictVectorizer", "EyeLike", "LabelEncoder", "RegexFullMatch", "TreeEnsemble"}
+)
+"""Operators whose inference ends the process where the type of what they read is not known."""
 
 
 def node_types(
@@ -75,7 +80,7 @@ def node_types(
             )
         )
         return _named(node.output, made)
-    if schema is None:
+    if schema is None or (node.op_type in BLIND and _is_unknown(types.get(node.input[0]))):
         return {}
     setting = _Setting(tuple(opsets.items()), ir_version)
     contents = {

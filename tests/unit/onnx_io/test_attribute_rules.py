@@ -139,16 +139,6 @@ def test_an_input_that_is_needed_is_not_left_out(
     assert f"[SGK215] node #0 {op_type} leaves out input {place}, " in said
 
 
-def test_what_onnx_needs_to_infer_the_type_of_labels_is_stated() -> None:
-    for stated in ({}, {"keys_strings": ["a"]}, {"values_int64s": [1]}):
-        node = helper.make_node("LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", **stated)
-        x = helper.make_tensor_value_info("x", TensorProto.STRING, [1])
-        graph = helper.make_graph([node], "g", [x], [onnx.ValueInfoProto(name="y")])
-        opset = [helper.make_opsetid("ai.onnx.ml", 4)]
-        model = helper.make_model(graph, opset_imports=opset, ir_version=9)
-        assert "is missing, expected one of them" in refusal(model)
-
-
 def test_an_output_that_is_needed_is_not_left_out() -> None:
     model = one_node("Relu", [[3]])
     model.graph.node.add(op_type="Relu", input=["y"], output=[""])

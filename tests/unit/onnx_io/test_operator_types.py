@@ -1,4 +1,7 @@
+import contextlib
+import os
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import onnx
@@ -6,9 +9,10 @@ import onnxruntime as ort
 import pytest
 from onnx import defs, helper, shape_inference
 
+import subgraphkit as sk
 from subgraphkit.onnx_io.microsoft_rules import MICROSOFT
 from subgraphkit.onnx_io.operator_rules import STANDARD
-from subgraphkit.onnx_io.operator_types import node_types
+from subgraphkit.onnx_io.operator_types import BLIND, node_types
 from subgraphkit.onnx_io.protos import normal_domain, read_type
 from subgraphkit.testing.official_cases import official_cases
 from subgraphkit.types import DataType, TensorType, ValueType, fits
@@ -126,3 +130,69 @@ def test_an_even_split_of_the_first_operator_set_has_as_many_parts_as_the_node()
     types = {"x": TensorType(DataType.FLOAT, (4, 3))}
     part = TensorType(DataType.FLOAT, (2, 3))
     assert node_types(node, types, {}, {"": 1}, 10) == {"a": part, "b": part}
+
+
+def _asked_without_types(nodes: Sequence[onnx.NodeProto], first: int) -> int:
+    """Infer, in a child, what nodes make of values without types; return how many it lived through.
+
+    Counted from the first of them that is to be asked about.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        for node in nodes[first:]:
+            graph = onnx.GraphProto(name="g", node=[node])
+            graph.input.extend(onnx.ValueInfoProto(name=name) for name in node.input)
+            graph.output.add().name = node.output[0]
+            opset = helper.make_opsetid(node.domain, int(node.doc_string))
+            model = onnx.ModelProto(ir_version=10, graph=graph, opset_import=[opset])
+            with contextlib.suppress(Exception):
+                shape_inference.infer_shapes(model.SerializeToString())
+            os.write(writing, b".")
+        os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as answers:  # noqa: PTH123 (a descriptor)
+        lived = len(answers.read())
+    os.waitpid(child, 0)
+    return lived
+
+
+def test_the_operators_that_end_inference_for_want_of_a_type_are_known() -> None:
+    simple = {
+        "FLOAT": 1.0, "INT": 1, "STRING": "a", "FLOATS": [1.0], "INTS": [1], "STRINGS": ["a"],
+        "TENSOR": helper.make_tensor("t", onnx.TensorProto.FLOAT, [1], [1.0]),
+    }  # fmt: skip
+    nodes = []
+    for schema in defs.get_all_schemas_with_history():
+        stated = {
+            name: simple[one.type.name]
+            for name, one in schema.attributes.items()
+            if one.type.name in simple
+        }
+        needed = {name: stated[name] for name in stated if schema.attributes[name].required}
+        names = [f"i{place}" for place in range(max(schema.min_input, 1))]
+        for attributes in (stated, needed):
+            nodes.append(
+                helper.make_node(schema.name, names, ["o"], domain=schema.domain, **attributes)
+            )
+            nodes[-1].doc_string = str(schema.since_version)
+    ended, first = set(), 0
+    while (first := first + _asked_without_types(nodes, first)) < len(nodes):
+        ended.add(nodes[first].op_type)
+        first += 1
+    assert ended <= BLIND
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        'y = ai.onnx.ml.LabelEncoder<keys_strings=["a"], values_int64s=[1]>(u)',
+        "y = EyeLike<dtype=11>(u)",
+        'y = RegexFullMatch<pattern="a">(u)',
+    ],
+)
+def test_what_reads_a_value_of_no_known_type_can_be_bound(node: str) -> None:
+    text = f"g (float[2] x) => (y) {{ u = somebody.Own(x) {node} }}"
+    header = '"" : 22, "ai.onnx.ml" : 4, "somebody" : 1'
+    model = onnx.parser.parse_model(f"<ir_version: 10, opset_import: [{header}]> {text}")
+    assert sk.bind(sk.load(model)).dtype("u") is DataType.UNDEFINED
