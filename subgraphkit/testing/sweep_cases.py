@@ -34,7 +34,7 @@ _LEAST_MOST: Final = {
     "windows": (6, 33),
     "normalisations": (1, 257),
     "attention": (1, 129),
-    "quantised": (1, 65537),
+    "quantised": (1, 4097),
 }
 """The sizes that mean something to a family, and that take no longer than they must."""
 _USUAL: Final = {"products": 17, "windows": 11}

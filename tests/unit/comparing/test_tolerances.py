@@ -172,9 +172,9 @@ def found(expected: Any, actual: Any) -> tuple[str, str] | None:
         (np.ones(3), "dtype", "dtype float64, expected float32"),
         ([ONE], "dtype", "a sequence, expected an array"),
         (None, "dtype", "nothing, expected an array"),
-        (np.float32([1, 1, 2]), "value", "1 of 3 elements differ; at [2] expected 1.0, got 2.0"),
+        (np.float32([1, 1, 2]), "value", "1 of 3 elements differ; at [2] expected 1, got 2"),
         (np.float32([1, np.nan, 2]), "value", "2 of 3 elements differ; at [1]"),
-        (np.float32([1, np.inf, 2]), "value", "at [1] expected 1.0, got inf"),
+        (np.float32([1, np.inf, 2]), "value", "at [1] expected 1, got inf"),
     ],
 )
 def test_what_differs_is_told_with_its_stage(actual: Any, stage: str, text: str) -> None:
