@@ -1,7 +1,6 @@
 """Ctrl-C in the middle of something."""
 
 import _thread
-import gc
 import signal
 import threading
 import time
@@ -9,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+
+from subgraphkit.cli import interrupts
 
 
 def interrupt(step: Callable[[], object], after: float) -> None:
@@ -40,15 +41,10 @@ def interrupt(step: Callable[[], object], after: float) -> None:
 
 @contextmanager
 def heard() -> Iterator[None]:
-    """Let Ctrl-C through: it is ignored in what a shell starts in the background.
-
-    And Python drops what strikes in a callback of its collector, of which Hypothesis has one.
-    """
+    """Let Ctrl-C through as in a command; in what a shell starts in the background it is ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    callbacks = gc.callbacks[:]
-    gc.callbacks.clear()
     try:
-        yield
+        with interrupts.heard():
+            yield
     finally:
-        gc.callbacks[:] = callbacks
         signal.signal(signal.SIGINT, before)

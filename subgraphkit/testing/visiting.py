@@ -8,6 +8,7 @@ import logging
 import os
 import random
 import signal
+import statistics
 import sys
 import tempfile
 import threading
@@ -36,11 +37,11 @@ _ROWS: Final = 512
 _MOST_MORE: Final = 2
 
 _ROWS_OF_WORK: Final = 1 << 14
-_RUNS: Final = 4
+_RUNS: Final = 7
 _WATCHED: Final = 0.05
 _MOST_SPENT: Final = 0.003
-"""Seconds of processor time after the best of some runs. Threads that sleep took 0.1 to 1.2 ms,
-those that spin 8 to 50."""
+"""Seconds of processor time at the median after some runs. Threads that sleep took 0.1 to 1.2 ms,
+those that spin 8 to 50; on a crowded machine one that spins may get no processor after a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,7 @@ def _kept(subject: Subject) -> Finding:
     if more > _MOST_MORE:
         text = f"a session with threads=1 started {more}, expected at most {_MOST_MORE} to serve it"
         return Finding(Outcome.FAIL_CONTRACT, text)
-    spent = min(_spent_after_runs(subject))
+    spent = statistics.median(_spent_after_runs(subject))
     if spent > _MOST_SPENT:
         text = (
             f"its threads computed for {spent * 1e3:.0f} ms after a run, on processors that it was "

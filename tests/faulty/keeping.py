@@ -77,8 +77,7 @@ def _threads_ended(operator: WrappedOperator) -> None:
 
 
 def _look_for_work() -> None:
-    end = time.monotonic() + _SPIN_SECONDS
-    while time.monotonic() < end:
+    while time.thread_time() < _SPIN_SECONDS:
         pass
 
 
