@@ -1,7 +1,6 @@
 """Checks of engines: several of them, their threads and memory, and plans in other forms."""
 
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from signal import SIGINT, default_int_handler, raise_signal, signal
 from tempfile import TemporaryDirectory
@@ -52,8 +51,6 @@ _RUNS: Final = 250
 _PAIRED: Final = 50
 _TIMED: Final = 300
 _PRESSED_AFTER: Final = 0.2
-_PRESSED: Final = 2
-"""How often Ctrl-C is pressed: Python drops one that strikes where it collects garbage."""
 _NOTICED_WITHIN: Final = 10.0
 _RANGES: Final = {"dims": {"n": (1, 4, 8)}}
 
@@ -240,28 +237,19 @@ def interrupted(bench: ModelOpener) -> str:
     model = models.model(models.PERCEPTRON)
     feeds = {"x": _x(8)}
     with opened(bench, model, **_RANGES) as found:
-        for _ in range(_PRESSED):
-            if _is_noticed(lambda: found.run(feeds)):
-                error = same(bench, model, found, feeds)
-                return f"noticed; the error of the next run is {error:.1e}"
+        timer = Timer(_PRESSED_AFTER, raise_signal, (SIGINT,))
+        before = signal(SIGINT, default_int_handler)  # a shell's background has it ignored
+        timer.start()
+        end = time.monotonic() + _NOTICED_WITHIN
+        try:
+            while time.monotonic() < end:
+                found.run(feeds)
+        except KeyboardInterrupt:
+            return f"noticed; the error of the next run is {same(bench, model, found, feeds):.1e}"
+        finally:
+            timer.cancel()
+            signal(SIGINT, before)
     raise NotAsExpected(f"Ctrl-C was not noticed within {_NOTICED_WITHIN:.0f} s")
-
-
-def _is_noticed(run: Callable[[], object]) -> bool:
-    """Press Ctrl-C while something runs over and over; say whether that was the end of it."""
-    timer = Timer(_PRESSED_AFTER, raise_signal, (SIGINT,))
-    before = signal(SIGINT, default_int_handler)  # a shell's background has it ignored
-    timer.start()
-    end = time.monotonic() + _NOTICED_WITHIN / _PRESSED
-    try:
-        while time.monotonic() < end:
-            run()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        timer.cancel()
-        signal(SIGINT, before)
-    return False
 
 
 def many_runs(bench: ModelOpener) -> str:
