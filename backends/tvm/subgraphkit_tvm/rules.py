@@ -6,7 +6,7 @@ TVM's maxima and minima may drop one, see the README.
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
@@ -67,6 +67,17 @@ def _extreme(node: Node) -> str:
     return "TVM starts from the largest finite number" if node.dtype() in _FLOATS else ""
 
 
+def _pool(node: Node) -> str:
+    kernel = node.attribute("kernel_shape")
+    sizes: Any = (node.shape() or ())[-len(kernel) :]  # all known, as of every value
+    pads = node.attribute("pads", None) or (0,) * 2 * len(kernel)
+    for axis, size in enumerate(sizes):
+        padded = pads[axis] + size + pads[axis + len(kernel)]
+        if kernel[axis] > padded:
+            return f"TVM pads a size of {padded} to the {kernel[axis]} of a window"
+    return ""
+
+
 def _resize(node: Node) -> str:
     if node.attribute("antialias", 0):
         return "TVM has no antialiasing"
@@ -124,6 +135,7 @@ def _shrink(node: Node) -> str:
 
 _RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
     {
+        "AveragePool": _pool,
         "BatchNormalization": _training,
         "BitShift": _bit_shift,
         "CastLike": _cast_like,
@@ -132,7 +144,9 @@ _RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
         "EyeLike": _always("TVM hands out the same memory in every run"),
         "GridSample": _grid_sample,
         "IsInf": _is_inf,
+        "LpPool": _pool,
         "Max": _extreme,
+        "MaxPool": _pool,
         "Min": _extreme,
         "Mod": _mod,
         "ReduceMax": _extreme,

@@ -15,7 +15,7 @@ MatMul, Gemm and their integer forms      2 * out * length of the contracted axi
 LSTM, GRU, RNN                            2 * steps * batch * directions * gates * hidden
                                           * (input + hidden)
 Attention                                 4 * batch * heads * queries * keys * head size
-AveragePool, MaxPool, LpPool              out * kernel
+AveragePool, MaxPool, LpPool              out * kernel, up to the input
 Softmax, LogSoftmax                       5 * out
 normalisations                            8 * out
 reductions, global pools, ArgMax, ArgMin  in
@@ -140,8 +140,13 @@ def _attention(node: Node) -> int:
 
 
 def _pool(node: Node) -> int:
+    # A window may be larger than what it lies on, as exporters write a pool of everything.
     kernel: Sequence[int] = node.attribute("kernel_shape", ())
-    return prod(_output(node)) * prod(kernel)
+    sizes = (node.shape() or ())[-len(kernel) :] or kernel
+    known = (
+        size if isinstance(size, int) else reach for size, reach in zip(sizes, kernel, strict=True)
+    )
+    return prod(_output(node)) * prod(map(min, kernel, known))
 
 
 _FORMULAS: Mapping[str, Callable[[Node], int]] = {
