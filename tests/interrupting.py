@@ -41,7 +41,7 @@ def interrupt(step: Callable[[], object], after: float) -> None:
 
 @contextmanager
 def heard() -> Iterator[None]:
-    """Let Ctrl-C through as in a command; in what a shell starts in the background it is ignored."""
+    """Let Ctrl-C through as in a command; what a shell starts in the background ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with interrupts.heard():

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,8 +31,12 @@ _MOST_GROWTH: Final = 8 << 20
 _INTERRUPT_SECONDS: Final = 0.2
 _PASSED: Final = Finding(Outcome.PASSED)
 _STATM: Final = Path("/proc/self/statm")
-_HANDLES: Final = Path("/proc/self/fd")
-_TASKS: Final = Path("/proc/self/task")
+_COUNTED: Final = {
+    Path("/proc/self/fd"): "open files",
+    Path("/proc/self/task"): "threads",
+}
+_ROUNDS: Final = 2
+"""Where memory grows once, it may be an allocator's that has taken more for what comes."""
 
 
 def cases(subject: Subject) -> Iterator[Case]:
@@ -62,23 +67,15 @@ def _many_runs(subject: Subject) -> Finding:
     model = model_taken(subject, _ROWS)
     feeds = model.feeds()
     with subject.session(model.proto) as session:
-        for _ in range(_WARM_UP):
-            subject.run(session, feeds)
-        before, files, tasks = _memory(), _count(_HANDLES), _count(_TASKS)
-        for _ in range(_RUNS):
-            subject.run(session, feeds)
-        left = _left(_RUNS, _memory() - before, files, tasks)
+
+        def run(times: int) -> None:
+            for _ in range(times):
+                subject.run(session, feeds)
+
+        run(_WARM_UP)
+        left = _left(run, _RUNS)
     text = f"{_RUNS} runs of model {model.name!r} keep {', '.join(left)}"
     return Finding(Outcome.FAIL_CONTRACT, text) if left else _PASSED
-
-
-def _left(times: int, growth: int, files: int, tasks: int) -> list[str]:
-    """Say what has become more, by as much as it is done often."""
-    left = [f"{growth >> 20} MiB of memory"] if growth > _MOST_GROWTH else []
-    for folder, before, what in ((_HANDLES, files, "open files"), (_TASKS, tasks, "threads")):
-        more = _count(folder) - before
-        left += [f"{more} {what}"] if more >= times else []
-    return left
 
 
 def _many_sessions(subject: Subject) -> Finding:
@@ -86,12 +83,27 @@ def _many_sessions(subject: Subject) -> Finding:
     if not _STATM.exists():
         return Finding(Outcome.SKIP, f"this system has no {_STATM} to read memory from")
     model = model_taken(subject, _ROWS)
-    _bind_and_close(subject, model, _BINDS // 5)
-    before, files, tasks = _memory(), _count(_HANDLES), _count(_TASKS)
-    _bind_and_close(subject, model, _BINDS)
-    left = _left(_BINDS, _memory() - before, files, tasks)
+    bind_and_close = partial(_bind_and_close, subject, model)
+    bind_and_close(_BINDS // 5)
+    left = _left(bind_and_close, _BINDS)
     text = f"{_BINDS} sessions, all closed, left behind {', '.join(left)}"
     return Finding(Outcome.FAIL_CONTRACT, text) if left else _PASSED
+
+
+def _left(act: Callable[[int], object], times: int) -> list[str]:
+    """Say what becomes more, by as much as something is done often, each time it is done so."""
+    left: list[str] = []
+    for _ in range(_ROUNDS):
+        memory, before = _memory(), [_count(folder) for folder in _COUNTED]
+        act(times)
+        growth = _memory() - memory
+        left = [f"{growth >> 20} MiB of memory"] if growth > _MOST_GROWTH else []
+        for (folder, what), count in zip(_COUNTED.items(), before, strict=True):
+            more = _count(folder) - count
+            left += [f"{more} {what}"] if more >= times else []
+        if not left:
+            break
+    return left
 
 
 def _bind_and_close(subject: Subject, model: SmallModel, times: int) -> None:
