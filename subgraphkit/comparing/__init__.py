@@ -6,40 +6,35 @@
 whole road on a backend.
 """
 
-from subgraphkit.backend.tolerances import DEFAULT_TOLERANCES, Tolerance, tolerance_for
-from subgraphkit.comparing.benching import bench
-from subgraphkit.comparing.benchmark import Benchmark, Measured, Schedule, Share
-from subgraphkit.comparing.bisection import Bisection, bisect
-from subgraphkit.comparing.differences import Difference, compare_values, first_difference
-from subgraphkit.comparing.feeding import make_feeds
-from subgraphkit.comparing.findings import SubgraphFinding, Verification
-from subgraphkit.comparing.finiteness import NotFinite, ValueRange, find_not_finite
-from subgraphkit.comparing.trial import Trial, try_backend
-from subgraphkit.comparing.verification import verify
-from subgraphkit.running.samples import Feed
+from typing import Final
 
-__all__ = [
-    "DEFAULT_TOLERANCES",
-    "Benchmark",
-    "Bisection",
-    "Difference",
-    "Feed",
-    "Measured",
-    "NotFinite",
-    "Schedule",
-    "Share",
-    "SubgraphFinding",
-    "Tolerance",
-    "Trial",
-    "ValueRange",
-    "Verification",
-    "bench",
-    "bisect",
-    "compare_values",
-    "find_not_finite",
-    "first_difference",
-    "make_feeds",
-    "tolerance_for",
-    "try_backend",
-    "verify",
-]
+from subgraphkit.lazy import lazy_names
+
+_HOMES: Final = {
+    "Benchmark": "subgraphkit.comparing.benchmark",
+    "Bisection": "subgraphkit.comparing.bisection",
+    "DEFAULT_TOLERANCES": "subgraphkit.backend.tolerances",
+    "Difference": "subgraphkit.comparing.differences",
+    "Feed": "subgraphkit.running.samples",
+    "Measured": "subgraphkit.comparing.benchmark",
+    "NotFinite": "subgraphkit.comparing.finiteness",
+    "Schedule": "subgraphkit.comparing.benchmark",
+    "Share": "subgraphkit.comparing.benchmark",
+    "SubgraphFinding": "subgraphkit.comparing.findings",
+    "Tolerance": "subgraphkit.backend.tolerances",
+    "Trial": "subgraphkit.comparing.trial",
+    "ValueRange": "subgraphkit.comparing.finiteness",
+    "Verification": "subgraphkit.comparing.findings",
+    "bench": "subgraphkit.comparing.benching",
+    "bisect": "subgraphkit.comparing.bisection",
+    "compare_values": "subgraphkit.comparing.differences",
+    "find_not_finite": "subgraphkit.comparing.finiteness",
+    "first_difference": "subgraphkit.comparing.differences",
+    "make_feeds": "subgraphkit.comparing.feeding",
+    "tolerance_for": "subgraphkit.backend.tolerances",
+    "try_backend": "subgraphkit.comparing.trial",
+    "verify": "subgraphkit.comparing.verification",
+}
+"""By public name, the module that defines it."""
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -15,6 +15,7 @@ from subgraphkit.configuration.selection import Selection
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node, Subgraph, within
 from subgraphkit.lazy import cached_property, collector_paused
+from subgraphkit.partitioning import reports
 from subgraphkit.partitioning.claiming.claimants import (
     Claim,
     choose_claimants_within,
@@ -37,11 +38,6 @@ from subgraphkit.partitioning.claiming.work_table import WorkTable
 from subgraphkit.partitioning.division import claimed, divided
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.outcome.subgraphs import Cut, cut
-from subgraphkit.partitioning.reports.explanation import Explanation, explain
-from subgraphkit.partitioning.reports.memory import Memory, foresee
-from subgraphkit.partitioning.reports.quality import Quality, measure
-from subgraphkit.partitioning.reports.renderings import as_data, as_networkx, as_text
-from subgraphkit.partitioning.reports.sections import as_fragment, as_page
 from subgraphkit.partitioning.reports.shortfalls import Shortfall, find_shortfall
 from subgraphkit.texts import counted
 
@@ -59,13 +55,13 @@ class Partitioning(PartitioningData):
     """
 
     @cached_property
-    def quality(self) -> Quality:
+    def quality(self) -> "reports.Quality":
         """Regions against the lower bound, coverage, what crosses, what operators are worth."""
-        return measure(self)
+        return reports.measure(self)
 
-    def memory(self) -> Memory:
+    def memory(self) -> "reports.Memory":
         """Say how much memory a session of it will take, before anything is compiled."""
-        return foresee(self)
+        return reports.foresee(self)
 
     def shortfall(self) -> Shortfall | None:
         """Return what to report because backends that were named have little; None if nothing.
@@ -76,7 +72,7 @@ class Partitioning(PartitioningData):
         """
         return find_shortfall(self)
 
-    def explain(self, node: int | Node) -> Explanation:
+    def explain(self, node: int | Node) -> "reports.Explanation":
         """Tell which backends were asked about a node, in which order, and what each said.
 
         Args:
@@ -85,7 +81,7 @@ class Partitioning(PartitioningData):
         Raises:
             ConfigError: The model has no such node (SGK123).
         """
-        return explain(self, node.id if isinstance(node, Node) else node)
+        return reports.explain(self, node.id if isinstance(node, Node) else node)
 
     def report(self, *, verbose: bool = False, width: int | None = None) -> str:
         """Return tables of subgraphs, refusals and measures, for people.
@@ -94,7 +90,7 @@ class Partitioning(PartitioningData):
             verbose: Whether to list everything instead of the first few of each.
             width: Cells in a line, to which tables are fitted; None for lines without end.
         """
-        return as_text(self, self.quality, verbose=verbose, width=width)
+        return reports.as_text(self, self.quality, verbose=verbose, width=width)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the partitioning as plain data.
@@ -105,7 +101,7 @@ class Partitioning(PartitioningData):
         ``inputs``, ``outputs``), ``refusals`` (``node``, ``backend``, ``property``, ``code``,
         ``text``) and ``quality``.
         """
-        return as_data(self, self.quality)
+        return reports.as_data(self, self.quality)
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return ``to_dict`` as JSON text."""
@@ -131,7 +127,7 @@ class Partitioning(PartitioningData):
         Raises:
             ConfigError: ``against`` is of another model (SGK123).
         """
-        return as_page(self, self.quality, against=against, times=times or {})
+        return reports.as_page(self, self.quality, against=against, times=times or {})
 
     def to_networkx(self) -> Any:
         """Return the graph of the subgraphs as a ``networkx.DiGraph`` with its critical path.
@@ -139,7 +135,7 @@ class Partitioning(PartitioningData):
         Raises:
             ImportError: networkx is not installed.
         """
-        return as_networkx(self)
+        return reports.as_networkx(self)
 
     def repartition(self, subgraph_id: str, refused: Mapping[int, Refusal]) -> "Partitioning":
         """Divide one subgraph anew, without nodes that its backend gave back.
@@ -286,7 +282,7 @@ class Partitioning(PartitioningData):
         return f"{nodes} in {subgraphs}{': ' if shares else ''}{shares}"
 
     def _repr_html_(self) -> str:
-        return as_fragment(self, self.quality, {})
+        return reports.as_fragment(self, self.quality, {})
 
     def __repr__(self) -> str:
         """Render as ``Partitioning('m.onnx', 176 nodes in 3 subgraphs: numpy 2, openvino 1)``."""

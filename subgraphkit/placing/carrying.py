@@ -11,8 +11,8 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any, Final
 
+from subgraphkit import bundling
 from subgraphkit.binding import BoundModel, Shapes, bind
-from subgraphkit.bundling import BundleFiles
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.demands import Pin
 from subgraphkit.configuration.handing import plain_value
@@ -156,7 +156,7 @@ def digest_of(call: OpenCall) -> str | None:
         SubgraphkitError: As ``load``; it is no bundle that can be read.
     """
     if is_folder(call.source):
-        return BundleFiles(Path(call.source), trust=call.trust).digest
+        return bundling.BundleFiles(Path(call.source), trust=call.trust).digest
     roots, limits = call.settings.get("data_roots"), call.settings.get("limits")
     folders = load(call.source, data_roots=roots, limits=limits).folders
     return None if folders is None else folders.digest()

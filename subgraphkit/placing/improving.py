@@ -2,8 +2,7 @@
 
 import time
 
-from subgraphkit.placing.background import BackgroundBuild, SubgraphStatus, statuses
-from subgraphkit.placing.tuning_child import BackgroundTuning
+from subgraphkit import placing
 from subgraphkit.running import Session
 
 __all__ = ["ImprovingSession"]
@@ -15,8 +14,8 @@ class ImprovingSession(Session):
     Thread-safety: as ``Session``.
     """
 
-    _build: BackgroundBuild | None = None
-    _tuning: BackgroundTuning | None = None
+    _build: "placing.background.BackgroundBuild | None" = None
+    _tuning: "placing.tuning_child.BackgroundTuning | None" = None
 
     @property
     def ready(self) -> bool:
@@ -46,11 +45,11 @@ class ImprovingSession(Session):
             one.wait(None if end is None else max(0.0, end - time.monotonic()))
         return self.ready
 
-    def status(self) -> dict[str, SubgraphStatus]:
+    def status(self) -> "dict[str, placing.background.SubgraphStatus]":
         """Return, by subgraph id, which backend runs it, which is to, and how far that is."""
         running, tuning = self.plan, self._tuning
         if self._build is None or (tuning is not None and tuning.state == "exchanged"):
-            return statuses(running)
+            return placing.background.statuses(running)
         return self._build.status(running)
 
     def close(self) -> None:
@@ -66,5 +65,7 @@ class ImprovingSession(Session):
             one.wait()
 
     @property
-    def _background(self) -> list[BackgroundBuild | BackgroundTuning]:
+    def _background(
+        self,
+    ) -> "list[placing.background.BackgroundBuild | placing.tuning_child.BackgroundTuning]":
         return [one for one in (self._tuning, self._build) if one is not None]

@@ -8,14 +8,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Self, Unpack, cast
 
+from subgraphkit import bundling, placing
 from subgraphkit.binding import Shapes
-from subgraphkit.bundling import BundleCall, BundleFiles, open_bundle
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, partition
-from subgraphkit.placing.background import BackgroundBuild, starting_plan
 from subgraphkit.placing.carrying import (
     OpenCall,
     bound_by,
@@ -30,7 +29,6 @@ from subgraphkit.placing.carrying import (
     written,
 )
 from subgraphkit.placing.improving import ImprovingSession
-from subgraphkit.placing.tuning_child import BackgroundTuning, tuned, wanted_tuning
 from subgraphkit.planning import plan
 from subgraphkit.processes.memory import give_back
 from subgraphkit.running.messages import no_spec
@@ -102,32 +100,34 @@ class InferenceSession(ImprovingSession):
     def _open(self, call: OpenCall) -> None:
         self._call = call.remembered()
         if is_folder(call.source):
-            files = BundleFiles(Path(call.source), trust=call.trust)
+            files = bundling.BundleFiles(Path(call.source), trust=call.trust)
             call.require(files.digest)
             given = call.backend, call.shapes, call.options, call.settings, call.constraints
-            super().__init__(open_bundle(files, BundleCall(*given)))
+            super().__init__(bundling.open_bundle(files, bundling.BundleCall(*given)))
             self._bundle = files.digest
             return
         bound, progress = bound_by(call)
         constraints = call.constraints
-        tuning = wanted_tuning(bound, constraints)
+        tuning = "off"
+        if bound.settings.tune != "off":
+            tuning = placing.tuning_child.wanted_tuning(bound, constraints)
         start = None
         if bound.settings.build == "background" and tuning != "first":
-            start = starting_plan(bound, constraints)
+            start = placing.background.starting_plan(bound, constraints)
         if start is not None:
             super().__init__(start)
-            self._build = BackgroundBuild(self, progress)
+            self._build = placing.background.BackgroundBuild(self, progress)
         else:
             with shown(progress) as course:
                 if tuning == "first":
-                    found = tuned(bound, course)
+                    found = placing.tuning_child.tuned(bound, course)
                 else:
                     found = partition(bound, constraints=constraints)
                 super().__init__(plan(found, compile_subgraphs(found, progress=course)))
             if tuning != "background" and bound.settings.on_run_error != "fallback":
                 self._let_go(call.source)
         if tuning == "background":
-            self._tuning = BackgroundTuning(
+            self._tuning = placing.tuning_child.BackgroundTuning(
                 self,
                 call.source,
                 call.shapes,

@@ -59,8 +59,6 @@ def wanted_tuning(bound: BoundModel, constraints: Constraints | None) -> str:
     once a measuring was complete.
     """
     settings = bound.settings
-    if settings.tune == "off":
-        return "off"
     is_open = settings.auto is not None and settings.auto.plan is None
     if not is_open or settings.require or configured(settings, constraints) is not None:
         _logger.info("tune=%r measures for backend='auto' without demands alone", settings.tune)

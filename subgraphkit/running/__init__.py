@@ -1,11 +1,19 @@
 """Running: arrays in, arrays out; the last step of the road."""
 
-from subgraphkit.running.batching import Batcher
-from subgraphkit.running.binding_io import IOBinding
-from subgraphkit.running.profiling import Profile
-from subgraphkit.running.session import Session
-from subgraphkit.running.stopping import RunOptions
-from subgraphkit.running.tally import RunStats
-from subgraphkit.running.values import NodeArg
+from typing import Final
 
-__all__ = ["Batcher", "IOBinding", "NodeArg", "Profile", "RunOptions", "RunStats", "Session"]
+from subgraphkit.lazy import lazy_names
+
+_HOMES: Final = {
+    "Batcher": "subgraphkit.running.batching",
+    "IOBinding": "subgraphkit.running.binding_io",
+    "NodeArg": "subgraphkit.running.values",
+    "Profile": "subgraphkit.running.profiling",
+    "Recorder": "subgraphkit.running.profiling",
+    "RunOptions": "subgraphkit.running.stopping",
+    "RunStats": "subgraphkit.running.tally",
+    "Session": "subgraphkit.running.session",
+}
+"""By public name, the module that defines it."""
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -23,7 +23,6 @@ from subgraphkit.errors import ExecutionError, InputError, ModelError, RunTimeou
 from subgraphkit.running.gate import Gate
 from subgraphkit.running.messages import check_count, check_seconds
 from subgraphkit.running.observing import Observer
-from subgraphkit.running.samples import samples
 from subgraphkit.running.stopping import RunOptions
 from subgraphkit.running.streams import (
     awaited,
@@ -116,6 +115,8 @@ class Answering(ABC):
         graph, given = self.graph, feeds or {}
         symbols, whole = given_shapes(graph, shapes or {}, strict=graph.settings.strict)
         known = {name: np.shape(value) for name, value in given.items()}
+        from subgraphkit.running.samples import samples  # noqa: PLC0415 (few warm up)
+
         made = samples(graph, known, whole, symbols, _SEED)
         return {**{name: feed.array for name, feed in made.items()}, **given}
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+from subgraphkit import running
 from subgraphkit.backend.events import FallbackEvent, RunEvent, StepEvent
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.errors import ExecutionError, SubgraphkitWarning
@@ -16,7 +17,6 @@ from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.emission import Emitted
 from subgraphkit.running.messages import profiled_already
-from subgraphkit.running.profiling import Recorder
 from subgraphkit.running.tally import RunTally
 
 __all__ = ["Observer"]
@@ -36,14 +36,14 @@ class Observer:
 
     def __init__(self, extensions: ExtensionManager) -> None:
         self._extensions = self._registered = extensions
-        self._recorder: Recorder | None = None
+        self._recorder: running.Recorder | None = None
         self._changes = 0
         self.session = extensions.number_session()
         self.tally: RunTally | None = None
         self._runs = count()
         self._here = threading.local()
 
-    def hear(self, recorder: Recorder | None) -> None:
+    def hear(self, recorder: "running.Recorder | None") -> None:
         """Report to a recorder as well, whose operators run in place of the plan's; None for none.
 
         Raises:

@@ -8,9 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
+from subgraphkit import bundling, running
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
-from subgraphkit.bundling import BundleContents, check_target, collect, write_bundle
 from subgraphkit.compiling import close_all
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import ExecutionError
@@ -25,7 +25,6 @@ from subgraphkit.running.gate import Gate
 from subgraphkit.running.messages import OPEN_A_FILE, no_spec, other_model, run_closed
 from subgraphkit.running.observing import Observer
 from subgraphkit.running.onnxruntime_words import explain_attribute
-from subgraphkit.running.profiling import Profile, Recorder
 from subgraphkit.running.stopping import RunOptions, Stoppable
 from subgraphkit.running.tally import RunTally
 from subgraphkit.running.values import NodeArg, described, node_args, places_of
@@ -202,7 +201,7 @@ class Session(Answering):
         else:
             return results
 
-    def profile(self, runs: int = 20, *, inside: bool = True) -> Profile:
+    def profile(self, runs: int = 20, *, inside: bool = True) -> "running.Profile":
         """Return a profile of the runs inside of its ``with`` block; ``Profile.run`` makes some.
 
         Args:
@@ -210,7 +209,7 @@ class Session(Answering):
             inside: Whether to ask operators for times of what is in them, for which some backends
                 compile anew. The operators of the session stay as they are.
         """
-        return Profile(self._plan, self._listen, self.run, runs, inside=inside)
+        return running.Profile(self._plan, self._listen, self.run, runs, inside=inside)
 
     def update_weights(self, changed: Mapping[str, Any]) -> Mapping[str, str]:
         """Replace weights; only the subgraphs that use them are refitted or compiled again.
@@ -289,13 +288,13 @@ class Session(Answering):
             CallerError: The session is closed (SGK144).
         """
 
-        def taken_out() -> BundleContents:
+        def taken_out() -> "bundling.BundleContents":
             self._check_open()
-            return collect(self._plan, self._weights.current)
+            return bundling.collect(self._plan, self._weights.current)
 
-        check_target(Path(directory), overwrite=overwrite)
+        bundling.check_target(Path(directory), overwrite=overwrite)
         contents = self._gate.alone(taken_out)
-        write_bundle(contents, Path(directory), overwrite=overwrite, shared=shared)
+        bundling.write_bundle(contents, Path(directory), overwrite=overwrite, shared=shared)
 
     def close(self) -> None:
         """Release what the operators hold. May be called more than once."""
@@ -335,7 +334,7 @@ class Session(Answering):
         state = "closed" if self._closed else ""
         return described(type(self).__name__, self.graph, self.partitioning.summary, state)
 
-    def _listen(self, recorder: Recorder | None) -> Plan:
+    def _listen(self, recorder: "running.Recorder | None") -> Plan:
         def listen() -> Plan:
             if recorder is not None:
                 self._check_open()

@@ -5,19 +5,22 @@ Nothing of the road is known here. A room that has something to show makes secti
 ``fragment`` as HTML without a frame and without a script, as ``_repr_html_`` returns it.
 """
 
-from subgraphkit.viewing.drawing import colours_of
-from subgraphkit.viewing.page import fragment, page
-from subgraphkit.viewing.sections import Arrow, Box, Drawing, Facts, Section, Table, Text
+from typing import Final
 
-__all__ = [
-    "Arrow",
-    "Box",
-    "Drawing",
-    "Facts",
-    "Section",
-    "Table",
-    "Text",
-    "colours_of",
-    "fragment",
-    "page",
-]
+from subgraphkit.lazy import lazy_names
+
+_HOMES: Final = {
+    "Arrow": "subgraphkit.viewing.sections",
+    "Box": "subgraphkit.viewing.sections",
+    "Drawing": "subgraphkit.viewing.sections",
+    "Facts": "subgraphkit.viewing.sections",
+    "Section": "subgraphkit.viewing.sections",
+    "Table": "subgraphkit.viewing.sections",
+    "Text": "subgraphkit.viewing.sections",
+    "colours_of": "subgraphkit.viewing.drawing",
+    "fragment": "subgraphkit.viewing.pages",
+    "page": "subgraphkit.viewing.pages",
+}
+"""By public name, the module that defines it."""
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

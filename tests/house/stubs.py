@@ -12,8 +12,14 @@ from tests.house.tree import ROOT
 PACKAGES: Final = (
     "subgraphkit",
     "subgraphkit.backend",
+    "subgraphkit.bundling",
+    "subgraphkit.comparing",
+    "subgraphkit.partitioning.reports",
+    "subgraphkit.placing",
     "subgraphkit.precision",
+    "subgraphkit.running",
     "subgraphkit.testing",
+    "subgraphkit.viewing",
 )
 
 

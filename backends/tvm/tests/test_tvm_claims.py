@@ -87,8 +87,10 @@ def test_a_dimension_that_is_not_known_is_refused_until_it_is_given() -> None:
         ("(float[2,2] x) => (float[2,2] y) { y = EyeLike (x) }", "same memory"),
         ("(int64[4] x) => (int64[4] y) { y = Shrink (x) }", "integers"),
         (
-            "(float[1,2,3,3] x) => (float[1,2,1,1] y) { y = AveragePool <kernel_shape = "
-            "[512, 512], strides = [512, 512], ceil_mode = 1, count_include_pad = 1> (x) }",
+            (
+                "(float[1,2,3,3] x) => (float[1,2,1,1] y) { y = AveragePool <kernel_shape = "
+                "[512, 512], strides = [512, 512], ceil_mode = 1, count_include_pad = 1> (x) }"
+            ),
             "to the 512 of a window",
         ),
         ('(uint8[2] x) => (uint8[2] y) { y = BitShift <direction = "LEFT"> (x, x) }', "7 bits"),

@@ -18,8 +18,8 @@ CASES = {
     "float[4, 8] y": ("Gemm(a, b)", "float[4, 6] a, float[6, 8] b", 2 * 32 * 6),
     "float[1, 2, 3, 3] y": ("MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(a)",
                             "float[1, 2, 6, 6] a", 18 * 4),
-    "float[2, 3, 1, 1] y": ("AveragePool<kernel_shape = [64, 64], ceil_mode = 1, "
-                            "strides = [64, 64]>(a)", "float[2, 3, 6, 7] a", 6 * 42),
+    "float[2, 3, 1, 1] y": (("AveragePool<kernel_shape = [64, 64], ceil_mode = 1, "
+                            "strides = [64, 64]>(a)"), "float[2, 3, 6, 7] a", 6 * 42),
     "float[2, 2, H, 3] y": ("MaxPool<kernel_shape = [3, 2]>(a)", "float[2, 2, G, 4] a", 12 * 6),
     "float[3, 5] y": ("Softmax(a)", "float[3, 5] a", 75),
     "float[1, 2, 1, 1] y": ("GlobalAveragePool(a)", "float[1, 2, 6, 6] a", 72),
