@@ -4,6 +4,7 @@
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from measuring import Table, base_parser, show, store
 
 from subgraphkit import list_backends
+from subgraphkit.configuration.processors import processor_name
 
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 BETWEEN = ("<!-- times: begin -->", "<!-- times: end -->")
@@ -33,7 +35,8 @@ def main() -> None:
     names = arguments.backends or sorted({one.name for one in list_backends()})
     rows = [_row(name, arguments.level) for name in names]
     levels = [f"level {number}" for number in range(arguments.level + 1)]
-    note = "On two processors, with `--within` as it is unless told otherwise."
+    where = f"{os.cpu_count()} processors ({processor_name()})"
+    note = f"On {where}, with `--within` as it is unless told otherwise."
     columns = ("backend", *levels, "all", "cases tried", "right", "wrong")
     table = Table("Seconds of each level", columns, rows, (note,))
     show(table, markdown=arguments.markdown)

@@ -1,25 +1,25 @@
-"""Models of what a backend claims: small ones, and traps written anew with its operators.
+"""Models of what a backend claims: usual ones, and traps written anew with its operators.
 
 The checks of the contract, of artefacts and of stress need a subgraph of the backend, whatever it
-is; they use the first of the small models of which the backend takes a node. A trap is a graph of
+is; they use the first of the usual offers of which the backend takes a node. A trap is a graph of
 cheap nodes on ``float[4]``. Where a backend takes none of them, or is made for others, its own
 stand in their places, of the element type and the shape that it takes.
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from typing import Final
 
-from subgraphkit.comparing.offers import Offer
-from subgraphkit.comparing.small_models import ROWS, SmallModel, model_of
+from subgraphkit.comparing.offers import Offer, all_offers
+from subgraphkit.comparing.small_models import ROWS, SmallModel
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.testing.cases import Outcome, Stopped
 from subgraphkit.testing.subject import Subject
 
-__all__ = ["NOTHING", "Casting", "casting_of", "model_taken", "models_taken", "small_models"]
+__all__ = ["NOTHING", "Casting", "casting_of", "model_taken", "models_taken", "usual_offers"]
 
 NOTHING: Final = (
     "it claims none of the models it was offered, alone, in other types, ranks and sizes, nor in "
@@ -31,62 +31,50 @@ NOTHING: Final = (
 _AXES_OF_PICTURES: Final = 4
 
 _ROWS_PER_IMAGE: Final = 64
-_TEXTS: Final = (
-    """mlp (float[N,16] x) => (float[N,8] y)
-       <float[16,32] w1, float[32] b1, float[32,8] w2, float[8] b2>
-       { h = Gemm(x, w1, b1) r = Relu(h) y = Gemm(r, w2, b2) }""",
-    """convolution (float[I,3,16,16] x) => (float[I,8,16,16] y)
-       <float[8,3,3,3] w, float[8] b>
-       { c = Conv<pads=[1,1,1,1], kernel_shape=[3,3]>(x, w, b) y = Relu(c) }""",
-    """product (float[N,16] x) => (float[N,8] y)
-       <float[16,8] w>
-       { y = MatMul(x, w) }""",
-    """elementwise (float[N,8] x) => (float[N,8] y)
-       <float[8] w>
-       { a = Add(x, w) m = Mul(a, x) r = Relu(m) y = Sigmoid(r) }""",
-    """normalised (float[N,8] x) => (float[N,8] y)
-       { s = Softmax<axis=1>(x) y = Sqrt(s) }""",
-    """pooled (float[I,3,8,8] x) => (float[I,3,4,4] y)
-       { y = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x) }""",
-    """integers (int64[N,8] x) => (int64[N,8] y)
-       { a = Add(x, x) y = Mul(a, x) }""",
-    """moved (float[N,8] x) => (float[8,N] y)
-       { t = Transpose<perm=[1,0]>(x) y = Identity(t) }""",
-)
+_USUAL: Final = {
+    "mlp": "Gemm-Relu",
+    "convolution": "Conv-Relu",
+    "product": "MatMul",
+    "elementwise": "Add-Relu-Mul",
+    "normalised": "Softmax",
+    "pooled": "MaxPool",
+    "integers": "Add",
+    "moved": "Transpose",
+}
+"""Lines of the table that are run in every way, by what cases call them; most revealing first."""
 
 
-@lru_cache(maxsize=2)
-def small_models(rows: int = ROWS) -> tuple[SmallModel, ...]:
-    """Return the models, the most revealing first.
-
-    Args:
-        rows: Size of the first axis of ``x``; of pictures there are fewer.
-    """
-    images = max(1, rows // _ROWS_PER_IMAGE)
-    texts = (text.replace("[N,", f"[{rows},").replace(",N]", f",{rows}]") for text in _TEXTS)
-    return tuple(SmallModel(model_of(text.replace("[I,", f"[{images},"))) for text in texts)
+@lru_cache(maxsize=1)
+def usual_offers() -> Mapping[str, Offer]:
+    """Return the offers that every backend is run with in every way, by name."""
+    known = {offer.label: offer for offer in all_offers()}
+    found = {name: known[label] for name, label in _USUAL.items()}
+    return found | {"integers": replace(found["integers"], element_type="int64")}
 
 
 def model_taken(subject: Subject, rows: int = ROWS) -> SmallModel:
-    """Return the first model of which the backend takes a node, offers of the catalogue behind.
+    """Return the first model of which the backend takes a node: a usual one, or of its claims.
 
     Args:
         subject: The backend.
-        rows: Size of the first axis of ``x``, where the backend leaves a choice.
+        rows: Size of the first axis of ``x``, where the backend leaves a choice; of pictures there
+            are fewer.
 
     Raises:
         Stopped: It takes none of any (``UNCLAIMED``), or fails when it is asked.
     """
-    for model in small_models(rows):
-        if _takes(subject, model):
-            return model
     images = max(1, rows // _ROWS_PER_IMAGE)
-    for offer in _heavy_first(subject):
+    for offer in _usual_first(subject):
         larger = offer.with_rows(rows if len(offer.shape) < _AXES_OF_PICTURES else images)
-        for one in (larger.model(), offer.model()):
-            if _takes(subject, one):
-                return one
+        for one in dict.fromkeys((larger, offer)):
+            if _takes(subject, one.model()):
+                return one.model()
     raise Stopped(Outcome.UNCLAIMED, NOTHING)
+
+
+def _usual_first(subject: Subject) -> Iterator[Offer]:
+    yield from usual_offers().values()
+    yield from _heavy_first(subject)
 
 
 def models_taken(subject: Subject) -> Iterator[SmallModel]:

@@ -10,7 +10,7 @@ from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_iree.backend_options import Options
 from subgraphkit_iree.compiler import CompilerEndedError, the_compiler
-from subgraphkit_iree.deviations import LOSES_NAN, deviation
+from subgraphkit_iree.deviations import FED_SIZES, LOSES_NAN, deviation, is_fed
 from subgraphkit_iree.devices import compiler_flags, open_device, versions
 from subgraphkit_iree.operator import IreeOperator
 
@@ -117,6 +117,11 @@ class IreeProperty(sk.SubgraphProperty):
         Raises:
             Unsupported: The compiler cannot after all; with the nodes that it names, if it does.
         """
+        inside = frozenset(subgraph.nodes)
+        reshaping = (node for node in subgraph.members if node.op_type == "Reshape")
+        cut_off = [node.id for node in reshaping if is_fed(node, 1, inside)]
+        if cut_off:  # what makes the shape is in another region
+            raise sk.Unsupported(FED_SIZES, nodes=cut_off)
         model = subgraph.to_model(weights="outside")
         flags = compiler_flags(context.options)
         made = the_compiler.compile(model, flags, context)

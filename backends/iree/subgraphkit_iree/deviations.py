@@ -4,7 +4,7 @@ Found with the official cases of ONNX's operators and with the conformance kit. 
 itself is not here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import zip_longest
 from types import MappingProxyType
 from typing import Final
@@ -13,10 +13,13 @@ import numpy as np
 
 import subgraphkit as sk
 
-__all__ = ["LOSES_NAN", "deviation"]
+__all__ = ["FED_SIZES", "LOSES_NAN", "deviation", "is_fed"]
 
 LOSES_NAN: Final = frozenset({"Clip", "Max", "Min", "Sign"})
 """Operators that make a number of NaN."""
+
+FED_SIZES: Final = "sizes that are fed; IREE does not look at them, and knows no -1 there"
+"""What is said of operators that are told how large their results are."""
 
 
 def deviation(node: sk.Node) -> str:
@@ -86,6 +89,61 @@ def _axes(node: sk.Node) -> str:
     return "axes that are fed, which IREE guesses" if fed else ""
 
 
+def is_fed(node: sk.Node, place: int, inside: Collection[int] | None = None) -> bool:
+    """Say whether an input may depend on more than constants and the shapes of what is fed.
+
+    Args:
+        node: The node.
+        place: Which of its inputs.
+        inside: The nodes of a region, all else being fed to it; None for those of the graph.
+    """
+    asked, seen = [(node, place)], set[int]()
+    while asked:
+        reader, at = asked.pop()
+        if reader.is_constant(at) or not reader.inputs[at]:
+            continue
+        maker = reader.producer(at)
+        if maker is None or not (inside is None or maker.id in inside):
+            return True
+        if maker.op_type not in {"Shape", "Size"} and maker.id not in seen:
+            seen.add(maker.id)
+            asked += [(maker, one) for one in range(len(maker.inputs))]
+    return False
+
+
+def _sized(node: sk.Node) -> str:
+    """Look for sizes that are fed: IREE does not look whether they mean anything."""
+    places = range(0 if node.op_type in {"ConstantOfShape", "Range"} else 1, len(node.inputs))
+    return FED_SIZES if any(is_fed(node, place) for place in places) else ""
+
+
+def _padded(node: sk.Node) -> str:
+    pads, mode = node.attribute("pads", node.constant(1)), node.attribute("mode", "constant")
+    if pads is None or min(pads, default=0) < 0:
+        return "pads that may be below 0; IREE writes beside its array"
+    shape = node.shape(0) or ()
+    widths = [max(pair) for pair in zip(pads, pads[len(shape) :], strict=False)]
+    within = len(pads) == 2 * len(shape) and all(
+        not width or (isinstance(dim, int) and dim > (0 if mode == "edge" else width))
+        for dim, width in zip(shape, widths, strict=True)
+    )
+    return "" if mode == "constant" or within else "pads that may be wider than what they repeat"
+
+
+def _resized(node: sk.Node) -> str:
+    """Look for sizes that are rounded, of which the importer forgets what was rounded."""
+    data, wanted = node.shape(0), node.constant(3)
+    scales = node.constant(len(node.inputs[:3]) - 1)
+    if wanted is not None and wanted.size:
+        return ""
+    if scales is None or data is None:
+        return "scales or sizes that are fed"
+    aligned = node.attribute("coordinate_transformation_mode") == "align_corners"
+    sizes = [dim if isinstance(dim, int) else 1 for dim in data]
+    rounded = aligned and (np.multiply(sizes, scales) % 1).any()
+    return "corners that are aligned, and sizes that are rounded" if rounded else ""
+
+
 _EXPONENTS: Final = frozenset(range(6))
 
 
@@ -124,15 +182,6 @@ def _training(node: sk.Node) -> str:
         return ""
     on = node.constant(2)
     return "" if on is not None and not on.any() else "a training mode"
-
-
-def _weighted(node: sk.Node) -> str:
-    return "" if node.input_type(2) is None else "weights of classes; where some are 0, it divides"
-
-
-def _sampled(node: sk.Node) -> str:
-    mode = node.attribute("mode", "linear")
-    return "" if mode in {"linear", "bilinear"} else f"mode {mode}, which takes other places"
 
 
 def _recurrent(node: sk.Node) -> str:
@@ -181,8 +230,9 @@ def _averaged(node: sk.Node) -> str:
 
 
 def _ordered(node: sk.Node) -> str:
-    is_unsigned = node.dtype().label.startswith("uint")
-    return "numbers without a sign, which IREE orders as if they had one" if is_unsigned else ""
+    if node.dtype().label.startswith("uint"):
+        return "numbers without a sign, which IREE orders as if they had one"
+    return _sized(node)
 
 
 def _always(reason: str) -> Callable[[sk.Node], str]:
@@ -203,17 +253,25 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
             ("Acosh", "Asinh", "Cosh", "Sinh"), _always("it overflows before its result does")
         ),
         **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
-        **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _weighted),
+        **dict.fromkeys(
+            ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),
+            _always("it does not look whether labels are in range, and reads what is there"),
+        ),
+        **dict.fromkeys(("ConstantOfShape", "Range", "Reshape", "Split", "Tile"), _sized),
         **dict.fromkeys(("Div", "Mod"), _divided),
         **dict.fromkeys(_WITH_AXES, _axes),
         "AveragePool": _averaged,
         "BitShift": _shifted,
+        "CenterCropPad": _always("it crops by padding with less than nothing"),
         "Det": _always("it makes NaN of matrices that want rows exchanged"),
         "Dropout": _training,
         "Gelu": _ignoring("approximate", "none"),
-        "GridSample": _sampled,
+        "GridSample": _always("it reads what is beyond the edge"),
         "SpaceToDepth": _ignoring("mode", "DCR"),
+        "Pad": _padded,
         "QLinearMatMul": _stacked,
+        "NonMaxSuppression": _always("it keeps boxes whose scores are too low"),
+        "Resize": _resized,
         "ReverseSequence": _always("it cannot be compiled"),
         "MatMulInteger": _unsigned,
         "Neg": _negated,

@@ -116,6 +116,60 @@ def test_uses_that_iree_computes_otherwise_are_refused_with_the_reason() -> None
         assert word in one
 
 
+def test_shapes_are_taken_if_they_follow_from_shapes_within_the_region() -> None:
+    text = """
+    <ir_version: 10, opset_import: ["": 21]>
+    g (float[N,4,8] x, int64[2] s) => (float[A,B] y, float[C,D] z, float[E,F] w)
+    <int64[1] place = {0}, int64[1] rest = {-1}>
+    {
+        of_x = Shape(x)
+        n = Gather<axis = 0>(of_x, place)
+        rows = Concat<axis = 0>(n, rest)
+        y = Reshape(x, rows)
+        z = Reshape(x, s)
+        one = Div(n, n)
+        less = Neg(one)
+        others = Concat<axis = 0>(n, less)
+        w = Reshape(x, others)
+    }
+    """
+    x = np.arange(96, dtype=np.float32).reshape(3, 4, 8)
+    with sk.InferenceSession(onnx.parser.parse_model(text), ["iree", "numpy"]) as session:
+        parts = [(one.backend, one.members) for one in session.partitioning.subgraphs]
+        took = {node.outputs[0]: backend for backend, nodes in parts for node in nodes}
+        assert [took[name] for name in "yzw"] == ["iree", "numpy", "numpy"]
+        for shape in ([3, 32], [-1, 32], [0, 32]):
+            for got in session.run(None, {"x": x, "s": np.array(shape)}):
+                np.testing.assert_array_equal(got, x.reshape(3, 32))
+
+
+@pytest.mark.parametrize(
+    ("node", "read"),
+    [
+        ("Pad(x, i)", "below 0"),
+        ('Pad<mode = "reflect">(x, wide)', "wider"),
+        ("Tile(x, i)", "sizes that are fed"),
+        ("Split(x, i)", "sizes that are fed"),
+        ("Resize(x, none, f)", "fed"),
+        ('Resize<coordinate_transformation_mode = "align_corners">(x, none, scales)', "rounded"),
+        ('NegativeLogLikelihoodLoss<reduction = "none">(x, i)', "labels"),
+    ],
+)
+def test_what_iree_would_read_or_write_out_of_bounds_is_left_to_others(
+    node: str, read: str
+) -> None:
+    text = f"""
+    <ir_version: 10, opset_import: ["": 21]>
+    g (float[4, N] x, int64[4] i, float[2] f) => (float[A, B] y)
+    <int64[4] wide = {{1, 1, 1, 1}}, float[2] scales = {{0.6, 1.0}}, float[0] none = {{}}>
+    {{ y = {node} }}
+    """
+    bound = sk.bind(sk.load(onnx.parser.parse_model(text)))
+    refused = sk.partition(bound, ["iree", "numpy"]).refusals[0][0].refusal
+    assert refused.code == "deviation"
+    assert read in refused.text
+
+
 def test_open_sizes_that_meet_others_are_left_to_others() -> None:
     text = """
     <ir_version: 10, opset_import: ["": 21]>

@@ -246,8 +246,8 @@ def _arguments(parser: ArgumentParser) -> None:
         "--within",
         metavar="SECONDS",
         type=seconds,
-        default=160.0,
-        help="after how long no case of levels 3 to 5 is begun any more (default: 160); a sample "
+        default=150.0,
+        help="after how long no case of levels 3 to 5 is begun any more (default: 150); a sample "
         "is tried then, each operator in turn, and the report says so",
     )
     parser.add_argument(

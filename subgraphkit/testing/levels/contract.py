@@ -20,7 +20,7 @@ from subgraphkit.onnx_io import load
 from subgraphkit.processes.child_process import crowd
 from subgraphkit.testing.apart import called_apart
 from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped
-from subgraphkit.testing.claimed import model_taken, models_taken, small_models
+from subgraphkit.testing.claimed import model_taken, models_taken, usual_offers
 from subgraphkit.testing.operator_checks import OPERATOR_CHECKS, Workbench, workbench
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.visiting import changes_left, threads_kept
@@ -179,9 +179,9 @@ def _instances_apart(subject: Subject) -> Finding:
 
 
 def _graphs(subject: Subject) -> Iterator[BoundModel]:
-    offered = [offer.model() for offer in subject.claims if offer.form.is_heavy]
-    for model in (*small_models(), *offered[:_MOST_ASKED]):
-        yield subject.bound(model.proto)
+    heavy = [offer for offer in subject.claims if offer.form.is_heavy]
+    for offer in dict.fromkeys((*usual_offers().values(), *heavy[:_MOST_ASKED])):
+        yield subject.bound(offer.model().proto)
 
 
 def _asked(subject: Subject) -> Iterator[tuple[SubgraphProperty, BoundGraph, list[Node]]]:

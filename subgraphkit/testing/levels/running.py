@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from subgraphkit.comparing.offers import Offer
 from subgraphkit.comparing.small_models import SmallModel, model_of
 from subgraphkit.errors import CallerError, ExecutionError, SubgraphkitError
 from subgraphkit.finding.registry import registered
@@ -21,7 +22,7 @@ from subgraphkit.running import Session
 from subgraphkit.testing import run_checks
 from subgraphkit.testing.blame import REFERENCE
 from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped
-from subgraphkit.testing.claimed import model_taken, models_taken, small_models
+from subgraphkit.testing.claimed import model_taken, models_taken, usual_offers
 from subgraphkit.testing.foreign import beside_foreign, is_own
 from subgraphkit.testing.forms import FEEDING_FORMS
 from subgraphkit.testing.random_graphs import random_graph
@@ -107,14 +108,14 @@ _CHECKS: Final[dict[str, Check]] = {
 
 
 def _cases_of_small_models() -> Iterator[Case]:
-    for model in small_models():
-        yield from _cases_of(model.name, partial(_itself, model))
+    for name, offer in usual_offers().items():
+        yield from _cases_of(name, partial(_model_of, offer))
     yield from _cases_of("claimed", lambda subject: list(models_taken(subject))[-1])
 
 
-def _itself(model: SmallModel, subject: Subject) -> SmallModel:
+def _model_of(offer: Offer, subject: Subject) -> SmallModel:
     del subject
-    return model
+    return offer.model()
 
 
 def _cases_of(name: str, model: Callable[[Subject], SmallModel]) -> Iterator[Case]:
