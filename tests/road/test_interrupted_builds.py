@@ -37,6 +37,9 @@ BACKENDS = ("numpy", "onnxruntime", "openvino", "onednn", "tvm", "iree", TENSORR
 FEW = 2
 """Instants up to which the small network is built, on the backends that open quickly."""
 
+ENVIRONMENT = dict(os.environ)
+"""As it was before a library changed it: with another there would be no fork."""
+
 INTERRUPTED, TIMED_OUT, BROKEN = 130, 6, 3
 HEARING = """import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it
@@ -84,7 +87,7 @@ class _Builds:
         with self._said.open("wb") as said:  # no pipe, which a compiler of C could keep open
             process = subprocess.Popen(
                 python_command("-c", program, *words),
-                env={**os.environ, **settings},
+                env={**ENVIRONMENT, **settings},
                 stdout=said,
                 stderr=said,
             )
