@@ -195,7 +195,9 @@ def aligned(
                 _narrow(widths, shown, [places.index(at) for at in given if at in places], width)
         lines += [""] if lines else []
         for row in cells:
-            lines += _lines([row[at] for at in places], widths, [at in numbers for at in places])
+            part = [row[at] for at in places]
+            if any(part) or len(part) == count:  # what is left of a row may be in another table
+                lines += _lines(part, widths, [at in numbers for at in places])
     return lines
 
 

@@ -121,6 +121,13 @@ def test_no_word_is_broken_and_no_line_too_long(rows: list[list[str]], width: in
     assert {word for line in full for word in line.split()} == words
 
 
+def test_a_row_leaves_no_blank_line_in_a_table_that_has_nothing_of_it() -> None:
+    rows = [("name", "made of", "into"), ("a", "b" * 20, "c" * 20), ("", "", "d" * 20)]
+    lines = aligned(rows, width=30)
+    assert [line for line in lines if not line] == [""]  # between the two tables
+    assert len(lines) == 6
+
+
 SENTENCE = (
     "warning: openvino makes numbers of NaN in MaxPool and Relu\n"
     "  subgraphkit plan /a/long/folder/model.onnx --reasons\n  /a/path/longer/than/any/line as well"
