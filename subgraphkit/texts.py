@@ -79,7 +79,8 @@ def folded(text: str, width: int | None) -> str:
 
 def _folded(line: str, width: int) -> Iterator[str]:
     bare = line.lstrip(" ")
-    if width_of(line) <= width or bare.startswith(_COMMANDS):
+    is_command = any(part.startswith(_COMMANDS) for part in (bare, bare.partition(": ")[2]))
+    if width_of(line) <= width or is_command:
         yield line
         return
     indent = " " * (len(line) - len(bare))

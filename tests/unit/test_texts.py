@@ -130,7 +130,8 @@ def test_a_row_leaves_no_blank_line_in_a_table_that_has_nothing_of_it() -> None:
 
 SENTENCE = (
     "warning: openvino makes numbers of NaN in MaxPool and Relu\n"
-    "  subgraphkit plan /a/long/folder/model.onnx --reasons\n  /a/path/longer/than/any/line as well"
+    "  Next: subgraphkit plan /a/long/folder/model.onnx --reasons\n"
+    "  /a/path/longer/than/any/line as well"
 )
 
 
@@ -140,7 +141,7 @@ def test_messages_go_on_in_a_further_line_but_commands_do_not() -> None:
         "warning: openvino makes",
         "  numbers of NaN in",
         "  MaxPool and Relu",
-        "  subgraphkit plan /a/long/folder/model.onnx --reasons",
+        "  Next: subgraphkit plan /a/long/folder/model.onnx --reasons",
         "  /a/path/longer/than/any/line",
         "    as well",
     ]
