@@ -18,6 +18,7 @@ __all__ = [
     "Screen",
     "aligned",
     "counted",
+    "folded",
     "in_bytes",
     "in_seconds",
     "listed",
@@ -32,6 +33,7 @@ __all__ = [
 _GAP: Final = "  "
 _LAYOUT: Final = "\n\t"
 _CUT: Final = "..."
+_COMMANDS: Final = ("pip ", "python ", "subgraphkit ")
 _ERASE: Final = "\r\x1b[K"
 _LEAST: Final = 20
 """Cells to which a column is narrowed before others are moved below."""
@@ -49,10 +51,48 @@ def printable(text: str, keep: str = "") -> str:
     return "".join(one if one.isprintable() or one in keep else ascii(one)[1:-1] for one in text)
 
 
-def paragraph(text: str) -> str:
-    """Make a message printable; its later lines are indented, so that none passes for another."""
+def paragraph(text: str, width: int | None = None) -> str:
+    """Make a message printable; its later lines are indented, so that none passes for another.
+
+    Args:
+        text: The message.
+        width: As for ``folded``.
+    """
     first, *others = printable(text, _LAYOUT).split("\n")
-    return "\n".join([first, *(line if line[:2] == "  " else f"  {line}" for line in others)])
+    lines = [first, *(line if line[:2] == "  " else f"  {line}" for line in others)]
+    return folded("\n".join(lines), width)
+
+
+def folded(text: str, width: int | None) -> str:
+    """Let what has no room in a line go on in an indented one; no word is broken.
+
+    A command to be copied stays in one line.
+
+    Args:
+        text: A printable text.
+        width: Cells in a line; None for as many as there is text.
+    """
+    if width is None:
+        return text
+    return "\n".join(part for line in text.split("\n") for part in _folded(line, width))
+
+
+def _folded(line: str, width: int) -> Iterator[str]:
+    bare = line.lstrip(" ")
+    is_command = any(part.startswith(_COMMANDS) for part in (bare, bare.partition(": ")[2]))
+    if width_of(line) <= width or is_command:
+        yield line
+        return
+    indent = " " * (len(line) - len(bare))
+    first, *words = bare.split(" ")
+    taken = f"{indent}{first}"
+    for word in words:
+        if width_of(f"{taken} {word}") <= width:
+            taken += f" {word}"
+        else:
+            yield taken.rstrip()
+            taken = f"{indent}  {word}"
+    yield taken
 
 
 def counted(count: int, noun: str) -> str:
@@ -156,7 +196,9 @@ def aligned(
                 _narrow(widths, shown, [places.index(at) for at in given if at in places], width)
         lines += [""] if lines else []
         for row in cells:
-            lines += _lines([row[at] for at in places], widths, [at in numbers for at in places])
+            part = [row[at] for at in places]
+            if any(part) or len(part) == count:  # what is left of a row may be in another table
+                lines += _lines(part, widths, [at in numbers for at in places])
     return lines
 
 
@@ -307,7 +349,8 @@ def show_log(verbose: int) -> None:
 class _ToStandardError(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if sys.stderr is not None:
-            Screen(sys.stderr).write(f"{record.name}: {self.format(record)}\n")
+            screen = Screen(sys.stderr)
+            screen.write(folded(f"{record.name}: {self.format(record)}\n", screen.width))
 
 
 _LEVELS: Final = {1: logging.WARNING, 2: logging.INFO, 3: logging.DEBUG}

@@ -36,13 +36,21 @@ def main() -> None:
     if not is_taken:
         become(words)
     for one in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGUSR1, _signal.SIGUSR2):
-        _signal.signal(one, lambda number, _: door.send(b"%d" % number))
+        _signal.signal(one, lambda number, _: send(door, b"%d" % number))
     let_go(numbers)
     status = int(door.recv(16) or b"-9")
     if status < 0:
         _signal.signal(-status, _signal.SIG_DFL) if -status not in (9, 19) else None
         os.kill(os.getpid(), -status)
     os._exit(status)
+
+
+def send(door: "_socket.socket", message: bytes) -> None:
+    """Send what nobody hears if the fork has ended meanwhile, as this does then."""
+    try:  # noqa: SIM105 (to import contextlib takes longer)
+        door.send(message)
+    except OSError:
+        pass
 
 
 def descriptors() -> list[int]:

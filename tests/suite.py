@@ -83,7 +83,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=1,
         help="random instants at which a build is interrupted, and as many time limits, for each "
-        "backend (200 is the full check, on a larger network)",
+        "backend (100 is the full check, on a larger network)",
     )
     parser.addoption(
         "--fused-combinations",

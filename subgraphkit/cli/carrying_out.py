@@ -67,7 +67,7 @@ def _attempt(command: str, words: Sequence[str], report: CommandReport) -> int:
                 return int(arguments.handler(arguments) or ExitCode.OK)
         if getattr(arguments, "gen_script", False):
             report.data = {"script": script_of(arguments)}
-            report.show(report.data["script"])
+            report.show(report.data["script"], exactly=True)
             return ExitCode.OK
         with plugin_output_apart():
             return int(line.command.execute(arguments, report))

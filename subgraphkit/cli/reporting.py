@@ -23,7 +23,7 @@ from subgraphkit.backend.notices import PLACEMENT_LOG, is_of_plugin
 from subgraphkit.backend.progress import Progress
 from subgraphkit.cli.tables import Table
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
-from subgraphkit.texts import Screen, paragraph, printable
+from subgraphkit.texts import Screen, folded, paragraph, printable
 
 __all__ = ["SCHEMA_VERSION", "CommandReport", "plugin_output_apart"]
 
@@ -56,13 +56,15 @@ class CommandReport:
         self._warnings: list[dict[str, str]] = []
         self._errors: list[dict[str, Any]] = []
 
-    def show(self, block: str | Table) -> None:
-        """Add a paragraph or a table to the text for people."""
+    def show(self, block: str | Table, *, exactly: bool = False) -> None:
+        """Add a paragraph or a table to the text for people; ``exactly`` what programs read."""
+        if isinstance(block, str) and not exactly:
+            block = folded(block, self.width)
         self._blocks.append(block)
 
     def note(self, text: str) -> None:
         """Write something beside the data, now."""
-        sys.stderr.write(f"{paragraph(text)}\n")
+        sys.stderr.write(f"{paragraph(text, Screen(sys.stderr).width)}\n")
 
     def keep(self, file: Path | None, made: Callable[[], str], words: str = "page: {}") -> None:
         """Write a text into a file, if one was asked for, and say so.

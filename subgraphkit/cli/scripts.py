@@ -67,10 +67,13 @@ for subgraph, operator in zip(compiled.partitioning.subgraphs, compiled):
 ?comparison from pathlib import Path
 ?limited from functools import partial
 import subgraphkit as sk
-from subgraphkit.comparing import bisect, find_not_finite, make_feeds, tolerance_for, verify
+?bisect from subgraphkit.comparing import bisect, make_feeds
+?nan from subgraphkit.comparing import find_not_finite, make_feeds
+?compare from subgraphkit.comparing import make_feeds, verify
+?limited from subgraphkit.comparing import tolerance_for
 
 {_PLAIN}?limited tolerance = partial(tolerance_for, relative={{rtol}}, absolute={{atol}})
-?usual tolerance = None  # as suits the element type and the backend
+?judged tolerance = None  # as suits the element type and the backend
 ?bisect found = bisect(model, feeds, {{backend}}, {{reference}}, folder={{output}}, \
 tolerance=tolerance, *[words shapes options])
 ?bisect print(found.summary)
@@ -158,7 +161,7 @@ _WORDS: Final[Mapping[str, Callable[[Namespace], Any]]] = MappingProxyType(
         "limited": tolerance_words,
         "words": tolerance_words,
         "comparison": lambda told: told.html and not (told.bisect or told.nan),
-        "usual": lambda told: not tolerance_words(told),
+        "judged": lambda told: not (tolerance_words(told) or told.nan),
     }
 )
 """Words of scripts that are not those of the command line."""

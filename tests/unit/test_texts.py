@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 import subgraphkit as sk
 from subgraphkit.errors import CallerError, SubgraphkitWarning
-from subgraphkit.texts import Screen, aligned, logger_of, paragraph, printable, shortened, width_of
+from subgraphkit.texts import (
+    Screen,
+    aligned,
+    folded,
+    logger_of,
+    paragraph,
+    printable,
+    shortened,
+    width_of,
+)
 from tests.models import LINEAR, parsed
 
 HOSTILE = "\x1b[2J\x07\r\nFORGED\u202e\x9b2J\u2028"
@@ -110,6 +119,33 @@ def test_no_word_is_broken_and_no_line_too_long(rows: list[list[str]], width: in
     full = aligned(rows)
     assert len(full) == len(rows)
     assert {word for line in full for word in line.split()} == words
+
+
+def test_a_row_leaves_no_blank_line_in_a_table_that_has_nothing_of_it() -> None:
+    rows = [("name", "made of", "into"), ("a", "b" * 20, "c" * 20), ("", "", "d" * 20)]
+    lines = aligned(rows, width=30)
+    assert [line for line in lines if not line] == [""]  # between the two tables
+    assert len(lines) == 6
+
+
+SENTENCE = (
+    "warning: openvino makes numbers of NaN in MaxPool and Relu\n"
+    "  Next: subgraphkit plan /a/long/folder/model.onnx --reasons\n"
+    "  /a/path/longer/than/any/line as well"
+)
+
+
+def test_messages_go_on_in_a_further_line_but_commands_do_not() -> None:
+    assert folded(SENTENCE, None) == SENTENCE
+    assert folded(SENTENCE, 24).splitlines() == [
+        "warning: openvino makes",
+        "  numbers of NaN in",
+        "  MaxPool and Relu",
+        "  Next: subgraphkit plan /a/long/folder/model.onnx --reasons",
+        "  /a/path/longer/than/any/line",
+        "    as well",
+    ]
+    assert paragraph("one two\nthree four", 9).splitlines() == ["one two", "  three", "    four"]
 
 
 @given(st.text())

@@ -1,5 +1,7 @@
 """The backend: one property that takes every node something here implements."""
 
+import os
+from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import ClassVar, Final
@@ -22,20 +24,22 @@ from subgraphkit.backend import (
     scaled_weights,
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph
-from subgraphkit.types import TensorType
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.kernels import Implementation, implementation
+from subgraphkit_numpy.kernels.convolution import working_memory
+from subgraphkit_numpy.kernels.convolution_tiles import WorkspacePool
 from subgraphkit_numpy.kernels.limits import refused_size
+from subgraphkit_numpy.kernels.pooling import pooling_memory
 from subgraphkit_numpy.kernels.sizes import GROWING
 from subgraphkit_numpy.operator import NumpyOperator
 
 __all__ = ["NumpyBackend", "NumpyProperty", "NumpySelector"]
 
 _CONVOLUTIONS: Final = frozenset({"Conv", "ConvTranspose"})
-_BLAS: Final = 4 << 20
-"""Bytes of the panels that BLAS copies factors to, and of the stacks of the threads."""
-_TILES: Final = 16 << 20
-"""The most bytes that convolutions work in: padded inputs and the tiles of all threads."""
+_OF_A_THREAD: Final = 3 << 20
+"""Bytes of the panels that BLAS copies factors to, and of blocks of elementwise operators."""
+_BETWEEN: Final = 8
+"""One in so many bytes of values is left free between them, where none fits."""
 
 
 class NumpySelector(SubgraphSelector):
@@ -76,6 +80,12 @@ class NumpyProperty(SubgraphProperty):
     def __init__(self, options: Options) -> None:
         # What the setting allows was looked at when the model was bound.
         self._max_output_bytes = options.max_output_bytes or 0
+        self.threads: int | None = None
+
+    def prepare(self, graph: BoundGraph, context: BindContext[Options]) -> None:
+        """Note how many threads there will be."""
+        del graph
+        self.threads = context.threads
 
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
         """Make the selector."""
@@ -94,9 +104,13 @@ class NumpyBackend(Backend[Options]):
     api: ClassVar[str] = "1.0"
     pool: Pool = "sleeps"
 
+    def __init__(self, options: Options | None = None) -> None:
+        super().__init__(options)
+        self._property = NumpyProperty(self.option_values)
+
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property."""
-        return (NumpyProperty(self.option_values),)
+        return (self._property,)
 
     def footprint(self, subgraph: Subgraph) -> Footprint:
         """Count what kernels keep and what a run takes; weights are used where they are."""
@@ -112,14 +126,15 @@ class NumpyBackend(Backend[Options]):
             is_filter = place == 1 and node.op_type in _CONVOLUTIONS
             return is_filter and (node.inputs[1] in scaled or _is_laid_out_anew(node))
 
-        largest = max(map(_convolved, subgraph.members), default=0)
-        return Footprint(
-            constant_bytes(subgraph, is_kept),
-            0,
-            values,
-            values.bytes + min(_TILES, 5 * largest // 2),
-            library=_BLAS,
-        )
+        held, pools = constant_bytes(subgraph, is_kept), Counter[WorkspacePool]()
+        threads, most = self._property.threads or os.cpu_count() or 1, values.bytes
+        for node in subgraph.members:
+            scratch, packed = working_memory(node, threads)
+            held += packed
+            pools |= Counter(scratch)
+            most = max(most, pooling_memory(node, threads))
+        work = most + most // _BETWEEN + pools.total()
+        return Footprint(held, 0, values, work, library=threads * _OF_A_THREAD)
 
     @classmethod
     def probe(cls, *, deep: bool = False) -> ProbeResult:
@@ -148,11 +163,3 @@ def _is_laid_out_anew(convolution: Node) -> bool:
     """Say whether a kernel keeps a filter in another layout: one that is larger than a point."""
     shape = convolution.shape(1)
     return shape is not None and any(size != 1 for size in shape[2:])
-
-
-def _convolved(node: Node) -> int:
-    """Return the bytes that a convolution reads and makes; 0 for other nodes."""
-    if node.op_type not in _CONVOLUTIONS:
-        return 0
-    types = (node.input_type(0), node.output_type(0))
-    return sum(one.nbytes or 0 for one in types if isinstance(one, TensorType))

@@ -1,5 +1,8 @@
 """Convolutions large enough to be cut into tiles: results, threads, scratch memory, finishing."""
 
+import gc
+import tracemalloc
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,7 +24,9 @@ from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler.constants import Constants
 from subgraphkit_numpy.compiler.lowering import GraphScope
 from subgraphkit_numpy.kernels import Kernel, Site
-from subgraphkit_numpy.kernels.convolution import convolution
+from subgraphkit_numpy.kernels import convolution_depthwise as depthwise
+from subgraphkit_numpy.kernels import convolution_tiles as tiles
+from subgraphkit_numpy.kernels.convolution import convolution, working_memory
 
 CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "one element, cut by filters": ((1, 64, 20, 20), (512, 64, 1, 1), {}),
@@ -322,6 +327,30 @@ def test_inputs_that_are_views_are_convolved_as_they_are_seen() -> None:
         compiled, x = compile_model(model), feeds["x0"]
         view = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
         compare([compiled.run({"x0": x})[0]], [compiled.run({"x0": view})[0]])
+
+
+@pytest.mark.parametrize(
+    "name", ["depthwise", "depthwise, a stride", "depthwise, high windows", "depthwise, huge"]
+)
+def test_memory_of_a_convolution_is_told_before_it_is_made(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "thread_count", lambda: 1)
+    gc.collect()  # what is left of models that were convolved alike
+    model, feeds = _model(name)
+    bound = bind(load(model), fold=False)
+    pools, packed = working_memory(Node(bound, 0), 1)
+    tracemalloc.start()
+    compiled = compile_model(model)
+    compiled.run(feeds)
+    found = tracemalloc.take_snapshot().traces
+    tracemalloc.stop()
+    made = Counter[str]()
+    for one in found:
+        made[one.traceback[0].filename] += one.size
+    assert made[tiles.__file__] == pytest.approx(sum(pools.values()), abs=1 << 14)
+    assert made[depthwise.__file__] == pytest.approx(packed, abs=1 << 15)  # and views
+    assert sum(working_memory(Node(bound, 0), 3)[0].values()) <= 3 * sum(pools.values())
 
 
 def test_scratch_memory_does_not_grow_with_the_number_of_runs() -> None:

@@ -50,7 +50,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     report.data = _data(found)
     for table in (_table(found), _shares(found)):
         if table.rows:
-            report.show(markdown_table(table) if arguments.markdown else table)
+            report.show(markdown_table(table) if arguments.markdown else table, exactly=True)
     report.keep(html, found.to_html)
     _tell(found, report)
     return _exit_code(found)

@@ -62,7 +62,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
                 action.complete = found
     script = shtab.complete(line.parser, arguments.shell)
     report.data = {"script": script + (_BASH_END if arguments.shell == "bash" else "")}
-    report.show(report.data["script"])
+    report.show(report.data["script"], exactly=True)
     return ExitCode.OK
 
 

@@ -72,7 +72,7 @@ def _show(
     partitioning: Partitioning, arguments: Namespace, nodes: Sequence[int], report: CommandReport
 ) -> None:
     if arguments.dot:
-        report.show(as_dot(partitioning))
+        report.show(as_dot(partitioning), exactly=True)
         return
     if nodes:
         for node in nodes:

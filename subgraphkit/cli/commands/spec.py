@@ -33,7 +33,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         report.data["file"] = str(target)
         report.note(f"wrote {target}")
     else:
-        report.show(json.dumps(report.data["spec"], indent=1))
+        report.show(json.dumps(report.data["spec"], indent=1), exactly=True)
     return ExitCode.OK
 
 

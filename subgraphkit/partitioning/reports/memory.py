@@ -18,7 +18,7 @@ from subgraphkit.ir import Node, Subgraph, last_uses
 from subgraphkit.partitioning.claiming.claimants import Claim
 from subgraphkit.partitioning.claiming.values import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
-from subgraphkit.texts import in_bytes
+from subgraphkit.texts import counted, in_bytes
 
 __all__ = ["Memory", "StepMemory", "check_memory", "foresee"]
 
@@ -156,7 +156,8 @@ class Memory:
             living = ", ".join(f"{name} {in_bytes(size)}" for name, size in busiest.living.items())
             lines.append(f"most values in {busiest.subgraph} at {busiest.node}: {living}")
         if self.unsized:
-            lines.append(f"{self.unsized} values of unknown size are not counted: give shapes")
+            values = counted(self.unsized, "value")
+            lines.append(f"not counted for want of a size: {values}; give shapes")
         return "\n".join(lines)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Every table of every command, in terminals of 60, 80 and 120 columns and in none."""
+"""Every table of every command in terminals of 60, 80, 120 columns and none; all else in 80."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -72,7 +72,8 @@ Table = tuple[list[Any], Any, dict[str, Any]]
 
 @pytest.fixture
 def printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Table]:
-    """Collect the tables that commands print; the folder has a model with long names."""
+    """Collect the tables that commands print at 80 columns, of a model with long names."""
+    monkeypatch.setattr(texts.Screen, "width", 80)
     onnx.save(_model(), "m.onnx")
     np.savez("batch.npz", x=np.ones(3))
     monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
@@ -107,6 +108,13 @@ def _check(table: Table, command: str) -> None:
                 ), (command, word)
 
 
+def _check_lines(text: str, command: str) -> None:
+    """What does not fit is one word, or a command to be copied."""
+    for line in text.splitlines():
+        is_whole = len(line.split()) == 1 or line.lstrip().startswith(("pip ", "subgraphkit "))
+        assert texts.width_of(line) <= 80 or is_whole, (command, line)
+
+
 def test_every_command_that_prints_a_table_is_tried() -> None:
     assert {words.split()[0] for words in (*COMMANDS, *IN_CHILDREN)} == set(PURPOSES) - PLAIN - {
         "selftest"  # as doctor does, and only with a device
@@ -121,13 +129,15 @@ def test_no_table_breaks_a_word(cli: Cli, printed: list[Table]) -> None:
         assert printed or command.startswith("cache"), command
         for table in printed:
             _check(table, command)
+        _check_lines(ended.out + ended.err, command)
 
 
 @pytest.mark.parametrize("command", IN_CHILDREN)
 def test_no_table_about_a_process_breaks_a_word(
     cli: Cli, printed: list[Table], command: str
 ) -> None:
-    cli(*command.split())
+    ended = cli(*command.split())
     assert printed
+    _check_lines(ended.out + ended.err, command)
     for table in printed:
         _check(table, command)

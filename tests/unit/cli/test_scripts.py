@@ -1,5 +1,6 @@
 """The Python that a command line stands for, run, and held against what the command did."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,8 @@ def test_a_script_does_what_the_command_did(
     script = cli(*words.format("done").split(), "--gen-script")
     assert (script.code, script.err) == (0, "")
     assert not Path("done").exists()
+    froms = [one for one in ast.parse(script.out).body if isinstance(one, ast.ImportFrom)]
+    assert all(script.out.count(each.name) > 1 for one in froms for each in one.names)
     failure = _failure(script.out, apart=name == "run")
     assert bool(failure) == bool(told.code), failure
     assert _written("done") == _written("told")

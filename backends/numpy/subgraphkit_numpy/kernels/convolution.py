@@ -13,21 +13,29 @@ from typing import Final
 
 import numpy as np
 
+from subgraphkit.ir import Node
 from subgraphkit_numpy.kernels import convolution_transposed
 from subgraphkit_numpy.kernels.convolution_columns import by_columns
 from subgraphkit_numpy.kernels.convolution_depthwise import depthwise
+from subgraphkit_numpy.kernels.convolution_per_channel import PerChannel
 from subgraphkit_numpy.kernels.convolution_pointwise import pointwise
-from subgraphkit_numpy.kernels.convolution_tiles import TILE_BYTES, Finish, Problem, Tiling
-from subgraphkit_numpy.kernels.convolution_windows import windowed
+from subgraphkit_numpy.kernels.convolution_tiles import (
+    TILE_BYTES,
+    Finish,
+    Problem,
+    Tiling,
+    WorkspacePool,
+)
+from subgraphkit_numpy.kernels.convolution_windows import Windowed
 from subgraphkit_numpy.kernels.matrix import UNCUT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.repeats import find_repeats
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.windows import Geometry, WindowAttributes
+from subgraphkit_numpy.kernels.windows import Geometry, WindowAttributes, known_shape
 from subgraphkit_numpy.kernels.wrapping import is_half
 from subgraphkit_numpy.parallel import cut, share
 
-__all__ = ["FAMILY", "Finish", "convolution", "convolver"]
+__all__ = ["FAMILY", "Finish", "convolution", "convolver", "working_memory"]
 
 FAMILY: Final = (convolution_transposed,)
 """Modules that register the other kinds of convolution."""
@@ -87,7 +95,7 @@ def convolution(
 
     Thread-safety: the kernel may be called by several threads.
     """
-    windows, groups = WindowAttributes(site), site.attribute("group", 1)
+    windows, groups = WindowAttributes(site.node), site.attribute("group", 1)
     dtype = site.dtype()
     if dtype is None or not site.settled(1, 2):
         return Kernel(lambda x, w, b=None: _converted(x, w, b, windows, groups), shares=True)
@@ -240,9 +248,36 @@ def _tiling(
     problem = _problem(shape, geometry, groups, w, follows.nanoseconds)
     if is_point:
         return pointwise(problem, w, b, finish)
-    if groups == shape[1] and groups > 1:
+    return _in_tiles(problem, w, b, finish).tiling()
+
+
+def _in_tiles(
+    problem: Problem, w: Array, b: Array | None, finish: Finish | None
+) -> PerChannel | Windowed:
+    if problem.groups == problem.channels and problem.groups > 1:
         return depthwise(problem, w, b, finish)
-    return windowed(problem, w, b, finish)
+    return Windowed(problem, w, b, finish)
+
+
+def working_memory(node: Node, threads: int) -> tuple[dict[WorkspacePool, int], int]:
+    """Say what a convolution takes beside its values, before it is made.
+
+    Returns:
+        The bytes it works in on so many threads, by where they come from, which other convolutions
+        may share, and those of what is made of its weights beyond their own size. Nothing for what
+        is not computed in tiles of an output of known size.
+    """
+    shape, of_weights = known_shape(node.input_type(0)), known_shape(node.input_type(1))
+    if node.op_type != "Conv" or shape is None or of_weights is None:
+        return {}, 0
+    if len(shape) > 4 or prod(of_weights[2:]) == 1:  # noqa: PLR2004 (as in _tiling)
+        return {}, 0
+    dtype = node.dtype(1).numpy
+    w = np.broadcast_to(np.zeros((), np.float32 if is_half(dtype) else dtype), of_weights)
+    geometry = WindowAttributes(node).on(shape[2:], of_weights[2:])
+    problem = _problem(shape, geometry, node.attribute("group", 1), w, 0.0)
+    planned = _in_tiles(problem, w, None, None)
+    return planned.scratch(threads), planned.packed
 
 
 def _problem(

@@ -54,14 +54,16 @@ class ChannelsLast(PerChannel):
         products = problem.batch * problem.filters * problem.pixels * problem.taps
         moved = problem.batch * problem.filters * (prod(problem.size) + problem.pixels)
         self._planned(products / _SUMS_PER_NS + moved / 2)
-        self._factors = {
-            number: np.ascontiguousarray(self._weights[tile.filters].transpose(1, 2, 0))
-            for number, tile in self._by_number.items()
-        }
         needed = max(
             sum(prod(shape) for shape in self._shapes(tile)) for tile in self._by_number.values()
         )
         self._prepared = Prepared(self._prepare, needed * problem.dtype.itemsize)
+
+    def _arrange(self) -> None:
+        self._factors = {
+            number: np.ascontiguousarray(self._weights[tile.filters].transpose(1, 2, 0))
+            for number, tile in self._by_number.items()
+        }
 
     def _compute(
         self, views: _LastViews, tile: Tile, x: Array, y: Array, operands: tuple[Array, ...]

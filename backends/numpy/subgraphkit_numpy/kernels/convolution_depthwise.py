@@ -26,7 +26,6 @@ from subgraphkit_numpy.kernels.convolution_tiles import (
     Prepared,
     Problem,
     Tile,
-    Tiling,
     Workspace,
     WorkspacePool,
     zeroed_pool,
@@ -59,12 +58,12 @@ _BANDS_BYTES: Final = 1 << 20
 """Scratch memory a tile needs, at most if possible."""
 
 
-def depthwise(problem: Problem, w: Array, b: Array | None, finish: Finish | None) -> Tiling:
+def depthwise(problem: Problem, w: Array, b: Array | None, finish: Finish | None) -> PerChannel:
     """Plan a convolution over two axes with as many groups as channels."""
     is_small = problem.geometry.out[1] <= _SMALL_COLUMNS
     if is_small and problem.filters >= _SMALL_CHANNELS:
-        return ChannelsLast(problem, w, b, finish).tiling()
-    return _Bands(problem, w, b, finish).tiling()
+        return ChannelsLast(problem, w, b, finish)
+    return _Bands(problem, w, b, finish)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +115,28 @@ class _Bands(PerChannel):
         self._planned(
             products * (depth / _PRODUCTS_PER_NS + problem.geometry.kernel[1] / _COPIES_PER_NS)
         )
-        self._bands = {number: self._banded(tile) for number, tile in self._by_number.items()}
-        self._biases = {
-            number: None if b is None else b[tile.filters, None]
-            for number, tile in self._by_number.items()
-        }
         pools: dict[Hashable, WorkspacePool] = {}
         for number, tile in self._by_number.items():
             pools[number] = self._pool(tile)
         self._prepared = Prepared(self._prepare, 0, pools)
+
+    @property
+    def packed(self) -> int:
+        """The bytes of the bands."""
+        sizes = (
+            prod(self._band(tile, blocks.height))
+            for tile in self._by_number.values()
+            for blocks in self._blocks(tile)
+        )
+        return sum(sizes) * self._problem.dtype.itemsize
+
+    def _arrange(self) -> None:
+        bias = self._bias
+        self._bands = {number: self._banded(tile) for number, tile in self._by_number.items()}
+        self._biases = {
+            number: None if bias is None else bias[tile.filters, None]
+            for number, tile in self._by_number.items()
+        }
 
     def _compute(
         self, views: _BandViews, tile: Tile, x: Array, y: Array, operands: tuple[Array, ...]
@@ -170,14 +182,18 @@ class _Bands(PerChannel):
         geometry, weights = self._problem.geometry, self._weights[tile.filters]
         factors = []
         for blocks in self._blocks(tile):
-            reach = self._reach(0, blocks.height)
-            band = np.zeros((len(weights), blocks.height, reach, geometry.kernel[1]), weights.dtype)
+            band = np.zeros(self._band(tile, blocks.height), weights.dtype)
             for row in range(blocks.height):
                 first = row * geometry.strides[0]
                 stop = first + (geometry.kernel[0] - 1) * geometry.dilations[0] + 1
                 band[:, row, first : stop : geometry.dilations[0]] = weights
             factors.append(band.reshape(len(weights), 1, blocks.height, -1))
         return factors
+
+    def _band(self, tile: Tile, height: int) -> tuple[int, int, int, int]:
+        """Return the shape of the left factor of a block: filters, rows, and a window's reach."""
+        filters = tile.filters.stop - tile.filters.start
+        return filters, height, self._reach(0, height), self._problem.geometry.kernel[1]
 
     def _shape(self, tile: Tile) -> tuple[int, int, int, int]:
         """Return the shape of the shifted copies: filters, input rows, taps, output columns."""

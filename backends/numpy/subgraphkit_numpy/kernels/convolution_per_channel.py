@@ -9,6 +9,7 @@ from subgraphkit_numpy.kernels.convolution_tiles import (
     Problem,
     Tile,
     Tiling,
+    WorkspacePool,
 )
 from subgraphkit_numpy.kernels.registry import Array
 from subgraphkit_numpy.parallel import parts_for, parts_of
@@ -17,7 +18,10 @@ __all__ = ["PerChannel"]
 
 
 class PerChannel(ABC):
-    """Cuts the output into tiles and computes each in a workspace."""
+    """Cuts the output into tiles and computes each in a workspace.
+
+    Making one costs nothing; the weights are read by ``tiling``.
+    """
 
     def __init__(self, problem: Problem, w: Array, b: Array | None, finish: Finish | None) -> None:
         self._problem = problem
@@ -54,13 +58,27 @@ class PerChannel(ABC):
         ]
         self._by_number = {tile.number: tile for tile in self._tiles}
 
+    def scratch(self, threads: int) -> dict[WorkspacePool, int]:
+        """Return the bytes it works in, by where they come from."""
+        return self._prepared.most(self._tiles, threads)
+
+    @property
+    def packed(self) -> int:
+        """The bytes of what is made of the weights, beyond their own size."""
+        return 0
+
     def tiling(self) -> Tiling:
-        """Return the tiles and what computes one."""
+        """Arrange the weights; return the tiles and what computes one."""
+        self._arrange()
         problem = self._problem
         return Tiling(self._tiles, self._work, (problem.batch, problem.channels, *problem.size))
 
     def _work(self, tile: Tile, x: Array, y: Array, *operands: Array) -> None:
         self._prepared.use(tile.number, self._compute, tile, x, y, operands)
+
+    @abstractmethod
+    def _arrange(self) -> None:
+        """Make of the weights what tiles are computed with."""
 
     @abstractmethod
     def _compute(

@@ -4,6 +4,7 @@ How an output is cut depends on sizes alone, never on the number of threads, and
 """
 
 import weakref
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -215,6 +216,13 @@ class Prepared:
         self._needed = needed + 4 * _ALIGNMENT
         self._pools = pools
         self._made: dict[tuple[Workspace, Hashable], Any] = {}
+
+    def most(self, tiles: Sequence[Tile], threads: int) -> dict[WorkspacePool, int]:
+        """Return the bytes that tiles take at the same time, by the pool they come from."""
+        if self._pools is None:
+            return {_COMMON: self._needed * min(threads, len(tiles))}
+        found = Counter(self._pools[tile.number] for tile in tiles)
+        return {pool: pool.size * min(threads, count) for pool, count in found.items()}
 
     def use(self, kind: Hashable, work: Callable[..., None], *arguments: object) -> None:
         """Call ``work(views, *arguments)`` with the views of a workspace for a kind of tile."""

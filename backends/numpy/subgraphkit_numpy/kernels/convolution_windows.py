@@ -29,12 +29,13 @@ from subgraphkit_numpy.kernels.convolution_tiles import (
     Tile,
     Tiling,
     Workspace,
+    WorkspacePool,
 )
 from subgraphkit_numpy.kernels.matrix import PRODUCTS_PER_NS
 from subgraphkit_numpy.kernels.registry import Array
 from subgraphkit_numpy.parallel import parts_for, parts_of
 
-__all__ = ["windowed"]
+__all__ = ["Windowed"]
 
 _SHIFTED_BYTES: Final = 2 << 20
 """The shifted copies a tile needs are at most about this large."""
@@ -45,11 +46,6 @@ _SMALL_DEPTH: Final = 96
 _FEW_PIXELS: Final = 256
 """Outputs of less than this per channel are cut by filters, because reading the weights costs most
 then."""
-
-
-def windowed(problem: Problem, w: Array, b: Array | None, finish: Finish | None) -> Tiling:
-    """Plan a convolution over two axes with any windows, strides, dilations and groups."""
-    return _Windowed(problem, w, b, finish).tiling()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +80,14 @@ class _Views:
     total: Array
 
 
-class _Windowed:
-    """A convolution being planned; afterwards what computes its tiles."""
+class Windowed:
+    """A convolution over two axes with any windows, strides, dilations and groups.
+
+    Making one costs nothing; the weights are read by ``tiling``.
+    """
+
+    packed = 0
+    """The bytes of what is made of the weights, beyond their own size."""
 
     def __init__(self, problem: Problem, w: Array, b: Array | None, finish: Finish | None) -> None:
         self._problem = problem
@@ -106,20 +108,26 @@ class _Windowed:
         self._gathers = height > 1 and (
             width * self._depth < _SMALL_DEPTH or per_group > 3 * self._depth
         )
-        ordered = w.reshape(groups, per_group, self._depth, height, width)
-        if self._gathers:
-            weights = [ordered.transpose(0, 1, 3, 4, 2)]
-        else:
-            weights = [ordered[:, :, :, i].transpose(0, 1, 3, 2) for i in range(height)]
-        self._weights = [np.ascontiguousarray(m).reshape(groups, per_group, -1) for m in weights]
+        self._ordered = w.reshape(groups, per_group, self._depth, height, width)
         self._tiles = self._cut()
         self._by_number = {tile.number: tile for tile in self._tiles}
         needed = max(self._needed(tile) for tile in self._by_number.values())
         self._prepared = Prepared(self._prepare, needed)
 
+    def scratch(self, threads: int) -> dict[WorkspacePool, int]:
+        """Return the bytes it works in, by where they come from."""
+        return self._prepared.most(self._tiles, threads)
+
     def tiling(self) -> Tiling:
-        """Return the tiles and what computes one."""
-        problem = self._problem
+        """Arrange the weights; return the tiles and what computes one."""
+        problem, ordered = self._problem, self._ordered
+        if self._gathers:
+            weights = [ordered.transpose(0, 1, 3, 4, 2)]
+        else:
+            rows = range(problem.geometry.kernel[0])
+            weights = [ordered[:, :, :, row].transpose(0, 1, 3, 2) for row in rows]
+        self._weights = [np.ascontiguousarray(m).reshape(*ordered.shape[:2], -1) for m in weights]
+        del self._ordered
         spatial = (prod(problem.size),) if self._flat else problem.size
         shape = (problem.batch, problem.groups, self._depth, *spatial)
         return Tiling(self._tiles, self._work, shape)

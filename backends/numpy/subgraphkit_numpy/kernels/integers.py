@@ -177,7 +177,7 @@ def q_embed_layer_normalization(site: Site) -> Made:
 def q_linear_conv(site: Site) -> Made:
     """Convolve integers; scale and round the sums."""
     at_end = bool(site.attribute("channels_last", 0))
-    windows, groups = WindowAttributes(site), site.attribute("group", 1)
+    windows, groups = WindowAttributes(site.node), site.attribute("group", 1)
 
     def prepare(w: Array, zero: Array | None) -> Callable[[Array], Array]:
         rest = (-1,) + (1,) * (w.ndim - 1)
@@ -211,7 +211,7 @@ def q_linear_average_pool(site: Site) -> Made:
     """
     at_end = bool(site.attribute("channels_last", 0))
     with_padding = bool(site.attribute("count_include_pad", 0))
-    windows = WindowAttributes(site)
+    windows = WindowAttributes(site.node)
 
     def compute(
         x: Array, x_scale: Array, x_zero: Array | None, y_scale: Array, y_zero: Array | None = None

@@ -10,14 +10,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from subgraphkit.ir import Node
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.rows import row_sums
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.windows import Geometry, WindowAttributes, pad_spatial
+from subgraphkit_numpy.kernels.windows import Geometry, WindowAttributes, known_shape, pad_spatial
 from subgraphkit_numpy.kernels.wrapping import is_half
 from subgraphkit_numpy.parallel import parts_for, parts_of, share
 
-__all__ = ["window_counts"]
+__all__ = ["pooling_memory", "window_counts"]
 
 _ELEMENTS_PER_NS: Final = 6.0
 """Elements that one thread combines in a nanosecond, roughly."""
@@ -90,6 +91,19 @@ def _pooled(
     return y
 
 
+def pooling_memory(node: Node, threads: int) -> int:
+    """Return the bytes that pooling takes, its input and output too; 0 for other nodes."""
+    shape, dtype = known_shape(node.input_type(0)), node.dtype()
+    if node.op_type not in {"AveragePool", "MaxPool"} or shape is None:
+        return 0
+    geometry = WindowAttributes(node).on(shape[2:])
+    size = prod(shape) * dtype.numpy.itemsize
+    part = min(size, threads * _PART_BYTES)
+    # padded, then along all axes but the last, then along it
+    copies = part * geometry.is_padded + 2 * part // geometry.strides[0]
+    return size + size * prod(geometry.out) // prod(shape[2:]) + copies
+
+
 def _parts(planes: Array, geometry: Geometry) -> list[slice]:
     nanoseconds = planes.size * sum(geometry.kernel) / _ELEMENTS_PER_NS
     parts = max(parts_for(nanoseconds), -(-planes.nbytes // _PART_BYTES))
@@ -153,7 +167,7 @@ def _geometries(windows: WindowAttributes) -> Callable[[Array], Geometry]:
 @kernel("MaxPool")
 def max_pool(site: Site) -> Made:
     """Return maxima under windows, and where they are if asked."""
-    windows = WindowAttributes(site)
+    windows = WindowAttributes(site.node)
     geometry_of = _geometries(windows)
     by_columns = bool(site.attribute("storage_order", 0))
 
@@ -218,7 +232,7 @@ def _widely(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
 @kernel("AveragePool")
 def average_pool(site: Site) -> Made:
     """Return averages under windows; padding counts only if asked, overhang never."""
-    windows = WindowAttributes(site)
+    windows = WindowAttributes(site.node)
     geometry_of = _geometries(windows)
     counts_padding = bool(site.attribute("count_include_pad", 0))
     counts: dict[tuple[int, ...], Array] = {}
@@ -255,7 +269,7 @@ def window_counts(spatial: tuple[int, ...], geometry: Geometry, *, with_padding:
 @kernel("LpPool", since=2)
 def lp_pool(site: Site) -> Made:
     """Return p-norms under windows."""
-    geometry_of = _geometries(WindowAttributes(site))
+    geometry_of = _geometries(WindowAttributes(site.node))
     order = site.attribute("p", 2)
 
     def compute(x: Array) -> Any:

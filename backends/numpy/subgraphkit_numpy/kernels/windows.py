@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from subgraphkit.ir import Node
+from subgraphkit.types import TensorType, ValueType
 from subgraphkit_numpy.kernels.registry import Array
-from subgraphkit_numpy.kernels.site import Site
 
-__all__ = ["Geometry", "WindowAttributes", "pad_spatial"]
+__all__ = ["Geometry", "WindowAttributes", "known_shape", "pad_spatial"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +47,28 @@ class Geometry:
         return slice(start, stop, self.strides[axis])
 
 
+def known_shape(type_: ValueType | None) -> tuple[int, ...] | None:
+    """Return a shape that has elements and no open size; None for any other."""
+    shape = type_.shape if isinstance(type_, TensorType) else None
+    dims = tuple(dim for dim in shape or () if isinstance(dim, int) and dim)
+    return dims if shape and len(dims) == len(shape) else None
+
+
 class WindowAttributes:
     """The attributes of a node that slides windows.
 
     Args:
-        site: The node.
+        node: The node.
         kernel: Taps per axis, where no attribute says so.
     """
 
-    def __init__(self, site: Site, kernel: Sequence[int] | None = None) -> None:
-        self.kernel = tuple(kernel or site.ints("kernel_shape") or ())
-        self.auto_pad: str = site.attribute("auto_pad", "NOTSET")
-        self.ceil_mode = bool(site.attribute("ceil_mode", 0))
-        self.strides = site.ints("strides")
-        self.dilations = site.ints("dilations")
-        self.pads = site.ints("pads")
+    def __init__(self, node: Node, kernel: Sequence[int] | None = None) -> None:
+        self.kernel: tuple[int, ...] = tuple(kernel or node.attribute("kernel_shape") or ())
+        self.auto_pad: str = node.attribute("auto_pad", "NOTSET")
+        self.ceil_mode = bool(node.attribute("ceil_mode", 0))
+        self.strides: Sequence[int] | None = node.attribute("strides")
+        self.dilations: Sequence[int] | None = node.attribute("dilations")
+        self.pads: Sequence[int] | None = node.attribute("pads")
 
     def on(self, spatial: Sequence[int], kernel: Sequence[int] | None = None) -> Geometry:
         """Return the geometry on an array with these spatial dimensions.
@@ -70,8 +78,8 @@ class WindowAttributes:
         """
         taps = tuple(kernel or self.kernel)
         rank = len(spatial)
-        strides = self.strides or (1,) * rank
-        dilations = self.dilations or (1,) * rank
+        strides = tuple(self.strides or (1,) * rank)
+        dilations = tuple(self.dilations or (1,) * rank)
         extents = tuple((k - 1) * d + 1 for k, d in zip(taps, dilations, strict=True))
         rows = [
             self._along(axis, spatial[axis], extents[axis], strides[axis], rank)
