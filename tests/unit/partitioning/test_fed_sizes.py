@@ -1,4 +1,4 @@
-"""Nodes whose size is fed are for those who look first; sizes of what is there are for everybody."""
+"""Nodes whose size is fed are for those who look first; what is measured is for everybody."""
 
 import numpy as np
 import pytest
