@@ -160,6 +160,10 @@ class SubgraphProperty(Dated, ABC):
     """Operators of ONNX's own domain that make a number of NaN here, or NaN of a number, where ONNX
     does not; the setting ``nan_policy`` keeps their nodes away."""
 
+    holds_limits: ClassVar[bool] = False
+    """Whether ``max_value_bytes`` of ``BindContext.limits`` is held before a value is made whose
+    size was fed; of others, nodes such as a ``Range`` to a fed number are kept away."""
+
     def prepare(self, graph: BoundGraph, context: BindContext) -> None:
         """Look at the whole graph before the first question is asked."""
 

@@ -33,6 +33,7 @@ REFUSAL_CODES: Final[Mapping[str, str]] = MappingProxyType(
         "not_convex": "taking the node would make subgraphs wait on each other",
         "excluded": "the user excluded the node",
         "nan": "the backend makes a number of NaN here, and the user asked for NaN",
+        "fed_size": "how much the node makes is fed, and the backend holds that to no limit",
         "pinned": "the user pinned the node to another backend",
         "group": "another node of an atomic group was refused",
         "filtered": "the selector's filter dropped the node",

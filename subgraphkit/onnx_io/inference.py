@@ -19,12 +19,13 @@ from onnx import shape_inference
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Node
 from subgraphkit.limits import LoadLimits
+from subgraphkit.onnx_io.blindness import BLIND
 from subgraphkit.onnx_io.branches import branch_name, replaceable, require_conditions
 from subgraphkit.onnx_io.evaluation import EVALUATED, evaluate, is_open, size_of
 from subgraphkit.onnx_io.fitting import require_fitting
 from subgraphkit.onnx_io.fresh_names import FreshNames, output_types
 from subgraphkit.onnx_io.model import Model
-from subgraphkit.onnx_io.operator_types import BLIND, inferred_by, node_types
+from subgraphkit.onnx_io.operator_types import inferred_by, node_types
 from subgraphkit.onnx_io.ranks import RAISING, RankWatch
 from subgraphkit.onnx_io.skeletons import Skeletons
 from subgraphkit.onnx_io.targets import TARGETED, target_shape
@@ -39,9 +40,8 @@ _LIMITS: Final = LoadLimits()
 _UNKNOWN: Final = TensorType(DataType.UNDEFINED)
 _SIZES: Final = frozenset({"Shape", "Size"})
 _WHOLE: Final = frozenset({DataType.BOOL, DataType.INT32, DataType.INT64})
-_MISSING: Final = "but instead is null"
+_MISSING: Final = re.compile(r"but instead is null|(?:inferred|declared)=0\b")
 """What onnx says of a type that is not known: it is no contradiction."""
-
 
 _PREFIXES: Final = r"^(?:\[\w+\] |Inference error\(s\): |\(op_type:\w+[^)]*\): )+"
 """What onnx puts before what it has to say."""
@@ -351,7 +351,7 @@ class _Inference:
         except (shape_inference.InferenceError, RuntimeError, ValueError) as error:
             by = inferred_by(node.op_type, node.domain, node.opset)
             # Some bodies by which onnx defines operators do not pass its own strict check.
-            if by != "function" and _MISSING not in str(error):
+            if by != "function" and not _MISSING.search(str(error)):
                 raise self._contradiction(node, str(error)) from error
 
     def _sure_types(self) -> Mapping[str, ValueType]:

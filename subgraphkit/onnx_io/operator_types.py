@@ -9,6 +9,7 @@ import onnx
 from onnx import checker, defs, helper, shape_inference
 
 from subgraphkit.onnx_io.attributes import LazyAttributes, body_protos
+from subgraphkit.onnx_io.blindness import BLIND
 from subgraphkit.onnx_io.microsoft_rules import MICROSOFT
 from subgraphkit.onnx_io.operator_rules import STANDARD, WITHOUT_SHAPE, Call, Types
 from subgraphkit.onnx_io.protos import normal_domain, read_type, write_value_info
@@ -21,7 +22,7 @@ from subgraphkit.types import (
     ValueType,
 )
 
-__all__ = ["BLIND", "inferred_by", "node_types"]
+__all__ = ["inferred_by", "node_types"]
 
 Array = npt.NDArray[Any]
 
@@ -34,11 +35,6 @@ _READS_ANY_NUMBER: Final = frozenset({"MelWeightMatrix", "OneHot", "Range", "Res
 """Operators whose output types depend on the contents of inputs that are not integers."""
 
 _INTEGERS: Final = frozenset({"int32", "int64"})
-
-BLIND: Final = frozenset(
-    {"DictVectorizer", "EyeLike", "LabelEncoder", "RegexFullMatch", "TreeEnsemble"}
-)
-"""Operators whose inference ends the process where the type of what they read is not known."""
 
 
 def node_types(

@@ -8,9 +8,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import helper, numpy_helper, shape_inference
+from onnx import helper, numpy_helper
 
 from subgraphkit.ir import Graph, Initializer
+from subgraphkit.onnx_io.blindness import inferred
 from subgraphkit.onnx_io.evaluation import is_open
 from subgraphkit.onnx_io.fresh_names import made_up_names
 from subgraphkit.onnx_io.model import Model
@@ -162,20 +163,20 @@ class Skeletons:
         skeleton = self._make(nodes, types, values)
         # Of a node by itself onnx computes no more than one value from small ones. What it would
         # compute in a body nobody bounds.
-        propagates = skeleton.has_open_values and graph.table.bodies.keys().isdisjoint(nodes)
-        result = shape_inference.infer_shapes(
-            skeleton.proto, strict_mode=strict, data_prop=propagates
+        held = graph.table.bodies
+        at = {node: place for place, node in enumerate(nodes, skeleton.first) if node in held}
+        result = inferred(
+            skeleton.proto,
+            [*at.values()],
+            strict=strict,
+            propagates=skeleton.has_open_values and not at,
         )
         found = read_types(result.graph.value_info, inferred=True)
         bodies = {
             node: read_bodies(
-                result,
-                result.graph.node[skeleton.first + place],
-                graph.opset_imports,
-                self._model.folders,
+                result, result.graph.node[place], graph.opset_imports, self._model.folders
             )
-            for place, node in enumerate(nodes if graph.table.bodies else ())
-            if node in graph.table.bodies
+            for node, place in at.items()
         }
         answer = Answer(found, made_up_names(found.values(), skeleton.proto.graph), bodies)
         if question is not None:

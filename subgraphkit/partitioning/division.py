@@ -1,9 +1,10 @@
 """Division of a whole graph among the backends of a bind; of those behind ``auto``, few."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import compress
 
+from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.partitioning.claiming.claimants import Claim, choose_again, choose_claimants
@@ -13,13 +14,14 @@ from subgraphkit.partitioning.claiming.constraints import (
     ResolvedConstraints,
     resolve_constraints,
 )
+from subgraphkit.partitioning.claiming.fed_sizes import kept_for_size
 from subgraphkit.partitioning.claiming.not_numbers import kept_for_nan
 from subgraphkit.partitioning.claiming.rehearsal import rehearsed
 from subgraphkit.partitioning.claiming.turns import Turns, take_turns
 from subgraphkit.partitioning.claiming.work_table import WorkTable
 from subgraphkit.partitioning.costs import Costs
 
-__all__ = ["claimed", "divided"]
+__all__ = ["claimed", "divided", "kept_away"]
 
 
 def divided(
@@ -77,11 +79,19 @@ def claimed(
     """Let claimants have their turns; ``costs`` weighs their regions, ``told`` hears of each."""
     work = WorkTable(bound, claims)
     work.worth = costs.worth if costs is not None else None
-    refusals = [
-        {**kept_for_nan(claim, bound), **demanded.refusals_for(claim.backend.name)}
-        for claim in claims
-    ]
+    refusals = [kept_away(claim, bound, demanded) for claim in claims]
     return work, take_turns(work, lambda index: refusals[index], told=told)
+
+
+def kept_away(
+    claim: Claim, bound: BoundModel, demanded: ResolvedConstraints
+) -> Mapping[int, Refusal]:
+    """Return the nodes that a property is not asked about, each with the reason."""
+    return {
+        **kept_for_nan(claim, bound),
+        **kept_for_size(claim, bound),
+        **demanded.refusals_for(claim.backend.name),
+    }
 
 
 def _weighed(

@@ -26,7 +26,6 @@ from subgraphkit.partitioning.claiming.constraints import (
     ResolvedConstraints,
     configured,
 )
-from subgraphkit.partitioning.claiming.not_numbers import kept_for_nan
 from subgraphkit.partitioning.claiming.placements import selected
 from subgraphkit.partitioning.claiming.turns import (
     Turns,
@@ -35,7 +34,7 @@ from subgraphkit.partitioning.claiming.turns import (
     take_turns,
 )
 from subgraphkit.partitioning.claiming.work_table import WorkTable
-from subgraphkit.partitioning.division import claimed, divided
+from subgraphkit.partitioning.division import claimed, divided, kept_away
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.outcome.subgraphs import Cut, cut
 from subgraphkit.partitioning.reports.shortfalls import Shortfall, find_shortfall
@@ -180,9 +179,8 @@ class Partitioning(PartitioningData):
         earlier = self._earlier_turns(index)
 
         def barred(at: int) -> Mapping[int, Refusal]:
-            demanded = self.constraints.refusals_for(earlier.claims[at].backend.name)
-            kept_away = {**kept_for_nan(earlier.claims[at], self.graph), **demanded}
-            return {**kept_away, **taken_away} if at == index else kept_away
+            kept = kept_away(earlier.claims[at], self.graph, self.constraints)
+            return {**kept, **taken_away} if at == index else kept
 
         turns = take_turns(work, barred, first=index, earlier=earlier)
         require_all_claimed(work, turns, self.constraints)

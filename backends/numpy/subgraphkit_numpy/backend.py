@@ -76,6 +76,7 @@ class NumpyProperty(SubgraphProperty):
 
     name: ClassVar[str] = "all"
     connectivity: Connectivity = "any"
+    holds_limits: ClassVar[bool] = True
 
     def __init__(self, options: Options) -> None:
         # What the setting allows was looked at when the model was bound.

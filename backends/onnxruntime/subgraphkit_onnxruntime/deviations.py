@@ -129,12 +129,6 @@ def _stft(node: Node) -> str:
     return "a frame of no length ends the process"
 
 
-def _window(node: Node) -> str:
-    if node.constant(0) is not None:
-        return ""
-    return "its size is known when running only, and nothing limits it or ends it in time"
-
-
 def _has(values: tuple[str, ...], place: int) -> bool:
     return place < len(values) and bool(values[place])
 
@@ -146,7 +140,6 @@ def _is_vector(node: Node, place: int) -> bool:
 
 _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
     {
-        **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), _window),
         "Attention": _attention,
         "ConvInteger": _conv_integer,
         "Div": _division,

@@ -2,6 +2,7 @@ import contextlib
 import os
 import re
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import onnx
@@ -10,9 +11,10 @@ import pytest
 from onnx import defs, helper, shape_inference
 
 import subgraphkit as sk
+from subgraphkit.onnx_io.blindness import BLIND
 from subgraphkit.onnx_io.microsoft_rules import MICROSOFT
 from subgraphkit.onnx_io.operator_rules import STANDARD
-from subgraphkit.onnx_io.operator_types import BLIND, node_types
+from subgraphkit.onnx_io.operator_types import node_types
 from subgraphkit.onnx_io.protos import normal_domain, read_type
 from subgraphkit.testing.official_cases import official_cases
 from subgraphkit.types import DataType, TensorType, ValueType, fits
@@ -196,3 +198,49 @@ def test_what_reads_a_value_of_no_known_type_can_be_bound(node: str) -> None:
     header = '"" : 22, "ai.onnx.ml" : 4, "somebody" : 1'
     model = onnx.parser.parse_model(f"<ir_version: 10, opset_import: [{header}]> {text}")
     assert sk.bind(sk.load(model)).dtype("u") is DataType.UNDEFINED
+
+
+_MAKES: Final = {
+    "LabelEncoder": 'ai.onnx.ml.LabelEncoder<keys_strings=["a"], values_int64s=[1]>',
+    "EyeLike": "EyeLike<dtype=11>",
+    "RegexFullMatch": 'RegexFullMatch<pattern="a">',
+    "DictVectorizer": 'ai.onnx.ml.DictVectorizer<string_vocabulary=["a"]>',
+}
+_IN_BODIES: Final = {
+    "what is around": "u = somebody.Own(x) y = If(c) <"
+    "then_branch = t () => (a) { a = %s(u) }, else_branch = e () => (b) { b = Relu(x) }>",
+    "what is in it": "y = If(c) <then_branch = t () => (a) { u = somebody.Own(x) a = %s(u) }, "
+    "else_branch = e () => (b) { b = Relu(x) }>",
+    "what is in a body in it": "n, y = Loop(m, c, x) <body = l (int64 i, bool d, float[2] v) "
+    "=> (bool e, float[2] w, f) { e = Identity(d) w = Identity(v) f = If(d) <"
+    "then_branch = t () => (a) { u = somebody.Own(v) a = %s(u) }, "
+    "else_branch = o () => (b) { b = Relu(v) }> }>",
+}
+
+
+@pytest.mark.parametrize("body", _IN_BODIES.values(), ids=_IN_BODIES)
+@pytest.mark.parametrize("call", _MAKES.values(), ids=_MAKES)
+def test_what_reads_such_a_value_in_a_body_can_be_bound(call: str, body: str) -> None:
+    text = f"g (bool c, int64 m, float[2] x) => (y) {{ {body % call} }}"
+    header = '"" : 22, "ai.onnx.ml" : 4, "somebody" : 1'
+    model = onnx.parser.parse_model(f"<ir_version: 10, opset_import: [{header}]> {text}")
+    bound = sk.bind(sk.load(model))
+    ((_, bodies),) = bound.table.bodies.items()
+    assert {node.domain for one in bodies.values() for node in one.nodes} <= {
+        *("", "ai.onnx.ml", "somebody"),
+    }
+
+
+def test_what_reads_a_typed_value_in_a_body_has_a_type() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 22, "somebody" : 1]> '
+        "g (bool c, float[2,2] x) => (y) { y = If(c) <"
+        "then_branch = t () => (a) { u = somebody.Own(x) v = EyeLike(u) w = EyeLike(x) "
+        "a = EyeLike<dtype=11>(w) }, else_branch = e () => (b) { b = Cast<to=11>(x) }> }"
+    )
+    branch = sk.bind(sk.load(model)).table.bodies[0]["then_branch"]
+    assert {name: str(branch.types.get(name)) for name in "vwa"} == {
+        "v": "None",
+        "w": "float32[2,2]",
+        "a": "float64[2,2]",
+    }

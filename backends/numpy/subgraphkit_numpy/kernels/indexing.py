@@ -12,7 +12,7 @@ from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import PART
 
-__all__ = ["grid_index"]
+__all__ = ["columns", "grid_index"]
 
 _COLUMNS: Final = 16
 """Of rows that are compared, how many columns at a time; more are of no use once all differ."""
@@ -69,10 +69,20 @@ def gather_nd(site: Site) -> Made:
                 f"the indices have batch dimensions {indices.shape[:batch_dims]}, the data {batch}"
             )
         grid = _batch_grid(batch, indices.ndim - 1)
-        index = (*grid, *np.moveaxis(indices, -1, 0))
-        return np.asarray(x[index], dtype=x.dtype)
+        return np.asarray(x[*grid, *columns(indices, x.ndim - batch_dims)], dtype=x.dtype)
 
     return compute
+
+
+def columns(indices: Array, rank: int) -> tuple[Array, ...]:
+    """Return tuples in the last axis as an index; a tuple of very many arrays would take long.
+
+    Raises:
+        ValueError: They are longer than an array has axes.
+    """
+    if indices.shape[-1] > rank:
+        raise ValueError(f"tuples of {indices.shape[-1]} indices are too long for {rank} axes")
+    return tuple(np.moveaxis(indices, -1, 0))
 
 
 def _batch_grid(batch: Sequence[int], rank: int) -> list[Array]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from subgraphkit_numpy.kernels.indexing import grid_index
+from subgraphkit_numpy.kernels.indexing import columns, grid_index
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 
@@ -56,7 +56,7 @@ def scatter_nd(site: Site) -> Made:
     def compute(x: Array, indices: Array, updates: Array) -> Array:
         _require_shape(updates, (*indices.shape[:-1], *x.shape[indices.shape[-1] :]))
         y = x.copy()
-        update(y, tuple(np.moveaxis(indices, -1, 0)), updates)
+        update(y, columns(indices, x.ndim), updates)
         return y
 
     return compute

@@ -72,6 +72,8 @@ class TensorRTProperty(SubgraphProperty):
     """
 
     name: ClassVar[str] = "whole"
+    holds_limits: ClassVar[bool] = True
+    """Sizes that are fed lie in the ranges of its profiles, or a run is refused."""
 
     def __init__(self, sieves: Sieves) -> None:
         self.sieves = sieves
