@@ -25,8 +25,9 @@ _LARGE: Final = 4096
 _WORTH_TAKING: Final = 1 << 20
 """Bytes of a model below which it is parsed as it is."""
 _ALIGNMENT: Final = 64
-_ROOM_OF_ITS_OWN: Final = 1 << 21
-"""Bytes from which on a payload is given back alone; the smaller ones, all or none."""
+_LARGE_PAGE: Final = 1 << 21
+"""Bytes of a page of the large kind. A payload of as many is given back alone; the smaller ones,
+all or none."""
 
 _MARK: Final = f"payload-{secrets.token_hex(16)}"
 """What stands for a file name where a payload was taken out; no model can name it."""
@@ -86,15 +87,17 @@ def read_into(file: BinaryIO, data: npt.NDArray[np.uint8]) -> bool:
 
 
 def _room(size: int) -> npt.NDArray[np.uint8]:
-    """Return memory that is taken in large pages where it is used; small ones take longest."""
-    try:
-        memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE)  # shared memory has no large pages
+    """Return memory in large pages, which are quicker to get; what fills none is in small ones."""
+    try:  # shared memory has no large pages, and what is before the first one is never touched
+        memory = mmap.mmap(-1, size + _LARGE_PAGE, mmap.MAP_PRIVATE)
     except OSError:  # too little memory, which is said as always
         raise _OtherwiseError from None
+    room = np.frombuffer(memory, np.uint8)
+    start = -room.ctypes.data % _LARGE_PAGE
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # a system without them
-            memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, np.uint8)
+            memory.madvise(mmap.MADV_HUGEPAGE, start, size // _LARGE_PAGE * _LARGE_PAGE)
+    return room[start : start + size]
 
 
 class _OtherwiseError(Exception):
@@ -228,7 +231,7 @@ class _Reader:
                 _require(written.write(self._file.read(rest)) == rest)
 
     def _payload(self, length: int) -> Payload:
-        if length >= _ROOM_OF_ITS_OWN:
+        if length >= _LARGE_PAGE:
             payload = Payload(self._at, _room(length))
         else:
             if not self._taken:

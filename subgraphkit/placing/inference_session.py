@@ -30,7 +30,6 @@ from subgraphkit.placing.carrying import (
 )
 from subgraphkit.placing.improving import ImprovingSession
 from subgraphkit.planning import plan
-from subgraphkit.processes.memory import give_back
 from subgraphkit.running.messages import no_spec
 from subgraphkit.running.onnxruntime_words import refuse_arguments
 from subgraphkit.viewing.progress import ShownAs, shown
@@ -139,7 +138,6 @@ class InferenceSession(ImprovingSession):
         model = self.graph.model
         if not isinstance(source, Model) and model.apart:
             model.let_go()
-            give_back()
 
     @property
     def spec(self) -> "SessionSpec":

@@ -30,7 +30,7 @@ class Step:
     subgraph: Subgraph
     operator: SubgraphOperator
     drops: tuple[str, ...]
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,7 +1,6 @@
 """A gate between many runs and the rare change that must have the session to itself."""
 
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from subgraphkit.backend.progress import Progress
 
-__all__ = ["Gate"]
+__all__ = ["Gate", "wait_for"]
 
 _A = TypeVar("_A")
 _T = TypeVar("_T")
@@ -70,10 +69,7 @@ class Gate:
                 pass
 
     def _wait(self, progress: Progress | None) -> None:
-        while progress is not None and self._is_taken:
-            progress.check()
-            time.sleep(_LOOK_SECONDS)
-        _holding(self._turn, int)
+        wait_for(self._turn, int if progress is None else progress.check)
 
     def _opened(self) -> Any:
         passage = threading.RLock()
@@ -131,6 +127,23 @@ def _holding(lock: Any, work: Callable[..., _T], *arguments: object) -> _T:
         return work(*arguments)
     finally:
         try:  # noqa: SIM105 (nothing may come before the release)
+            lock.release()
+        except RuntimeError:
+            pass
+
+
+def wait_for(lock: Any, check: Callable[[], object]) -> None:
+    """Wait until a reentrant lock is free, which is seen at once, and ask now and then to go on.
+
+    Args:
+        lock: The lock; taken for a moment, and never left locked.
+        check: Raises if there is no more to wait for.
+    """
+    try:
+        while not lock.acquire(timeout=_LOOK_SECONDS):
+            check()
+    finally:
+        try:  # noqa: SIM105 (as above)
             lock.release()
         except RuntimeError:
             pass

@@ -34,7 +34,7 @@ class SizeCheck:
         Args:
             sizes: For each symbol the expression of its size.
         """
-        if not self._limit:
+        if not self._limit or not self._symbols:
             return []
         fed = self._factors(self._graph.inputs)
         found = self._factors(self._graph.types)

@@ -17,11 +17,10 @@ from subgraphkit.errors import (
 )
 from subgraphkit.planning import Plan
 from subgraphkit.running.emission import Emitted
+from subgraphkit.running.gate import wait_for
 from subgraphkit.running.messages import check_seconds, unknown_run_options
 
 __all__ = ["RunOptions", "Stoppable", "refuse_stopped"]
-
-_LOOK_SECONDS: Final = 0.01
 
 _HINTS: Final = {
     "SGK138": "The session can be run again. Give it more time, or ask it for less.",
@@ -146,11 +145,9 @@ class Stoppable:
 
         return run_stoppable
 
-    def wait(self, lock: threading.Lock) -> None:
+    def wait(self, lock: object) -> None:
         """Wait until another run has left an operator, and ask now and then whether to go on."""
-        while lock.locked():
-            self._here.progress.check()
-            time.sleep(_LOOK_SECONDS)
+        wait_for(lock, self._here.progress.check)
 
 
 def refuse_stopped(

@@ -66,7 +66,7 @@ def test_a_file_is_read_the_same_way(tmp_path: Path) -> None:
 def test_a_large_weight_is_given_back_though_a_smaller_one_is_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(payloads, "_ROOM_OF_ITS_OWN", 20_000)
+    monkeypatch.setattr(payloads, "_LARGE_PAGE", 1 << 14)
     proto, values = model()
     proto.graph.initializer.append(numpy_helper.from_array(values[:20], "part"))
     onnx.save(proto, tmp_path / "m.onnx")
