@@ -45,13 +45,15 @@ def inferred(
         node.domain = _HIDDEN
     if blind:
         model.opset_import.add(domain=_HIDDEN, version=1)
-    for _ in range(_MOST_ROUNDS):
+    rounds = 0
+    while True:
         result = shape_inference.infer_shapes(model, strict_mode=strict, data_prop=propagates)
         found = [*_blind_nodes(result.graph, places)] if blind else []
         seen = [at for at, (one, typed) in enumerate(found) if typed and one.domain == _HIDDEN]
         for at in seen:
             blind[at].domain = domains[at]
-        if not seen:
+        rounds += 1
+        if not seen or rounds == _MOST_ROUNDS:
             break
     for (node, _), domain in zip(found, domains, strict=True):
         node.domain = domain

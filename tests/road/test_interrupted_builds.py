@@ -1,8 +1,9 @@
 """Ctrl-C or a time limit at a random instant of a build: it ends, and leaves nothing half done.
 
 ``--interrupted-builds 100`` is the full check, on every backend and SqueezeNet, or its first ten
-nodes; what is always made is one of each kind on a small network. Every build is a process of its own, forked from one that
-has imported what any of them needs but the library; with ``-s`` each tells of its end.
+nodes; what is always made is one of each kind on a small network. Every build is a process of its
+own, forked from one that has imported what any of them needs but the library; with ``-s`` each
+tells of its end.
 """
 
 import os
