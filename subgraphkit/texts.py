@@ -66,10 +66,10 @@ def paragraph(text: str, width: int | None = None) -> str:
 def folded(text: str, width: int | None) -> str:
     """Let what has no room in a line go on in an indented one; no word is broken.
 
-    A command to be copied stays in one line.
+    A line that is a command, or ends with one after a colon, stays in one piece to be copied.
 
     Args:
-        text: A printable text.
+        text: Any text.
         width: Cells in a line; None for as many as there is text.
     """
     if width is None:

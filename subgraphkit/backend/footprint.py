@@ -183,7 +183,7 @@ class _Lives:
         self._owner: dict[str, str] = {}
         self._last: dict[str, int] = {}
         self._sizes: dict[str, int] = {}
-        self._unsized = 0
+        unsized = set[str]()
         for place, node in enumerate(self._nodes):
             for name in subgraph.graph.read_by(node.id):
                 if name in self._owner:
@@ -193,10 +193,11 @@ class _Lives:
             for name in filter(None, node.outputs):
                 self._owner[name] = self._owner.get(first, "") if is_view else name
                 size = 0 if is_view or name in hidden else _size(subgraph.graph, name)
-                self._unsized += size is None
+                unsized |= {name} if size is None else set()
                 self._sizes[name] = size or 0
         ends = (self._owner[name] for name in subgraph.outputs if name in self._owner)
         self._last.update(dict.fromkeys(ends, len(self._nodes)))
+        self._unsized = len(unsized & self._last.keys())  # what nobody reads is seldom made
 
     def peak(self, overwrites: Callable[[Node], bool] | None) -> ValuesPeak:
         living: dict[str, int] = {}

@@ -38,6 +38,8 @@ __all__ = ["NumpyBackend", "NumpyProperty", "NumpySelector"]
 _CONVOLUTIONS: Final = frozenset({"Conv", "ConvTranspose"})
 _OF_A_THREAD: Final = 3 << 20
 """Bytes of the panels that BLAS copies factors to, and of blocks of elementwise operators."""
+_AT_ONCE: Final = 4
+"""Threads that find work at the same time: most of it is cut into no more parts."""
 _BETWEEN: Final = 8
 """One in so many bytes of values is left free between them, where none fits."""
 
@@ -128,7 +130,8 @@ class NumpyBackend(Backend[Options]):
             return is_filter and (node.inputs[1] in scaled or _is_laid_out_anew(node))
 
         held, pools = constant_bytes(subgraph, is_kept), Counter[WorkspacePool]()
-        threads, most = self._property.threads or os.cpu_count() or 1, values.bytes
+        threads = min(_AT_ONCE, self._property.threads or os.cpu_count() or 1)
+        most = values.bytes
         for node in subgraph.members:
             scratch, packed = working_memory(node, threads)
             held += packed

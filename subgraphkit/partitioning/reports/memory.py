@@ -213,8 +213,8 @@ def check_memory(partitioning: PartitioningData) -> None:
         f"(from {settings.sources['max_memory'][1]})",
         hint=f"The biggest parts: {biggest}.\n"
         "Allow more, give smaller shapes, choose a backend that copies less of the weights, or "
-        "convert\nthem to 16 or 8 bits (subgraphkit convert); 'subgraphkit plan --memory' says "
-        "what each takes.",
+        "convert them to 16 or 8 bits (subgraphkit convert).\n"
+        "'subgraphkit plan --memory' says what each takes.",
         needed=memory.ahead,
         limit=settings.max_memory,
     )

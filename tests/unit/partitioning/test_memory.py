@@ -58,6 +58,8 @@ def test_a_view_has_the_memory_of_what_it_shows_as_long_as_it_is_read() -> None:
 def test_a_view_of_an_input_costs_nothing_and_values_of_unknown_size_are_counted_apart() -> None:
     chain = _whole(CHAIN)
     assert peak_of_values(chain) == ValuesPeak(0, None, {}, 3)
+    unread = _whole("g (float[N, 3] x) => (float[N, 3] y) { a, mask = Dropout(x)  y = Neg(a) }")
+    assert peak_of_values(unread).unsized == 2  # a and y
     subgraph = _whole("view (float[2, 3] x) => (float[2, 3] y) { a = Identity(x)  y = Neg(a) }")
     assert peak_of_values(subgraph).bytes == 6 * _CELL
 

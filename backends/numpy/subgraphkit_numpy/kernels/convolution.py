@@ -268,7 +268,8 @@ def working_memory(node: Node, threads: int) -> tuple[dict[WorkspacePool, int], 
         is not computed in tiles of an output of known size.
     """
     shape, of_weights = known_shape(node.input_type(0)), known_shape(node.input_type(1))
-    if node.op_type != "Conv" or shape is None or of_weights is None:
+    made = known_shape(node.output_type())
+    if node.op_type != "Conv" or shape is None or of_weights is None or made is None:
         return {}, 0
     if len(shape) > 4 or prod(of_weights[2:]) == 1:  # noqa: PLR2004 (as in _tiling)
         return {}, 0

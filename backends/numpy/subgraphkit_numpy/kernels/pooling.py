@@ -93,15 +93,15 @@ def _pooled(
 
 def pooling_memory(node: Node, threads: int) -> int:
     """Return the bytes that pooling takes, its input and output too; 0 for other nodes."""
-    shape, dtype = known_shape(node.input_type(0)), node.dtype()
-    if node.op_type not in {"AveragePool", "MaxPool"} or shape is None:
+    shape, made = known_shape(node.input_type(0)), known_shape(node.output_type())
+    if node.op_type not in {"AveragePool", "MaxPool"} or shape is None or made is None:
         return 0
-    geometry = WindowAttributes(node).on(shape[2:])
-    size = prod(shape) * dtype.numpy.itemsize
+    geometry, itemsize = WindowAttributes(node).on(shape[2:]), node.dtype().numpy.itemsize
+    size = prod(shape) * itemsize
     part = min(size, threads * _PART_BYTES)
     # padded, then along all axes but the last, then along it
     copies = part * geometry.is_padded + 2 * part // geometry.strides[0]
-    return size + size * prod(geometry.out) // prod(shape[2:]) + copies
+    return size + prod(made) * itemsize + copies
 
 
 def _parts(planes: Array, geometry: Geometry) -> list[slice]:
