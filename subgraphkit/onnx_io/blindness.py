@@ -6,6 +6,7 @@ of an operator that it does not know, until it finds a type of what they read.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import onnx
@@ -45,17 +46,17 @@ def inferred(
         node.domain = _HIDDEN
     if blind:
         model.opset_import.add(domain=_HIDDEN, version=1)
-    rounds = 0
-    while True:
-        result = shape_inference.infer_shapes(model, strict_mode=strict, data_prop=propagates)
-        found = [*_blind_nodes(result.graph, places)] if blind else []
-        seen = [at for at, (one, typed) in enumerate(found) if typed and one.domain == _HIDDEN]
+    ask = partial(shape_inference.infer_shapes, model, strict_mode=strict, data_prop=propagates)
+    result = ask()
+    for _ in range(_MOST_ROUNDS if blind else 0):
+        found = enumerate(_blind_nodes(result.graph, places))
+        seen = [at for at, (node, typed) in found if typed and node.domain == _HIDDEN]
+        if not seen:
+            break
         for at in seen:
             blind[at].domain = domains[at]
-        rounds += 1
-        if not seen or rounds == _MOST_ROUNDS:
-            break
-    for (node, _), domain in zip(found, domains, strict=True):
+        result = ask()
+    for (node, _), domain in zip(_blind_nodes(result.graph, places), domains, strict=True):
         node.domain = domain
     return result
 

@@ -40,8 +40,8 @@ _PLEDGES: Final = """\
 - A plugin that is named runs as the user does. It may end the process; no limit holds it.
 - Where ONNX Runtime and `onnx.reference` do not agree, or one of them does not answer, nobody says
   here what is right; the column *judged* counts the results that were compared.
-- Found and open, though not in every row: ONNX Runtime allocates what a fed length asks for
-  (`ConstantOfShape`, `Range`).
+- Sizes that a model multiplies out of shapes that are fed, and how often a loop runs, are bounded
+  on NumPy alone.
 - Random numbers, models of several gigabytes, graphics cards and other systems than Linux are not
   part of the campaign.
 

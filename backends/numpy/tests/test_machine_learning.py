@@ -138,6 +138,18 @@ def test_a_row_becomes_a_map_to_numbers_of_python() -> None:
         assert kinds[0] == kinds[1]
 
 
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4)], ids=str)
+@pytest.mark.parametrize("kind", [np.float32, object])
+def test_features_are_taken_as_by_onnx_runtime(shape: tuple[int, ...], kind: Any) -> None:
+    x = np.array([f"{number:.3f}" for number in floats(*shape).flat], kind).reshape(shape)
+    model = ml_model("ArrayFeatureExtractor", x, 1)
+    model.graph.node[0].input.append("places")
+    model.graph.input.append(helper.make_tensor_value_info("places", 7, [1, 3]))
+    places = np.array([[2, 0, 2]])
+    found = compile_model(model)(x, places)
+    compare(run_onnxruntime(model, {"x": x, "places": places}), found)
+
+
 def boxes(count: int, *, centred: bool) -> np.ndarray[Any, Any]:
     corner, size = RNG.uniform(0, 1, (2, count, 2)), RNG.uniform(0.1, 0.5, (2, count, 2))
     if centred:

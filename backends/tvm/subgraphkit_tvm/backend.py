@@ -152,21 +152,27 @@ def _operator(engine: Engine, subgraph: Subgraph, threads: int | None) -> TvmOpe
 
 
 def _given_back(subgraph: Subgraph, error: Exception) -> Unsupported:
-    nodes = _blamed(subgraph) if len(subgraph.members) > 1 else []
+    members = [node.id for node in subgraph.members]
+    nodes = _blamed(subgraph, members) if len(members) > 1 else []
     return Unsupported(f"TVM: {words_of(error)}", nodes=nodes)
 
 
-def _blamed(subgraph: Subgraph) -> list[int]:
-    """Compile node by node, to tell which ones stand in the way."""
-    blamed = []
-    for node in subgraph.members:
-        alone = make_subgraph(subgraph.graph, [node.id], subgraph.backend)
-        try:
-            if alone.outputs:
-                build(lower(import_region(alone)))
-        except Exception:  # noqa: BLE001 (which is what is asked)
-            blamed.append(node.id)
-    return blamed
+def _blamed(subgraph: Subgraph, nodes: Sequence[int]) -> Sequence[int]:
+    """Compile halves of what fails, and halves of those that do, to tell who stands in the way."""
+    if len(nodes) == 1:
+        return nodes
+    halves = nodes[: len(nodes) // 2], nodes[len(nodes) // 2 :]
+    return [n for half in halves if _fails(subgraph, half) for n in _blamed(subgraph, half)]
+
+
+def _fails(subgraph: Subgraph, nodes: Sequence[int]) -> bool:
+    part = make_subgraph(subgraph.graph, nodes, subgraph.backend)
+    try:
+        if part.outputs:
+            build(lower(import_region(part)))
+    except Exception:  # noqa: BLE001 (which is what is asked)
+        return True
+    return False
 
 
 def _facts(engine: Engine, subgraph: Subgraph) -> Mapping[str, Any]:

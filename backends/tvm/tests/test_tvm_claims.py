@@ -13,6 +13,7 @@ from backends.tvm.tests.tvm_models import dense, homes, open_tvm, parsed, refusa
 from subgraphkit.errors import UnclaimedNodesError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tvm import claims
+from subgraphkit_tvm.importing import import_region
 
 VECTOR = "(float[4] x) => (float[4] y)"
 
@@ -208,3 +209,20 @@ def test_values_of_every_common_dtype_come_through(dtype: str) -> None:
         (y,) = session.run(None, {"x": x})
     assert y.dtype == x.dtype
     np.testing.assert_array_equal(y, np.concatenate([x.T, x.T], axis=1))
+
+
+def test_nodes_that_cannot_be_built_are_found_by_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def picky(part: Subgraph) -> Any:
+        asked.append(len(part.members))
+        if any(node.op_type == "Sin" for node in part.members):
+            raise ValueError("no sine today")
+        return import_region(part)
+
+    monkeypatch.setattr("subgraphkit_tvm.backend.import_region", picky)
+    relus = " ".join(f"v{place + 1} = Relu(v{place})" for place in range(1, 14))
+    text = f"g (float[4] x) => (float[4] y) {{ v1 = Sin(x) {relus} y = Sin(v14) }}"
+    with open_tvm(parsed(text), on_fallback="ok") as session:
+        assert homes(session) == [("numpy", (0,)), ("tvm", tuple(range(1, 14))), ("numpy", (14,))]
+    assert asked == [15, 7, 3, 1, 2, 4, 8, 4, 4, 2, 2, 1, 1, 13]

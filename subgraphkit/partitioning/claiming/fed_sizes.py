@@ -61,24 +61,19 @@ def _culprits(graph: Graph, entering: Collection[str]) -> Iterator[tuple[int, No
     table = graph.table
     if not table.bodies and _DECIDING.keys().isdisjoint(table.op_types):
         return
-    fed = _fed(graph, entering)
+    fed = {one for one in entering if graph.dtype(one) is not DataType.BOOL}  # which asks for 1
     for index in graph.order:
-        op, inputs = table.op_types[index], table.inputs[index]
+        op, inputs, bodies = table.op_types[index], table.inputs[index], table.bodies.get(index)
+        if fed.isdisjoint(graph.read_by(index) if bodies else inputs):
+            continue
         places = _DECIDING.get(op, ()) if table.domains[index] in _DOMAINS else ()
         if any(inputs[place] in fed for place in places if place < len(inputs)):
             yield index, Node(graph, index)
-        for body in table.bodies.get(index, {}).values():
+        for body in (bodies or {}).values():
             carried = body.inputs[1:] if op == "Loop" else body.inputs  # the first one counts
             inner = next(_culprits(body, (*carried, *fed.intersection(body.captures))), None)
             if inner is not None:
                 yield index, inner[1]
                 break
-
-
-def _fed(graph: Graph, entering: Collection[str]) -> set[str]:
-    """Return the values whose contents follow from those that enter; true or false asks for 1."""
-    table, fed = graph.table, {e for e in entering if graph.dtype(e) is not DataType.BOOL}
-    for index in graph.order:
-        if table.op_types[index] not in _MEASURING and not fed.isdisjoint(graph.read_by(index)):
+        if op not in _MEASURING:
             fed.update(o for o in table.outputs[index] if graph.dtype(o) is not DataType.BOOL)
-    return fed

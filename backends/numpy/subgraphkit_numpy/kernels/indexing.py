@@ -37,10 +37,24 @@ def gather(site: Site) -> Made:
 
 def _taken(x: Array, indices: Array, axis: int) -> Array:
     """Take objects in parts: it keeps the interpreter from all else."""
+    if not x.dtype.hasobject:
+        return x.take(indices, axis)
     flat = indices.reshape(-1)
     parts = [x.take(flat[at : at + PART], axis) for at in range(0, max(1, flat.size), PART)]
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis:][1:])
     return np.concatenate(parts, axis).reshape(shape)
+
+
+@kernel("ArrayFeatureExtractor", domain="ai.onnx.ml")
+def array_feature_extractor(site: Site) -> Made:
+    """Read places along the last axis; of a vector, as of one row."""
+    del site
+
+    def compute(x: Array, places: Array) -> Array:
+        rows = x.reshape(-1, x.shape[-1])
+        return _taken(rows, places.reshape(-1), 1).reshape(*(x.shape[:-1] or (1,)), places.size)
+
+    return compute
 
 
 @kernel("GatherElements")
