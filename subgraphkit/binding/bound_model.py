@@ -19,7 +19,7 @@ from subgraphkit.errors import InvalidModelError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.ir import BoundGraph, Initializer, make_subgraph
 from subgraphkit.ir.structure import NoKeyError, structure_digest
-from subgraphkit.lazy import cached_property
+from subgraphkit.lazy import cached_property, collector_paused
 from subgraphkit.onnx_io import Inferred, Model, infer, with_branches
 from subgraphkit.storing.folders import kept_folder
 from subgraphkit.texts import show_log
@@ -165,6 +165,7 @@ def bind(
         return _bound_as_told(model, shapes or {}, resolved)
 
 
+@collector_paused()
 def _bound_as_told(model: Model, shapes: Shapes, resolved: ResolvedConfig) -> BoundModel:
     resolved.limits.require_all(model.asks)
     symbols, input_shapes = given_shapes(model.graph, shapes, strict=resolved.strict)

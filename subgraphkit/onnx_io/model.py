@@ -9,13 +9,14 @@ import onnx
 
 from subgraphkit.boundary import walking
 from subgraphkit.ir import Graph
+from subgraphkit.lazy import collector_paused
 from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io.external_data import DataFolders, MoreFolders
 from subgraphkit.onnx_io.functions import inline_functions
 from subgraphkit.onnx_io.payloads import Payload, taken_out
 from subgraphkit.onnx_io.protos import ALIAS, without_alias
 from subgraphkit.onnx_io.reading import read_graph
-from subgraphkit.onnx_io.sources import LimitsOf, ModelSource, ReadModel, read_model
+from subgraphkit.onnx_io.sources import LimitsOf, ModelSource, ReadModel, parse_model, read_model
 from subgraphkit.onnx_io.validation import check_graph, opsets_of, require_text
 from subgraphkit.onnx_io.weights import initializer_of
 
@@ -123,13 +124,12 @@ def load_read(data: bytes, path: Path, mapped: Mapping[str, memoryview] | None =
     Raises:
         ModelError: As ``load``.
     """
-    read = read_model(data, limits=LoadLimits.unlimited)
-    return _load(
-        read._replace(path=path, folders=DataFolders(path, mapped=mapped or {})),
-        LoadLimits.unlimited,
-    )
+    proto = parse_model(data, f"the file {path.name!r}")
+    folders = DataFolders(path, mapped=mapped or {})
+    return _load(ReadModel(proto, path, folders, len(data)), LoadLimits.unlimited)
 
 
+@collector_paused()
 def _load(read: ReadModel, limits: LimitsOf) -> Model:
     name = read.path.name if read.path else str(read.proto.graph.name or "model")
     with walking("load", name):

@@ -21,7 +21,7 @@ from subgraphkit.onnx_io.payloads import Payload, read_apart
 from subgraphkit.onnx_io.protos import normal_domain
 from subgraphkit.onnx_io.texts import parse_text
 
-__all__ = ["LimitsOf", "ModelSource", "ReadModel", "read_model"]
+__all__ = ["LimitsOf", "ModelSource", "ReadModel", "parse_model", "read_model"]
 
 LimitsOf = Callable[[], LoadLimits]
 """Returns what a model may ask for."""
@@ -123,7 +123,7 @@ def read_model(
         data, payloads, folders = _read_file(path, more)
         size = len(data) + sum(one.length for one in payloads)
         _require_size(size, subject, limits)
-        return ReadModel(_parse(data, subject), path, folders, size, payloads)
+        return ReadModel(parse_model(data, subject), path, folders, size, payloads)
     return _of_an_object(source, more, limits)
 
 
@@ -154,7 +154,7 @@ def _of_an_object(source: Any, more: MoreFolders, limits: LimitsOf) -> ReadModel
 
 def _read_bytes(data: bytes, subject: str) -> ReadModel:
     model, payloads = read_apart(io.BytesIO(data), len(data))
-    return ReadModel(_parse(model, subject), size=len(data), apart=payloads)
+    return ReadModel(parse_model(model, subject), size=len(data), apart=payloads)
 
 
 def _folder_of(model: Any, ir: Any, more: MoreFolders) -> DataFolders | None:
@@ -230,7 +230,16 @@ def _require_size(size: int, subject: str, limits: LimitsOf) -> None:
         limits().require("max_model_bytes", size, subject)
 
 
-def _parse(data: bytes, subject: str) -> onnx.ModelProto:
+def parse_model(data: bytes, subject: str) -> onnx.ModelProto:
+    """Return the model that bytes are, as a message or as text.
+
+    Args:
+        data: The bytes.
+        subject: What they are called if they are none.
+
+    Raises:
+        InvalidModelError: They are not an ONNX model (SGK202).
+    """
     try:
         proto: onnx.ModelProto = onnx.ModelProto.FromString(data)
     except DecodeError as error:

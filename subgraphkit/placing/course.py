@@ -67,7 +67,7 @@ class Course:
 
     def __init__(self, arena: Arena, seconds: float | None) -> None:
         self._arena, self._has_limit = arena, seconds is not None
-        arena.seconds = _LEAST_SECONDS if seconds is None else seconds
+        arena.seconds = _MOST_SECONDS if seconds is None else seconds
         arena.patience = _MOST_SECONDS if seconds is None else max(seconds, _PATIENCE)
         self._alone: dict[str, Candidate] = {}
         self._composed: dict[_Assignment, Candidate] = {}
@@ -214,7 +214,7 @@ class Course:
         """Leave those out that are slow by nature, and not for what others run for them."""
         best = min(self._alone, key=self._rough.__getitem__)
         if not self._has_limit:
-            suits = _RUNS * self._rough[best]
+            suits = _MOST_SECONDS - self._arena.left() + _RUNS * self._rough[best]
             self._arena.seconds = min(max(_LEAST_SECONDS, suits), _MOST_SECONDS)
         for name, one in list(self._alone.items()):
             if self._rough[name] / self._rough[best] > _SLOW:

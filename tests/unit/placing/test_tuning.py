@@ -15,6 +15,7 @@ from onnx import numpy_helper
 import subgraphkit as sk
 from subgraphkit.backend.progress import Progress, ProgressEvent
 from subgraphkit.binding import BoundModel
+from subgraphkit.compiling import compilation
 from subgraphkit.errors import BackendUnavailableError, ConfigError
 from subgraphkit.partitioning.claiming.placements import Placement, read_placement
 from subgraphkit.placing import Tuning, course, measuring, tune
@@ -77,7 +78,7 @@ class Operator(sk.SubgraphOperator):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    for module in (course, measuring, observing, profiling):
+    for module in (course, measuring, observing, profiling, compilation):
         monkeypatch.setattr(module, "time", made)
     return made
 
@@ -96,12 +97,14 @@ def register(clock: Clock) -> Iterator[Register]:
         *,
         takes: Sequence[str] = ("Sigmoid", "Tanh"),
         off: float = 0.0,
+        compiles: float = 0.0,
     ) -> None:
         class Property(sk.SubgraphProperty):
             def create_selector(self, graph: Any) -> sk.SubgraphSelector:
                 return sk.OpSelector(graph, list(takes))
 
             def create_operator(self, subgraph: sk.Subgraph, context: Any) -> Operator:
+                clock.sleep(compiles * len(subgraph.members))
                 return Operator(subgraph, lambda names: clock.spend(seconds(names)), off)
 
         class Made(sk.Backend):
@@ -181,6 +184,19 @@ def test_what_regions_gain_one_by_one_is_not_believed(register: Register, tmp_pa
     assert all(
         row["seconds"]["other"][0] < row["seconds"]["whole"][0] for row in found.figures["regions"]
     )
+
+
+def test_who_is_opened_last_may_compile_for_as_long_as_the_others(
+    register: Register, tmp_path: Path
+) -> None:
+    for name in ("first", "second"):
+        register(name, summed(2, 2), compiles=1.0)
+    register("third", summed(1, 1), compiles=0.5)
+    found = tune(bind(tmp_path), backends="first,second,third")
+    assert homes(found) == {"third": 8}
+    assert "third" not in found.figures["out"]
+    limited = tune(bind(tmp_path), backends="first,second,third", seconds=17, again=True)
+    assert "more than there is" in limited.figures["out"]["third"]
 
 
 def test_noise_is_no_gain(register: Register, clock: Clock, tmp_path: Path) -> None:
