@@ -136,8 +136,8 @@ def _resized(node: sk.Node) -> str:
     scales = node.constant(len(node.inputs[:3]) - 1)
     if wanted is not None and wanted.size:
         return ""
-    if scales is None or data is None:
-        return "scales or sizes that are fed"
+    if scales is None or data is None or len(scales) != len(data):
+        return "scales or sizes that are fed, or not of all axes"
     aligned = node.attribute("coordinate_transformation_mode") == "align_corners"
     sizes = [dim if isinstance(dim, int) else 1 for dim in data]
     rounded = aligned and (np.multiply(sizes, scales) % 1).any()
