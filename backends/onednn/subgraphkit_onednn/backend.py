@@ -13,7 +13,7 @@ from subgraphkit.backend import (
     peak_of_values,
     scaled_weights,
 )
-from subgraphkit.ir import Subgraph
+from subgraphkit.ir import Node, Subgraph
 from subgraphkit_onednn.backend_options import Options
 from subgraphkit_onednn.library import LibraryError, open_library
 from subgraphkit_onednn.selecting import OnednnClaims, OnednnProperty, usable_dtypes
@@ -57,8 +57,14 @@ class OnednnBackend(Backend[Options]):
         values = peak_of_values(subgraph, overwrites=lambda node: node.op_type == "Softmax")
         scaled, packed = scaled_weights(subgraph), {"MatMul"} if self._packs_factors else set()
         packed |= _LAID_OUT_ANEW
-        held = constant_bytes(subgraph, lambda node, at: at == 1 and node.op_type in packed)
-        held += constant_bytes(subgraph, lambda node, place: node.inputs[place] in scaled)
+
+        def is_copied(node: Node, place: int) -> bool:
+            return place == 1 and node.op_type in packed and not _is_spread(node)
+
+        held = constant_bytes(subgraph, is_copied)
+        held += constant_bytes(
+            subgraph, lambda node, place: node.inputs[place] in scaled and not _is_spread(node)
+        )
         return Footprint(held, 0, values, values.bytes, keeps_work=True, library=_LIBRARY)
 
     @classmethod
@@ -75,6 +81,11 @@ class OnednnBackend(Backend[Options]):
         except LibraryError as error:
             return ProbeResult(available=False, problems=(error.problem,), hint=error.remedy)
         return ProbeResult(available=True, devices=("cpu",), versions={"onednn": library.version})
+
+
+def _is_spread(node: Node) -> bool:
+    """Say whether a product reads one factor for several axes of others, which it does in place."""
+    return node.op_type == "MatMul" and len(node.shape() or ()) > 3  # noqa: PLR2004 (one batch)
 
 
 class _Planner(OnednnBackend):
