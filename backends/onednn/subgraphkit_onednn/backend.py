@@ -20,6 +20,7 @@ from subgraphkit_onednn.selecting import OnednnClaims, OnednnProperty, usable_dt
 
 __all__ = ["OnednnBackend"]
 
+_LAID_OUT_ANEW: Final = frozenset({"Conv", "ConvTranspose", "Gemm"})
 _LIBRARY: Final = 8 << 20
 """Bytes of code and of threads that oneDNN touches with the first model of some size."""
 
@@ -30,6 +31,7 @@ class OnednnBackend(Backend[Options]):
     name: ClassVar[str] = "onednn"
     api: ClassVar[str] = "1.0"
     pool: Pool = "sleeps"
+    _packs_factors = False
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property.
@@ -39,6 +41,7 @@ class OnednnBackend(Backend[Options]):
         """
         property_ = OnednnProperty(self.option_values)
         library = property_.library
+        self._packs_factors = library.packs_factors
         if library.spins:
             self.pool = "spins"
         elif not library.has_openmp:
@@ -48,11 +51,20 @@ class OnednnBackend(Backend[Options]):
     def footprint(self, subgraph: Subgraph) -> Footprint:
         """Count the filters in the layouts of the kernels, and the block of scratch memory.
 
-        Products read their factors where they are, unless these are transposed.
+        Products read their factors where they are, unless these are transposed or the processor
+        has AVX-512.
         """
-        values, scaled = peak_of_values(subgraph), scaled_weights(subgraph)
-        held = constant_bytes(subgraph, _is_laid_out_anew)
-        held += constant_bytes(subgraph, lambda node, place: node.inputs[place] in scaled)
+        values = peak_of_values(subgraph, overwrites=lambda node: node.op_type == "Softmax")
+        scaled, packed = scaled_weights(subgraph), {"MatMul"} if self._packs_factors else set()
+        packed |= _LAID_OUT_ANEW
+
+        def is_copied(node: Node, place: int) -> bool:
+            return place == 1 and node.op_type in packed and not _is_spread(node)
+
+        held = constant_bytes(subgraph, is_copied)
+        held += constant_bytes(
+            subgraph, lambda node, place: node.inputs[place] in scaled and not _is_spread(node)
+        )
         return Footprint(held, 0, values, values.bytes, keeps_work=True, library=_LIBRARY)
 
     @classmethod
@@ -71,12 +83,13 @@ class OnednnBackend(Backend[Options]):
         return ProbeResult(available=True, devices=("cpu",), versions={"onednn": library.version})
 
 
+def _is_spread(node: Node) -> bool:
+    """Say whether a product reads one factor for several axes of others, which it does in place."""
+    return node.op_type == "MatMul" and len(node.shape() or ()) > 3  # noqa: PLR2004 (one batch)
+
+
 class _Planner(OnednnBackend):
     """Claims where oneDNN is missing."""
 
     def properties(self) -> Sequence[SubgraphProperty]:
         return (OnednnClaims(usable_dtypes(has_bfloat16=False)),)
-
-
-def _is_laid_out_anew(node: Node, place: int) -> bool:
-    return place == 1 and node.op_type in {"Conv", "ConvTranspose", "Gemm"}

@@ -25,6 +25,7 @@ LIBRARY_VARIABLE: Final = "SUBGRAPH_ONEDNN_LIBRARY"
 _WHEELS: Final = ("onednn-cpu-gomp", "onednn-cpu-iomp", "onednn-cpu-tbb")
 _FILE: Final = "libdnnl.so.3"
 _NEEDED: Final = (3, 2)
+_AVX512: Final = 0x27  # dnnl_cpu_isa_avx512_core
 _BF16: Final = 0xE7  # dnnl_cpu_isa_avx512_core_bf16
 _HINT: Final = (
     "Install oneDNN:   pip install onednn-cpu-gomp\n"
@@ -179,8 +180,16 @@ class DnnlLibrary:
     @property
     def has_bfloat16(self) -> bool:
         """Whether the processor computes in bfloat16 as oneDNN's kernels need it."""
+        return self._has(_BF16)
+
+    @property
+    def packs_factors(self) -> bool:
+        """Whether products have constant factors in a layout of their own here."""
+        return self._has(_AVX512)
+
+    def _has(self, wanted: int) -> bool:
         isa: int = self._functions.dnnl_get_effective_cpu_isa()
-        return isa & _BF16 == _BF16
+        return isa & wanted == wanted
 
     @property
     def has_openmp(self) -> bool:
