@@ -4,6 +4,7 @@ import io
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from struct import Struct
 from typing import Any, ClassVar, Final
 from zlib import crc32
@@ -249,8 +250,13 @@ def _infer_apart(request: Any, feeds: Mapping[int, Any], *how: bool) -> Mapping[
     """
     del how
     base = library.runtime().InferRequest.__base__
-    base.start_async(request, feeds, None)
-    base.wait(request)
+    try:
+        base.start_async(request, feeds, None)
+        base.wait(request)
+    except BaseException:
+        with suppress(Exception):
+            base.wait(request)  # where Ctrl-C struck between the two, it still reads the arrays
+        raise
     results: Mapping[Any, Any] = request.results
     return results
 
