@@ -299,8 +299,8 @@ class _Result:
         self.shape = sizes if known else None
         self.nbytes = (type_.nbytes or 0) if known else 0
         self._sizes = sizes
-        # OpenVINO loses axes of length one, and moves them, where it simplifies. If it does not know
-        # a shape, as for axes that are fed, what the model declares may be wrong.
+        # OpenVINO loses axes of length one, and moves them, where it simplifies. Where it knows no
+        # shape, as for axes that are fed, what the model declares may be wrong.
         self._misses_ones = is_sized and made is not None and not known
         self._seen_as_other = self.dtype.isbuiltin != 1
 
