@@ -4,6 +4,7 @@ import io
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from struct import Struct
 from typing import Any, ClassVar, Final
 from zlib import crc32
@@ -249,8 +250,13 @@ def _infer_apart(request: Any, feeds: Mapping[int, Any], *how: bool) -> Mapping[
     """
     del how
     base = library.runtime().InferRequest.__base__
-    base.start_async(request, feeds, None)
-    base.wait(request)
+    try:
+        base.start_async(request, feeds, None)
+        base.wait(request)
+    except BaseException:
+        with suppress(Exception):
+            base.wait(request)  # where Ctrl-C struck between the two, it still reads the arrays
+        raise
     results: Mapping[Any, Any] = request.results
     return results
 
@@ -293,8 +299,9 @@ class _Result:
         self.shape = sizes if known else None
         self.nbytes = (type_.nbytes or 0) if known else 0
         self._sizes = sizes
-        # OpenVINO loses axes of length one, and moves them, where it simplifies.
-        self._misses_ones = is_sized and not known
+        # OpenVINO loses axes of length one, and moves them, where it simplifies. Where it knows no
+        # shape, as for axes that are fed, what the model declares may be wrong.
+        self._misses_ones = is_sized and made is not None and not known
         self._seen_as_other = self.dtype.isbuiltin != 1
 
     def typed(self, array: Any) -> Any:

@@ -167,6 +167,11 @@ def _mat_mul(node: Node) -> str:
     return "a vector, and a factor behind it, which OpenVINO fails to join" if scaled else ""
 
 
+def _zeros(node: Node) -> str:
+    zeros = [name for name in ("alpha", "beta", "gamma") if node.attribute(name) == 0]
+    return f"{zeros[0]} of 0, for which OpenVINO takes the default" if zeros else ""
+
+
 def _quantize(node: Node) -> str:
     scale = node.constant(1)
     if scale is not None:
@@ -333,6 +338,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "AveragePool": pool_problem,
         "GroupNormalization": _group_normalization,
         "Hardmax": lambda _: "one of several equal numbers, of which it may take another",
+        "HardSigmoid": _zeros,
         "LSTM": _lstm,
         "LpPool": pool_problem,
         "MatMul": _mat_mul,
@@ -340,6 +346,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "QuantizeLinear": _quantize,
         "Resize": _resize,
         "RoiAlign": _roi_align,
+        "Selu": _zeros,
         "Slice": _slice,
         "SpaceToDepth": _space_to_depth,
         "Split": _split,

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -16,7 +17,7 @@ import subgraphkit as sk
 from backends.openvino.tests.openvino_road import OpenedModel, compiled, parsed
 from subgraphkit.backend import BindContext
 from subgraphkit.errors import CompileError, ExecutionError
-from subgraphkit_openvino import OpenVINOBackend
+from subgraphkit_openvino import OpenVINOBackend, library
 from subgraphkit_openvino.backend_options import Options
 from subgraphkit_openvino.operator import OpenVINOOperator
 from tests.house.tree import ROOT
@@ -263,6 +264,31 @@ def test_an_index_out_of_range_harms_no_run_after_it_where_there_is_one_thread()
                     assert model is not multiply
     """
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, timeout=120, check=True)
+
+
+def test_a_run_that_is_interrupted_while_it_is_waited_for_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runtime = library.runtime()
+    bare = runtime.InferRequest.__base__
+
+    class Struck:
+        wait = bare.wait
+
+        @staticmethod
+        def start_async(*arguments: Any) -> None:
+            bare.start_async(*arguments)
+            raise KeyboardInterrupt
+
+    names = {**vars(runtime), "InferRequest": type("InferRequest", (Struck,), {})}
+    model = parsed("g (float[N,M] x) => (float[N,K] y) { t = Transpose(x) y = MatMul(x, t) }")
+    x = np.ones((1500, 1500), np.float32)
+    with sk.InferenceSession(model, "openvino", threads=1, cache="off") as session:
+        with monkeypatch.context() as patch:
+            patch.setattr(library, "runtime", lambda: SimpleNamespace(**names))
+            with pytest.raises(KeyboardInterrupt):
+                session.run(None, {"x": x})
+        assert (session.run(None, {"x": x})[0] == len(x)).all()
 
 
 def test_a_subgraph_that_cannot_be_compiled_is_an_error_with_a_code() -> None:

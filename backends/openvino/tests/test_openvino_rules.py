@@ -109,6 +109,8 @@ def test_a_node_that_fails_to_convert_says_why() -> None:
             "(float[4] x) => (float[2] y, int64[2] i) <int64[1] k = {2}> { y, i = TopK(x, k) }",
             "indices of equal numbers",
         ),
+        ("(float[4] x) => (float[4] y) { y = Selu <alpha = 0.0> (x) }", "alpha of 0"),
+        ("(float[4] x) => (float[4] y) { y = HardSigmoid <beta = 0.0> (x) }", "beta of 0"),
         (
             "(int8[4,999] x, int8[999,4] w) => (int32[4,4] y) { y = MatMulInteger(x, w) }",
             "sums of [999] products",

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from math import prod
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import copied
 
 __all__: list[str] = []
+
+_AT_A_STROKE: Final = 1 << 24
+"""Elements that NumPy may repeat by its quickest way, which keeps the interpreter from all else."""
 
 
 @kernel("Identity", aliases=True)
@@ -118,7 +122,7 @@ def tile(site: Site) -> Made:
 
 
 def _tiled(x: Array, repeats: Sequence[int]) -> Array:
-    if x.dtype != object:
+    if x.dtype != object and x.size * prod(repeats) <= _AT_A_STROKE:
         return np.tile(x, repeats)
     pairs = list(zip(repeats, x.shape, strict=True))
     apart = x.reshape([part for _, dim in pairs for part in (1, dim)])
