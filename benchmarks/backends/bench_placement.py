@@ -318,7 +318,7 @@ def _tables(rows: Mapping[str, Any], arguments: Namespace) -> Iterator[Table]:
     notes = [
         f"Medians of {arguments.repeat} turns, by the best single, NumPy behind it, turn by turn.",
         "As decided: the same backend as auto, tuned, in its own column; what differs is noise.",
-        f"Backends: {', '.join(arguments.backends)}; {arguments.seconds:g} s to tune.",
+        f"Backends: {', '.join(arguments.backends)}.",
         "differs: its results are not those of NumPy, to the tolerance; it counts nowhere.",
         f"{machine()}.",
     ]

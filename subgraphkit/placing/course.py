@@ -46,6 +46,9 @@ _FOR_REGIONS: Final = 0.7
 _FOR_COMPOSING: Final = 0.25
 """Parts of the time that are kept for what comes after, where backends or regions take long."""
 
+_WORTH: Final = 0.97
+"""Of the time of the best alone: the same session takes hundredths more or less elsewhere."""
+
 _MOSTLY: Final = 0.9
 _PARTLY: Final = 0.5
 
@@ -336,8 +339,10 @@ class Course:
                 others = [one for one in others if ratios[one].median < 1]  # no promise in the rest
         if first is self._single:
             self._against |= {one.label: found for one, found in ratios.items()}
-        better = [one for one in others if one in ratios and ratios[one].high < 1]
-        winner = min(better, key=lambda one: ratios[one].median, default=first)
+        most = _WORTH if first is self._single else 1.0
+        medians = {one: ratios[one].median for one in others if one in ratios}
+        better = [one for one in medians if ratios[one].high < 1 and medians[one] < most]
+        winner = min(better, key=medians.__getitem__, default=first)
         for one in several:
             if one not in (winner, self._single):
                 one.close()

@@ -186,6 +186,16 @@ def test_what_regions_gain_one_by_one_is_not_believed(register: Register, tmp_pa
     )
 
 
+def test_what_another_process_would_not_gain_is_no_gain(register: Register, tmp_path: Path) -> None:
+    register("left", summed(1, 1.03))
+    register("right", summed(3, 1))
+    found = tune(bind(tmp_path), backends="left,right")
+    assert homes(found) == {"left": 8}
+    assert found.gain == 0
+    rows = [one for one in found.figures["contenders"] if "right 5-8" in one["label"]]
+    assert rows[0]["ratio"][0] == pytest.approx(4 * 2 / (4 * 2.03))
+
+
 def test_who_is_opened_last_may_compile_for_as_long_as_the_others(
     register: Register, tmp_path: Path
 ) -> None:
