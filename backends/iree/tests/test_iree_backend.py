@@ -164,7 +164,8 @@ def test_what_iree_would_read_or_write_out_of_bounds_is_left_to_others(
     <int64[4] wide = {{1, 1, 1, 1}}, float[2] scales = {{0.6, 1.0}}, float[0] none = {{}}>
     {{ y = {node} }}
     """
-    bound = sk.bind(sk.load(onnx.parser.parse_model(text)))
+    # with a limit, the core keeps nodes of fed sizes away itself
+    bound = sk.bind(sk.load(onnx.parser.parse_model(text)), limits="max_value_bytes=0")
     refused = sk.partition(bound, ["iree", "numpy"]).refusals[0][0].refusal
     assert refused.code == "deviation"
     assert read in refused.text

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import ClassVar, Final
 
@@ -80,15 +80,15 @@ class NumpyProperty(SubgraphProperty):
     connectivity: Connectivity = "any"
     holds_limits: ClassVar[bool] = True
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, hear_threads: Callable[[int | None], object]) -> None:
         # What the setting allows was looked at when the model was bound.
         self._max_output_bytes = options.max_output_bytes or 0
-        self.threads: int | None = None
+        self._hear_threads = hear_threads
 
     def prepare(self, graph: BoundGraph, context: BindContext[Options]) -> None:
-        """Note how many threads there will be."""
+        """Tell the backend how many threads there will be."""
         del graph
-        self.threads = context.threads
+        self._hear_threads(context.threads)
 
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
         """Make the selector."""
@@ -109,11 +109,14 @@ class NumpyBackend(Backend[Options]):
 
     def __init__(self, options: Options | None = None) -> None:
         super().__init__(options)
-        self._property = NumpyProperty(self.option_values)
+        self._threads: int | None = None
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property."""
-        return (self._property,)
+        return (NumpyProperty(self.option_values, self._hear_threads),)
+
+    def _hear_threads(self, threads: int | None) -> None:
+        self._threads = threads
 
     def footprint(self, subgraph: Subgraph) -> Footprint:
         """Count what kernels keep and what a run takes; weights are used where they are."""
@@ -130,7 +133,7 @@ class NumpyBackend(Backend[Options]):
             return is_filter and (node.inputs[1] in scaled or _is_laid_out_anew(node))
 
         held, pools = constant_bytes(subgraph, is_kept), Counter[WorkspacePool]()
-        threads = min(_AT_ONCE, self._property.threads or os.cpu_count() or 1)
+        threads = min(_AT_ONCE, self._threads or os.cpu_count() or 1)
         most = values.bytes
         for node in subgraph.members:
             scratch, packed = working_memory(node, threads)
