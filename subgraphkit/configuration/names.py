@@ -14,11 +14,10 @@ import stat
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.metadata import Distribution, EntryPoint, distributions
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from subgraphkit.configuration import messages
 from subgraphkit.errors import ConfigError, describe_exception
@@ -63,8 +62,7 @@ def ships_with_us(name: str, distribution: str) -> bool:
     return name in KNOWN_BACKENDS and normalised(distribution) == f"subgraphkit-{name}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Installed:
+class _Installed(NamedTuple):
     """What the metadata of installed distributions says about plugins.
 
     Attributes:

@@ -8,10 +8,9 @@ onnx's own propagation of data does the same without a bound on what it computes
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy.typing as npt
 from onnx import shape_inference
@@ -47,8 +46,7 @@ _PREFIXES: Final = r"^(?:\[\w+\] |Inference error\(s\): |\(op_type:\w+[^)]*\): )
 """What onnx puts before what it has to say."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inferred:
+class Inferred(NamedTuple):
     """The result of type inference.
 
     Attributes:
