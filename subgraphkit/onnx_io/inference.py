@@ -100,8 +100,6 @@ def infer(
 
 
 class _Inference:
-    """One pass over a model."""
-
     def __init__(
         self, model: Model, skeletons: Skeletons, slice_size: int, limits: LoadLimits
     ) -> None:
@@ -236,7 +234,8 @@ class _Inference:
         return results is not None
 
     def _dtype(self, name: str) -> DataType:
-        return getattr(self._types[name], "dtype", DataType.UNDEFINED)
+        type_ = self._types[name]
+        return type_.dtype if isinstance(type_, TensorType) else DataType.UNDEFINED
 
     def _known(self, name: str) -> npt.NDArray[Any] | None:
         value = self._values.get(name)
