@@ -26,12 +26,6 @@ __all__ = ["OnednnOperator"]
 class OnednnOperator(SubgraphOperator):
     """A region as partitions compiled by oneDNN.
 
-    Args:
-        subgraph: The region.
-        engine: Where it is to run.
-        dtypes: Element types that the processor can compute with.
-        threads: The threads to compute with.
-
     Raises:
         Unsupported: For nodes that oneDNN cannot run.
 

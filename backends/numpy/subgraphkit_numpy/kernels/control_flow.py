@@ -103,13 +103,7 @@ def _full(values: Sequence[int] | None, count: int) -> tuple[int, ...]:
 
 
 class _Scan:
-    """A scan over slices of its inputs.
-
-    Args:
-        site: The node.
-        body: The compiled body.
-        state_count: Number of state variables.
-    """
+    """A scan over slices of its inputs."""
 
     def __init__(self, site: Site, body: Body, state_count: int) -> None:
         graph = site.node.bodies["body"]

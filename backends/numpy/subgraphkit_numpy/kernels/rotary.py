@@ -71,9 +71,6 @@ def group_query_attention(site: Site) -> Made:
 class _GroupQuery:
     """A node of ``GroupQueryAttention``.
 
-    Args:
-        site: The node.
-
     Thread-safety: holds nothing that changes.
     """
 

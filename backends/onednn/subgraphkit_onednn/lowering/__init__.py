@@ -57,13 +57,7 @@ def lower(draft: GraphDraft, node: Node) -> None:
 
 
 def can_lower(graph: Graph, node: Node, dtypes: frozenset[DataType]) -> Answer:
-    """Say whether a node can be lowered, by doing it; weights are not read.
-
-    Args:
-        graph: The graph of the node.
-        node: The node.
-        dtypes: Element types that the processor can compute with.
-    """
+    """Say whether a node can be lowered, by doing it; weights are not read."""
     try:
         lower(GraphDraft(graph, dtypes), node)
     except RefusedError as refused:
