@@ -16,8 +16,6 @@ from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import arrayed
 
-__all__: list[str] = []
-
 LONGEST_HALF_ROW: Final = 2048
 """Longer rows of float16 are normalised in float32."""
 

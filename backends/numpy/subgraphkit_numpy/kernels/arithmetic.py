@@ -15,8 +15,6 @@ from subgraphkit_numpy.kernels.registry import Array, Made, Same, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import arrayed, legacy_aligned
 
-__all__: list[str] = []
-
 _BINARY = {
     "Add": np.add,
     "Sub": np.subtract,

@@ -8,8 +8,6 @@ from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import PART, arrayed, legacy_aligned
 
-__all__: list[str] = []
-
 _BINARY = {
     "Greater": np.greater,
     "GreaterOrEqual": np.greater_equal,

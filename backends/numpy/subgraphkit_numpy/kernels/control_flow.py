@@ -13,8 +13,6 @@ from subgraphkit_numpy.kernels.limits import check_size, output_limit
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 
-__all__: list[str] = []
-
 Body = Callable[..., tuple[Any, ...]]
 
 

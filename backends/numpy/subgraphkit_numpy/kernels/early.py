@@ -13,8 +13,6 @@ from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import is_half
 
-__all__: list[str] = []
-
 
 @kernel("Tile", until=5)
 def tile_along_axis(site: Site) -> Made:

@@ -32,8 +32,6 @@ from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.windows import WindowAttributes, pad_spatial
 from subgraphkit_numpy.kernels.wrapping import filled
 
-__all__: list[str] = []
-
 _BYTE: Final = 255
 _EXACT: Final = 1 << 24
 """Whole numbers up to this are float32."""

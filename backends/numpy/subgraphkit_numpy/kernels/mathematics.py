@@ -11,8 +11,6 @@ from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import arrayed, is_half, rounded
 
-__all__: list[str] = []
-
 _LARGE: Final = 1024
 """Rows of a matrix whose decomposition takes long."""
 

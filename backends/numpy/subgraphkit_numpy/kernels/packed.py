@@ -14,8 +14,6 @@ from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 
-__all__: list[str] = []
-
 _PACKED = (2, 4, 8)
 
 

@@ -24,8 +24,6 @@ from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import HALVES
 from subgraphkit_numpy.parallel import cut, share
 
-__all__: list[str] = []
-
 _COLUMNS: Final = 64
 """Outputs of one piece of a matrix along the last axis."""
 

@@ -9,8 +9,6 @@ from subgraphkit_numpy.kernels.indexing import columns, grid_index
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 
-__all__: list[str] = []
-
 Update = Callable[[Array, Any, Array], None]
 
 

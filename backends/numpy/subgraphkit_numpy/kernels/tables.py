@@ -19,8 +19,6 @@ from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import filled
 
-__all__: list[str] = []
-
 _BYTE: Final = 255
 
 
