@@ -146,11 +146,6 @@ class RunContext:
 
         self._execute = timed
 
-    @property
-    def scratch_bytes(self) -> int:
-        """Size of the memory for intermediate values."""
-        return int(self._block.nbytes)
-
     def _bound(self, numbers: Sequence[int | None]) -> list[tuple[ctypes.c_void_p, int]]:
         """Return the tensors that take an address at every run, with the place it comes from."""
         roots = self._region.roots
