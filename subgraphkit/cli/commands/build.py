@@ -1,13 +1,13 @@
 """``subgraphkit build``: everything compiled ahead, so that the next bind finds it."""
 
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.bundling import check_target, collect, write_bundle
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
@@ -180,25 +180,18 @@ def _write(compiled: CompiledSubgraphs, target: Path) -> None:
         raise CallerError("SGK301", f"cannot write {str(target)!r}: {error.strerror}") from error
 
 
-def _arguments(parser: ArgumentParser) -> None:
+def _arguments(parser: Parser) -> None:
     add_road_words(parser)
-    parser.add_argument(
-        "--engine",
-        metavar="FILE",
-        help="also write the engine as the library's own tools take it; the model has to become "
+    parser.word(
+        "--engine FILE",
+        "also write the engine as the library's own tools take it; the model has to become "
         "one subgraph",
     )
-    parser.add_argument(
-        "--bundle",
-        metavar="DIR",
-        help="also write a bundle: all that is needed to run the model elsewhere",
+    parser.word(
+        "--bundle DIR", "also write a bundle: all that is needed to run the model elsewhere"
     )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace a bundle that is there already"
-    )
-    parser.add_argument(
-        "--shared", action="store_true", help="let other users read the bundle, weights and all"
-    )
+    parser.word("--overwrite", "replace a bundle that is there already")
+    parser.word("--shared", "let other users read the bundle, weights and all")
 
 
 COMMAND: Final = Command(

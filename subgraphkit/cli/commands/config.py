@@ -1,7 +1,7 @@
 """``subgraphkit config``: every setting, its value, and the layer and place it comes from."""
 
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,12 +35,8 @@ def described_settings(resolved: ResolvedConfig) -> list[dict[str, Any]]:
     ]
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    del parser
-
-
 COMMAND: Final = Command(
     examples=("config", "SUBGRAPH_BACKEND=numpy subgraphkit config"),
-    add_arguments=_arguments,
+    add_arguments=lambda _: None,
     execute=_execute,
 )

@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.commands.test import choose_cases
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
@@ -215,10 +215,8 @@ class _Development:
             self._report.note(f"level {level}: {counted}; {took:.1f} s")
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "name", metavar="NAME", help="a backend that is installed, with options as in a selection"
-    )
+def _arguments(parser: Parser) -> None:
+    parser.word("name NAME", "a backend that is installed, with options as in a selection")
     choose_cases(
         parser, level=3, meaning="the last level of the conformance kit to try", timeout=20.0
     )

@@ -11,7 +11,7 @@ import os
 import platform
 import re
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 
 from subgraphkit import __version__
 from subgraphkit.backend.events import Check
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.commands.config import described_settings
 from subgraphkit.cli.commands.version import package_versions
 from subgraphkit.cli.exits import ExitCode
@@ -309,21 +309,10 @@ def _show(
         report.show("\n".join(["What to do:", *(f"{number}. {fix}" for number, fix in fixes)]))
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "names",
-        metavar="NAME",
-        nargs="*",
-        help="backends beside the selected ones; all if none is named",
-    )
-    parser.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=seconds,
-        default=60.0,
-        help="how long a backend may take to answer (default: 60)",
-    )
-    parser.add_argument("--deep", action="store_true", help="let backends probe thoroughly as well")
+def _arguments(parser: Parser) -> None:
+    parser.word("names NAME", "backends beside the selected ones; all if none is named", nargs="*")
+    parser.word("--timeout SECONDS", "how long a backend may take to answer", seconds, 60.0)
+    parser.word("--deep", "let backends probe thoroughly as well")
 
 
 COMMAND: Final = Command(

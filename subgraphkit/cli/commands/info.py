@@ -1,13 +1,13 @@
 """``subgraphkit info``: what a backend or a bundle says about itself; nothing is imported."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend.options import Option
 from subgraphkit.bundling import BundleFiles, is_bundle
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.commands.list import describe_record
 from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.reporting import CommandReport
@@ -165,9 +165,9 @@ def _allowed(option: Option) -> str:
     return f"{low}value{high} {option.unit}".strip()
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="a backend, or a bundle")
-    parser.add_argument("--options", action="store_true", help="show its options only")
+def _arguments(parser: Parser) -> None:
+    parser.word("name NAME", "a backend, or a bundle")
+    parser.word("--options", "show its options only")
 
 
 COMMAND: Final = Command(

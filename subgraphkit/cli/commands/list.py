@@ -1,10 +1,10 @@
 """``subgraphkit list``: the backends, from metadata alone; no plugin is imported."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import Any, Final
 
 from subgraphkit.backend.plugin_api import api_text
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
@@ -69,10 +69,8 @@ def _remark(record: BackendRecord) -> str:
     return record.manifest.summary if record.manifest else ""
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--all", action="store_true", help="list backends that are not installed, too"
-    )
+def _arguments(parser: Parser) -> None:
+    parser.word("--all", "list backends that are not installed, too")
 
 
 COMMAND: Final = Command(

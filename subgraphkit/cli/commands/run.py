@@ -2,7 +2,7 @@
 
 import os
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
 from subgraphkit.bundling import BundleCall, BundleFiles, open_bundle
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import feeds_as_told
 from subgraphkit.cli.reporting import CommandReport
@@ -190,14 +190,13 @@ def _store(path: Path, outputs: Mapping[str, Any]) -> None:
         raise CallerError("SGK301", f"cannot write {str(path)!r}: {error.strerror}") from error
 
 
-def _arguments(parser: ArgumentParser) -> None:
+def _arguments(parser: Parser) -> None:
     add_road_words(parser)
     add_feed_words(parser)
-    parser.add_argument("-o", "--output", metavar="FILE.npz", help="where to store the outputs")
-    parser.add_argument(
+    parser.word("-o --output FILE.npz", "where to store the outputs")
+    parser.word(
         "--trust",
-        action="store_true",
-        help="open a bundle that somebody else could have written; engines are run like programs",
+        "open a bundle that somebody else could have written; engines are run like programs",
     )
 
 

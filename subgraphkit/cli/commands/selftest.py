@@ -2,7 +2,7 @@
 
 import json
 import platform
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, Final
 from subgraphkit import __version__
 from subgraphkit.backend.messages import did_you_mean, unavailable
 from subgraphkit.backend.selftest import SelfCheck
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.selftest_child import Bench, attempted
@@ -157,22 +157,13 @@ def _keep(file: str | None, data: Mapping[str, Any]) -> None:
         raise CallerError("SGK301", f"{file!r} cannot be written: {error}") from error
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="a backend")
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE.json",
-        help="where to keep the report, which is written anew after every check",
+def _arguments(parser: Parser) -> None:
+    parser.word("name NAME", "a backend")
+    parser.word(
+        "-o --output FILE.json", "where to keep the report, which is written anew after every check"
     )
-    parser.add_argument(
-        "--only", metavar="CHECK", action="append", default=[], help="make this check; repeatable"
-    )
-    parser.add_argument(
-        "--here",
-        action="store_true",
-        help="in this process and without limits, for a debugger",
-    )
+    parser.word("--only CHECK", "make this check; repeatable", several=True)
+    parser.word("--here", "in this process and without limits, for a debugger")
 
 
 COMMAND: Final = Command(
