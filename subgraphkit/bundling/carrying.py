@@ -120,7 +120,6 @@ def _stored(option: Option, entry: BackendEntry) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Write a typed value as JSON has it, so that the option reads it back."""
     match value:
         case Path():
             return str(value)

@@ -105,11 +105,7 @@ def open_bundle(files: BundleFiles, call: BundleCall | None = None) -> Plan:
 
 
 def _choices(call: BundleCall, manifest: BundleManifest) -> list[BackendChoice]:
-    """Return the backends of the bundle, as the caller has them.
-
-    Raises:
-        BundleError: The caller names others, gives shapes or places nodes (SGK185).
-    """
+    """Return the backends of the bundle, as the caller has them."""
     if call.constraints is not None or call.settings.get("pin") or call.settings.get("keep_off"):
         raise messages.contradiction(
             "nodes are pinned to backends or kept from them, and a bundle is partitioned already",
@@ -189,11 +185,7 @@ def _bound(
 
 
 def _claims(folder: Path, bound: BoundModel, manifest: BundleManifest) -> list[Claim]:
-    """Open the backends of the bundle.
-
-    Raises:
-        SubgraphkitError: As ``choose_claimants``; for a missing backend the text names the bundle.
-    """
+    """Open the backends of the bundle."""
     try:
         return next(choose_claimants(bound, bound.settings, lambda _: False))
     except (BackendNotFoundError, BackendUnavailableError) as error:
@@ -206,11 +198,7 @@ def _claims(folder: Path, bound: BoundModel, manifest: BundleManifest) -> list[C
 
 
 def _check_structures(partitioning: Partitioning, manifest: BundleManifest) -> None:
-    """Make sure that every subgraph with an engine is the one that was exported.
-
-    Raises:
-        BundleError: One is not (SGK186).
-    """
+    """Make sure that every subgraph with an engine is the one that was exported."""
     from_then, now = manifest.versions, versions_here()
     for subgraph, entry in zip(partitioning.subgraphs, manifest.subgraphs, strict=True):
         if entry.engine is not None and structure_of(subgraph) != entry.structure:
@@ -223,12 +211,7 @@ def _check_structures(partitioning: Partitioning, manifest: BundleManifest) -> N
 
 
 def _check_backend(backend: Backend, entry: BackendEntry, partitioning: Partitioning) -> None:
-    """Make sure that the engines of a backend fit here.
-
-    Raises:
-        BundleError: They do not, or that is not known (SGK185, SGK186).
-        CompileError: The backend cannot say (SGK187).
-    """
+    """Make sure that the engines of a backend fit here."""
     if entry.origin is None:
         return
     mine = [one for one in partitioning.subgraphs if one.backend == entry.name]

@@ -181,7 +181,6 @@ def plugin_output_apart() -> Iterator[None]:
 
 
 def _duplicate(stream: TextIO | None) -> int | None:
-    """Duplicate the descriptor of a stream; None if it has none."""
     try:
         return None if stream is None else os.dup(stream.fileno())
     except (OSError, ValueError):

@@ -240,7 +240,6 @@ def _named(backend: Backend, trusted: BoundModel) -> list[str]:
 
 
 def _written(found: Bisection, folder: Path, words: Sequence[str]) -> Bisection:
-    """Write the part, its inputs and the summary; return it with the command."""
     model, inputs = folder / "model.onnx", folder / "inputs.npz"
     if all(isinstance(value, np.ndarray) for value in found.inputs.values()):
         command = ["subgraphkit", "verify", str(model), "--input", str(inputs), *words]

@@ -65,7 +65,6 @@ class _Registered:
         return installed
 
     def forget(self) -> None:
-        """Read the entry points anew when next asked."""
         self._installed = None
 
 

@@ -19,8 +19,6 @@ _Property = TypeVar("_Property", bound=type[SubgraphProperty])
 
 
 class _Additions:
-    """The property classes added in this process, by backend."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._classes: dict[str, tuple[type[SubgraphProperty], ...]] = {}

@@ -59,8 +59,6 @@ class _Slot:
 
 
 class _Slots:
-    """The slots of this process."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._slots: dict[Hashable, _Slot] = {}

@@ -72,8 +72,6 @@ class _Off(NamedTuple):
 
 
 class _Ran(NamedTuple):
-    """A step that was run alone, with what it read and made."""
-
     step: Step
     read: list[Any]
     made: list[Any]
@@ -157,7 +155,6 @@ class Blame:
     def _differences(
         self, expected: Sequence[Any], actual: Sequence[Any]
     ) -> Iterator[tuple[int, Finding]]:
-        """Yield the place of each output that is wrong, and what is wrong with it."""
         if len(expected) != len(actual):
             text = f"{len(actual)} outputs, expected {len(expected)}"
             yield 0, Finding(Outcome.FAIL_RUN, text)
@@ -264,12 +261,10 @@ class _Run:
         return ran
 
     def value(self, name: str) -> Any:
-        """Return a value that a step made; None if none did."""
         made = (dict(zip(one.step.subgraph.outputs, one.made, strict=True)) for one in self.steps)
         return next((one[name] for one in made if name in one), None)
 
     def steps_to(self, name: str) -> list[_Ran]:
-        """Return the steps that a value depends on."""
         needed, found = {name}, []
         for one in reversed(self.steps):
             if not needed.isdisjoint(one.step.subgraph.outputs):
@@ -336,7 +331,6 @@ def _rounded(name: str, most: float, seed: int) -> list[onnx.NodeProto]:
 
 
 def _stage_of(error: ExecutionError) -> Outcome:
-    """Return how a case ends in which a run failed."""
     wrong = error.context.get("wrong")
     if wrong:
         return Outcome.wrong_at(wrong)

@@ -69,7 +69,6 @@ def _judged(case: Case, subject: Subject) -> Finding:
 
 
 def _against(expected: str, found: Finding) -> Finding:
-    """Hold a finding against the declaration that the case goes wrong."""
     if found.outcome in {Outcome.SKIP, Outcome.REFUSED}:
         return found
     if found.is_wrong:

@@ -171,7 +171,6 @@ class Casting:
 
 
 def _with(weights: Iterable[str], found: re.Match[str]) -> str:
-    """Declare weights beside those of the trap."""
     declared = ", ".join(filter(None, ((found[2] or "").strip(), *weights)))
     return f"{found[1]}<{declared}> {{" if declared else found[0]
 

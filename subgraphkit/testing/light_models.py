@@ -209,7 +209,6 @@ class _Filler:
                 self._readers.setdefault(value, []).append((node, place))
 
     def weights(self) -> Iterator[tuple[str, _Floats]]:
-        """Yield every weight with its new value, in the order of the file."""
         for node in self._graph.node:
             if node.op_type == "ConstantOfShape":
                 shape = numpy_helper.to_array(self._stored[node.input[0]]).tolist()

@@ -257,7 +257,6 @@ def _sizes(item: Any, parts: list[bytes]) -> Any:
 
 
 def _case(stored: IO[bytes], name: str, rtol: float, atol: float, *sizes: Any) -> TestCase:
-    """Read what ``_packed`` has written of a case."""
     model = onnx.ModelProto.FromString(stored.read(sizes[0]))
     data_sets = _tensors(stored, sizes[1])
     return TestCase(name, name, None, None, model, data_sets, "node", rtol, atol)

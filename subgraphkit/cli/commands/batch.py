@@ -21,7 +21,6 @@ __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Compute the parts that are missing."""
     if find_spec("pyarrow") is None:
         raise CallerError(
             "SGK301",

@@ -25,7 +25,6 @@ _MANY = 12
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Measure, and end with an exit code that says whether all ran and agree."""
     html = file_to_write(arguments.html, "the page cannot be written")
     shapes = shapes_as_told(arguments)
     bound = bind(load_as_told(arguments), shapes, backend="none")

@@ -30,11 +30,6 @@ _NEEDS_NONE: Final = "needs none"
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Compile every subgraph and keep the engines; write one where asked to.
-
-    Raises:
-        CallerError: Nothing would be kept, or there is no engine to write (SGK301).
-    """
     target = file_to_write(arguments.engine, "the engine cannot be written")
     bundle = _bundle_to_write(arguments)
     bound = bind_as_told(load_as_told(arguments), arguments)
@@ -71,12 +66,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 
 def _bundle_to_write(arguments: Namespace) -> Path | None:
-    """Refuse a place that is taken, or more likely misspelt than meant, before any work is done.
-
-    Raises:
-        BundleError: There is something else (SGK180).
-        CallerError: The folder that the bundle is to be in is missing (SGK301).
-    """
+    """Refuse a place that is taken, or more likely misspelt than meant, before any work is done."""
     if arguments.bundle is None:
         return None
     bundle = Path(arguments.bundle)
@@ -144,12 +134,6 @@ def _show(report: CommandReport, rows: list[dict[str, Any]]) -> None:
 
 
 def _write(compiled: CompiledSubgraphs, target: Path) -> None:
-    """Write the only engine there is.
-
-    Raises:
-        CallerError: There are several subgraphs, none on the backend that was named first, or the
-            backend has no engine to write, or the file cannot be written (SGK301).
-    """
     idle = _idle_backend(compiled)
     if idle:
         raise CallerError(

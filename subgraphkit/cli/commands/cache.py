@@ -31,12 +31,6 @@ _COLUMNS: Final = "key backend nodes size last-used model"
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Carry out one action on the cache that a bind made here and now would use.
-
-    Raises:
-        CallerError: Words of ``prune`` were given to another action (SGK301).
-        CacheError: The cache cannot be trusted (SGK150) or used (SGK151).
-    """
     given = (arguments.size, arguments.older_than, arguments.backend)
     if arguments.action != "prune" and any(value is not None for value in given):
         raise CallerError(

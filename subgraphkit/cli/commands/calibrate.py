@@ -18,7 +18,6 @@ __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Run the model over the batches and store the ranges."""
     file_to_write(arguments.output, "the ranges cannot be stored")
     shapes = shapes_as_told(arguments)
     model = load_as_told(arguments)

@@ -40,11 +40,6 @@ complete -o bashdefault -F _subgraphkit subgraphkit
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Write the script: the words of every command, and the backends that are known now.
-
-    Raises:
-        CallerError: The library that writes it is not installed (SGK301).
-    """
     try:
         shtab = import_module("shtab")
     except ImportError as error:

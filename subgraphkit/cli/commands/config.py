@@ -16,7 +16,6 @@ __all__ = ["COMMAND", "described_settings"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Show what a bind made here and now would use."""
     del arguments
     resolved = resolve()
     files = [str(path) for _, path in config_paths(os.environ, Path.cwd())]

@@ -48,7 +48,6 @@ _LAYERS = 10
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Rewrite, compare if asked, search if asked, and store."""
     file_to_write(arguments.output, "the model cannot be stored")
     model = load_as_told(arguments)
     wanted = _wanted(arguments)
@@ -121,7 +120,6 @@ def _warn(text: str) -> None:
 
 
 def _overflowing(accuracy: AccuracyReport, arguments: Namespace) -> str:
-    """Say that the rewritten model overflows, and what to do."""
     where = "" if arguments.values else " --values shows where it begins."
     remedies = ["--search and a bound find nodes to keep"]
     if arguments.precision == "fp16" or arguments.high_precision == "fp16":
@@ -196,7 +194,6 @@ def _batches(
 
 
 def _store(model: onnx.ModelProto, path: Path) -> int:
-    """Store a model whole; return its size."""
     if model.ByteSize() > _LARGEST_MESSAGE:
         raise CallerError(
             "SGK301",
@@ -263,7 +260,6 @@ def _table(found: Sequence[ValueAccuracy]) -> Table:
 
 
 def _layer_table(found: AccuracyReport) -> Table:
-    """Return the nodes that add most error."""
     columns = "node operator snr_in snr_out"
     rows = [
         (one.node, one.op_type, f"{one.input_snr_db:.1f}", f"{one.snr_db:.1f}")

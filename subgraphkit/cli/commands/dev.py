@@ -31,12 +31,6 @@ _MOST_TEXT: Final = 300
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Try the backend round after round; the exit code says how it was when somebody ended it.
-
-    Raises:
-        BackendNotFoundError: No backend of that name is installed (SGK101, SGK102).
-        CallerError: It has no folder to be watched (SGK242), or there are several (SGK301).
-    """
     choice, *others = parse_selection(arguments.name, "the command line")
     if others:
         raise CallerError("SGK301", f"expected one backend, got {arguments.name!r}")
@@ -83,12 +77,10 @@ class _Files:
         self.changed = False
 
     def wait(self) -> None:
-        """Wait for a change."""
         while not self.has_changed():
             time.sleep(_LOOK_SECONDS)
 
     def has_changed(self) -> bool:
-        """Look whether any has changed."""
         self.changed = self.changed or self._look() != self._state
         return self.changed
 
@@ -147,11 +139,6 @@ class _Development:
         self._files = files
 
     def go_on(self) -> None:
-        """Try it, wait for a change, and so on.
-
-        Raises:
-            KeyboardInterrupt: Somebody has ended it.
-        """
         while True:
             self._files.settle()
             self.rounds += 1

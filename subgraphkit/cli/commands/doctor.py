@@ -55,7 +55,6 @@ _MARKS: Final = {"ok": "ok", "warning": "WARN", "failure": "FAIL"}
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Make every check and end with the numbered fixes."""
     environment = _environment()
     resolved, checks = _settings()
     checks += _packages()

@@ -18,7 +18,6 @@ __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Write a version of the model, and say where."""
     spec = spec_as_told(arguments.spec, arguments.backend)
     name = arguments.name or PurePath(spec.source).stem
     with report.doing("opening"):

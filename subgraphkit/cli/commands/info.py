@@ -25,7 +25,6 @@ _COLUMNS = "option type default allowed environment help"
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Show the facts and the options of a backend and what stands in its way, or a bundle."""
     records = [record for record in list_backends() if record.name == arguments.name]
     if not records and is_bundle(Path(arguments.name)):
         _show_bundle(Path(arguments.name), report)
@@ -45,11 +44,6 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 
 def _show_bundle(folder: Path, report: CommandReport) -> None:
-    """Show what a bundle says of itself; its files are not read, and no backend is loaded.
-
-    Raises:
-        BundleError: It is damaged (SGK182) or of an unknown format (SGK181).
-    """
     manifest = BundleFiles(folder, trust=True).manifest
     report.data = {"bundle": asdict(manifest)}
     facts = [("model", manifest.name), ("size", in_bytes(sum(f.size for f in manifest.files)))]

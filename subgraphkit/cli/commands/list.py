@@ -17,7 +17,6 @@ __all__ = ["COMMAND", "describe_record"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Show one line per backend."""
     records = list_backends(all=arguments.all)
     unreadable = BACKEND_NAMES.unreadable()
     report.data = {

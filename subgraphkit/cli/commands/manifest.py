@@ -27,13 +27,6 @@ __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Check manifests and what was written from them, or write that anew.
-
-    Raises:
-        BackendLoadError: A manifest is missing or malformed (SGK116).
-        CallerError: A file cannot be written, or is somebody else's (SGK332); a backend of that
-            name has no folder of its own (SGK242).
-    """
     states, lines = {}, []
     for word in arguments.packages:
         folder = folder_of(word)

@@ -15,7 +15,6 @@ __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Write the package and say what to do next."""
     options = [option_of(word) for word in _words(arguments.options)]
     operators = _words(arguments.operators)
     design = Design(arguments.name, arguments.selector, operators, options)

@@ -29,7 +29,6 @@ __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Load, bind and partition a model, and show what came of it."""
     html = file_to_write(arguments.html, "the page cannot be written")
     node_data = file_to_write(arguments.model_explorer, "the node data cannot be written")
     with report.doing("partitioning"):
@@ -117,11 +116,7 @@ def _data(partitioning: Partitioning, arguments: Namespace, nodes: Sequence[int]
 
 
 def _named(partitioning: Partitioning, text: str) -> list[int]:
-    """Find the nodes meant by a number or a name; ONNX names may be repeated.
-
-    Raises:
-        CallerError: There is none (SGK301).
-    """
+    """Find the nodes meant by a number or a name; ONNX names may be repeated."""
     names = partitioning.graph.table.names
     found = [index for index, name in enumerate(names) if name == text]
     number = text.removeprefix("#")
@@ -147,7 +142,6 @@ def _reasons(partitioning: Partitioning) -> Table:
 
 
 def _memory_of_parts(memory: Memory) -> Table:
-    """List what is held, what opening takes beyond that, and what runs take, by part."""
     shared = [("model", memory.model), ("graph, session", memory.base)]
     shared += [(f"library of {name}", taken) for name, taken in memory.libraries.items()]
     parts = [(name, (taken, 0, 0, 0)) for name, taken in shared]

@@ -14,7 +14,6 @@ __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Ask for one inference; what is wrong fails the check."""
     url, model, version = arguments.url, arguments.model, arguments.version
     problem = probe(url, model, version, timeout_s=arguments.timeout)
     report.data = {"model": model, "healthy": not problem, "problem": problem}

@@ -19,7 +19,6 @@ __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Measure runs on given or random inputs, and show or write what they spent their time on."""
     chrome = file_to_write(arguments.chrome, "the trace cannot be written")
     html = file_to_write(arguments.html, "the page cannot be written")
     bound = bind_as_told(load_as_told(arguments), arguments)

@@ -55,7 +55,6 @@ class _Stopwatch:
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Run a model once; show the outputs in figures and, if asked to, store them."""
     target = file_to_write(arguments.output, "the outputs cannot be stored")
     watch = _Stopwatch(report)
     feeds_of = partial(feeds_as_told, arguments=arguments, report=report)
@@ -94,7 +93,6 @@ def _compiled(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _R
 
 
 def _opened(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _Ready:
-    """Open a bundle."""
     call = BundleCall(
         arguments.backend,
         shapes_as_told(arguments),
@@ -179,11 +177,6 @@ def _number(value: float | None) -> str:
 
 
 def _store(path: Path, outputs: Mapping[str, Any]) -> None:
-    """Write the outputs.
-
-    Raises:
-        CallerError: The file cannot be written (SGK301).
-    """
     try:
         store_npz(outputs, path)
     except OSError as error:

@@ -31,13 +31,6 @@ _SHOWN: Final = 400
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Make every check of a backend, show them, and keep the report that was asked for.
-
-    Raises:
-        CallerError: The backend has no self-test, or none of that name, or the report cannot be
-            written (SGK301).
-        BackendUnavailableError: Nothing could be tried here (SGK104).
-    """
     backend = get_backend(arguments.name)
     checks = _chosen(backend.selftest(), arguments)
     found = backend.probe()
@@ -82,7 +75,6 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 
 def _chosen(checks: Sequence[SelfCheck], arguments: Namespace) -> list[tuple[int, SelfCheck]]:
-    """Return the checks to make with their numbers."""
     names = [check.name for check in checks]
     if not names:
         raise CallerError(

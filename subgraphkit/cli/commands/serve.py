@@ -27,7 +27,6 @@ _OURS: Final = r"Error: (?=\[SGK)"
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Serve until somebody ends it, by Ctrl-C or SIGTERM."""
     _check(arguments)
     places = merge_pairs(arguments.specs, "[NAME=]SPEC")
     mixed = not all(map(is_spec, places.values()))
@@ -90,11 +89,7 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def _check(arguments: Namespace) -> None:
-    """Refuse what would not fail before Ray runs, or not at all.
-
-    Raises:
-        CallerError: Ray is missing, the machine is too small or the port is taken (SGK301).
-    """
+    """Refuse what would not fail before Ray runs, or not at all."""
     if find_spec("ray") is None:
         hint = "pip install 'subgraphkit[ray]'"
         raise CallerError("SGK301", "the engine 'ray' is not installed", hint=hint)

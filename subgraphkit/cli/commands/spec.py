@@ -16,11 +16,6 @@ __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Write a spec, or open the session of one.
-
-    Raises:
-        SubgraphkitError: There is no spec (SGK192), or it does not open; see ``SessionSpec``.
-    """
     target = file_to_write(arguments.output, "the spec cannot be written")
     spec = read_spec(arguments.model) if arguments.check else _made(arguments)
     report.data = {"spec": json.loads(spec.to_json()), "file": None, "checked": arguments.check}

@@ -31,7 +31,6 @@ class _Terminated(BaseException):
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Run the levels, show what they come to, and write the files that were asked for."""
     # The kit stands beside the command line, not below it, and is not imported for other commands.
     recording = import_module("subgraphkit.testing.recording")
     baseline = _read(arguments.baseline) if arguments.baseline else None
@@ -111,7 +110,6 @@ def _run(
 
 
 def _again(arguments: Namespace, case: str) -> str:
-    """Return the command that tries a case again."""
     words = ["subgraphkit", "test", arguments.name, "--only", glob.escape(case)]
     words += ["--models", arguments.models] if arguments.models else []
     words += ["--seed", str(arguments.seed)] if arguments.seed else []
@@ -119,11 +117,6 @@ def _again(arguments: Namespace, case: str) -> str:
 
 
 def _failed(record: Any, arguments: Namespace) -> Collection[str]:
-    """Return the cases that were wrong when they were tried last.
-
-    Raises:
-        CallerError: Nothing is kept (SGK301).
-    """
     if record.kept is None:
         version = f" ({record.version})" if record.version else ""
         raise CallerError(

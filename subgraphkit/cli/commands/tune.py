@@ -17,7 +17,6 @@ __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Measure, unless it was measured before, and write the plan."""
     output = file_to_write(arguments.output, "the plan cannot be written")
     html = file_to_write(arguments.html, "the page cannot be written")
     bound = bind(

@@ -38,7 +38,6 @@ _GIVE = "worst output type range"
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Compare, and end with an exit code that says whether all agrees."""
     html = file_to_write(arguments.html, "the page cannot be written")
     shapes = shapes_as_told(arguments)
     options = merge_options(arguments.option) or None
@@ -69,7 +68,6 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 def _bisect(
     arguments: Namespace, search: Callable[..., Bisection], report: CommandReport
 ) -> ExitCode:
-    """Search for the smallest part at fault and write it."""
     words = tolerance_words(arguments)
     with report.doing("bisecting") as progress:
         found = search(folder=arguments.output, words=words, progress=progress)
@@ -82,7 +80,6 @@ def _bisect(
 def _look_for_nan(
     arguments: Namespace, search: Callable[..., NotFinite], report: CommandReport
 ) -> ExitCode:
-    """Find where either side makes NaN or infinity."""
     with report.doing("looking at every value"):
         found = [search(backend=one) for one in (arguments.backend, arguments.reference)]
     report.data = [asdict(one) for one in found]
@@ -93,7 +90,6 @@ def _look_for_nan(
 
 
 def _tolerance(rtol: float | None, atol: float | None) -> ToleranceOf | None:
-    """Return what was asked for; None if nothing was."""
     if rtol is None and atol is None:
         return None
     return partial(tolerance_for, relative=rtol, absolute=atol)

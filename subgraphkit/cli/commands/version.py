@@ -32,7 +32,6 @@ PACKAGES: Final = (
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Show the version, or all of them."""
     facts: dict[str, Any] = {"subgraphkit": __version__, "plugin_api": api_text(PLUGIN_API)}
     if arguments.verbose:
         facts |= {

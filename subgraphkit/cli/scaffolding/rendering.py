@@ -289,7 +289,6 @@ def _as_tuple(sizes: str) -> str:
 
 
 def _without(text: str, tests: Sequence[str]) -> str:
-    """Leave tests out of a module."""
     blocks = [one for one in text.split(_APART) if not one.startswith(tuple(tests))]
     return _APART.join(blocks).rstrip() + "\n"
 

@@ -96,11 +96,7 @@ def fingerprint_apart(subject: Subject) -> str:
 
 @contextmanager
 def _restored(bench: Workbench, blob: bytes) -> Iterator[Workbench]:
-    """Restore an operator; close it at the end.
-
-    Raises:
-        Stopped: The backend refuses to, which it may by any exception (``FAIL_CONTRACT``).
-    """
+    """Restore an operator; close it at the end."""
     try:
         operator: Any = bench.claim.backend.restore(blob, bench.subgraph, bench.claim.context)
     except Exception as error:
@@ -189,7 +185,6 @@ def _options_told_apart(usual: Workbench, engine: bytes) -> Finding:
 
 
 def _key(bench: Workbench) -> object:
-    """Return what the backend adds to the key under which an engine is stored."""
     backend = bench.claim.backend
     return backend.fingerprint(), cache_values(backend.options, backend.option_values)
 

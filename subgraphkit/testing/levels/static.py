@@ -55,11 +55,7 @@ def _looked_at(target: str, installed: str, distribution: str) -> Imported | Fin
 
 
 def _imported(subject: Subject, *, is_loaded: bool = True) -> Imported:
-    """Return what importing it does; all checks of one process look at one import.
-
-    Raises:
-        Stopped: It could not be imported.
-    """
+    """Return what importing it does; all checks of one process look at one import."""
     found = _looked_at(subject.target, subject.installed, subject.distribution)
     reason = found.detail if isinstance(found, Finding) else found.error if is_loaded else ""
     if reason or isinstance(found, Finding):
