@@ -15,7 +15,7 @@ from subgraphkit.cli.batches import Batches, batches_in
 from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import tell_feeds
-from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.cli.reporting import CommandReport, in_json
 from subgraphkit.cli.road import load_as_told, shapes_as_told
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counting, file_to_write, merge_options, tolerance
@@ -222,7 +222,7 @@ def _data(done: Rewriting) -> dict[str, Any]:
 
 def _accuracy_data(found: AccuracyReport) -> dict[str, Any]:
     rows = {"outputs": found.outputs, "values": found.values, "layers": found.layers}
-    named = {key: [_in_json(one) for one in group] for key, group in rows.items()}
+    named = {key: [in_json(one) for one in group] for key, group in rows.items()}
     return {"batches": found.batches, **named}
 
 
@@ -230,16 +230,8 @@ def _search_data(found: PrecisionSearch) -> dict[str, Any]:
     return {
         "keep": list(found.precision.keep),
         "kept": [asdict(one) for one in found.kept],
-        "trials": [_in_json(one) for one in found.trials],
+        "trials": [in_json(one) for one in found.trials],
         "minimal": found.minimal,
-    }
-
-
-def _in_json(one: Any) -> dict[str, Any]:
-    """Return the fields of a record; write numbers that JSON has no word for as text."""
-    return {
-        key: str(value) if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in asdict(one).items()
     }
 
 

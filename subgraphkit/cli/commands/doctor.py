@@ -13,6 +13,7 @@ import re
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -73,7 +74,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     report.data = {
         "environment": environment,
         "settings": described_settings(resolved) if resolved else [],
-        "checks": [_described(check) for check in checks],
+        "checks": [asdict(check) for check in checks],
         "backends": states,
         "fixes": fixes,
         "traces": traces,
@@ -282,10 +283,6 @@ def _of_extensions(resolved: ResolvedConfig) -> list[Check]:
     manager = extensions.ExtensionManager.from_config(resolved)
     answers: list[list[Check]] = manager.notify("subgraphkit_doctor")
     return [check for answer in answers for check in answer]
-
-
-def _described(check: Check) -> dict[str, str]:
-    return {"name": check.name, "status": check.status, "text": check.text, "fix": check.fix}
 
 
 def _show(

@@ -12,7 +12,7 @@ from subgraphkit.binding import bind
 from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import feeds_as_told
-from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.cli.reporting import CommandReport, in_json
 from subgraphkit.cli.road import load_as_told, shapes_as_told
 from subgraphkit.cli.scripts import tolerance_words
 from subgraphkit.cli.tables import Table
@@ -109,13 +109,7 @@ def _subgraph_data(one: SubgraphFinding) -> dict[str, Any]:
 
 
 def _described(one: Difference) -> dict[str, Any]:
-    return {**{name: _finite(value) for name, value in asdict(one).items()}, "agrees": one.agrees}
-
-
-def _finite(value: Any) -> Any:
-    """Write numbers that JSON has no word for as text, and complex ones too."""
-    special = isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value))
-    return str(value) if special else value
+    return {**in_json(one), "agrees": one.agrees}
 
 
 def _show(found: Verification, report: CommandReport) -> None:
