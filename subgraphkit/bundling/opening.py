@@ -11,17 +11,16 @@ from typing import Any, cast
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.property import BindContext
-from subgraphkit.backend.refusal import Refusal, Unsupported
+from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel, Shapes, bind
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.carrying import check_options, with_carried_options
-from subgraphkit.bundling.collecting import structure_of
+from subgraphkit.bundling.collecting import compile_one, origin_here, structure_of
 from subgraphkit.bundling.manifest import BackendEntry, BundleManifest
-from subgraphkit.bundling.origins import origin_here
 from subgraphkit.bundling.reading import BundleFiles
 from subgraphkit.bundling.rebuilding import rebuild
 from subgraphkit.bundling.writing import versions_here
-from subgraphkit.compiling import CompiledSubgraphs, close_all, compile_subgraph, isolated
+from subgraphkit.compiling import CompiledSubgraphs, close_all, isolated
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.selection import BackendChoice, parse_selection
 from subgraphkit.errors import (
@@ -67,10 +66,6 @@ def open_bundle(files: BundleFiles, call: BundleCall | None = None) -> Plan:
     Every file is held against its digest before a backend sees a byte of it, or was, and is the
     same. Options and settings are those of here, but for what shaped the engines;
     ``SUBGRAPH_BACKEND`` does not matter.
-
-    Args:
-        files: The bundle.
-        call: What the caller says.
 
     Raises:
         BundleError: It is damaged (SGK182), not to be trusted (SGK183), asked for something else
@@ -250,7 +245,7 @@ def _operators(partitioning: Partitioning, engines: _Engines) -> CompiledSubgrap
                 if claim not in prepared:
                     prepared.add(claim)
                     _prepare(claim, partitioning.graph)
-                done.append(_compiled(partitioning, subgraph))
+                done.append(compile_one(partitioning, subgraph))
             seconds[subgraph.id] = time.perf_counter() - started
     except BaseException:
         close_all(done)
@@ -302,12 +297,3 @@ def _prepare(claim: Claim, graph: BoundGraph) -> None:
         raise
     except Exception as error:
         raise claim.fault("SGK122", f"prepare raised {describe_exception(error)}") from error
-
-
-def _compiled(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
-    try:
-        return compile_subgraph(partitioning, subgraph)
-    except Unsupported as error:
-        raise messages.engine_failed(
-            subgraph.backend, subgraph.id, "compile", error.refusal.text
-        ) from error

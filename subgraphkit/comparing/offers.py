@@ -279,11 +279,7 @@ def offers_taken(ask: Ask) -> tuple[Offer, ...]:
 
 
 class _Patient:
-    """Goes on asking a backend that fails, unless it never answers.
-
-    Attributes:
-        failure: What it raised first.
-    """
+    """Goes on asking a backend that fails, unless it never answers."""
 
     def __init__(self, ask: Ask) -> None:
         self.failure: Exception | None = None

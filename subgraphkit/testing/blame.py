@@ -139,13 +139,7 @@ class Blame:
     def of_a_failure(
         self, session: Session, feeds: Mapping[str, Any], error: ExecutionError
     ) -> Finding:
-        """Say whose fault it is that a run fails.
-
-        Args:
-            session: A session of the backend, maybe beside others.
-            feeds: What was fed.
-            error: How it failed.
-        """
+        """Say whose fault it is that a run fails."""
         found = Finding(_stage_of(error), told(error))
         is_mine = error.backend == self.backend
         if is_mine or any(map(self._is_wrong, self._mine(_Run(session, feeds).steps))):
@@ -293,12 +287,7 @@ def reference_results(source: ModelSource, feeds: Mapping[str, Any]) -> list[Any
 
 
 def noisy(model: onnx.ModelProto, seed: int) -> onnx.ModelProto:
-    """Return a model in which every value that a node makes is off by a few units of rounding.
-
-    Args:
-        model: The model; not changed.
-        seed: Another seed is off in another way.
-    """
+    """Return a model in which every value that a node makes is off by a few units of rounding."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
     inferred = shape_inference.infer_shapes(made).graph

@@ -115,10 +115,6 @@ def carry_out_all(cases: Iterable[Case], subject: Subject) -> Iterator[Finding]:
 def carry_out_jointly(cases: Sequence[Case], subject: Subject) -> list[Finding] | None:
     """Carry cases out in one model, and those alone of which the backend takes nothing there.
 
-    Args:
-        cases: Cases with one ``joint``.
-        subject: The backend.
-
     Returns:
         The findings, in order; None if something was not right.
     """

@@ -27,11 +27,7 @@ __all__ = ["main"]
 
 
 def main() -> int:
-    """Answer commands until there are no more.
-
-    Returns:
-        The exit status.
-    """
+    """Answer commands until there are no more."""
     commands = os.fdopen(os.dup(0), encoding="utf-8")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

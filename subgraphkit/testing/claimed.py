@@ -140,10 +140,6 @@ class Casting:
     def of(self, text: str, *, shares: bool = False) -> str:
         """Write a trap anew.
 
-        Args:
-            text: The trap.
-            shares: Whether all nodes read the same weights.
-
         Returns:
             The graph in onnx's text form; empty if it is about one element type or operator, and
             means nothing with others.

@@ -177,9 +177,6 @@ def official_cases(kind: str) -> tuple[OfficialCase, ...]:
 
     The node cases are computed by onnx when first asked for, which takes about five seconds, and
     kept in the user's cache for other processes.
-
-    Args:
-        kind: One of ``KINDS``.
     """
     sources = _node_cases() if kind == "node" else load_model_tests(kind=kind)
     found = sorted(sources, key=lambda case: case.name)

@@ -70,11 +70,7 @@ class Imported:
 
 
 def imported(subject: Subject) -> dict[str, Any]:
-    """Import and probe a backend in this process, which has imported nothing of it yet.
-
-    Returns:
-        What makes an ``Imported``.
-    """
+    """Import and probe a backend in this process, which has imported nothing of it yet."""
     facts: dict[str, Any] = {}
     if subject.installed:
         facts["listing"] = _imported_by_listing(subject)

@@ -193,14 +193,7 @@ _LEVELS: Final = range(8)
 
 
 def choose_cases(parser: Parser, *, level: int, meaning: str, timeout: float) -> None:
-    """Add the options that choose cases of the kit, and how long one may take.
-
-    Args:
-        parser: Gets them.
-        level: The last level, unless told otherwise.
-        meaning: What the level is.
-        timeout: Seconds, unless told otherwise.
-    """
+    """Add the options that choose cases of the kit, and how long one may take."""
     parser.word("--level N", meaning, int, level, choices=_LEVELS)
     parser.word("--only PATTERN", "cases to try, such as 'L3/Conv/*'")
     parser.set_defaults(only="*")

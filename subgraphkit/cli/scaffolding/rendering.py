@@ -251,10 +251,6 @@ class Design:
 def write_package(design: Design, folder: Path) -> list[Path]:
     """Write the package.
 
-    Args:
-        design: What it is to be.
-        folder: Where; made if it does not exist.
-
     Returns:
         The files written, relative to ``folder``, sorted.
 
