@@ -135,13 +135,11 @@ def _one_of(*words: str) -> Callable[[object], str]:
 
 
 def _choice(name: str, words: str, text: str) -> Setting:
-    """Return a setting that is one of some words, the first of them if nobody says."""
     known = words.split("|")
     return Setting(name, _one_of(*known), known[0], text)
 
 
 def _flag(name: str, text: str, *, default: bool) -> Setting:
-    """Return a setting that is on or off."""
     return Setting(name, read_bool, default, text)
 
 

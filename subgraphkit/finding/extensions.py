@@ -63,7 +63,6 @@ class _Registered:
         return installed
 
     def forget(self) -> None:
-        """Read the entry points anew when next asked."""
         self._installed = None
 
 
