@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from subgraphkit.backend.contract import Backend, EngineOrigin
-from subgraphkit.compiling.caching.implementations import name_implementation
+from subgraphkit.compiling.caching.keying import name_implementation
 
 __all__ = ["SYSTEM", "origin_here"]
 

@@ -11,7 +11,7 @@ _HOMES: Final = {
     "Profile": "subgraphkit.running.profiling",
     "Recorder": "subgraphkit.running.profiling",
     "RunOptions": "subgraphkit.running.stopping",
-    "RunStats": "subgraphkit.running.tally",
+    "RunStats": "subgraphkit.running.observing",
     "Session": "subgraphkit.running.session",
 }
 """By public name, the module that defines it."""

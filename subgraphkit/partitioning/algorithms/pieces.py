@@ -5,8 +5,8 @@ from collections import deque
 from itertools import pairwise
 
 from subgraphkit.ir import Adjacency
+from subgraphkit.partitioning.algorithms.arrays import Nets
 from subgraphkit.partitioning.algorithms.components import weak_components
-from subgraphkit.partitioning.algorithms.nets import Nets
 
 __all__ = ["split_to_size"]
 

@@ -10,7 +10,7 @@ from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.levels import level_bound
 from subgraphkit.partitioning.claiming.turn import TurnOutcome
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
-from subgraphkit.partitioning.reports.causes import Roots
+from subgraphkit.partitioning.reports.explanation import Roots
 from subgraphkit.partitioning.reports.flops import estimate_flops
 
 __all__ = ["Gain", "Worth", "worth_of_operators"]
