@@ -7,7 +7,7 @@ from subgraphkit.lazy import lazy_names
 _HOMES: Final = {
     "Batcher": "subgraphkit.running.batching",
     "IOBinding": "subgraphkit.running.binding_io",
-    "NodeArg": "subgraphkit.running.values",
+    "NodeArg": "subgraphkit.running.feeds",
     "Profile": "subgraphkit.running.profiling",
     "Recorder": "subgraphkit.running.profiling",
     "RunOptions": "subgraphkit.running.stopping",

@@ -6,6 +6,9 @@ from subgraphkit.running.batching import (
 from subgraphkit.running.binding_io import (
     IOBinding,
 )
+from subgraphkit.running.feeds import (
+    NodeArg,
+)
 from subgraphkit.running.observing import (
     RunStats,
 )
@@ -18,9 +21,6 @@ from subgraphkit.running.session import (
 )
 from subgraphkit.running.stopping import (
     RunOptions,
-)
-from subgraphkit.running.values import (
-    NodeArg,
 )
 
 __all__ = [

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import make_subgraph
-from subgraphkit.partitioning.algorithms.pieces import split_to_size
+from subgraphkit.partitioning.algorithms.components import split_to_size
 from subgraphkit.partitioning.claiming.copies import (
     all_copies,
     fitting_copies,
@@ -42,24 +42,25 @@ def peel(turn: TurnInput, eligible: bytearray) -> None:
         eligible: By unit, 1 for what is eligible; changed.
     """
     view, work = turn.view, turn.work
-    peeling = _Peeling(view.by_rank(eligible))
+    taken = view.by_rank(eligible)
+    leaving: set[str] = set()  # what somebody reads who is not taken
     ranks = range(work.count)
     for rank in ranks if turn.inquiry.watches_outputs else ():
-        if not peeling.taken[rank]:
-            peeling.leaving.update(value for value, _ in work.dynamic_inputs(rank))
-    waiting: list[tuple[int, str | None]] = [(r, None) for r in ranks if peeling.taken[r]]
+        if not taken[rank]:
+            leaving.update(value for value, _ in work.dynamic_inputs(rank))
+    waiting: list[tuple[int, str | None]] = [(r, None) for r in ranks if taken[r]]
     while waiting:
         rank, value = waiting.pop()
-        refusal = _refusal_at(turn, rank, value, peeling) if peeling.taken[rank] else None
+        refusal = _refusal_at(turn, rank, value, taken, leaving) if taken[rank] else None
         if refusal is None:
             continue
         members = view.ranks_of(view.unit_of[rank])
         eligible[view.unit_of[rank]] = 0
         turn.refuse_group(members, rank, refusal)
         for member in members:
-            peeling.taken[member] = 0
+            taken[member] = 0
         for member in members:
-            waiting += _edges_made(turn, member, peeling)
+            waiting += _edges_made(turn, member, leaving)
 
 
 def forbidden_edges(
@@ -88,40 +89,29 @@ def forbidden_edges(
     return found
 
 
-@dataclass(slots=True)
-class _Peeling:
-    """What is still taken while units are dropped.
-
-    Attributes:
-        taken: By rank, 1 for nodes that are.
-        leaving: Values that somebody reads who is not.
-    """
-
-    taken: bytearray
-    leaving: set[str] = field(default_factory=set)
-
-
-def _edges_made(turn: TurnInput, rank: int, peeling: _Peeling) -> list[tuple[int, str | None]]:
+def _edges_made(turn: TurnInput, rank: int, leaving: set[str]) -> list[tuple[int, str | None]]:
     """Return the ends of the edges that dropping a node made, with what crosses there."""
     made: list[tuple[int, str | None]] = []
     for value, producer in turn.work.dynamic_inputs(rank) if turn.inquiry.watches_outputs else ():
-        if producer is not None and value not in peeling.leaving:
-            peeling.leaving.add(value)
+        if producer is not None and value not in leaving:
+            leaving.add(value)
             made.append((producer, value))
     if turn.watches_inputs:
         made += turn.readers.get(rank, ())
     return made
 
 
-def _refusal_at(turn: TurnInput, rank: int, value: str | None, peeling: _Peeling) -> Refusal | None:
+def _refusal_at(
+    turn: TurnInput, rank: int, value: str | None, taken: bytearray, leaving: set[str]
+) -> Refusal | None:
     """Look at one value that a taken node reads or makes, or at all of them."""
     work = turn.work
     if value is not None:
         if work.producer(value) == rank:
             return turn.inquiry.may_leave(work.node(rank), value)
         return _refused_input(turn, rank, value)
-    refusal = _refused_inputs(turn, rank, peeling.taken.__getitem__)
-    return _refused_output(turn, rank, peeling.leaving) if refusal is None else refusal
+    refusal = _refused_inputs(turn, rank, taken.__getitem__)
+    return _refused_output(turn, rank, leaving) if refusal is None else refusal
 
 
 def _refused_inputs(
