@@ -43,14 +43,7 @@ _OUT_OF_LINE: Final[Mapping[str, str]] = MappingProxyType(
 
 LOSES_NAN: Final = frozenset(
     {
-        "Celu",
-        "Clip",
-        "Exp",
-        "Gelu",
-        "GlobalMaxPool",
-        "HardSigmoid",
-        "HardSwish",
-        "LogSoftmax",
+        *("Celu", "Clip", "Exp", "Gelu", "GlobalMaxPool", "HardSigmoid", "HardSwish", "LogSoftmax"),
         "Max",
     }
     | {"MaxPool", "Min", "ReduceLogSumExp", "Relu", "Softmax", "TopK"}

@@ -14,7 +14,7 @@ from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import check, listening
-from subgraphkit_tensorrt.running.callbacks import error_recorder
+from subgraphkit_tensorrt.running.callbacks import recorder_class
 from subgraphkit_tensorrt.running.contexts import Contexts, Kernels
 from subgraphkit_tensorrt.running.device import Device, Loader
 from subgraphkit_tensorrt.running.ends import IOTensor
@@ -76,7 +76,7 @@ class LoadedEngine:
             tables.check_taken(inputs)
             self.weight_budget = _stream_weights(loader, options, engine)
             self.plan_bytes = len(blob)
-            self.recorder = error_recorder(self._library.trt)
+            self.recorder = recorder_class(self._library.trt)()
             self.contexts = Contexts(engine, loader, options, self.recorder, kernels)
             del engine  # it ends with the contexts, on its device
         self.device.retain()
