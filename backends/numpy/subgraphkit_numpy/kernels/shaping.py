@@ -52,16 +52,9 @@ def flatten(site: Site) -> Made:
     axis = site.attribute("axis", 1)
 
     def compute(x: Array) -> Array:
-        rows = 1
-        for dim in x.shape[:axis]:
-            rows *= dim
-        return x.reshape(rows, -1) if x.size else x.reshape(rows, _product(x.shape[axis:]))
+        return x.reshape(prod(x.shape[:axis]), prod(x.shape[axis:]))
 
     return compute
-
-
-def _product(dims: Sequence[int]) -> int:
-    return int(np.prod(dims, dtype=np.int64))
 
 
 @kernel("Squeeze", aliases=True)
@@ -151,7 +144,7 @@ def size(site: Site) -> Made:
     """Return the number of elements as int64."""
     known = site.shape()
     if known is not None:
-        return Known(np.array(_product(known), dtype=np.int64))
+        return Known(np.array(prod(known), dtype=np.int64))
     return lambda x: np.array(x.size, dtype=np.int64)
 
 
