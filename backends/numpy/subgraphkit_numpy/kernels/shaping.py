@@ -52,7 +52,10 @@ def flatten(site: Site) -> Made:
     axis = site.attribute("axis", 1)
 
     def compute(x: Array) -> Array:
-        return x.reshape(prod(x.shape[:axis]), prod(x.shape[axis:]))
+        rows = 1
+        for dim in x.shape[:axis]:
+            rows *= dim
+        return x.reshape(rows, -1 if x.size else prod(x.shape[axis:]))
 
     return compute
 

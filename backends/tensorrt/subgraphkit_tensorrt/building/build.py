@@ -5,7 +5,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final
@@ -72,7 +72,7 @@ def build_engine(
     with ExitStack() as stack:
         stack.enter_context(on_device(options.device))  # it times kernels there
         with cancellable(progress):  # the parser swallows Ctrl-C as well, where it calls the logger
-            parsed = stack.enter_context(parse_model(model, subgraph, library, options))
+            parsed = stack.enter_context(closing(parse_model(model, subgraph, library, options)))
             needed = [check_ranges(one, parsed.network, subgraph.id) for one in ranges]
             config = configure(parsed, library, options)
             for one in needed:
