@@ -18,7 +18,7 @@ from subgraphkit.errors import InvalidModelError, OptionError
 from subgraphkit.ir import Graph, Subgraph
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.option_rules import ShapeRanges, read_buckets
+from subgraphkit_tensorrt.option_rules import ShapeRanges, read_ranges
 
 __all__ = [
     "InputRange",
@@ -143,7 +143,7 @@ def buckets_at_bind(
             are kept (SGK161).
     """
     found: list[dict[str, InputRange]] = []
-    for asked in read_buckets(context.options):
+    for asked in read_ranges(context.options):
         ranges = _ranges_of(subgraph, context, asked)
         if ranges is None:
             return None
