@@ -48,7 +48,7 @@ _ACTIVATIONS: Final[Mapping[str, tuple[Callable[..., Block], Sequence[float]]]] 
     **{
         name: (make, tuple(defaults.values()))
         for name, (make, defaults, _) in ACTIVATIONS.items()
-        if name not in {"HardSwish", "Mish", "Swish"}  # which ONNX Runtime fuses with nothing
+        if name not in {"HardSwish", "Mish", "Swish"}  # fused with those, a node is refused
     },
     "Clip": (elementwise.clip, (-np.inf, np.inf)),
     "Relu": (lambda: elementwise.relu, ()),

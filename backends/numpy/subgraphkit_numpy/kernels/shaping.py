@@ -106,6 +106,19 @@ def _expand(x: Array, shape: tuple[int, ...]) -> Array:
     return np.broadcast_to(x, np.broadcast_shapes(x.shape, shape))
 
 
+@kernel("Tile", until=5)
+def tile_along_axis(site: Site) -> Made:
+    """Repeat along one axis; both numbers come in the element type of the data."""
+    del site
+
+    def compute(x: Array, tiles: Array, axis: Array) -> Array:
+        repeats = [1] * x.ndim
+        repeats[int(axis.item())] = int(tiles.item())
+        return np.tile(x, repeats)
+
+    return compute
+
+
 @kernel("Tile", since=6)
 def tile(site: Site) -> Made:
     """Repeat along every axis."""
