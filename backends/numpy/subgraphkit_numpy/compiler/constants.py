@@ -1,6 +1,7 @@
 """Values known before anything runs: stored ones, and those computed from them at compile time."""
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from subgraphkit.ir import Initializer
 __all__ = ["Constants", "freeze"]
 
 
+@dataclass(frozen=True, slots=True)
 class Folded:
     """A node that was computed at compile time.
 
@@ -19,17 +21,9 @@ class Folded:
         sources: Names of the stored constants the result depends on.
     """
 
-    __slots__ = ("compute", "outputs", "sources")
-
-    def __init__(
-        self,
-        outputs: tuple[str, ...],
-        compute: Callable[[], tuple[Any, ...]],
-        sources: frozenset[str],
-    ) -> None:
-        self.outputs = outputs
-        self.compute = compute
-        self.sources = sources
+    outputs: tuple[str, ...]
+    compute: Callable[[], tuple[Any, ...]]
+    sources: frozenset[str]
 
 
 class Constants:
