@@ -1,8 +1,7 @@
 """Values known before anything runs: stored ones, and those computed from them at compile time."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,8 +10,7 @@ from subgraphkit.ir import Initializer
 __all__ = ["Constants", "freeze"]
 
 
-@dataclass(frozen=True, slots=True)
-class Folded:
+class Folded(NamedTuple):
     """A node that was computed at compile time.
 
     Attributes:
