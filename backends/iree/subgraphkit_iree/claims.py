@@ -25,19 +25,9 @@ _FORMAT: Final = 2
 
 _TAKEN: Final = frozenset(
     {
-        DataType.FLOAT16,
-        DataType.FLOAT,
-        DataType.DOUBLE,
-        DataType.BFLOAT16,
-        DataType.BOOL,
-        DataType.INT8,
-        DataType.UINT8,
-        DataType.INT16,
-        DataType.UINT16,
-        DataType.INT32,
-        DataType.UINT32,
-        DataType.INT64,
-        DataType.UINT64,
+        *(DataType.FLOAT16, DataType.FLOAT, DataType.DOUBLE, DataType.BFLOAT16, DataType.BOOL),
+        *(DataType.INT8, DataType.UINT8, DataType.INT16, DataType.UINT16, DataType.INT32),
+        *(DataType.UINT32, DataType.INT64, DataType.UINT64),
     }
 )
 

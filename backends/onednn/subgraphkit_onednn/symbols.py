@@ -39,16 +39,8 @@ PROPERTY_VARIABLE: Final = 1
 PROPERTY_CONSTANT: Final = 2
 
 STATUSES: Final = (
-    "success",
-    "out_of_memory",
-    "invalid_arguments",
-    "unimplemented",
-    "last_impl_reached",
-    "runtime_error",
-    "not_required",
-    "invalid_graph",
-    "invalid_graph_op",
-    "invalid_shape",
+    *("success", "out_of_memory", "invalid_arguments", "unimplemented", "last_impl_reached"),
+    *("runtime_error", "not_required", "invalid_graph", "invalid_graph_op", "invalid_shape"),
     "invalid_data_type",
 )
 """Names of ``dnnl_status_t``, by number."""

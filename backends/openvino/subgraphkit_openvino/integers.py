@@ -24,14 +24,8 @@ __all__ = ["WholeNumbers"]
 
 _WHOLE: Final = frozenset(
     {
-        DataType.INT8,
-        DataType.INT16,
-        DataType.INT32,
-        DataType.INT64,
-        DataType.UINT8,
-        DataType.UINT16,
-        DataType.UINT32,
-        DataType.UINT64,
+        *(DataType.INT8, DataType.INT16, DataType.INT32, DataType.INT64, DataType.UINT8),
+        *(DataType.UINT16, DataType.UINT32, DataType.UINT64),
     }
 )
 _WIDE: Final = frozenset({DataType.INT64, DataType.UINT32, DataType.UINT64})
@@ -63,81 +57,30 @@ _ORDERING: Final = frozenset({"ArgMax", "ArgMin", "TopK"})
 
 _MOVING: Final = frozenset(
     {
-        "Cast",
-        "CastLike",
-        "Compress",
-        "Concat",
-        "ConstantOfShape",
-        "DepthToSpace",
-        "Expand",
-        "EyeLike",
-        "Flatten",
-        "Gather",
-        "GatherElements",
-        "GatherND",
-        "Identity",
-        "OneHot",
-        "Pad",
-        "Reshape",
-        "ReverseSequence",
-        "Slice",
-        "SpaceToDepth",
-        "Split",
-        "Squeeze",
-        "Tile",
-        "Transpose",
-        "Trilu",
-        "Unsqueeze",
-        "Where",
+        *("Cast", "CastLike", "Compress", "Concat", "ConstantOfShape", "DepthToSpace", "Expand"),
+        *("EyeLike", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "OneHot"),
+        *("Pad", "Reshape", "ReverseSequence", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile"),
+        *("Transpose", "Trilu", "Unsqueeze", "Where"),
     }
 )
 """Operators that move numbers about; exact up to 32 bits."""
 
 _EXACT_IN_INT32: Final = frozenset(
     {
-        "Abs",
-        "Add",
-        "BitwiseAnd",
-        "BitwiseNot",
-        "BitwiseOr",
-        "BitwiseXor",
-        "Max",
-        "Min",
-        "Mul",
-        "Neg",
-        "Sign",
-        "Sub",
+        *("Abs", "Add", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Max", "Min", "Mul"),
+        *("Neg", "Sign", "Sub"),
     }
 )
 """Operators that compute and wrap around like int32."""
 
 _EXACT_IF_SMALL: Final = _EXACT_IN_INT32 | {
-    "Clip",
-    "CumSum",
-    "Div",
-    "Equal",
-    "Greater",
-    "GreaterOrEqual",
-    "Less",
-    "LessOrEqual",
-    "Mod",
-    "Pow",
-    "Range",
-    "ReduceMax",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceSum",
-    "Relu",
-    "Sum",
+    *("Clip", "CumSum", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mod"),
+    *("Pow", "Range", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "Relu", "Sum"),
 }
 
 _QUANTISED: Final = frozenset(
     {
-        "ConvInteger",
-        "DequantizeLinear",
-        "MatMulInteger",
-        "QLinearConv",
-        "QLinearMatMul",
+        *("ConvInteger", "DequantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul"),
         "QuantizeLinear",
     }
 )

@@ -22,16 +22,13 @@ __all__ = ["LOSES_NAN", "refusals"]
 
 _OUT_OF_LINE: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "Bernoulli": "draws other random numbers",
+        **dict.fromkeys(("Bernoulli", "Multinomial"), "draws other random numbers"),
+        **dict.fromkeys(("RandomNormal", "RandomNormalLike"), "draws other random numbers"),
+        **dict.fromkeys(("RandomUniform", "RandomUniformLike"), "draws other random numbers"),
         "BitShift": "shifts without a sign, and saturates instead of dropping bits",
         "DFT": "is exact to four digits only",
         "DynamicQuantizeLinear": "rounds half a step the other way",
-        "Multinomial": "draws other random numbers",
         "NonMaxSuppression": "also suppresses boxes that lie exactly on the threshold",
-        "RandomNormal": "draws other random numbers",
-        "RandomNormalLike": "draws other random numbers",
-        "RandomUniform": "draws other random numbers",
-        "RandomUniformLike": "draws other random numbers",
         "ReduceMax": "starts from the least finite number, so that infinities are lost",
         "ReduceMin": "starts from the greatest finite number, so that infinities are lost",
         "STFT": "is exact to four digits only",
@@ -43,17 +40,9 @@ _OUT_OF_LINE: Final[Mapping[str, str]] = MappingProxyType(
 
 LOSES_NAN: Final = frozenset(
     {
-        "Celu",
-        "Clip",
-        "Exp",
-        "Gelu",
-        "GlobalMaxPool",
-        "HardSigmoid",
-        "HardSwish",
-        "LogSoftmax",
-        "Max",
+        *("Celu", "Clip", "Exp", "Gelu", "GlobalMaxPool", "HardSigmoid", "HardSwish", "LogSoftmax"),
+        *("Max", "MaxPool", "Min", "ReduceLogSumExp", "Relu", "Softmax", "TopK"),
     }
-    | {"MaxPool", "Min", "ReduceLogSumExp", "Relu", "Softmax", "TopK"}
 )
 """Operators that make a number of NaN in OpenVINO, or NaN of what ONNX makes a number of."""
 

@@ -4,8 +4,8 @@ The ranges are read into one form; what one library cannot honour, or contradict
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
 from typing import Any, Final
@@ -21,7 +21,6 @@ __all__ = [
     "check_agreement",
     "check_library",
     "foreign_option",
-    "read_buckets",
     "read_ranges",
 ]
 
@@ -42,38 +41,26 @@ class ShapeRanges:
         inputs: Smallest, usual and largest shape, by input of the model.
     """
 
-    dims: Mapping[str, Range] = field(default_factory=lambda: MappingProxyType({}))
-    inputs: Mapping[str, tuple[Shape, Shape, Shape]] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
+    dims: Mapping[str, Range]
+    inputs: Mapping[str, tuple[Shape, Shape, Shape]]
 
 
-def read_ranges(options: Options) -> ShapeRanges:
+def read_ranges(options: Options) -> tuple[ShapeRanges, ...]:
     """Read ``dims``, ``min_shapes``, ``opt_shapes`` and ``max_shapes``.
 
     Returns:
-        The ranges; of a dimension with several, the one that spans them all, which is as usual as
-        the largest.
+        The ranges, apart for every combination of ranges of dimensions.
 
     Raises:
-        OptionError: They contradict one another or themselves (SGK161).
+        OptionError: They contradict one another or themselves, or are to have more engines than are
+            kept (SGK161).
     """
-    dims = {name: _span(one) for name, one in _dims_of(options).items()}
+    several = {name: _dim_ranges(name, values) for name, values in options.dims.items()}
     given = [options.min_shapes, options.opt_shapes, options.max_shapes]
     names = {name: None for shapes in given for name in shapes}
-    inputs = {name: _shape_range(name, given) for name in names}
-    return ShapeRanges(MappingProxyType(dims), MappingProxyType(inputs))
-
-
-def read_buckets(options: Options) -> tuple[ShapeRanges, ...]:
-    """Read what ``read_ranges`` reads, apart for every combination of ranges of dimensions.
-
-    Raises:
-        OptionError: As ``read_ranges``, or they are to have more engines than are kept (SGK161).
-    """
-    span, several = read_ranges(options), _dims_of(options)
+    inputs = MappingProxyType({name: _shape_range(name, given) for name in names})
     buckets = tuple(
-        replace(span, dims=MappingProxyType(dict(zip(several, chosen, strict=True))))
+        ShapeRanges(MappingProxyType(dict(zip(several, chosen, strict=True))), inputs)
         for chosen in product(*several.values())
     )
     if options.engine_per_range and len(buckets) > options.max_engines:
@@ -85,15 +72,6 @@ def read_buckets(options: Options) -> tuple[ShapeRanges, ...]:
             "max_engines",
         )
     return buckets
-
-
-def _dims_of(options: Options) -> dict[str, tuple[Range, ...]]:
-    return {name: _dim_ranges(name, values) for name, values in options.dims.items()}
-
-
-def _span(ranges: Sequence[Range]) -> Range:
-    largest = max(ranges, key=lambda one: one[2])
-    return min(one[0] for one in ranges), largest[1], largest[2]
 
 
 def contradiction(message: str, hint: str, *options: str) -> OptionError:
@@ -227,7 +205,7 @@ def check_agreement(options: Options) -> None:
     Raises:
         OptionError: They do (SGK161).
     """
-    read_buckets(options)
+    read_ranges(options)
     for name, value, other, needed in _NEEDED:
         if _is_set(options, name, value) and not _is_set(options, other, needed):
             wanted = f"{other}={needed}" if needed is not None else other

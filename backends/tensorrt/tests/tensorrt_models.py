@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -20,6 +21,7 @@ from subgraphkit_tensorrt.building import build, profiles
 from subgraphkit_tensorrt.building.plan import EnginePlan
 from subgraphkit_tensorrt.building.profiles import InputRange
 from subgraphkit_tensorrt.library.flavours import Library, find
+from subgraphkit_tensorrt.running.regions import compile_region
 
 __all__ = [
     "blocks",
@@ -129,8 +131,9 @@ def context_of(graph: Any, given: Mapping[str, Any]) -> BindContext:
 
 
 def ranges_at_bind(subgraph: Subgraph, given: Mapping[str, Any]) -> dict[str, InputRange] | None:
-    """Return the ranges of a subgraph's inputs by options alone."""
-    return profiles.ranges_at_bind(subgraph, context_of(subgraph.graph, given))
+    """Return the only ranges of a subgraph's inputs by options alone."""
+    (found,) = buckets_at_bind(subgraph, given) or [None]
+    return found
 
 
 def buckets_at_bind(
@@ -147,5 +150,10 @@ def build_engine(
     ranges: Mapping[str, InputRange] | None = None,
 ) -> EnginePlan:
     """Build the plan of a subgraph by options alone."""
-    wanted = None if ranges is None else [ranges]
-    return build.build_engine(subgraph, context_of(subgraph.graph, given), library, wanted)
+    context = context_of(subgraph.graph, given)
+    wanted = buckets_at_bind(subgraph, given) if ranges is None else [ranges]
+    if wanted is None:
+        now = replace(context, options=replace(context.options, build_at="bind"))
+        compile_region(subgraph, library, now)
+        raise AssertionError("the shapes are not known and it was built")
+    return build.build_engine(subgraph, context, library, wanted)

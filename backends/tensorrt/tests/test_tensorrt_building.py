@@ -2,6 +2,7 @@
 
 import json
 import struct
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -241,7 +242,7 @@ def test_flags_are_set_as_options_say() -> None:
         editable_timing_cache=True,
         tf32=False,
     )
-    with parse_model(model, subgraph, rtx(), asked) as parsed:
+    with closing(parse_model(model, subgraph, rtx(), asked)) as parsed:
         default = configure(parsed, rtx(), options())
         assert not default.get_flag(trt.BuilderFlag.REFIT)
         assert default.get_flag(trt.BuilderFlag.TF32)

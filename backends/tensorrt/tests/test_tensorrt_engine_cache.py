@@ -25,6 +25,7 @@ import subgraphkit as sk
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building import build
 from subgraphkit_tensorrt.building.plan import read_plans, write_plans
+from subgraphkit_tensorrt.building.profiles import buckets_at_bind
 from subgraphkit_tensorrt.library.flavours import find
 
 
@@ -49,7 +50,9 @@ class Blocks(sk.SubgraphProperty):
         with open(os.environ["BUILT"], "a") as file:
             file.write(f"{subgraph.id}\\n")
         library = find("tensorrt_rtx").library
-        return Kept([build.build_engine(subgraph, replace(context, options=self.options), library)])
+        context = replace(context, options=self.options)
+        ranges = buckets_at_bind(subgraph, context)
+        return Kept([build.build_engine(subgraph, context, library, ranges)])
 
 
 class Kept(sk.SubgraphOperator):

@@ -45,9 +45,6 @@ def test_several_ranges_of_a_dimension_are_told_apart_inside_the_model() -> None
         {"y0": InputRange((1, 16, 64), (1, 128, 64), (1, 512, 64))},
         {"y0": InputRange((2, 16, 64), (8, 128, 64), (32, 512, 64))},
     ]
-    assert ranges_at_bind(inner, asked) == {
-        "y0": InputRange((1, 16, 64), (8, 128, 64), (32, 512, 64))
-    }
     assert buckets_at_bind(whole(blocks()), options()) is None
 
 

@@ -15,6 +15,7 @@ import pytest
 from backends.tensorrt.tests.tensorrt_models import (
     blocks,
     bound,
+    buckets_at_bind,
     build_engine,
     context_of,
     cut,
@@ -90,7 +91,7 @@ def test_a_real_build_reports_all_of_its_way() -> None:
     subgraph = cut(bound(blocks((5,))), 0)
     asked = options(dims=RANGES, progress="auto")
     context = replace(context_of(subgraph.graph, asked), progress=Progress(seen.append))
-    build.build_engine(subgraph, context, rtx())
+    build.build_engine(subgraph, context, rtx(), buckets_at_bind(subgraph, asked) or [])
     assert len(seen) > 10
     assert {one.phase for one in seen} == {f"TensorRT builds {subgraph.id}"}
     done = [one.done for one in seen]
@@ -113,7 +114,7 @@ def test_a_listener_that_fails_stops_the_build_and_its_error_is_raised() -> None
     asked = options(dims=RANGES, progress="auto")
     context = replace(context_of(subgraph.graph, asked), progress=Progress(fail))
     with pytest.raises(MemoryError, match="in the callback"):
-        build.build_engine(subgraph, context, rtx())
+        build.build_engine(subgraph, context, rtx(), buckets_at_bind(subgraph, asked) or [])
 
 
 @needs_rtx
@@ -127,11 +128,13 @@ def test_ctrl_c_stops_a_build_and_leaves_the_process_usable() -> None:
 
     subgraph = whole_model("densenet121")
     context = context_of(subgraph.graph, options(progress="auto"))
+    listened = replace(context, progress=Progress(listen))
+    wanted = buckets_at_bind(subgraph, options(progress="auto")) or []
     with heard():
         handler = signal.getsignal(signal.SIGINT)
         started = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
-            build.build_engine(subgraph, replace(context, progress=Progress(listen)), rtx())
+            build.build_engine(subgraph, listened, rtx(), wanted)
         assert time.monotonic() - started < 60
         assert signal.getsignal(signal.SIGINT) is handler
     assert told[-1].done < 100
@@ -176,13 +179,15 @@ def test_a_build_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
         "from subgraphkit.ir import make_subgraph\n"
         "from subgraphkit.testing.light_models import light_model_path\n"
         "from subgraphkit_tensorrt.building.build import build_engine\n"
+        "from subgraphkit_tensorrt.building.profiles import buckets_at_bind\n"
         "from subgraphkit_tensorrt.library.flavours import find\n"
         "from subgraphkit_tensorrt.backend_options import Options\n"
         "graph = sk.bind(sk.load(light_model_path('densenet121')), backend='none')\n"
         "subgraph = make_subgraph(graph, list(graph.order), 'tensorrt')\n"
         "print('building', flush=True)\n"
         "context = BindContext('tensorrt', Options())\n"
-        "build_engine(subgraph, context, find('tensorrt_rtx').library)\n"
+        "ranges = buckets_at_bind(subgraph, context)\n"
+        "build_engine(subgraph, context, find('tensorrt_rtx').library, ranges)\n"
     )
     cache = tmp_path / "cache"
     environment = {**os.environ, "SUBGRAPH_CACHE_DIR": str(cache), "TMPDIR": str(tmp_path)}

@@ -32,18 +32,9 @@ __all__ = ["TvmSelector"]
 
 _TAKEN: Final = frozenset(
     {
-        DataType.FLOAT,
-        DataType.DOUBLE,
-        DataType.FLOAT16,
-        DataType.INT8,
-        DataType.INT16,
-        DataType.INT32,
-        DataType.INT64,
-        DataType.UINT8,
-        DataType.UINT16,
-        DataType.UINT32,
-        DataType.UINT64,
-        DataType.BOOL,
+        *(DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.INT8, DataType.INT16),
+        *(DataType.INT32, DataType.INT64, DataType.UINT8, DataType.UINT16, DataType.UINT32),
+        *(DataType.UINT64, DataType.BOOL),
     }
 )
 

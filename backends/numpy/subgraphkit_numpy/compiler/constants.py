@@ -1,7 +1,7 @@
 """Values known before anything runs: stored ones, and those computed from them at compile time."""
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from subgraphkit.ir import Initializer
 __all__ = ["Constants", "freeze"]
 
 
-class Folded:
+class Folded(NamedTuple):
     """A node that was computed at compile time.
 
     Attributes:
@@ -19,17 +19,9 @@ class Folded:
         sources: Names of the stored constants the result depends on.
     """
 
-    __slots__ = ("compute", "outputs", "sources")
-
-    def __init__(
-        self,
-        outputs: tuple[str, ...],
-        compute: Callable[[], tuple[Any, ...]],
-        sources: frozenset[str],
-    ) -> None:
-        self.outputs = outputs
-        self.compute = compute
-        self.sources = sources
+    outputs: tuple[str, ...]
+    compute: Callable[[], tuple[Any, ...]]
+    sources: frozenset[str]
 
 
 class Constants:

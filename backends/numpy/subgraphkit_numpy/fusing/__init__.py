@@ -7,8 +7,8 @@ each tile at once instead of in passes over main memory, and tiles are shared be
 Selectors of the project's own contract decide which nodes make a group (``selecting``).
 """
 
-from subgraphkit_numpy.fusing.grouping import Group, find_groups
 from subgraphkit_numpy.fusing.making import make_group
 from subgraphkit_numpy.fusing.menu import ANCHORS, Menu
+from subgraphkit_numpy.fusing.selecting import Group, find_groups
 
 __all__ = ["ANCHORS", "Group", "Menu", "find_groups", "make_group"]

@@ -15,10 +15,9 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit.ir import Node
-from subgraphkit_numpy.fusing.grouping import Group
-from subgraphkit_numpy.fusing.made import MadeGroup, made, seen, shape_of
+from subgraphkit_numpy.fusing.selecting import Group
 from subgraphkit_numpy.fusing.spaces import Shape, Space
-from subgraphkit_numpy.fusing.tails import Tail, make_tail
+from subgraphkit_numpy.fusing.tails import MadeGroup, Tail, made, make_tail, seen, shape_of
 from subgraphkit_numpy.fusing.tiles import (
     in_parts,
     is_worth_sharing,

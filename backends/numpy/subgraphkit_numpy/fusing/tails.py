@@ -10,13 +10,13 @@ import numpy as np
 
 from subgraphkit.ir import Node
 from subgraphkit_numpy.fusing.menu import VIEWS
-from subgraphkit_numpy.fusing.spaces import Space
+from subgraphkit_numpy.fusing.spaces import Shape, Space
 from subgraphkit_numpy.kernels.expressions import Expression, expression
-from subgraphkit_numpy.kernels.registry import Array
+from subgraphkit_numpy.kernels.registry import Array, Kernel
 from subgraphkit_numpy.kernels.site import Scope, Site
 from subgraphkit_numpy.sourcing import function_code
 
-__all__ = ["Tail", "make_tail"]
+__all__ = ["MadeGroup", "Tail", "made", "make_tail", "seen", "shape_of"]
 
 _EVERYTHING: Final = slice(None)
 _NUMBERS = itertools.count()
@@ -264,3 +264,40 @@ class _Writer:
     def _temporary(self) -> str:
         self._temporaries += 1
         return f"n{self._temporaries}"
+
+
+@dataclass(frozen=True, slots=True)
+class MadeGroup:
+    """The kernel of a group.
+
+    Attributes:
+        kernel: The kernel; it makes one output.
+        operands: Names of the values it takes.
+        reads: Constants it was made from.
+    """
+
+    kernel: Kernel
+    operands: tuple[str, ...]
+    reads: frozenset[str]
+
+
+def made(kernel: Kernel, site: Site, places: Sequence[int], tail: Tail | None) -> MadeGroup:
+    """Put together a kernel that takes inputs of its anchor and then the operands of its tail."""
+    names = [site.node.inputs[place] for place in places]
+    reads = frozenset(site.reads)
+    if tail is not None:
+        names += tail.operands
+        reads |= tail.reads
+    return MadeGroup(kernel, tuple(names), reads)
+
+
+def seen(operands: Sequence[Array], views: Sequence[Shape]) -> list[Array]:
+    """Return operands with their axes merged as a tail wants them."""
+    return [value.reshape(view) for value, view in zip(operands, views, strict=True)]
+
+
+def shape_of(site: Site, index: int | None = None) -> Shape:
+    """Return the shape of an input, or of the output; the menu lets nothing unknown in."""
+    shape = site.output_shape() if index is None else site.shape(index)
+    assert shape is not None  # noqa: S101 (see above)
+    return shape

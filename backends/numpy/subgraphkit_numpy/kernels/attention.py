@@ -12,12 +12,11 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit_numpy.kernels import rows
-from subgraphkit_numpy.kernels.fused import wide
 from subgraphkit_numpy.kernels.matrix import multiply
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import filled
+from subgraphkit_numpy.kernels.wrapping import filled, widened
 
 __all__ = ["LOWEST", "attend_projected", "merged", "scores_of", "split_heads"]
 
@@ -88,7 +87,7 @@ def _masked(
         total = np.where(later, LOWEST, np.float32(0) if total is None else total)
     if bias is None:
         return total
-    return wide(bias) if total is None else total + wide(bias)
+    return widened(bias) if total is None else total + widened(bias)
 
 
 def _seen(mask: Array, batch: int, queries: int, keys: int) -> Array:
@@ -116,9 +115,9 @@ def attention(site: Site) -> Made:
         x: Array, weights: Array, shift: Array | None = None, mask: Array | None = None,
         past: Array | None = None, bias: Array | None = None,
     ) -> Any:  # fmt: skip
-        projected = np.asarray(multiply(wide(x), wide(weights)))
+        projected = np.asarray(multiply(widened(x), widened(weights)))
         if shift is not None:
-            np.add(projected, wide(shift), projected)
+            np.add(projected, widened(shift), projected)
         return attend_projected(site, projected, x.dtype, mask, past, bias)
 
     return Kernel(compute, shares=True)
@@ -139,7 +138,7 @@ def attend_projected(
         cuts = tuple(cut * (projected.shape[-1] // 3) for cut in cuts)
     q, k, v = (split_heads(x, heads) for x in np.split(projected, cuts, -1))
     if past is not None:
-        k, v = (np.concatenate((wide(a), b), 2) for a, b in zip(past, (k, v), strict=True))
+        k, v = (np.concatenate((widened(a), b), 2) for a, b in zip(past, (k, v), strict=True))
     added = _masked(site, mask, bias, (len(q), q.shape[2], k.shape[2]))
     y = _attended(q, k, v, added, site.attribute("scale", 0.0))[0].astype(dtype, copy=False)
     return y if site.output_count == 1 else (y, np.stack((k, v)).astype(dtype, copy=False))
@@ -154,10 +153,10 @@ def multi_head_attention(site: Site) -> Made:
     def compute(*given: Any) -> Any:
         query, key, value, shift, mask, bias, past_key, past_value = filled(given, 8)
         parts = _unpacked(query, key, value, heads)
-        q, k, v = (wide(part) for part in _shifted(parts, shift, key))
+        q, k, v = (widened(part) for part in _shifted(parts, shift, key))
         if past_key is not None and past_value is not None:
-            k = np.concatenate((wide(past_key), k), 2)
-            v = np.concatenate((wide(past_value), v), 2)
+            k = np.concatenate((widened(past_key), k), 2)
+            v = np.concatenate((widened(past_value), v), 2)
         added = _masked(site, mask, bias, (len(q), q.shape[2], k.shape[2]))
         y, scores = _attended(q, k, v, added, scale)
         found = (y, k, v, scores)[:count]
@@ -192,7 +191,7 @@ def _shifted(
     shifts = np.split(shift, (sizes[0], sizes[0] + sizes[1]))
     count = 1 if key is not None and key.ndim == 4 else 3  # noqa: PLR2004 (heads are split)
     added = [
-        np.add(wide(part), wide(one).reshape(1, part.shape[1], 1, -1))
+        np.add(widened(part), widened(one).reshape(1, part.shape[1], 1, -1))
         for part, one in zip(parts[:count], shifts, strict=False)
     ]
     return (*added, *parts[count:])

@@ -22,14 +22,13 @@ from subgraphkit_numpy.kernels.normalization import rms_normalization
 from subgraphkit_numpy.kernels.pooling import max_pool
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Known, Made, Same, as_kernel, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import filled, is_half
+from subgraphkit_numpy.kernels.wrapping import filled, is_half, widened
 
 __all__ = [
     "channels_first",
     "channels_last",
     "normalized_embeddings",
     "rows_looked_up",
-    "wide",
 ]
 
 _SUM: Final = 3
@@ -48,7 +47,7 @@ _ACTIVATIONS: Final[Mapping[str, tuple[Callable[..., Block], Sequence[float]]]] 
     **{
         name: (make, tuple(defaults.values()))
         for name, (make, defaults, _) in ACTIVATIONS.items()
-        if name not in {"HardSwish", "Mish", "Swish"}  # which ONNX Runtime fuses with nothing
+        if name not in {"HardSwish", "Mish", "Swish"}  # fused with those, a node is refused
     },
     "Clip": (elementwise.clip, (-np.inf, np.inf)),
     "Relu": (lambda: elementwise.relu, ()),
@@ -82,17 +81,12 @@ def _computed(made: Made) -> Kernel:
     return as_kernel(made)
 
 
-def wide(x: Array) -> Array:
-    """Return halves as float32, other arrays as they are."""
-    return x.astype(np.float32) if is_half(x.dtype) else x
-
-
 def _activated(y: Array, block: Block | None) -> Array:
     """Apply an activation to a result that nobody else holds."""
     if block is None or not y.size:
         return y
     if is_half(y.dtype):
-        return _activated(wide(y), block).astype(y.dtype)
+        return _activated(widened(y), block).astype(y.dtype)
     return blocked(block, y, y, _ACTIVATION_NS)
 
 
@@ -121,7 +115,7 @@ def fused_matmul(site: Site) -> Made:
     ]
 
     def compute(a: Array, b: Array) -> Array:
-        left, right = (_turned(wide(x), *flip) for x, flip in zip((a, b), flips, strict=True))
+        left, right = (_turned(widened(x), *flip) for x, flip in zip((a, b), flips, strict=True))
         y = np.asarray(multiply(left, right))
         if alpha != 1.0:
             np.multiply(y, y.dtype.type(alpha), y)
@@ -234,7 +228,7 @@ def bias_gelu(site: Site) -> Made:
         return elementwise_kernel(site, block, _ACTIVATION_NS)
 
     def compute(x: Array, bias: Array) -> Array:
-        y = np.asarray(np.add(wide(x), wide(bias)))
+        y = np.asarray(np.add(widened(x), widened(bias)))
         return _activated(y, block).astype(x.dtype, copy=False)
 
     return Kernel(compute, shares=True)
@@ -254,7 +248,7 @@ def simplified_layer_normalization(site: Site) -> Made:
 
     def compute(x: Array, scale: Array) -> Any:
         axes = tuple(range(axis + x.ndim if axis < 0 else axis, x.ndim))
-        square = np.square(wide(x)).mean(axes, keepdims=True)
+        square = np.square(widened(x)).mean(axes, keepdims=True)
         inverse = 1 / np.sqrt(square + square.dtype.type(epsilon))
         return plain.call(x, scale), inverse.astype(np.float32, copy=False)
 
@@ -273,14 +267,15 @@ def skip_layer_normalization(site: Site) -> Made:
 
     def compute(x: Array, skip: Array, gamma: Array, *shifts: Array | None) -> Any:
         beta, bias = (*((None,) if is_simple else ()), *shifts, None, None)[:2]
-        total = np.add(wide(x), wide(skip))
+        total = np.add(widened(x), widened(skip))
         if bias is not None:
-            np.add(total, wide(bias), total)
+            np.add(total, widened(bias), total)
         out = None if with_sum else total
         if is_simple:
-            y = _rows(rows.rms_normalize, total, out, wide(gamma), epsilon)
+            y = _rows(rows.rms_normalize, total, out, widened(gamma), epsilon)
         else:
-            y = _rows(rows.layer_normalize, total, out, wide(gamma), _wide(beta), epsilon)
+            shift = None if beta is None else widened(beta)
+            y = _rows(rows.layer_normalize, total, out, widened(gamma), shift, epsilon)
         y = y.astype(x.dtype, copy=False)
         return (y, None, None, total.astype(x.dtype, copy=False)) if with_sum else y
 
@@ -288,10 +283,6 @@ def skip_layer_normalization(site: Site) -> Made:
         count = site.output_count - 1
         return Kernel(lambda *values: (compute(*values), *(None,) * count), shares=True)
     return Kernel(compute, shares=True)
-
-
-def _wide(x: Array | None) -> Array | None:
-    return None if x is None else wide(x)
 
 
 @kernel("EmbedLayerNormalization", domain=MICROSOFT)
@@ -302,8 +293,10 @@ def embed_layer_normalization(site: Site) -> Made:
         ids, segments, words, positions, kinds, gamma, beta, mask, places = filled(given, 9)
         tables = [words, positions] if segments is None else [words, positions, kinds]
         rows_of = rows_looked_up(tables, ids, segments, places)
-        total = sum(map(wide, rows_of[1:]), wide(rows_of[0]))
-        return normalized_embeddings(site, total, (wide(gamma), wide(beta)), mask, words.dtype)
+        total = sum(map(widened, rows_of[1:]), widened(rows_of[0]))
+        return normalized_embeddings(
+            site, total, (widened(gamma), widened(beta)), mask, words.dtype
+        )
 
     return Kernel(compute, shares=True)
 

@@ -23,7 +23,6 @@ from subgraphkit_numpy.kernels.fused import (
     channels_last,
     normalized_embeddings,
     rows_looked_up,
-    wide,
 )
 from subgraphkit_numpy.kernels.matrix import multiply
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
@@ -32,7 +31,7 @@ from subgraphkit_numpy.kernels.quantization import dequantized, quantized
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.windows import WindowAttributes, pad_spatial
-from subgraphkit_numpy.kernels.wrapping import filled
+from subgraphkit_numpy.kernels.wrapping import filled, widened
 
 _BYTE: Final = 255
 _EXACT: Final = 1 << 24
@@ -302,9 +301,9 @@ def matmul_n_bits(site: Site) -> Made:
 
 
 def _dequantized_product(a: Array, weights: Array, bias: Array | None) -> Array:
-    y = np.asarray(multiply(wide(a), weights))
+    y = np.asarray(multiply(widened(a), weights))
     if bias is not None:
-        np.add(y, wide(bias), y)
+        np.add(y, widened(bias), y)
     return y.astype(a.dtype, copy=False)
 
 
@@ -323,13 +322,13 @@ def _weights(
     rows, columns, length, bits = sizes
     blocks = -(-rows // length)
     values = _unpacked(b, bits).reshape(columns, blocks * length)
-    levels = wide(scales).reshape(columns, blocks)
+    levels = widened(scales).reshape(columns, blocks)
     if zeros is None:
         middle = np.full((columns, blocks), 1 << (bits - 1), np.float32)
     elif zeros.dtype == np.uint8:
         middle = _unpacked(zeros.reshape(columns, -1), bits)[:, :blocks]
     else:
-        middle = wide(zeros).reshape(columns, blocks)
+        middle = widened(zeros).reshape(columns, blocks)
     block = np.repeat(np.arange(blocks), length)[:rows] if groups is None else groups[:rows]
     unscaled = values[:, :rows] - middle[:, block]
     return np.ascontiguousarray(np.multiply(unscaled, levels[:, block], dtype=np.float32).T)

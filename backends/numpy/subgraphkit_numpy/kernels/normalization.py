@@ -3,7 +3,7 @@
 Source: ONNX operators of these names; their function bodies.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -13,7 +13,7 @@ from subgraphkit_numpy.kernels import rows
 from subgraphkit_numpy.kernels.blocking import FLOATS, may_share
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import is_half
+from subgraphkit_numpy.kernels.wrapping import is_half, widened
 
 __all__ = ["batch_scale_and_shift", "scale_and_shift"]
 
@@ -77,7 +77,7 @@ def _batch_normalize(
     epsilon: float,
     by_channel: bool,  # noqa: FBT001 (called by place)
 ) -> Array:
-    wide = _wide(x)
+    wide = widened(x)
     factors = _batch_factors(statistics, epsilon, wide.dtype, _dims(x.ndim, by_channel))
     return scale_and_shift(wide, *factors).astype(x.dtype, copy=False)
 
@@ -100,10 +100,6 @@ def _batch_training(site: Site, epsilon: float, *, by_channel: bool) -> Made:
     return compute
 
 
-def _wide(x: Array) -> Array:
-    return x.astype(np.float32) if is_half(x.dtype) else x
-
-
 def _standardize(x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array, Array]:
     """Return (x - mean) / deviation over axes, the mean, and the inverse deviation."""
     scalar = x.dtype.type
@@ -124,7 +120,7 @@ def layer_normalization(site: Site) -> Made:
 
     def compute(x: Array, scale: Array, bias: Array | None = None) -> Any:
         first = axis + x.ndim if axis < 0 else axis
-        wide = _wide(x)
+        wide = widened(x)
         y, mean, inverse = _standardize(wide, tuple(range(first, x.ndim)), epsilon)
         if is_half(x.dtype):
             y = np.multiply(y.astype(x.dtype), scale)
@@ -178,7 +174,7 @@ def rms_normalization(site: Site) -> Made:
 
     def compute(x: Array, scale: Array) -> Any:
         first = axis + x.ndim if axis < 0 else axis
-        wide = _wide(x)
+        wide = widened(x)
         square = np.square(wide).mean(axis=tuple(range(first, x.ndim)), keepdims=True)
         y = wide / np.sqrt(square + square.dtype.type(epsilon))
         return np.multiply(y.astype(x.dtype, copy=False), scale).astype(scale.dtype, copy=False)
@@ -226,7 +222,7 @@ def _in_groups(x: Array, scale: Array, bias: Array, epsilon: float) -> Array:
         bias: Addends, likewise.
         epsilon: Added to the variance.
     """
-    wide = _wide(x)
+    wide = widened(x)
     if not wide.size:
         return x.copy()
     by_row = [np.tile(a.astype(wide.dtype, copy=False), (x.shape[0], 1)) for a in (scale, bias)]
@@ -241,7 +237,7 @@ def mean_variance_normalization(site: Site) -> Made:
     axes = site.ints("axes") or (0, 2, 3)
 
     def compute(x: Array) -> Any:
-        wide = _wide(x)
+        wide = widened(x)
         y: Array = wide - wide.mean(axis=axes, keepdims=True)
         deviation = np.sqrt(np.square(y).mean(axis=axes, keepdims=True))
         return (y / (deviation + wide.dtype.type(1e-9))).astype(x.dtype, copy=False)
@@ -253,10 +249,10 @@ def mean_variance_normalization(site: Site) -> Made:
 def lp_normalization(site: Site) -> Made:
     """Divide by the 1- or 2-norm along an axis; a norm of 0 gives 0."""
     axis, order = site.attribute("axis", -1), site.attribute("p", 2)
-    norm: Callable[[Array], Array] = _norm_1 if order == 1 else _norm_2
+    norm = np.abs if order == 1 else np.square
 
     def compute(x: Array) -> Array:
-        wide = _wide(x)
+        wide = widened(x)
         size = np.add.reduce(norm(wide), axis, keepdims=True)
         if order != 1:
             size = np.sqrt(size)
@@ -264,14 +260,6 @@ def lp_normalization(site: Site) -> Made:
         return y.astype(x.dtype, copy=False)
 
     return compute
-
-
-def _norm_1(x: Array) -> Array:
-    return np.abs(x)
-
-
-def _norm_2(x: Array) -> Array:
-    return np.square(x)
 
 
 @kernel("LRN")
@@ -283,7 +271,7 @@ def local_response_normalization(site: Site) -> Made:
     before, after = (size - 1) // 2, size // 2
 
     def compute(x: Array) -> Any:
-        wide = _wide(x)
+        wide = widened(x)
         scalar = wide.dtype.type
         channels = x.shape[1]
         square = np.square(wide)

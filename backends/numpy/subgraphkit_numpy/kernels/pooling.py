@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit.ir import Node
+from subgraphkit_numpy.kernels.reduction import least
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.rows import row_sums
 from subgraphkit_numpy.kernels.site import Site
@@ -147,10 +148,6 @@ def _maxima(x: Array) -> Array:
     return np.asarray(np.maximum.reduce(x, _spatial_axes(x), keepdims=True))
 
 
-def _lowest(dtype: np.dtype[Any]) -> Any:
-    return np.iinfo(dtype).min if dtype.kind in "iu" else dtype.type(-np.inf)
-
-
 def _geometries(windows: WindowAttributes) -> Callable[[Array], Geometry]:
     """Return a function that finds the geometry of an input, remembering what it found."""
     known: dict[tuple[int, ...], Geometry] = {}
@@ -175,7 +172,7 @@ def max_pool(site: Site) -> Made:
         geometry = geometry_of(x)
         if _covers_everything(x.shape[2:], geometry):
             return _maxima(x)
-        return _pooled(x, geometry, np.maximum, _lowest(x.dtype))
+        return _pooled(x, geometry, np.maximum, least(x.dtype))
 
     def compute_with_places(x: Array) -> tuple[Array, Array]:
         return _maxima_and_places(x, geometry_of(x), by_columns=by_columns)
@@ -185,7 +182,7 @@ def max_pool(site: Site) -> Made:
 
 def _maxima_and_places(x: Array, geometry: Geometry, *, by_columns: bool) -> tuple[Array, Array]:
     spatial = x.shape[2:]
-    padded = pad_spatial(x, geometry, _lowest(x.dtype))
+    padded = pad_spatial(x, geometry, least(x.dtype))
     best: Array | None = None
     places: Array = np.zeros(0, np.int64)
     for tap in product(*map(range, geometry.kernel)):

@@ -14,7 +14,7 @@ import numpy as np
 from subgraphkit_numpy.kernels.matrix import multiply
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import is_half
+from subgraphkit_numpy.kernels.wrapping import widened
 
 Activation = Callable[[Array], Any]
 State = tuple[Array, ...]
@@ -157,7 +157,7 @@ def recurrent(site: Site) -> Made:
         given = [*optional, *[None] * (5 - len(optional))]
         b, lengths, rest = given[0], given[1], given[2:]
         dtype = x.dtype
-        inputs = [None if v is None else _wide(v) for v in (x, w, r, b, *rest)]
+        inputs = [None if v is None else widened(v) for v in (x, w, r, b, *rest)]
         x, w, r = (v for v in inputs[:3] if v is not None)
         states = [_moved(state, batch_first) for state in inputs[4 : 4 + state_count]]
         x = x.swapaxes(0, 1) if batch_first else x
@@ -182,10 +182,6 @@ def recurrent(site: Site) -> Made:
         return tuple(results[:wanted]) if wanted > 1 else results[0]
 
     return Kernel(compute, shares=True)
-
-
-def _wide(x: Array) -> Array:
-    return x.astype(np.float32) if is_half(x.dtype) else x
 
 
 def _moved(state: Array | None, batch_first: bool) -> Array | None:  # noqa: FBT001 (local)

@@ -54,7 +54,7 @@ def _prod(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called 
 def _max(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called by place)
     if x.size:
         return _MAXIMUM(x, axes, None, None, keepdims)
-    return _MAXIMUM(x, axes, None, None, keepdims, _least(x.dtype))
+    return _MAXIMUM(x, axes, None, None, keepdims, least(x.dtype))
 
 
 def _min(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called by place)
@@ -63,7 +63,8 @@ def _min(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called b
     return _MINIMUM(x, axes, None, None, keepdims, _greatest(x.dtype))
 
 
-def _least(dtype: np.dtype[Any]) -> Any:
+def least(dtype: np.dtype[Any]) -> Any:
+    """Return the least value of an element type."""
     if dtype.kind == "b":
         return False
     return np.iinfo(dtype).min if dtype.kind in "iu" else dtype.type(-np.inf)

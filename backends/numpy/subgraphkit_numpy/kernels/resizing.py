@@ -1,7 +1,8 @@
 """Resizing of axes: one after the other, planned once for a shape.
 
-Source: ONNX operators ``Upsample``, and ``Resize``, versions 10 to 19. What is rare (antialiasing,
-cropping, keeping of proportions, interpolation of integers) is left to ``onnx.reference``.
+Source: ONNX operators ``Resize``, versions 10 to 19, and ``Upsample``, versions 1 to 9, which only
+grows. What is rare (antialiasing, cropping, keeping of proportions, interpolation of integers) is
+left to ``onnx.reference``.
 
 Interpolation along an axis is a product with a matrix in which every row has a few neighbouring
 weights. It is cut into pieces of some outputs and the inputs that these need, and the pieces are
@@ -302,19 +303,6 @@ def _interpolate(x: Array, out: Array, pieces: Sequence[Piece], safe: Pass) -> N
     else:
         for outputs, inputs, matrix in pieces:
             np.matmul(x[:, inputs, 0], matrix.T, out=out[:, outputs, 0])
-
-
-@kernel("Tile", until=5)
-def tile_along_axis(site: Site) -> Made:
-    """Repeat along one axis; both numbers come in the element type of the data."""
-    del site
-
-    def compute(x: Array, tiles: Array, axis: Array) -> Array:
-        repeats = [1] * x.ndim
-        repeats[int(axis.item())] = int(tiles.item())
-        return np.tile(x, repeats)
-
-    return compute
 
 
 @kernel("Upsample", until=9)

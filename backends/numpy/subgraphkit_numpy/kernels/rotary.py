@@ -10,12 +10,11 @@ import numpy as np
 from subgraphkit.backend import Unsupported
 from subgraphkit_numpy.kernels import rows
 from subgraphkit_numpy.kernels.attention import LOWEST, merged, scores_of, split_heads
-from subgraphkit_numpy.kernels.fused import wide
 from subgraphkit_numpy.kernels.matrix import multiply
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import filled
+from subgraphkit_numpy.kernels.wrapping import filled, widened
 
 
 def _rotated(x: Array, cos: Array, sin: Array, places: Array, *, interleaved: bool) -> Array:
@@ -30,13 +29,13 @@ def _rotated(x: Array, cos: Array, sin: Array, places: Array, *, interleaved: bo
     """
     if places.size and not (places.min() >= 0 and places.max() < len(cos)):
         raise ValueError(f"a position is outside the table of {len(cos)} rows")
-    cosines, sines = (wide(table)[places][:, None] for table in (cos, sin))
+    cosines, sines = (widened(table)[places][:, None] for table in (cos, sin))
     half = cos.shape[1]
-    y = wide(x).copy()
+    y = widened(x).copy()
     first, second = slice(0, half), slice(half, 2 * half)
     if interleaved:
         first, second = slice(0, 2 * half, 2), slice(1, 2 * half, 2)
-    a, b = wide(x)[..., first], wide(x)[..., second]
+    a, b = widened(x)[..., first], widened(x)[..., second]
     y[..., first] = a * cosines - b * sines
     y[..., second] = a * sines + b * cosines
     return y
@@ -107,7 +106,7 @@ class _GroupQuery:
         keys = _cached(past_key, k, places, total, query.dtype)
         values = _cached(past_value, v, places, total, query.dtype)
         seen = self._seen(places, ends, total)
-        y, shown = self._attended(wide(q), wide(keys), wide(values), seen, bias, sink)
+        y, shown = self._attended(widened(q), widened(keys), widened(values), seen, bias, sink)
         results: tuple[Any, ...] = (y, keys, values, shown)[: self.count]
         results = tuple(None if x is None else x.astype(query.dtype, copy=False) for x in results)
         return results if self.count > 1 else results[0]
@@ -144,7 +143,7 @@ class _GroupQuery:
         if self.softcap > 0:
             scores = np.tanh(scores / np.float32(self.softcap)) * np.float32(self.softcap)
         if bias is not None:
-            scores = scores + wide(bias)[..., :total]
+            scores = scores + widened(bias)[..., :total]
         scores = np.where(seen, scores, LOWEST)
         weights = self._weights(scores, sink)
         y = multiply(weights.reshape(batch, self.shared, -1, total), v[:, :, :total])
@@ -155,7 +154,7 @@ class _GroupQuery:
         """Return the softmax, with the sink of every head among what is summed up."""
         if sink is None and not self.smooth:
             return rows.in_rows(rows.softmax, scores, scores.shape[-1])
-        level = np.float32(0) if sink is None else wide(sink).reshape(-1, 1, 1)
+        level = np.float32(0) if sink is None else widened(sink).reshape(-1, 1, 1)
         largest = np.maximum(scores.max(-1, keepdims=True), level)
         weights = np.exp(scores - largest)
         return np.asarray(weights / (weights.sum(-1, keepdims=True) + np.exp(level - largest)))

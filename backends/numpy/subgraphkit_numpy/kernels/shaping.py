@@ -55,13 +55,9 @@ def flatten(site: Site) -> Made:
         rows = 1
         for dim in x.shape[:axis]:
             rows *= dim
-        return x.reshape(rows, -1) if x.size else x.reshape(rows, _product(x.shape[axis:]))
+        return x.reshape(rows, -1 if x.size else prod(x.shape[axis:]))
 
     return compute
-
-
-def _product(dims: Sequence[int]) -> int:
-    return int(np.prod(dims, dtype=np.int64))
 
 
 @kernel("Squeeze", aliases=True)
@@ -110,6 +106,19 @@ def _expand(x: Array, shape: tuple[int, ...]) -> Array:
     return np.broadcast_to(x, np.broadcast_shapes(x.shape, shape))
 
 
+@kernel("Tile", until=5)
+def tile_along_axis(site: Site) -> Made:
+    """Repeat along one axis; both numbers come in the element type of the data."""
+    del site
+
+    def compute(x: Array, tiles: Array, axis: Array) -> Array:
+        repeats = [1] * x.ndim
+        repeats[int(axis.item())] = int(tiles.item())
+        return np.tile(x, repeats)
+
+    return compute
+
+
 @kernel("Tile", since=6)
 def tile(site: Site) -> Made:
     """Repeat along every axis."""
@@ -151,7 +160,7 @@ def size(site: Site) -> Made:
     """Return the number of elements as int64."""
     known = site.shape()
     if known is not None:
-        return Known(np.array(_product(known), dtype=np.int64))
+        return Known(np.array(prod(known), dtype=np.int64))
     return lambda x: np.array(x.size, dtype=np.int64)
 
 

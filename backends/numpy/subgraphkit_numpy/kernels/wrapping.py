@@ -19,6 +19,7 @@ __all__ = [
     "legacy_aligned",
     "part_by_part",
     "rounded",
+    "widened",
 ]
 
 PART: Final = 1 << 14
@@ -34,6 +35,11 @@ HALVES = frozenset({np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)})
 def is_half(dtype: np.dtype[Any]) -> bool:
     """Say whether values of the type are computed in float32."""
     return dtype in HALVES
+
+
+def widened(x: Array) -> Array:
+    """Return halves as float32, other arrays as they are."""
+    return x.astype(np.float32) if is_half(x.dtype) else x
 
 
 def arrayed(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:

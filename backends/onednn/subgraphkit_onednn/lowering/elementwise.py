@@ -9,7 +9,6 @@ import numpy as np
 
 from subgraphkit.ir import Node
 from subgraphkit_onednn.lowering.draft import (
-    LOWERINGS,
     DraftTensor,
     GraphDraft,
     float_attribute,
@@ -43,15 +42,13 @@ zero, which is all of a small result.
 _CLIP_WITH_INPUTS: Final = 11
 
 
+@lowers(*_KINDS)
 def plain(draft: GraphDraft, node: Node) -> None:
     """Lower an operator that oneDNN has under another name."""
     kind, defaults = _KINDS[node.op_type]
     attributes = {name: float_attribute(node, name, value) for name, value in defaults.items()}
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     draft.add(kind, [x], y, **attributes)
-
-
-LOWERINGS.update(dict.fromkeys(_KINDS, plain))
 
 
 @lowers("Gelu")
@@ -117,6 +114,7 @@ _PRELU_RANK: Final = 5
 _EXPONENTS: Final = frozenset({-1.0, 0.5, 2.0})
 
 
+@lowers(*_BINARY)
 def binary(draft: GraphDraft, node: Node) -> None:
     """Lower an operator of two operands."""
     whole = draft.value(single_output(node))
@@ -129,6 +127,7 @@ def binary(draft: GraphDraft, node: Node) -> None:
         draft.stand_for(node.outputs[0], y)
 
 
+@lowers(*_FOLDED)
 def folded(draft: GraphDraft, node: Node) -> None:
     """Lower an operator of any number of operands, two at a time."""
     whole = draft.value(single_output(node))
@@ -148,10 +147,6 @@ def folded(draft: GraphDraft, node: Node) -> None:
         y = total
     if y is not whole:
         draft.stand_for(node.outputs[0], y)
-
-
-LOWERINGS.update(dict.fromkeys(_BINARY, binary))
-LOWERINGS.update(dict.fromkeys(_FOLDED, folded))
 
 
 @lowers("Pow")
@@ -224,6 +219,7 @@ _NORMS: Final = frozenset({"ReduceL1", "ReduceL2"})
 # ReduceMax and ReduceMin are not here: oneDNN's lose NaN, by which masked rows are recognised.
 
 
+@lowers(*_REDUCTIONS)
 def reduction(draft: GraphDraft, node: Node) -> None:
     """Lower a reduction along constant axes.
 
@@ -242,9 +238,6 @@ def reduction(draft: GraphDraft, node: Node) -> None:
         x = draft.add("abs", [x], draft.like(x))
     if x is not y:
         draft.stand_for(node.outputs[0], x)
-
-
-LOWERINGS.update(dict.fromkeys(_REDUCTIONS, reduction))
 
 
 def _axes(draft: GraphDraft, node: Node, rank: int) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final
@@ -22,7 +22,7 @@ from subgraphkit_tensorrt.building.network import (
     parse_model,
 )
 from subgraphkit_tensorrt.building.plan import EnginePlan
-from subgraphkit_tensorrt.building.profiles import InputRange, ranges_at_bind
+from subgraphkit_tensorrt.building.profiles import InputRange
 from subgraphkit_tensorrt.building.report import describe, memory_told
 from subgraphkit_tensorrt.library.cudart import on_device
 from subgraphkit_tensorrt.library.flavours import Library
@@ -46,7 +46,7 @@ def build_engine(
     subgraph: Subgraph,
     context: BindContext[Options],
     library: Library,
-    ranges: Sequence[Mapping[str, InputRange]] | None = None,
+    ranges: Sequence[Mapping[str, InputRange]],
 ) -> EnginePlan:
     """Build the plan of a subgraph; one build at a time goes on for a device, others wait.
 
@@ -56,8 +56,7 @@ def build_engine(
             the option ``progress`` says not to, and stops it.
         library: The library; it can build.
         ranges: By input of the subgraph, the shapes the engine is to take, and the more of them
-            the more ranges it has; None for the one that the shapes fixed at bind, or the options,
-            say.
+            the more ranges it has.
 
     Raises:
         CompileError: The parser does not take it (SGK170), makes something else of it (SGK171), the
@@ -68,19 +67,13 @@ def build_engine(
         KeyboardInterrupt: The build was stopped by Ctrl-C.
     """
     options = context.options
-    if ranges is None:
-        whole = ranges_at_bind(subgraph, context)
-        if whole is None:
-            raise _shapes_unknown(subgraph)
-        ranges = [whole]
-    wanted = tuple(ranges)
     model = prepare_model(subgraph, options)
     progress = context.progress
     with ExitStack() as stack:
         stack.enter_context(on_device(options.device))  # it times kernels there
         with cancellable(progress):  # the parser swallows Ctrl-C as well, where it calls the logger
-            parsed = stack.enter_context(parse_model(model, subgraph, library, options))
-            needed = [check_ranges(one, parsed.network, subgraph.id) for one in wanted]
+            parsed = stack.enter_context(closing(parse_model(model, subgraph, library, options)))
+            needed = [check_ranges(one, parsed.network, subgraph.id) for one in ranges]
             config = configure(parsed, library, options)
             for one in needed:
                 add_profile(config, parsed, one, library)
@@ -97,7 +90,7 @@ def build_engine(
         data,
         subgraph.inputs,
         subgraph.outputs,
-        tuple(tuple(one[name] for name in subgraph.inputs) for one in wanted),
+        tuple(tuple(one[name] for name in subgraph.inputs) for one in ranges),
         options.strip_weights,
         report,
     )
@@ -132,20 +125,6 @@ def _run(
     with listening() as lines, cancellable(progress):
         made = parsed.builder.build_serialized_network(parsed.network, config)
         return (None if made is None else bytes(made)), lines
-
-
-def _shapes_unknown(subgraph: Subgraph) -> CompileError:
-    types = zip(subgraph.inputs, subgraph.input_types, strict=True)
-    shown = ", ".join(f"{name!r} {type_}" for name, type_ in types)
-    return CompileError(
-        "SGK169",
-        f"the shapes that subgraph {subgraph.id!r} is to take are not known before it runs: "
-        f"{shown}",
-        backend="tensorrt",
-        subgraph=subgraph.id,
-        hint="Give the sizes of symbolic dimensions at bind, or their ranges with the option dims, "
-        "such as dims={'batch': (1, 8, 32)}; or let the engine be built at the first run.",
-    )
 
 
 _MEMORY: Final = "memory"

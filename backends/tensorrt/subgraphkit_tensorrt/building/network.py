@@ -5,7 +5,7 @@ The library is not given an error recorder: on the build side one hides errors, 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 
@@ -106,14 +106,6 @@ class ParsedNetwork:
         self.network = None
         self.builder = None
         self.kept.clear()
-
-    def __enter__(self) -> Self:
-        """Enter a block at whose end ``close`` is called."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Let go of everything."""
-        self.close()
 
 
 def parse_model(

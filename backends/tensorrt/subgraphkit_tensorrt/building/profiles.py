@@ -18,14 +18,13 @@ from subgraphkit.errors import InvalidModelError, OptionError
 from subgraphkit.ir import Graph, Subgraph
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.option_rules import ShapeRanges, read_buckets, read_ranges
+from subgraphkit_tensorrt.option_rules import ShapeRanges, read_ranges
 
 __all__ = [
     "InputRange",
     "buckets_at_bind",
     "check_options",
     "exact_ranges",
-    "ranges_at_bind",
     "shown",
 ]
 
@@ -106,14 +105,16 @@ def exact_ranges(
     found = {}
     for name, array in zip(subgraph.inputs, inputs, strict=True):
         shape = tuple(map(int, array.shape))
-        values = _values_of(array) if with_values and may_hold_a_shape(subgraph, name) else None
+        values = (
+            _values_of(array) if with_values and may_hold_a_shape(subgraph.graph, name) else None
+        )
         found[name] = InputRange(shape, shape, shape, values)
     return found
 
 
-def may_hold_a_shape(subgraph: Subgraph, name: str) -> bool:
+def may_hold_a_shape(graph: Graph, name: str) -> bool:
     """Say whether an input could be one that shapes are computed from: few whole numbers."""
-    type_ = subgraph.graph.types.get(name)
+    type_ = graph.types.get(name)
     return (
         isinstance(type_, TensorType)
         and type_.dtype in {DataType.INT32, DataType.INT64}
@@ -127,34 +128,22 @@ def _values_of(array: npt.NDArray[Any]) -> tuple[Dims, Dims, Dims]:
     return values, values, values
 
 
-def ranges_at_bind(
-    subgraph: Subgraph, context: BindContext[Options]
-) -> dict[str, InputRange] | None:
-    """Return the ranges of a subgraph's inputs, as far as they are known before anything runs.
-
-    Returns:
-        A range for every input, which spans all that were asked for; None if the shapes of some
-        will only be known when it runs.
-
-    Raises:
-        OptionError: The ranges asked for do not fit the model (SGK169).
-    """
-    return _ranges_of(subgraph, context, read_ranges(context.options))
-
-
 def buckets_at_bind(
     subgraph: Subgraph, context: BindContext[Options]
 ) -> list[dict[str, InputRange]] | None:
-    """Return what ``ranges_at_bind`` returns, apart for every combination that was asked for.
+    """Return the ranges of a subgraph's inputs, as far as they are known before anything runs.
 
-    Those between which this subgraph sees no difference are one.
+    Returns:
+        A range for every input, apart for every combination that was asked for; those between which
+        this subgraph sees no difference are one. None if the shapes of some will only be known when
+        it runs.
 
     Raises:
         OptionError: The ranges asked for do not fit the model (SGK169), or are more than engines
             are kept (SGK161).
     """
     found: list[dict[str, InputRange]] = []
-    for asked in read_buckets(context.options):
+    for asked in read_ranges(context.options):
         ranges = _ranges_of(subgraph, context, asked)
         if ranges is None:
             return None
@@ -226,13 +215,7 @@ def _static(type_: ValueType | None) -> Dims | None:
 
 def _is_shape_like(graph: Graph, name: str) -> bool:
     """Say whether what options call a shape of this input is its elements, as in other tools."""
-    type_ = graph.types.get(name)
-    return (
-        isinstance(type_, TensorType)
-        and type_.dtype in {DataType.INT32, DataType.INT64}
-        and (static := _static(type_)) is not None
-        and len(static) <= 1
-    )
+    return may_hold_a_shape(graph, name) and _static(graph.types.get(name)) is not None
 
 
 def _asked_values(graph: Graph, asked: ShapeRanges) -> Mapping[str, tuple[Dims, Dims, Dims]]:

@@ -11,14 +11,14 @@ Answers are remembered, for this process and in the folder the core keeps for th
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend import Refusal
-from subgraphkit.ir import BoundGraph, Graph, Subgraph, make_subgraph
+from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
 from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_tensorrt.backend_options import Options
@@ -32,7 +32,7 @@ from subgraphkit_tensorrt.lowering import Conversions
 from subgraphkit_tensorrt.lowering.conversions import apply
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
-__all__ = ["Expectation", "ParserQueries", "disagreements"]
+__all__ = ["ParserQueries"]
 
 _FORMAT: Final = "1"
 """Changes with what a question is or how its answer is kept."""
@@ -209,7 +209,6 @@ class ParserQueries:
 
     def _held_to_types(self, network: Any, parser: Any, asked: _Asked) -> _Answer:
         """Look whether what was taken was understood."""
-        expected = Expectation(self._graph, asked.names.values, self._rules, self._library)
         made_by = {
             name: places[0]
             for node in asked.proto.graph.node
@@ -217,15 +216,39 @@ class ParserQueries:
             for name in node.output
         }
         faults: _Faults = {}
-        for name, text in disagreements(network, parser, asked.proto, expected):
+        for name, tensor in dict(_tensors(network, parser, asked.proto)).items():
+            value = asked.names.values.get(name, name)
+            problem = self._disagreement(tensor, self._graph.types.get(value))
+            text = f"TensorRT makes {problem} of {value!r}"
             places = [made_by[name]] if name in made_by else _readers(asked, name)
-            for place in places:
+            for place in places if problem else ():
                 faults.setdefault(place, ("misread", text))
         # What reads a value of the wrong type makes others: the first of them is the one to blame.
         if faults:
             first = min(faults)
             faults = {first: faults[first]}
         return _Answer(taken=True, faults=faults)
+
+    def _disagreement(self, tensor: Any, type_: ValueType | None) -> str:
+        """Say what a value is made, if that is not what ONNX says."""
+        if not isinstance(type_, TensorType):
+            return ""
+        dtype = element_type(self._library.trt, tensor.dtype)
+        wanted = self._rules.element_type(type_.dtype)
+        shape = tuple(tensor.shape)
+        # A length of -1 means that nothing is known of it.
+        fits = type_.shape is None or (
+            len(shape) == len(type_.shape)
+            and all(
+                have in {want, -1} or not isinstance(want, int)
+                for have, want in zip(shape, type_.shape, strict=True)
+            )
+        )
+        if fits and (dtype is wanted or DataType.UNDEFINED in {dtype, wanted}):
+            return ""
+        return (
+            f"{TensorType(dtype, tuple(None if dim < 0 else dim for dim in shape))}, not {type_},"
+        )
 
     def _complaints(self, parser: Any, asked: _Asked) -> _Answer:
         faults: _Faults = {}
@@ -285,40 +308,8 @@ def _hushed() -> Iterator[None]:
         LOGGER.removeFilter(hush)
 
 
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """The types that a network is held to.
-
-    Attributes:
-        graph: The graph; has the types of values.
-        names: By the name of a value in the model that was parsed, that in the graph.
-        rules: Know under which types TensorRT has values.
-        library: The library.
-    """
-
-    graph: Graph
-    names: Mapping[str, str]
-    rules: Rules
-    library: Library
-
-
-def disagreements(
-    network: Any, parser: Any, proto: Any, expected: Expectation
-) -> Iterator[tuple[str, str]]:
-    """Compare every value of a network that can be looked at with the type ONNX gives it.
-
-    Yields:
-        The name of a value in the model, and one sentence on it.
-    """
-    tensors = dict(_tensors(network, parser, proto))
-    for name, tensor in tensors.items():
-        value = expected.names.get(name, name)
-        problem = _disagreement(tensor, expected.graph.types.get(value), expected)
-        if problem:
-            yield name, f"TensorRT makes {problem} of {value!r}"
-
-
 def _tensors(network: Any, parser: Any, proto: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every value of a network that can be looked at, by its name in the model."""
     for place in range(network.num_inputs):
         tensor = network.get_input(place)
         yield tensor.name, tensor
@@ -330,22 +321,3 @@ def _tensors(network: Any, parser: Any, proto: Any) -> Iterator[tuple[str, Any]]
     for place in range(network.num_outputs):
         tensor = network.get_output(place)
         yield tensor.name, tensor
-
-
-def _disagreement(tensor: Any, type_: ValueType | None, expected: Expectation) -> str:
-    if not isinstance(type_, TensorType):
-        return ""
-    dtype = element_type(expected.library.trt, tensor.dtype)
-    wanted = expected.rules.element_type(type_.dtype)
-    shape = tuple(tensor.shape)
-    # A length of -1 means that nothing is known of it.
-    fits = type_.shape is None or (
-        len(shape) == len(type_.shape)
-        and all(
-            have in {want, -1} or not isinstance(want, int)
-            for have, want in zip(shape, type_.shape, strict=True)
-        )
-    )
-    if fits and (dtype is wanted or DataType.UNDEFINED in {dtype, wanted}):
-        return ""
-    return f"{TensorType(dtype, tuple(None if dim < 0 else dim for dim in shape))}, not {type_},"

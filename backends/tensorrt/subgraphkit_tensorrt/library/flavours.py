@@ -48,42 +48,27 @@ class Flavour:
     Attributes:
         name: Its name, and that of its module.
         title: What people call it.
-        modules: Names under which wheels install its module, the most usual first.
         install: The command that installs it.
     """
 
     name: str
     title: str
-    modules: tuple[str, ...]
     install: str
+
+    @property
+    def modules(self) -> tuple[str, str]:
+        """Names under which wheels install its module, the most usual first."""
+        return self.name, f"{self.name}_bindings"
 
 
 FLAVOURS: Final = {
     flavour.name: flavour
     for flavour in (
+        Flavour("tensorrt", "TensorRT", "pip install 'subgraphkit-tensorrt[cu13]'"),
+        Flavour("tensorrt_rtx", "TensorRT for RTX", "pip install 'subgraphkit-tensorrt[rtx]'"),
+        Flavour("tensorrt_lean", "TensorRT's lean runtime", "pip install tensorrt-lean"),
         Flavour(
-            "tensorrt",
-            "TensorRT",
-            ("tensorrt", "tensorrt_bindings"),
-            "pip install 'subgraphkit-tensorrt[cu13]'",
-        ),
-        Flavour(
-            "tensorrt_rtx",
-            "TensorRT for RTX",
-            ("tensorrt_rtx", "tensorrt_rtx_bindings"),
-            "pip install 'subgraphkit-tensorrt[rtx]'",
-        ),
-        Flavour(
-            "tensorrt_lean",
-            "TensorRT's lean runtime",
-            ("tensorrt_lean", "tensorrt_lean_bindings"),
-            "pip install tensorrt-lean",
-        ),
-        Flavour(
-            "tensorrt_dispatch",
-            "TensorRT's dispatch runtime",
-            ("tensorrt_dispatch", "tensorrt_dispatch_bindings"),
-            "pip install tensorrt-dispatch",
+            "tensorrt_dispatch", "TensorRT's dispatch runtime", "pip install tensorrt-dispatch"
         ),
     )
 }

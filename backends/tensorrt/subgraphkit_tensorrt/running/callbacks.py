@@ -13,7 +13,7 @@ from subgraphkit_tensorrt.library.logger import hear
 from subgraphkit_tensorrt.running.device import Device
 from subgraphkit_tensorrt.running.memory import Block
 
-__all__ = ["LayerTimes", "OutputMemory", "error_recorder", "output_allocator", "profiler"]
+__all__ = ["LayerTimes", "OutputMemory", "allocator_class", "profiler_class", "recorder_class"]
 
 _ERRORS_KEPT: Final = 100
 
@@ -32,10 +32,10 @@ class LayerTimes:
         self.milliseconds: dict[str, float] = {}
         self.calls: dict[str, int] = {}
 
-    def add(self, layer: str, milliseconds: float) -> None:
-        """Add the time of one run of a layer."""
+    def add(self, layer: str, milliseconds: float, calls: int = 1) -> None:
+        """Add the time of one run of a layer, or of several."""
         self.milliseconds[layer] = self.milliseconds.get(layer, 0.0) + milliseconds
-        self.calls[layer] = self.calls.get(layer, 0) + 1
+        self.calls[layer] = self.calls.get(layer, 0) + calls
 
 
 class OutputMemory:
@@ -83,23 +83,10 @@ class OutputMemory:
             self._device.memory.give_back(block)
 
 
-def profiler(trt: Any, times: LayerTimes) -> Any:
-    """Return an ``IProfiler`` that writes down times."""
-    return _profiler_class(trt)(times)
-
-
-def error_recorder(trt: Any) -> Any:
-    """Return an ``IErrorRecorder`` for the run side, which reports errors as the logger would."""
-    return _recorder_class(trt)()
-
-
-def output_allocator(trt: Any, device: Device, stream: Callable[[], int]) -> Any:
-    """Return an ``IOutputAllocator`` for one output; its ``memory`` is an ``OutputMemory``."""
-    return _allocator_class(trt)(OutputMemory(device, stream))
-
-
 @lru_cache(maxsize=8)
-def _profiler_class(trt: Any) -> Any:
+def profiler_class(trt: Any) -> Any:
+    """Return an ``IProfiler`` that writes down times; it is made of ``LayerTimes``."""
+
     class Profiler(trt.IProfiler):  # type: ignore[misc]  # known when it is imported
         def __init__(self, times: LayerTimes) -> None:
             trt.IProfiler.__init__(self)  # the binding does not find it through super()
@@ -112,7 +99,9 @@ def _profiler_class(trt: Any) -> Any:
 
 
 @lru_cache(maxsize=8)
-def _recorder_class(trt: Any) -> Any:
+def recorder_class(trt: Any) -> Any:
+    """Return an ``IErrorRecorder`` for the run side, which reports as the logger would."""
+
     class Recorder(trt.IErrorRecorder):  # type: ignore[misc]  # known when it is imported
         def __init__(self) -> None:
             trt.IErrorRecorder.__init__(self)
@@ -147,7 +136,9 @@ def _recorder_class(trt: Any) -> Any:
 
 
 @lru_cache(maxsize=8)
-def _allocator_class(trt: Any) -> Any:
+def allocator_class(trt: Any) -> Any:
+    """Return an ``IOutputAllocator`` for one output; it is made of an ``OutputMemory``."""
+
     class OutputAllocator(trt.IOutputAllocator):  # type: ignore[misc]  # known when it is imported
         def __init__(self, memory: OutputMemory) -> None:
             trt.IOutputAllocator.__init__(self)
@@ -162,7 +153,7 @@ def _allocator_class(trt: Any) -> Any:
         def reallocate_output(
             self, tensor_name: str, memory: int, size: int, alignment: int
         ) -> int:
-            del tensor_name, memory, alignment  # 8.x
+            del tensor_name, memory, alignment
             return self.memory.reserve(size)
 
         def notify_shape(self, tensor_name: str, shape: Any) -> None:

@@ -13,7 +13,12 @@ from typing import Any, Final
 
 from subgraphkit.errors import ExecutionError
 from subgraphkit_tensorrt.library.logger import LOGGER, check_run, listening
-from subgraphkit_tensorrt.running.callbacks import LayerTimes, output_allocator, profiler
+from subgraphkit_tensorrt.running.callbacks import (
+    LayerTimes,
+    OutputMemory,
+    allocator_class,
+    profiler_class,
+)
 from subgraphkit_tensorrt.running.device import Device, Loader
 from subgraphkit_tensorrt.running.ends import EngineInput, IOTensor
 from subgraphkit_tensorrt.running.memory import Lane
@@ -124,7 +129,7 @@ class Context:
         self._stream: int | None = None
         self._allocators: dict[str, Any] = {}
         # The context keeps no reference of its own that Python can see.
-        self._profiler = profiler(self._trt, times) if times is not None else None
+        self._profiler = profiler_class(self._trt)(times) if times is not None else None
         if self._profiler is not None:
             made.profiler = self._profiler
 
@@ -218,7 +223,8 @@ class Context:
         """Return the allocator of an output whose shape depends on data; made once."""
         found = self._allocators.get(name)
         if found is None:
-            found = output_allocator(self._trt, self._device, lambda: self._stream or 0)
+            memory = OutputMemory(self._device, lambda: self._stream or 0)
+            found = allocator_class(self._trt)(memory)
             with listening() as lines:
                 done = self._made.set_output_allocator(name, found)
             check_run(done, f"take an allocator for output {name!r}", lines)

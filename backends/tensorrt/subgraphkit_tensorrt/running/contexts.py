@@ -203,8 +203,7 @@ class Contexts:
             measured = [context.times for context in self._all if context.times is not None]
         for times in measured:
             for layer, milliseconds in times.milliseconds.items():
-                summed.milliseconds[layer] = summed.milliseconds.get(layer, 0.0) + milliseconds
-                summed.calls[layer] = summed.calls.get(layer, 0) + times.calls[layer]
+                summed.add(layer, milliseconds, times.calls[layer])
         return summed
 
     def forget_recordings(self) -> None:

@@ -1,8 +1,7 @@
 """An engine: a plan that was loaded, its tensors, its contexts, and new weights for it."""
 
 import weakref
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Final
 
 import ml_dtypes
@@ -14,7 +13,7 @@ from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import check, listening
-from subgraphkit_tensorrt.running.callbacks import error_recorder
+from subgraphkit_tensorrt.running.callbacks import recorder_class
 from subgraphkit_tensorrt.running.contexts import Contexts, Kernels
 from subgraphkit_tensorrt.running.device import Device, Loader
 from subgraphkit_tensorrt.running.ends import IOTensor
@@ -70,13 +69,18 @@ class LoadedEngine:
         self.device = loader.device
         with self.device.active(), listening() as lines:
             engine = check(loader.load(blob), "load an engine", lines, hint=_NOT_LOADED)
-            tables = _tables(self._library.trt, engine)
-            self.inputs = tuple(tables.inputs.get(name) for name in inputs)
-            self.outputs = tuple(map(tables.output, outputs))
-            tables.check_taken(inputs)
+            read, made = _tensors(self._library.trt, engine)
+            self.inputs = tuple(read.get(name) for name in inputs)
+            for name in outputs:
+                if name not in made:
+                    raise _mismatch(f"it has no output {name!r}, only {', '.join(made)}")
+            self.outputs = tuple(made[name] for name in outputs)
+            unknown = sorted(read.keys() - set(inputs))
+            if unknown:
+                raise _mismatch(f"it needs input {unknown[0]!r}, which the subgraph does not have")
             self.weight_budget = _stream_weights(loader, options, engine)
             self.plan_bytes = len(blob)
-            self.recorder = error_recorder(self._library.trt)
+            self.recorder = recorder_class(self._library.trt)()
             self.contexts = Contexts(engine, loader, options, self.recorder, kernels)
             del engine  # it ends with the contexts, on its device
         self.device.retain()
@@ -141,22 +145,6 @@ _NOT_LOADED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Tables:
-    inputs: Mapping[str, IOTensor]
-    outputs: Mapping[str, IOTensor]
-
-    def output(self, name: str) -> IOTensor:
-        if name not in self.outputs:
-            raise _mismatch(f"it has no output {name!r}, only {', '.join(self.outputs)}")
-        return self.outputs[name]
-
-    def check_taken(self, inputs: Sequence[str]) -> None:
-        unknown = sorted(self.inputs.keys() - set(inputs))
-        if unknown:
-            raise _mismatch(f"it needs input {unknown[0]!r}, which the subgraph does not have")
-
-
 def _mismatch(what: str) -> CompileError:
     return CompileError(
         "SGK179",
@@ -166,7 +154,8 @@ def _mismatch(what: str) -> CompileError:
     )
 
 
-def _tables(trt: Any, engine: Any) -> _Tables:
+def _tensors(trt: Any, engine: Any) -> tuple[dict[str, IOTensor], dict[str, IOTensor]]:
+    """Return inputs and outputs by name."""
     names = {member: name for name, member in trt.DataType.__members__.items()}
     inputs: dict[str, IOTensor] = {}
     outputs: dict[str, IOTensor] = {}
@@ -183,7 +172,7 @@ def _tables(trt: Any, engine: Any) -> _Tables:
         )
         is_input = engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT
         (inputs if is_input else outputs)[name] = tensor
-    return _Tables(inputs, outputs)
+    return inputs, outputs
 
 
 def _stream_weights(loader: Loader, options: Options, engine: Any) -> int | None:

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -317,10 +317,7 @@ def describe_layers(
     labels = {place: subgraph.graph.nodes[node].label for place, node in enumerate(subgraph.nodes)}
     names = NameMap(labels=labels)
     layers: dict[str, dict[str, Any]] = {}
-    for layer in _inspected(loaded, library):
-        details = layer if isinstance(layer, dict) else {}
-        name = str(details.get("Name", layer))
-        text = f"{name} {details.get('Metadata', '')}"
+    for name, text, details in _inspected(loaded, library):
         layers[name] = {"name": names.readable(name), "nodes": _nodes(names, text)}
         if details:
             layers[name]["details"] = _readable(names, details)
@@ -338,10 +335,7 @@ def nodes_of_layers(
 ) -> dict[str, tuple[int, ...]]:
     """Return the nodes that layers compute, by the names that profilers are told."""
     texts = {layer: layer for layer in layers}
-    for layer in _inspected(loaded, library):
-        details = layer if isinstance(layer, dict) else {}
-        name = str(details.get("Name", layer))
-        texts[name] = f"{name} {details.get('Metadata', '')}"
+    texts |= {name: text for name, text, _ in _inspected(loaded, library)}
     places = {name: NameMap().places(text) for name, text in texts.items()}
     nodes = subgraph.nodes
     return {
@@ -353,19 +347,22 @@ def _nodes(names: NameMap, text: str) -> list[str]:
     return [names.labels[place] for place in names.places(text) if place in names.labels]
 
 
-def _inspected(loaded: LoadedEngine, library: Library) -> list[Any]:
-    """Return what the inspector says of each layer; nothing if it says nothing that can be read."""
+def _inspected(loaded: LoadedEngine, library: Library) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield name, text and details of each layer that the inspector tells of and can be read."""
     trt = library.trt
     if loaded.handle is None or not hasattr(trt, "EngineInspector"):
-        return []
+        return
     inspector = loaded.handle.create_engine_inspector()
     text = inspector.get_engine_information(trt.LayerInformationFormat.JSON)
     try:
         found = json.loads(text)
     except ValueError:
-        return []
+        return
     layers = found.get("Layers", []) if isinstance(found, dict) else []
-    return layers if isinstance(layers, list) else []
+    for layer in layers if isinstance(layers, list) else []:
+        details = layer if isinstance(layer, dict) else {}
+        name = str(details.get("Name", layer))
+        yield name, f"{name} {details.get('Metadata', '')}", details
 
 
 def _readable(names: NameMap, details: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.build import build_engine
 from subgraphkit_tensorrt.building.plan import EnginePlan, plan_problem, read_plans, write_plans
-from subgraphkit_tensorrt.building.profiles import InputRange, buckets_at_bind
+from subgraphkit_tensorrt.building.profiles import buckets_at_bind
 from subgraphkit_tensorrt.building.report import readable
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.running.engines import builder_for
@@ -41,11 +41,11 @@ def _plans(subgraph: Subgraph, library: Library, context: BindContext[Options]) 
     options = context.options
     may_wait = options.build_at == "auto" and not options.build_only
     buckets = buckets_at_bind(subgraph, context)
-    if buckets is None and may_wait:
-        return []
-    engines: Sequence[Sequence[Mapping[str, InputRange]] | None] = [buckets]
-    if buckets is not None and options.engine_per_range:
-        engines = [[one] for one in buckets]
+    if buckets is None:
+        if may_wait:
+            return []
+        raise _shapes_unknown(subgraph)
+    engines = [[one] for one in buckets] if options.engine_per_range else [buckets]
     try:
         return [build_engine(subgraph, context, library, ranges) for ranges in engines]
     except CompileError as error:
@@ -53,6 +53,20 @@ def _plans(subgraph: Subgraph, library: Library, context: BindContext[Options]) 
         if error.code == _OPEN and may_wait and not _states_ranges(options):
             return []
         raise
+
+
+def _shapes_unknown(subgraph: Subgraph) -> CompileError:
+    types = zip(subgraph.inputs, subgraph.input_types, strict=True)
+    shown = ", ".join(f"{name!r} {type_}" for name, type_ in types)
+    return CompileError(
+        "SGK169",
+        f"the shapes that subgraph {subgraph.id!r} is to take are not known before it runs: "
+        f"{shown}",
+        backend="tensorrt",
+        subgraph=subgraph.id,
+        hint="Give the sizes of symbolic dimensions at bind, or their ranges with the option dims, "
+        "such as dims={'batch': (1, 8, 32)}; or let the engine be built at the first run.",
+    )
 
 
 def _states_ranges(options: Options) -> bool:

@@ -18,12 +18,13 @@ from subgraphkit_tensorrt.rules.operators import operator_table
 from subgraphkit_tensorrt.selftest import models
 
 __all__ = [
-    "EXACT",
     "NotAsExpected",
     "NotAvailable",
+    "agreed",
     "brain",
     "convolutions",
     "cuda_library",
+    "draw",
     "eight_bit_floats",
     "element_types",
     "every_length",
@@ -191,31 +192,40 @@ def same(
     return worst
 
 
-def _draw(*shape: int) -> Any:
+def draw(*shape: int) -> Any:
+    """Return numbers of float32 that follow from the shape."""
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def agreed(
+    bench: ModelOpener, model: Any, *inputs: Any, most: float = EXACT, **options: Any
+) -> str:
+    """Run a model on both backends with some inputs ``x``, and say how far results are apart.
+
+    Raises:
+        NotAsExpected: It is more than ``most``, or as ``opened``.
+    """
+    with opened(bench, model, **options) as found:
+        errors = [same(bench, model, found, {"x": x}, most) for x in inputs]
+    return f"the error is {max(errors):.1e}"
 
 
 def perceptron(bench: ModelOpener) -> str:
     """A batch of any size through matrix products."""
-    model = models.model(models.PERCEPTRON)
-    with opened(bench, model, dims={"n": (1, 4, 32)}) as found:
-        errors = [same(bench, model, found, {"x": _draw(n, 16)}) for n in (1, 4, 32)]
-    return f"the error is {max(errors):.1e}"
+    inputs = [draw(n, 16) for n in (1, 4, 32)]
+    return agreed(bench, models.model(models.PERCEPTRON), *inputs, dims={"n": (1, 4, 32)})
 
 
 def convolutions(bench: ModelOpener) -> str:
     """Convolutions and pooling."""
-    model = models.model(models.CONVOLUTION)
-    with opened(bench, model, dims={"n": (1, 2, 4)}) as found:
-        errors = [same(bench, model, found, {"x": _draw(n, 3, 24, 24)}) for n in (1, 4)]
-    return f"the error is {max(errors):.1e}"
+    inputs = [draw(n, 3, 24, 24) for n in (1, 4)]
+    return agreed(bench, models.model(models.CONVOLUTION), *inputs, dims={"n": (1, 2, 4)})
 
 
 def quantized(bench: ModelOpener) -> str:
     """A model that came with quantisation."""
-    model = models.model(models.QUANTIZED)
-    with opened(bench, model, dims={"n": (1, 2, 4)}) as found:
-        return f"the error is {same(bench, model, found, {'x': _draw(3, 16)}, _HALF):.1e}"
+    model, dims = models.model(models.QUANTIZED), {"n": (1, 2, 4)}
+    return agreed(bench, model, draw(3, 16), most=_HALF, dims=dims)
 
 
 def eight_bit_floats(bench: ModelOpener) -> str:
@@ -223,9 +233,8 @@ def eight_bit_floats(bench: ModelOpener) -> str:
     able = [gpu for gpu in gpus() if gpu.compute_capability >= FP8_FROM]
     if not able:
         raise NotAvailable("no GPU here computes in float8; those of 8.9, 9.0 and newer do")
-    model = models.model(models.EIGHT_BITS, opset=19)
-    with opened(bench, model, dims={"n": (1, 2, 4)}) as found:
-        return f"the error is {same(bench, model, found, {'x': _draw(3, 16)}, _EIGHT):.1e}"
+    model, dims = models.model(models.EIGHT_BITS, opset=19), {"n": (1, 2, 4)}
+    return agreed(bench, model, draw(3, 16), most=_EIGHT, dims=dims)
 
 
 def every_length(bench: ModelOpener) -> str:
@@ -233,8 +242,8 @@ def every_length(bench: ModelOpener) -> str:
     model = models.model(models.PERCEPTRON)
     with opened(bench, model, dims={"n": (1, _MOST // 4, _MOST)}) as found:
         for n in range(1, _MOST + 1):
-            found.run({"x": _draw(n, 16)})
-        errors = [same(bench, model, found, {"x": _draw(n, 16)}) for n in (1, _MOST)]
+            found.run({"x": draw(n, 16)})
+        errors = [same(bench, model, found, {"x": draw(n, 16)}) for n in (1, _MOST)]
         memory = found.operators()[0]["memory"]
     kept, most = memory["device_bytes_kept"], _MOST_KEPT
     require(kept <= most, f"{kept:,} bytes are kept, expected {most:,} at most")
@@ -252,29 +261,25 @@ def brain(bench: ModelOpener) -> str:
 
 
 def _lowered(bench: ModelOpener, precision: str, most: float) -> str:
-    model = models.model(models.PERCEPTRON)
-    with opened(bench, model, dims={"n": (1, 4, 8)}, precision=precision) as found:
-        return f"the error is {same(bench, model, found, {'x': _draw(5, 16)}, most):.1e}"
+    model, dims = models.model(models.PERCEPTRON), {"n": (1, 4, 8)}
+    return agreed(bench, model, draw(5, 16), most=most, dims=dims, precision=precision)
 
 
 def element_types(bench: ModelOpener) -> str:
     """Element types cross the border unchanged."""
     for dtype in _TYPES:
         model = models.model((models.TYPED.format(dtype), ()))
-        with opened(bench, model) as found:
-            same(bench, model, found, {"x": np.arange(6).reshape(2, 3).astype(dtype)}, 0.0)
+        agreed(bench, model, np.arange(6).reshape(2, 3).astype(dtype), most=0.0)
     return f"{', '.join(_TYPES)} are as they were"
 
 
 def odd_inputs(bench: ModelOpener) -> str:
     """Inputs with gaps, read-only, and without elements."""
     model = models.model(models.CHAIN)
-    strided = _draw(3, 8).T[::2]
-    fixed = _draw(4, 3)
+    strided = draw(3, 8).T[::2]
+    fixed = draw(4, 3)
     fixed.setflags(write=False)
-    with opened(bench, model, dims={"n": (0, 4, 8)}) as found:
-        for x in (strided, fixed, _draw(0, 3)):
-            same(bench, model, found, {"x": x})
+    agreed(bench, model, strided, fixed, draw(0, 3), dims={"n": (0, 4, 8)})
     return "inputs with gaps, read-only ones and empty ones are read rightly"
 
 
@@ -283,16 +288,14 @@ def shapes_from_values(bench: ModelOpener) -> str:
     model = models.model(models.RESHAPED)
     with opened(bench, model) as found:
         for shape in ([3, 4], [2, 6], [12, 1]):
-            same(bench, model, found, {"x": _draw(12), "s": np.array(shape)})
+            same(bench, model, found, {"x": draw(12), "s": np.array(shape)})
     return "shapes follow the elements of an input"
 
 
 def shapes_from_data(bench: ModelOpener) -> str:
     """An output whose shape depends on data, empty at times."""
-    model = models.model(models.PICKED)
-    with opened(bench, model, dims={"n": (1, 16, 64)}) as found:
-        for x in (_draw(16), np.zeros(8, np.float32), np.ones(64, np.float32), _draw(3)):
-            same(bench, model, found, {"x": x})
+    inputs = (draw(16), np.zeros(8, np.float32), np.ones(64, np.float32), draw(3))
+    agreed(bench, models.model(models.PICKED), *inputs, dims={"n": (1, 16, 64)})
     return "outputs are as long as the data makes them"
 
 
@@ -301,7 +304,7 @@ def range_of_shapes(bench: ModelOpener) -> str:
     model = models.model(models.CHAIN)
     with opened(bench, model, dims={"n": (1, 2, 4)}, allow_runtime_build=False) as found:
         try:
-            found.run({"x": _draw(5, 3)})
+            found.run({"x": draw(5, 3)})
         except SubgraphkitError as error:
             return f"a batch of 5 where 4 are allowed is refused: [{error.code}]"
     raise NotAsExpected("a batch of 5 where 4 are allowed was taken")

@@ -14,6 +14,7 @@ from subgraphkit_tensorrt.running.streams import on_stream
 from subgraphkit_tensorrt.selftest import models
 from subgraphkit_tensorrt.selftest.computing import (
     cuda_library,
+    draw,
     gpus,
     installation,
     module,
@@ -263,10 +264,6 @@ class _Lent:
         self._cuda.destroy_stream(self.stream)
 
 
-def _x(n: int, width: int) -> Any:
-    return np.random.default_rng(n).standard_normal((n, width)).astype(np.float32)
-
-
 def _close(found: Any, right: Any, what: str) -> None:
     require(np.allclose(found, right, rtol=1e-4, atol=1e-5), f"{what} differs")
 
@@ -274,7 +271,7 @@ def _close(found: Any, right: Any, what: str) -> None:
 def device_arrays(bench: ModelOpener) -> str:
     """Arrays on the device as inputs and outputs, at addresses of every kind."""
     model, cuda = models.model(models.CHAIN), cuda_library()
-    x = _x(*_SHAPE)
+    x = draw(*_SHAPE)
     (once,) = bench.expected(model, {"x": x})
     (twice,) = bench.expected(model, {"x": once})
     with opened(bench, model, **_RANGES) as found:
@@ -294,11 +291,11 @@ def device_arrays(bench: ModelOpener) -> str:
 def user_stream(bench: ModelOpener) -> str:
     """Runs on a stream of the caller, in its order and without waiting."""
     model, cuda = models.model(models.CHAIN), cuda_library()
-    x, y = _Lent(cuda, _x(*_SHAPE)), _Lent(cuda, np.zeros(_SHAPE, np.float32))
+    x, y = _Lent(cuda, draw(*_SHAPE)), _Lent(cuda, np.zeros(_SHAPE, np.float32))
     try:
         with opened(bench, model, **_RANGES) as found:
             for n in range(20):
-                array = _x(*_SHAPE) * np.float32(n)
+                array = draw(*_SHAPE) * np.float32(n)
                 cuda.upload(x.address, array.ctypes.data, array.nbytes, x.stream)
                 with on_stream(x.stream):
                     found.run_bound({"x": x}, {"y": y})
@@ -320,7 +317,7 @@ def torch_tensors(bench: ModelOpener) -> str:
         return "PyTorch is installed without CUDA, so there is nothing to try"
     with opened(bench, model, **_RANGES) as found:
         for number in range(20):
-            host = _x(*_SHAPE) * np.float32(number)
+            host = draw(*_SHAPE) * np.float32(number)
             (right,) = bench.expected(model, {"x": host})
             theirs, buffer = torch.from_numpy(host).cuda(), torch.zeros(_SHAPE, device="cuda")
             found.run_bound({"x": theirs}, {"y": buffer})

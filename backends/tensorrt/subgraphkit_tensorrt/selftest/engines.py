@@ -17,6 +17,8 @@ from subgraphkit_tensorrt.selftest import models
 from subgraphkit_tensorrt.selftest.computing import (
     NotAsExpected,
     NotAvailable,
+    agreed,
+    draw,
     gpus,
     opened,
     require,
@@ -52,19 +54,13 @@ _PAIRED: Final = 50
 _TIMED: Final = 300
 _PRESSED_AFTER: Final = 0.2
 _NOTICED_WITHIN: Final = 10.0
-_RANGES: Final = {"dims": {"n": (1, 4, 8)}}
-
-
-def _x(n: int, width: int = 16) -> Any:
-    return np.random.default_rng(n).standard_normal((n, width)).astype(np.float32)
+_RANGES: Final[dict[str, Any]] = {"dims": {"n": (1, 4, 8)}}
 
 
 def control_flow(bench: ModelOpener) -> str:
     """A branch that depends on data."""
-    model = models.model(models.CONTROLLED)
-    with opened(bench, model, **_RANGES) as found:
-        for x in (np.ones((4, 3), np.float32), -np.ones((2, 3), np.float32), _x(8, 3)):
-            same(bench, model, found, {"x": x})
+    ones = np.ones((4, 3), np.float32)
+    agreed(bench, models.model(models.CONTROLLED), ones, -ones[:2], draw(8, 3), **_RANGES)
     return "both branches give the same"
 
 
@@ -73,7 +69,7 @@ def several_ranges(bench: ModelOpener) -> str:
     model = models.model(models.PERCEPTRON)
     with opened(bench, model, dims={"n": [1, (2, 4, 8), (1, 16, 64)]}) as found:
         for n in (1, 8, 64):
-            same(bench, model, found, {"x": _x(n)})
+            same(bench, model, found, {"x": draw(n, 16)})
         (operator,) = found.operators()
     counts = [(len(one["ranges"]), one["contexts"]) for one in operator["engines"]]
     require(counts == [(3, 3)], f"ranges and contexts of engines are {counts}, expected [(3, 3)]")
@@ -92,27 +88,27 @@ def two_sessions(bench: ModelOpener) -> str:
 
 
 def _repeated(bench: ModelOpener, model: Any, found: Any) -> float:
-    return max(same(bench, model, found, {"x": _x(place % 8 + 1)}) for place in range(_PAIRED))
+    return max(
+        same(bench, model, found, {"x": draw(place % 8 + 1, 16)}) for place in range(_PAIRED)
+    )
 
 
 def plans_without_weights(bench: ModelOpener) -> str:
     """Plans that take their weights from the model when they are loaded."""
     model = models.model(models.PERCEPTRON)
-    with opened(bench, model, strip_weights=True, **_RANGES) as found:
-        return f"the error is {same(bench, model, found, {'x': _x(4)}):.1e}"
+    return agreed(bench, model, draw(4, 16), strip_weights=True, **_RANGES)
 
 
 def compatible_plans(bench: ModelOpener) -> str:
     """Plans for other GPUs of a class."""
     model = models.model(models.PERCEPTRON)
-    with opened(bench, model, hardware_compatible="ampere_plus", **_RANGES) as found:
-        return f"the error is {same(bench, model, found, {'x': _x(4)}):.1e}"
+    return agreed(bench, model, draw(4, 16), hardware_compatible="ampere_plus", **_RANGES)
 
 
 def threads(bench: ModelOpener) -> str:
     """Runs from several threads at once."""
     model = models.model(models.PERCEPTRON)
-    inputs = [_x(place % 8 + 1) for place in range(_RUNS)]
+    inputs = [draw(place % 8 + 1, 16) for place in range(_RUNS)]
     for contexts in (1, _THREADS):
         with (
             opened(bench, model, max_contexts=contexts, **_RANGES) as found,
@@ -129,17 +125,15 @@ def scratch_memory(bench: ModelOpener) -> str:
     """Scratch memory of every kind."""
     model = models.model(models.PERCEPTRON)
     for kind in ("shared", "static", "profile"):
-        with opened(bench, model, context_memory=kind, **_RANGES) as found:
-            same(bench, model, found, {"x": _x(8)})
+        agreed(bench, model, draw(8, 16), context_memory=kind, **_RANGES)
     return "shared and private scratch memory give the same"
 
 
 def cuda_graphs(bench: ModelOpener) -> str:
     """Runs that are recorded and launched."""
     model = models.model(models.PERCEPTRON)
-    with opened(bench, model, cuda_graphs="auto", **_RANGES) as found:
-        for n in (2, 4, 2, 4, 2):
-            same(bench, model, found, {"x": _x(n)})
+    inputs = [draw(n, 16) for n in (2, 4, 2, 4, 2)]
+    agreed(bench, model, *inputs, cuda_graphs="auto", **_RANGES)
     return "recorded runs give the same"
 
 
@@ -149,10 +143,10 @@ def refit(bench: ModelOpener) -> str:
     changed = models.model(models.PERCEPTRON, 0.5)
     weights = {one.name: numpy_helper.to_array(one) for one in changed.graph.initializer}
     with opened(bench, model, refittable=True, **_RANGES) as found:
-        before = found.run({"x": _x(4)})[0]
+        before = found.run({"x": draw(4, 16)})[0]
         outcome = set(found.update_weights(weights).values())
-        same(bench, changed, found, {"x": _x(4)})
-        require(not np.array_equal(found.run({"x": _x(4)})[0], before), "nothing changed")
+        same(bench, changed, found, {"x": draw(4, 16)})
+        require(not np.array_equal(found.run({"x": draw(4, 16)})[0], before), "nothing changed")
     require("refitted" in outcome, f"the engine was {' and '.join(outcome)}")
     return "new weights are taken without a build"
 
@@ -162,8 +156,7 @@ def weight_streaming(bench: ModelOpener) -> str:
     model = models.model(models.PERCEPTRON)
     for budget in (0, 1 << 20):
         given: dict[str, Any] = {"weight_streaming": True, "weight_streaming_budget": budget}
-        with opened(bench, model, **given, **_RANGES) as found:
-            same(bench, model, found, {"x": _x(4)})
+        agreed(bench, model, draw(4, 16), **given, **_RANGES)
     return "weights that are streamed give the same"
 
 
@@ -172,7 +165,7 @@ def layers(bench: ModelOpener) -> str:
     model = models.model(models.PERCEPTRON)
     with opened(bench, model, profiling=True, verbosity="detailed", **_RANGES) as found:
         for _ in range(3):
-            found.run({"x": _x(4)})
+            found.run({"x": draw(4, 16)})
         told = [
             layer
             for operator in found.operators()
@@ -228,14 +221,13 @@ def second_gpu(bench: ModelOpener) -> str:
     if not gpus()[1:]:
         raise NotAvailable("there is one GPU")
     model = models.model(models.PERCEPTRON)
-    with opened(bench, model, device=1, **_RANGES) as found:
-        return f"the error is {same(bench, model, found, {'x': _x(4)}):.1e}"
+    return agreed(bench, model, draw(4, 16), device=1, **_RANGES)
 
 
 def interrupted(bench: ModelOpener) -> str:
     """Ctrl-C ends runs, and the next ones go well."""
     model = models.model(models.PERCEPTRON)
-    feeds = {"x": _x(8)}
+    feeds = {"x": draw(8, 16)}
     with opened(bench, model, **_RANGES) as found:
         timer = Timer(_PRESSED_AFTER, raise_signal, (SIGINT,))
         before = signal(SIGINT, default_int_handler)  # a shell's background has it ignored
@@ -254,12 +246,12 @@ def interrupted(bench: ModelOpener) -> str:
 
 def many_runs(bench: ModelOpener) -> str:
     """Memory does not grow from run to run."""
-    return _repeatedly(bench, models.model(models.PERCEPTRON), _x(8))
+    return _repeatedly(bench, models.model(models.PERCEPTRON), draw(8, 16))
 
 
 def many_runs_of_any_length(bench: ModelOpener) -> str:
     """Memory does not grow where shapes depend on data either."""
-    return _repeatedly(bench, models.model(models.PICKED), _x(4).reshape(-1))
+    return _repeatedly(bench, models.model(models.PICKED), draw(4, 16).reshape(-1))
 
 
 def _repeatedly(bench: ModelOpener, model: Any, x: Any) -> str:
@@ -278,7 +270,7 @@ def time_of_a_run(bench: ModelOpener) -> str:
     """How long a small model takes, from array to array."""
     model = models.model(models.PERCEPTRON)
     with opened(bench, model, **_RANGES) as found:
-        feeds = {"x": _x(4)}
+        feeds = {"x": draw(4, 16)}
         seconds = []
         for _ in range(_TIMED):
             started = time.perf_counter()

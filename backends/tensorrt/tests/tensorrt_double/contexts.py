@@ -269,10 +269,7 @@ class IExecutionContext:
             return 0
         size = max(result.nbytes * 2, 1)  # an upper bound
         try:
-            if self._trt.ICudaEngine.__dict__.get("num_bindings"):  # 8.x
-                address = allocator.reallocate_output(name, 0, size, _ALIGNMENT)
-            else:
-                address = allocator.reallocate_output_async(name, 0, size, _ALIGNMENT, stream)
+            address = allocator.reallocate_output_async(name, 0, size, _ALIGNMENT, stream)
             allocator.notify_shape(name, result.shape)
         except Exception:  # noqa: BLE001 (exceptions end in the bindings)
             return 0
