@@ -20,12 +20,7 @@ _KINDS = {".npz", ".npy"}
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Files with a batch each, read when their turn comes.
-
-    Attributes:
-        files: The files, in order.
-        inputs: Names of the model's inputs.
-    """
+    """Files with a batch each, read when their turn comes."""
 
     files: tuple[Path, ...]
     inputs: tuple[str, ...]

@@ -2,8 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.errors import CallerError
@@ -17,7 +16,7 @@ class Parser(argparse.ArgumentParser):
     """Opens its help with examples, and raises what argparse would print and exit with.
 
     Args:
-        examples: Command lines that open the help.
+        examples: Command lines that open the help, mostly without the name of the program.
         **settings: As ``ArgumentParser`` takes them.
     """
 
@@ -79,16 +78,13 @@ class Parser(argparse.ArgumentParser):
         raise CallerError("SGK301", message, hint=f"Help: {self.prog} --help")
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """One command; its name and purpose are in ``subgraphkit.cli.commands``.
 
     Attributes:
-        examples: Command lines, without the name of the program, that open its help.
-        add_arguments: Adds its words to a parser.
+        add_arguments: Adds its words, and the examples, to a parser.
         execute: Carries it out: puts what is shown into the report and returns an exit code.
     """
 
-    examples: tuple[str, ...]
     add_arguments: Callable[[Parser], None]
     execute: Callable[[argparse.Namespace, CommandReport], int]

@@ -64,7 +64,6 @@ class CommandLine:
             command = _command(name) if every else self.command if name == called else None
             if command is not None:
                 parser.description = f"{purpose[0].upper()}{purpose[1:]}."
-                parser.examples = command.examples
                 command.add_arguments(parser)
                 _add_common(parser, name)
 

@@ -19,7 +19,7 @@ from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.comparing.verification import planned
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.child_probe import answering
-from subgraphkit.finding.registry import declared_tolerances
+from subgraphkit.finding.opening import declared_tolerances
 from subgraphkit.loading import load
 from subgraphkit.planning import Plan
 from subgraphkit.processes.memory import peak_bytes, resident_bytes

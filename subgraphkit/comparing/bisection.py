@@ -18,7 +18,7 @@ from subgraphkit.comparing.stored_values import store_npz
 from subgraphkit.comparing.verification import bind_both, selection_of, verify_plan
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import CompileError
-from subgraphkit.finding.registry import declared_tolerances
+from subgraphkit.finding.opening import declared_tolerances
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Partitioning, partition

@@ -23,11 +23,7 @@ _Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class SmallModel:
-    """A model with one input ``x`` and one output ``y``.
-
-    Attributes:
-        proto: The model.
-    """
+    """A model with one input ``x`` and one output ``y``."""
 
     proto: onnx.ModelProto
 

@@ -160,13 +160,7 @@ class ResolvedConfig:
     def selecting(
         self, choices: tuple[BackendChoice, ...], layer: str, location: str
     ) -> "ResolvedConfig":
-        """Return the settings with other backends; the options chosen with them win.
-
-        Args:
-            choices: The backends, with options.
-            layer: The layer that they come from.
-            location: Who chose them.
-        """
+        """Return the settings with other backends; the options chosen with them win."""
         options = dict(self.option_sources)
         if self.unvouched is not None and self.sources["backend"][0] == "file":
             layer = "file"  # what that file refers to is as trusted as the file

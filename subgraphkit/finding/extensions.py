@@ -165,12 +165,7 @@ class ExtensionManager:
         return next(self._numbers)
 
     def joined(self, extension: object, name: str) -> "ExtensionManager":
-        """Return a manager of the same extensions and one more, which is not registered.
-
-        Args:
-            extension: An object with hookimpls.
-            name: What it is called in messages.
-        """
+        """Return a manager of the same extensions and one more, which is not registered."""
         joined = copy(self)
         added = self._with(self._load(), _Source(name, repr(name), lambda: extension))
         joined._callers = added  # noqa: SLF001 (a copy of ours)

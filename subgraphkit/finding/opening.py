@@ -9,6 +9,7 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint
 from typing import Any, Final
 
+from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.events import FallbackEvent
 from subgraphkit.backend.notices import warn_user
@@ -24,6 +25,7 @@ from subgraphkit.errors import (
     BackendUnavailableError,
     OptionError,
     SubgraphkitError,
+    describe_exception,
 )
 from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS, BackendRecord
@@ -32,7 +34,14 @@ from subgraphkit.finding.quarantine import harm_of
 from subgraphkit.finding.registry import find_record, load_record, probe_record
 from subgraphkit.texts import logger_of
 
-__all__ = ["Among", "load_in_turn", "open_backends", "open_fallback", "open_in_turn"]
+__all__ = [
+    "Among",
+    "declared_tolerances",
+    "load_in_turn",
+    "open_backends",
+    "open_fallback",
+    "open_in_turn",
+]
 
 _LOGGER: Final = logger_of("registry")
 _CANNOT_BE_USED: Final = (
@@ -187,6 +196,36 @@ def open_fallback(resolved: ResolvedConfig) -> Backend | None:
         return None
     origin = f"the fallback, {resolved.sources['fallback'][1]}"
     return _open(BackendChoice(resolved.fallback, origin=origin), resolved)
+
+
+def declared_tolerances(names: Iterable[str], resolved: ResolvedConfig) -> Conformance:
+    """Collect how far results of a computation that backends share may be off.
+
+    Args:
+        names: Names of the backends that take part.
+        resolved: The configuration of the bind they take part in.
+
+    Returns:
+        For each dtype the widest tolerance that one of them declares; nothing else.
+
+    Raises:
+        BackendLoadError: What a backend declares cannot be read (SGK115).
+    """
+    widest = Conformance()
+    for name in names:
+        suite = Conformance()
+        choice = next((one for one in resolved.backends if one.name == name), BackendChoice(name))
+        try:
+            _looked_up(choice, resolved)[1].conformance(suite)
+        except SubgraphkitError:
+            raise
+        except Exception as error:
+            problem = f"its conformance raised {describe_exception(error)}"
+            raise messages.bad_registration(name, problem) from error
+        for dtype, (relative, absolute) in suite.tolerances.items():
+            known = widest.tolerances.get(dtype, (0.0, 0.0))
+            widest.tolerances[dtype] = (max(known[0], relative), max(known[1], absolute))
+    return widest
 
 
 def _expand(resolved: ResolvedConfig) -> Iterator[tuple[BackendChoice, bool]]:

@@ -110,13 +110,6 @@ class Blame:
     ) -> Finding | None:
         """Return what is wrong with the results of a run by the fault of the backend.
 
-        Args:
-            session: A session in which the backend has a part.
-            source: The model.
-            feeds: What was fed.
-            wanted: What it must compute, as for ``difference``.
-            results: What it computed.
-
         Returns:
             None where all is right; a ``SKIP`` that says so where others are at fault, or rounding.
         """

@@ -94,11 +94,7 @@ def _foldable(model: onnx.ModelProto) -> list[str]:
 def folded(
     model: onnx.ModelProto, feeds: Mapping[str, Any]
 ) -> tuple[onnx.ModelProto, dict[str, Any]]:
-    """Turn the inputs behind the first into initializers with the values that would be fed.
-
-    Returns:
-        The model and what remains to be fed.
-    """
+    """Turn the inputs behind the first into initializers with the values that would be fed."""
     names = _foldable(model)
     made = onnx.ModelProto()
     made.CopyFrom(model)

@@ -35,15 +35,7 @@ _Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Workbench:
-    """An operator with its surroundings.
-
-    Attributes:
-        subject: The backend under test.
-        model: The model its subgraph is part of.
-        partitioning: The partitioning of the model.
-        subgraph: The subgraph.
-        operator: What the backend made of it.
-    """
+    """An operator with its surroundings."""
 
     subject: Subject
     model: SmallModel
@@ -148,10 +140,6 @@ class Workbench:
 @contextmanager
 def workbench(subject: Subject, model: SmallModel | None = None) -> Iterator[Workbench]:
     """Compile a subgraph of a small model that the backend takes; close it at the end.
-
-    Args:
-        subject: The backend.
-        model: The model; by default the first of which the backend takes a node.
 
     Raises:
         Stopped: It takes none, or fails on the way.

@@ -43,11 +43,6 @@ class Record:
     The findings of a backend and its version are kept in the user's cache as well: those of this
     run in the place of earlier ones of the same cases.
 
-    Args:
-        backend: What is tested, as it was named.
-        files: The files to be written, by form.
-        seed: What draws the random cases.
-
     Raises:
         ConfigError: The backend cannot be described, or the selection not be read (SGK310, SGK107).
         BackendNotFoundError: No backend of that name is installed (SGK101, SGK102).

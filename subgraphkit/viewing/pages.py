@@ -26,12 +26,7 @@ _ROWS_WITHOUT_SCRIPT = 60
 
 
 def page(title: str, *sections: Section) -> str:
-    """Return a whole page, to be written as UTF-8; it shows the same without its script, still.
-
-    Args:
-        title: What the page is about.
-        sections: What it shows, in order.
-    """
+    """Return a whole page, to be written as UTF-8; it shows the same without its script, still."""
     sections = _coloured(sections)
     script, style = _asset("page.js"), _asset("page.css")
     body = "".join(

@@ -74,6 +74,10 @@ def _result(text: str) -> tuple[str, str]:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = (
+        "batch in.parquet out.parquet --spec spec.json --keep id --replicas 4",
+        "batch in.parquet out.parquet --spec model.onnx --column x=pixels --result y=label",
+    )
     parser.word("input IN.parquet", "a Parquet file, a row for each input")
     parser.word(
         "output OUT.parquet",
@@ -99,11 +103,4 @@ def _arguments(parser: Parser) -> None:
     parser.word("--part-rows N", "rows of a part, which is what may be lost", counting(1), 10_000)
 
 
-COMMAND: Final = Command(
-    examples=(
-        "batch in.parquet out.parquet --spec spec.json --keep id --replicas 4",
-        "batch in.parquet out.parquet --spec model.onnx --column x=pixels --result y=label",
-    ),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

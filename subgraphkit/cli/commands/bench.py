@@ -150,6 +150,10 @@ def _exit_code(found: Benchmark) -> ExitCode:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = (
+        "bench model.onnx --backends numpy,openvino",
+        "bench model.onnx --backends numpy --backend onednn,openvino,numpy",
+    )
     add_bind_words(parser)
     add_feed_words(parser)
     add_placement_words(parser)
@@ -183,11 +187,4 @@ def _arguments(parser: Parser) -> None:
     parser.word("--markdown", "write the table as Markdown")
 
 
-COMMAND: Final = Command(
-    examples=(
-        "bench model.onnx --backends numpy,openvino",
-        "bench model.onnx --backends numpy --backend onednn,openvino,numpy",
-    ),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

@@ -165,6 +165,10 @@ def _write(compiled: CompiledSubgraphs, target: Path) -> None:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = (
+        "build model.onnx --backend openvino",
+        "build model.onnx --backend tensorrt --symbol batch=8 --engine model.plan",
+    )
     add_road_words(parser)
     parser.word(
         "--engine FILE",
@@ -178,11 +182,4 @@ def _arguments(parser: Parser) -> None:
     parser.word("--shared", "let other users read the bundle, weights and all")
 
 
-COMMAND: Final = Command(
-    examples=(
-        "build model.onnx --backend openvino",
-        "build model.onnx --backend tensorrt --symbol batch=8 --engine model.plan",
-    ),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

@@ -167,6 +167,7 @@ _LIKELY: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = ("cache ls", "cache prune --size 4GiB --older-than 30")
     parser.word(
         "action ACTION",
         "ls: list the engines; verify: check every one; prune: remove those least recently "
@@ -213,8 +214,4 @@ def _days(text: str) -> float:
     return days
 
 
-COMMAND: Final = Command(
-    examples=("cache ls", "cache prune --size 4GiB --older-than 30"),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

@@ -46,6 +46,10 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = (
+        "calibrate model.onnx --data batches/ -o ranges.json",
+        "calibrate model.onnx --data a.npz b.npz --method minmax -o ranges.json",
+    )
     add_bind_words(parser)
     add_data_words(parser, required=True)
     parser.word("-o --output FILE.json", "where to store the ranges", required=True)
@@ -63,11 +67,4 @@ def _arguments(parser: Parser) -> None:
     )
 
 
-COMMAND: Final = Command(
-    examples=(
-        "calibrate model.onnx --data batches/ -o ranges.json",
-        "calibrate model.onnx --data a.npz b.npz --method minmax -o ranges.json",
-    ),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

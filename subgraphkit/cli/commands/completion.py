@@ -106,14 +106,11 @@ def _completion(action: Action, completions: Mapping[str, Any]) -> Any:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = (
+        "subgraphkit completion bash > ~/.local/share/bash-completion/completions/subgraphkit",
+        'subgraphkit completion zsh > "${fpath[1]}/_subgraphkit"',
+    )
     parser.word("shell SHELL", "bash, tcsh or zsh", choices=("bash", "tcsh", "zsh"))
 
 
-COMMAND: Final = Command(
-    examples=(
-        "subgraphkit completion bash > ~/.local/share/bash-completion/completions/subgraphkit",
-        'subgraphkit completion zsh > "${fpath[1]}/_subgraphkit"',
-    ),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

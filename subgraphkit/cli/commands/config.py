@@ -5,7 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
@@ -34,8 +34,8 @@ def described_settings(resolved: ResolvedConfig) -> list[dict[str, Any]]:
     ]
 
 
-COMMAND: Final = Command(
-    examples=("config", "SUBGRAPH_BACKEND=numpy subgraphkit config"),
-    add_arguments=lambda _: None,
-    execute=_execute,
-)
+def _arguments(parser: Parser) -> None:
+    parser.examples = ("config", "SUBGRAPH_BACKEND=numpy subgraphkit config")
+
+
+COMMAND: Final = Command(_arguments, _execute)

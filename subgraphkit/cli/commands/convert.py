@@ -261,6 +261,10 @@ def _layer_table(found: AccuracyReport) -> Table:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = (
+        "convert model.onnx --precision fp16 -o half.onnx --report",
+        "convert model.onnx --precision int8 --ranges ranges.json -o small.onnx",
+    )
     add_bind_words(parser)
     parser.word(
         "--precision",
@@ -306,11 +310,4 @@ def _arguments(parser: Parser) -> None:
     add_data_words(parser, required=False)
 
 
-COMMAND: Final = Command(
-    examples=(
-        "convert model.onnx --precision fp16 -o half.onnx --report",
-        "convert model.onnx --precision int8 --ranges ranges.json -o small.onnx",
-    ),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

@@ -203,14 +203,11 @@ class _Development:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = ("dev acme", "dev acme:tile=4 --only 'L3/Conv/*'")
     parser.word("name NAME", "a backend that is installed, with options as in a selection")
     choose_cases(
         parser, level=3, meaning="the last level of the conformance kit to try", timeout=20.0
     )
 
 
-COMMAND: Final = Command(
-    examples=("dev acme", "dev acme:tile=4 --only 'L3/Conv/*'"),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

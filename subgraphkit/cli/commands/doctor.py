@@ -306,11 +306,10 @@ def _show(
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = ("doctor", "doctor tensorrt --timeout 120")
     parser.word("names NAME", "backends beside the selected ones; all if none is named", nargs="*")
     parser.word("--timeout SECONDS", "how long a backend may take to answer", seconds, 60.0)
     parser.word("--deep", "let backends probe thoroughly as well")
 
 
-COMMAND: Final = Command(
-    examples=("doctor", "doctor tensorrt --timeout 120"), add_arguments=_arguments, execute=_execute
-)
+COMMAND: Final = Command(_arguments, _execute)

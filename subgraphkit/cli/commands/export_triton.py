@@ -46,6 +46,10 @@ def _root() -> Path:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = (
+        "export-triton bert.json models",
+        "export-triton bert.json models --version 2 --instances 4 --max-batch 32",
+    )
     parser.word("spec SPEC", A_SPEC)
     parser.word("folder DIR", "the model repository of Triton", Path)
     parser.word("--backend LIST", "backends, if it is not a spec")
@@ -67,11 +71,4 @@ def _arguments(parser: Parser) -> None:
     )
 
 
-COMMAND: Final = Command(
-    examples=(
-        "export-triton bert.json models",
-        "export-triton bert.json models --version 2 --instances 4 --max-batch 32",
-    ),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

@@ -160,10 +160,9 @@ def _allowed(option: Option) -> str:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = ("info numpy", "info tensorrt --options")
     parser.word("name NAME", "a backend, or a bundle")
     parser.word("--options", "show its options only")
 
 
-COMMAND: Final = Command(
-    examples=("info numpy", "info tensorrt --options"), add_arguments=_arguments, execute=_execute
-)
+COMMAND: Final = Command(_arguments, _execute)

@@ -69,9 +69,8 @@ def _remark(record: BackendRecord) -> str:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = ("list", "list --all --json")
     parser.word("--all", "list backends that are not installed, too")
 
 
-COMMAND: Final = Command(
-    examples=("list", "list --all --json"), add_arguments=_arguments, execute=_execute
-)
+COMMAND: Final = Command(_arguments, _execute)

@@ -134,6 +134,7 @@ def _no_place(path: Path, problem: str) -> CallerError:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = ("manifest write acme", "manifest check src/subgraphkit_acme")
     parser.word(
         "action ACTION",
         "check: read the manifest, and see whether the options were written from it; write: "
@@ -148,8 +149,4 @@ def _arguments(parser: Parser) -> None:
     )
 
 
-COMMAND: Final = Command(
-    examples=("manifest write acme", "manifest check src/subgraphkit_acme"),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

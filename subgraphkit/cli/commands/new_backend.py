@@ -41,6 +41,11 @@ def _words(texts: list[str]) -> list[str]:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = (
+        "new-backend acme_npu",
+        "new-backend acme_npu ~/src/acme --operators Conv,Relu --options tile:int=8",
+        "new-backend acme_npu --selector operators --operators Gemm,Softmax",
+    )
     parser.word("name NAME", "what the backend is called, such as acme_npu")
     parser.word(
         "folder DIR",
@@ -68,12 +73,4 @@ def _arguments(parser: Parser) -> None:
     )
 
 
-COMMAND: Final = Command(
-    examples=(
-        "new-backend acme_npu",
-        "new-backend acme_npu ~/src/acme --operators Conv,Relu --options tile:int=8",
-        "new-backend acme_npu --selector operators --operators Gemm,Softmax",
-    ),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

@@ -154,6 +154,13 @@ def _memory_of_parts(memory: Memory) -> Table:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = (
+        "plan model.onnx --symbol batch=8",
+        "plan model.onnx --explain 12",
+        "plan model.onnx --memory",
+        "plan model.onnx --backend openvino --min-coverage openvino=0.9",
+        "plan model.onnx --backend openvino --against @plan.json --html plan.html",
+    )
     add_road_words(parser)
     parser.word("--reasons", "list every refusal")
     parser.word("--explain NODE", "say who was asked about a node, by number or name")
@@ -171,14 +178,4 @@ def _arguments(parser: Parser) -> None:
     parser.word("--dot", "write the graph of the subgraphs in the DOT language")
 
 
-COMMAND: Final = Command(
-    examples=(
-        "plan model.onnx --symbol batch=8",
-        "plan model.onnx --explain 12",
-        "plan model.onnx --memory",
-        "plan model.onnx --backend openvino --min-coverage openvino=0.9",
-        "plan model.onnx --backend openvino --against @plan.json --html plan.html",
-    ),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

@@ -22,17 +22,14 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = (
+        "probe http://127.0.0.1:8000 bert",
+        "probe http://127.0.0.1:8000 bert --version 2 --timeout 5",
+    )
     parser.word("url URL", "the server, such as http://127.0.0.1:8000")
     parser.word("model MODEL", "name of the model there")
     parser.word("--version V", "which version of it (default: what the server chooses)")
     parser.word("--timeout SECONDS", "how long the server may be silent", seconds, 10.0)
 
 
-COMMAND: Final = Command(
-    examples=(
-        "probe http://127.0.0.1:8000 bert",
-        "probe http://127.0.0.1:8000 bert --version 2 --timeout 5",
-    ),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

@@ -44,6 +44,10 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = (
+        "profile model.onnx --backend openvino,numpy",
+        "profile model.onnx --runs 50 --chrome trace.json --html profile.html",
+    )
     add_road_words(parser)
     add_feed_words(parser)
     parser.word("--runs N", "runs to measure", counting(1), 20)
@@ -52,11 +56,4 @@ def _arguments(parser: Parser) -> None:
     parser.word("--chrome FILE", "write every run as a trace that Perfetto opens")
 
 
-COMMAND: Final = Command(
-    examples=(
-        "profile model.onnx --backend openvino,numpy",
-        "profile model.onnx --runs 50 --chrome trace.json --html profile.html",
-    ),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

@@ -184,6 +184,10 @@ def _store(path: Path, outputs: Mapping[str, Any]) -> None:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = (
+        "run model.onnx --seed 1",
+        "run model.onnx --input x=picture.npy -o results.npz",
+    )
     add_road_words(parser)
     add_feed_words(parser)
     parser.word("-o --output FILE.npz", "where to store the outputs")
@@ -193,8 +197,4 @@ def _arguments(parser: Parser) -> None:
     )
 
 
-COMMAND: Final = Command(
-    examples=("run model.onnx --seed 1", "run model.onnx --input x=picture.npy -o results.npz"),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

@@ -150,6 +150,7 @@ def _keep(file: str | None, data: Mapping[str, Any]) -> None:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = ("selftest tensorrt", "selftest tensorrt --output report.json")
     parser.word("name NAME", "a backend")
     parser.word(
         "-o --output FILE.json", "where to keep the report, which is written anew after every check"
@@ -158,8 +159,4 @@ def _arguments(parser: Parser) -> None:
     parser.word("--here", "in this process and without limits, for a debugger")
 
 
-COMMAND: Final = Command(
-    examples=("selftest tensorrt", "selftest tensorrt --output report.json"),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

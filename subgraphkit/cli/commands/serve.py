@@ -105,6 +105,10 @@ def _check(arguments: Namespace) -> None:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = (
+        "serve spec.json",
+        "serve minilm=model.onnx other=bundle --port 9000 --max-batch 8",
+    )
     parser.word(
         "specs [NAME=]SPEC", f"{A_SPEC}; without NAME, it is named as its file", _named, nargs="+"
     )
@@ -124,8 +128,4 @@ def _arguments(parser: Parser) -> None:
         parser.word(f"{word} N", purpose, kind, default)
 
 
-COMMAND: Final = Command(
-    examples=("serve spec.json", "serve minilm=model.onnx other=bundle --port 9000 --max-batch 8"),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

@@ -59,6 +59,10 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = (
+        "spec model.onnx --backend onnxruntime --symbol batch=8 --set threads=2 -o spec.json",
+        "spec spec.json --check",
+    )
     add_road_words(parser)
     parser.word(
         "--set NAME=VALUE",
@@ -75,11 +79,4 @@ def _arguments(parser: Parser) -> None:
     parser.word("--check", "MODEL is the file of a spec: open its session")
 
 
-COMMAND: Final = Command(
-    examples=(
-        "spec model.onnx --backend onnxruntime --symbol batch=8 --set threads=2 -o spec.json",
-        "spec spec.json --check",
-    ),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

@@ -201,6 +201,11 @@ def choose_cases(parser: Parser, *, level: int, meaning: str, timeout: float) ->
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = (
+        "test numpy --level 5 --junit numpy.xml",
+        "test numpy --only 'L3/Conv/*' --markdown support.md",
+        "test numpy --rerun failed",
+    )
     parser.word(
         "name NAME",
         "a backend, with options as in a selection; or module:Class, one that is not "
@@ -253,12 +258,4 @@ def _arguments(parser: Parser) -> None:
     )
 
 
-COMMAND: Final = Command(
-    examples=(
-        "test numpy --level 5 --junit numpy.xml",
-        "test numpy --only 'L3/Conv/*' --markdown support.md",
-        "test numpy --rerun failed",
-    ),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

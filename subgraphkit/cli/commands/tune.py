@@ -47,6 +47,10 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = (
+        "tune model.onnx --output plan.json",
+        "tune model.onnx --symbol batch=8 --backend openvino,onnxruntime --seconds 60",
+    )
     add_bind_words(parser)
     add_feed_words(parser)
     parser.word(
@@ -66,11 +70,4 @@ def _arguments(parser: Parser) -> None:
     parser.word("--again", "measure even if the cache has a plan for this")
 
 
-COMMAND: Final = Command(
-    examples=(
-        "tune model.onnx --output plan.json",
-        "tune model.onnx --symbol batch=8 --backend openvino,onnxruntime --seconds 60",
-    ),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

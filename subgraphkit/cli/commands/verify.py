@@ -150,6 +150,11 @@ def _row(one: Difference) -> tuple[str, ...]:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = (
+        "verify model.onnx --backend openvino",
+        "verify model.onnx --per-subgraph",
+        "verify model.onnx --backend tvm --bisect -o repro/",
+    )
     add_bind_words(parser)
     add_feed_words(parser)
     parser.word("--backend LIST", "backends under test, in order (default: as configured)")
@@ -182,12 +187,4 @@ def _arguments(parser: Parser) -> None:
     )
 
 
-COMMAND: Final = Command(
-    examples=(
-        "verify model.onnx --backend openvino",
-        "verify model.onnx --per-subgraph",
-        "verify model.onnx --backend tvm --bisect -o repro/",
-    ),
-    add_arguments=_arguments,
-    execute=_execute,
-)
+COMMAND: Final = Command(_arguments, _execute)

@@ -67,9 +67,8 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _arguments(parser: Parser) -> None:
+    parser.examples = ("version", "version --verbose")
     parser.word("--verbose", "show Python, the packages and the plugins, too")
 
 
-COMMAND: Final = Command(
-    examples=("version", "version --verbose"), add_arguments=_arguments, execute=_execute
-)
+COMMAND: Final = Command(_arguments, _execute)

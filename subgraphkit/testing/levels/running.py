@@ -52,7 +52,7 @@ _SIZES: Final = (
     {"N": 2, "M": 5, "H": 7, "W": 9},
 )
 """Some of as many elements in another shape, and the first again at the end."""
-_NO_ROWS: Final = {"N": 0, "M": 5}
+_NO_ROWS: Final = ({"N": 0, "M": 5},)
 _CONVOLVES: Final = "convolution"
 """Whether a convolution of no pictures means anything, runtimes do not agree."""
 
@@ -78,9 +78,9 @@ def cases(subject: Subject) -> Iterable[Case]:
     """Build the cases of this level."""
     yield from _cases_of_small_models()
     for text in _DYNAMIC:
-        yield _case(f"shapes/several/{_name(text)}", partial(_several_shapes, text), _SHAPES)
+        yield _case(f"shapes/several/{_name(text)}", partial(_shaped, text, _SIZES), _SHAPES)
         if _name(text) != _CONVOLVES:
-            yield _case(f"shapes/no_rows/{_name(text)}", partial(_no_rows, text), _SHAPES)
+            yield _case(f"shapes/no_rows/{_name(text)}", partial(_shaped, text, _NO_ROWS), _SHAPES)
     for text in _ODD:
         yield _case(f"shapes/{_name(text)}", partial(_as_it_is, text))
     yield _case("values/not_finite", _not_finite)
@@ -169,12 +169,8 @@ def _two_in_threads(model: SmallModel, subject: Subject) -> Finding:
         return subject.judged(model.proto, both)
 
 
-def _several_shapes(text: str, subject: Subject) -> Finding:
-    return _fed(text, [_feeds(text, seed, sizes) for seed, sizes in enumerate(_SIZES)], subject)
-
-
-def _no_rows(text: str, subject: Subject) -> Finding:
-    return _fed(text, [_feeds(text, 0, _NO_ROWS)], subject)
+def _shaped(text: str, several: Sequence[Mapping[str, int]], subject: Subject) -> Finding:
+    return _fed(text, [_feeds(text, seed, sizes) for seed, sizes in enumerate(several)], subject)
 
 
 def _as_it_is(text: str, subject: Subject) -> Finding:

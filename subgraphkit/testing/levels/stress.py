@@ -7,11 +7,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.running import Session
 from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, broken
 from subgraphkit.testing.claimed import model_taken
@@ -61,8 +59,6 @@ def _memory() -> int:
 
 def _many_runs(subject: Subject) -> Finding:
     """Two hundred runs take no more memory than fifty."""
-    if not _STATM.exists():
-        return Finding(Outcome.SKIP, f"this system has no {_STATM} to read memory from")
     model = model_taken(subject, _ROWS)
     feeds = model.feeds()
     with subject.session(model.proto) as session:
@@ -71,26 +67,27 @@ def _many_runs(subject: Subject) -> Finding:
             for _ in range(times):
                 subject.run(session, feeds)
 
-        run(_WARM_UP)
-        left = _left(run, _RUNS)
-    text = f"{_RUNS} runs of model {model.name!r} keep {', '.join(left)}"
-    return broken(text) if left else PASSED
+        return _growing(run, _WARM_UP, _RUNS, f"runs of model {model.name!r} keep")
 
 
 def _many_sessions(subject: Subject) -> Finding:
     """Sessions that are closed leave no memory, files or threads behind."""
+    model = model_taken(subject, _ROWS)
+    feeds = model.feeds()
+
+    def bind_and_close(times: int) -> None:
+        for _ in range(times):
+            with subject.session(model.proto) as session:
+                subject.run(session, feeds)
+
+    return _growing(bind_and_close, _BINDS // 5, _BINDS, "sessions, all closed, left behind")
+
+
+def _growing(act: Callable[[int], object], warm_up: int, times: int, words: str) -> Finding:
+    """Say what becomes more, by as much as something is done often, each time it is done so."""
     if not _STATM.exists():
         return Finding(Outcome.SKIP, f"this system has no {_STATM} to read memory from")
-    model = model_taken(subject, _ROWS)
-    bind_and_close = partial(_bind_and_close, subject, model)
-    bind_and_close(_BINDS // 5)
-    left = _left(bind_and_close, _BINDS)
-    text = f"{_BINDS} sessions, all closed, left behind {', '.join(left)}"
-    return broken(text) if left else PASSED
-
-
-def _left(act: Callable[[int], object], times: int) -> list[str]:
-    """Say what becomes more, by as much as something is done often, each time it is done so."""
+    act(warm_up)
     left: list[str] = []
     for _ in range(_ROUNDS):
         memory, before = _memory(), [_count(folder) for folder in _COUNTED]
@@ -101,15 +98,8 @@ def _left(act: Callable[[int], object], times: int) -> list[str]:
             more = _count(folder) - count
             left += [f"{more} {what}"] if more >= times else []
         if not left:
-            break
-    return left
-
-
-def _bind_and_close(subject: Subject, model: SmallModel, times: int) -> None:
-    feeds = model.feeds()
-    for _ in range(times):
-        with subject.session(model.proto) as session:
-            subject.run(session, feeds)
+            return PASSED
+    return broken(f"{times} {words} {', '.join(left)}")
 
 
 def _count(folder: Path) -> int:
