@@ -8,7 +8,7 @@ import numpy as np
 from subgraphkit.ir import Node
 from subgraphkit.testing.cases import Outcome
 from tests.faulty import spoiling as by
-from tests.faulty.wrapping import Fault, instead, results
+from tests.faulty.wrapping import Fault, WrappedOperator, instead, results
 
 __all__ = ["CORRUPTIONS"]
 
@@ -24,6 +24,12 @@ def _not_repeated(node: Node, one: Any, other: Any) -> Any:
     """Subtract from the first element alone, where the size of what is taken away was open."""
     is_open = isinstance(node.shape(1)[-1], str) and other.shape[-1] != one.shape[-1]
     return one - other * (np.arange(one.shape[-1]) == 0) if is_open else one - other
+
+
+def _read(operator: WrappedOperator, inputs: list[Any]) -> list[Any]:
+    """Return what the one node of a region reads."""
+    (node,) = operator.subgraph.members
+    return [operator.value(one, inputs) for one in node.inputs]
 
 
 # fmt: off
@@ -117,6 +123,11 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
     "SecondShapeWrong": Fault(
         "Is wrong in the first element of a second shape.", "Conv", "L5/sizes/open/windows",
         by.second_shape),
+    "KnowsNoLimit": Fault(
+        "Says that it holds limits, and makes as many numbers as are asked for.", "Range",
+        "L5/limits/range",
+        lambda operator, inputs, _: [np.arange(*_read(operator, inputs))],
+        Outcome.FAIL_CONTRACT, strategy={"holds_limits": True}),
     "GuessesRepeats": Fault(
         "Does not repeat an open size that is 1.", "Sub", "L5/sizes/repeated",
         instead("Sub", _not_repeated)),
