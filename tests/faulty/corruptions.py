@@ -1,6 +1,6 @@
 """The table of faults in the results of operators, and what finds them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from subgraphkit.ir import Node
 from subgraphkit.testing.cases import Outcome
 from tests.faulty import spoiling as by
-from tests.faulty.wrapping import Fault, WrappedOperator, instead, results
+from tests.faulty.wrapping import Fault, Run, WrappedOperator, instead, results
 
 __all__ = ["CORRUPTIONS"]
 
@@ -26,10 +26,10 @@ def _not_repeated(node: Node, one: Any, other: Any) -> Any:
     return one - other * (np.arange(one.shape[-1]) == 0) if is_open else one - other
 
 
-def _read(operator: WrappedOperator, inputs: list[Any]) -> list[Any]:
-    """Return what the one node of a region reads."""
-    (node,) = operator.subgraph.members
-    return [operator.value(one, inputs) for one in node.inputs]
+def _counted(operator: WrappedOperator, inputs: list[Any], _: Run) -> Sequence[Any]:
+    makers = map(operator.makers.__getitem__, operator.subgraph.outputs)
+    read = [[operator.value(one, inputs).flat[0] for one in node.inputs] for node in makers]
+    return [np.arange(*one, dtype=one[0].dtype) for one in read]
 
 
 # fmt: off
@@ -126,8 +126,7 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
     "KnowsNoLimit": Fault(
         "Says that it holds limits, and makes as many numbers as are asked for.", "Range",
         "L5/limits/range",
-        lambda operator, inputs, _: [np.arange(*_read(operator, inputs))],
-        Outcome.FAIL_CONTRACT, strategy={"holds_limits": True}),
+        _counted, Outcome.FAIL_CONTRACT, strategy={"holds_limits": True}),
     "GuessesRepeats": Fault(
         "Does not repeat an open size that is 1.", "Sub", "L5/sizes/repeated",
         instead("Sub", _not_repeated)),
