@@ -149,9 +149,6 @@ def write_manifest(manifest: BundleManifest) -> bytes:
 def read_manifest(members: Mapping[str, Any]) -> BundleManifest:
     """Read a manifest of the known format.
 
-    Args:
-        members: The JSON object, parsed.
-
     Raises:
         MemberError: It is not what ``write_manifest`` wrote.
     """

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress
@@ -31,8 +32,7 @@ __all__ = ["Creation", "close_all", "failure"]
 _logger = logger_of("compile")
 
 
-@dataclass(frozen=True, slots=True)
-class Creation:
+class Creation(NamedTuple):
     """Asks properties for operators, and gives them what they may call on meanwhile.
 
     Attributes:

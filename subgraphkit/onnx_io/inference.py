@@ -8,10 +8,9 @@ onnx's own propagation of data does the same without a bound on what it computes
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy.typing as npt
 from onnx import shape_inference
@@ -47,8 +46,7 @@ _PREFIXES: Final = r"^(?:\[\w+\] |Inference error\(s\): |\(op_type:\w+[^)]*\): )
 """What onnx puts before what it has to say."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inferred:
+class Inferred(NamedTuple):
     """The result of type inference.
 
     Attributes:
@@ -102,8 +100,6 @@ def infer(
 
 
 class _Inference:
-    """One pass over a model."""
-
     def __init__(
         self, model: Model, skeletons: Skeletons, slice_size: int, limits: LoadLimits
     ) -> None:
@@ -238,7 +234,8 @@ class _Inference:
         return results is not None
 
     def _dtype(self, name: str) -> DataType:
-        return getattr(self._types[name], "dtype", DataType.UNDEFINED)
+        type_ = self._types[name]
+        return type_.dtype if isinstance(type_, TensorType) else DataType.UNDEFINED
 
     def _known(self, name: str) -> npt.NDArray[Any] | None:
         value = self._values.get(name)

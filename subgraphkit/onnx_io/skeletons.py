@@ -1,9 +1,8 @@
 """Models without large weights, of some nodes of a model, and what onnx infers of them."""
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, groupby
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +26,7 @@ LARGEST_READ: Final = 4096
 _OLDEST_IR: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What onnx infers of some nodes.
 
     Attributes:
@@ -42,8 +40,7 @@ class Answer:
     bodies: Mapping[int, Mapping[str, Graph]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Skeleton:
+class _Skeleton(NamedTuple):
     """Some nodes of a model.
 
     Attributes:

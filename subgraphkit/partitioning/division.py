@@ -14,7 +14,6 @@ from subgraphkit.partitioning.claiming.constraints import (
     ResolvedConstraints,
     resolve_constraints,
 )
-from subgraphkit.partitioning.claiming.fed_sizes import kept_for_size
 from subgraphkit.partitioning.claiming.not_numbers import kept_for_nan
 from subgraphkit.partitioning.claiming.rehearsal import rehearsed
 from subgraphkit.partitioning.claiming.turns import Turns, take_turns
@@ -89,9 +88,21 @@ def kept_away(
     """Return the nodes that a property is not asked about, each with the reason."""
     return {
         **kept_for_nan(claim, bound),
-        **kept_for_size(claim, bound),
+        **_kept_for_size(claim, bound),
         **demanded.refusals_for(claim.backend.name),
     }
+
+
+def _kept_for_size(claim: Claim, bound: BoundModel) -> Mapping[int, Refusal]:
+    """Return the nodes that a property must not have, since it does not look how much they make.
+
+    A fed length may ask for any amount of memory, and a library allocates it.
+    """
+    if claim.property.holds_limits or not bound.settings.limits.value_bytes:
+        return {}
+    text = "how much {} makes is fed, and nothing here holds that against max_value_bytes"
+    culprits = bound.fed_sizes.items()
+    return {node: Refusal("fed_size", text.format(one.label)) for node, one in culprits}
 
 
 def _weighed(

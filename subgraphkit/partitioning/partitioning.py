@@ -267,7 +267,7 @@ class Partitioning(PartitioningData):
             column.copy() if column is not None and at >= index else column
             for at, column in enumerate(self.turns.columns)
         )
-        return replace(self.turns, columns=columns)
+        return self.turns._replace(columns=columns)
 
     @property
     def summary(self) -> str:

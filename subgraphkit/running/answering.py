@@ -112,11 +112,11 @@ class Answering(ABC):
         Raises:
             CallerError: As for ``warm_up``.
         """
+        from subgraphkit.running.samples import samples  # noqa: PLC0415 (few warm up)
+
         graph, given = self.graph, feeds or {}
         symbols, whole = given_shapes(graph, shapes or {}, strict=graph.settings.strict)
         known = {name: np.shape(value) for name, value in given.items()}
-        from subgraphkit.running.samples import samples  # noqa: PLC0415 (few warm up)
-
         made = samples(graph, known, whole, symbols, _SEED)
         return {**{name: feed.array for name, feed in made.items()}, **given}
 

@@ -83,9 +83,9 @@ class Observer:
                 {i: self._clocked(s, run_of) for i, s in enumerate(plan.steps)}
             )
         if hears_steps or any(map(self._extensions.implements, hooks)):
-            emitted = replace(emitted, execute=self._reported(emitted, plan))
+            emitted = emitted._replace(execute=self._reported(emitted, plan))
         if self.tally is not None:
-            emitted = replace(emitted, execute=self.tally.counting(emitted.execute))
+            emitted = emitted._replace(execute=self.tally.counting(emitted.execute))
         return emitted
 
     @contextmanager

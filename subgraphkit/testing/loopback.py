@@ -23,7 +23,6 @@ class _Everything(SubgraphSelector):
     stateless: ClassVar[bool] = True
 
     def select(self, node: Node) -> Answer:
-        """Take the node."""
         del node
         return True
 
@@ -33,7 +32,6 @@ class _Anything(SubgraphProperty):
     holds_limits: ClassVar[bool] = True  # as the fallback does
 
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
-        """Make the selector."""
         del graph
         return _Everything()
 

@@ -43,12 +43,7 @@ _TAKEN: Final = frozenset(
 
 
 class IreeSelector(sk.SubgraphSelector):
-    """Asks the compiler about each kind of node once.
-
-    Args:
-        graph: The graph that the nodes belong to.
-        context: The bind.
-    """
+    """Asks the compiler about each kind of node once."""
 
     stateless = True
 

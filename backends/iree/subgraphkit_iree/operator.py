@@ -22,10 +22,7 @@ class IreeOperator(sk.SubgraphOperator):
     """A module of IREE's virtual machine.
 
     Args:
-        engine: The compiled module.
-        subgraph: What it computes.
         weights: What the module reads as parameters, by name and in their order.
-        device: Where it runs.
 
     Thread-safety: one thread at a time is inside ``run``, since a context of the virtual machine
     has a state.
@@ -85,13 +82,7 @@ class IreeOperator(sk.SubgraphOperator):
 
 
 class _Program:
-    """A module that is loaded.
-
-    Args:
-        engine: The module.
-        weights: Its parameters.
-        device: Where it runs.
-    """
+    """A module that is loaded."""
 
     def __init__(self, engine: bytes, weights: Any, device: IreeDevice) -> None:
         from iree import runtime  # noqa: PLC0415 (may be missing, which the probe says)

@@ -34,8 +34,6 @@ class NumpyOperator(SubgraphOperator):
     """A region as one straight-line Python function over NumPy.
 
     Args:
-        subgraph: The region.
-        options: Options of the backend.
         threads: How many threads may share the work; None for one per CPU.
         limits: How large values may be.
 

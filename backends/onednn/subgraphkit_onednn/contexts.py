@@ -34,11 +34,6 @@ def scratch_plan(
     Where a step may write over an input that nobody reads again, it does: sums that oneDNN fuses
     into a convolution would otherwise be copied first.
 
-    Args:
-        engine: Where the region runs.
-        region: The compiled region.
-        edge: Numbers of the tensors the region takes in and hands out.
-
     Returns:
         Offsets by tensor number, and the size of the block in bytes.
     """
@@ -76,8 +71,6 @@ class RunContext:
     """Everything a run writes to, except what it hands out; for one caller at a time.
 
     Args:
-        engine: Where the region runs.
-        region: The compiled region.
         inputs: Numbers of the tensors to be fed; None for an input nothing reads.
         outputs: Numbers of the tensors handed out; None for what is copied from elsewhere.
         plan: What ``scratch_plan`` returned.
@@ -138,12 +131,7 @@ class RunContext:
         self._stream.wait()
 
     def clock(self, steps: Sequence[CompiledStep], record: Callable[[InnerTime], object]) -> None:
-        """Record the time of every step from now on, each waited for.
-
-        Args:
-            steps: The steps of the region.
-            record: Takes the times.
-        """
+        """Record the time of every step from now on, each waited for."""
         execute, wait = self._execute, self._stream.wait
         by_address = {step.partition.pointer.value: step for step in steps}
 
@@ -157,11 +145,6 @@ class RunContext:
             return status
 
         self._execute = timed
-
-    @property
-    def scratch_bytes(self) -> int:
-        """Size of the memory for intermediate values."""
-        return int(self._block.nbytes)
 
     def _bound(self, numbers: Sequence[int | None]) -> list[tuple[ctypes.c_void_p, int]]:
         """Return the tensors that take an address at every run, with the place it comes from."""

@@ -168,8 +168,6 @@ class CompiledPartition(Handle):
     """A partition with code for given shapes and layouts.
 
     Args:
-        partition: What to compile.
-        engine: Where it is to run.
         inputs: One per input port, in order; layouts strided or opaque.
         outputs: One per output port, in order; layouts strided, or any to let the library choose.
     """

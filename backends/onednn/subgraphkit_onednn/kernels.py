@@ -42,7 +42,6 @@ class FusedKernels:
     """Asks the library which kernels it has.
 
     Args:
-        engine: Where they would run.
         free: Numbers of the tensors whose layout is the library's to choose: the plain one, or one
             with the channels last. Kernels are needed for both.
     """

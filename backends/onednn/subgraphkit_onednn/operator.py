@@ -13,11 +13,10 @@ from subgraphkit.ir import Node, Subgraph
 from subgraphkit.types import DataType
 from subgraphkit_onednn.compiling import CompiledRegion, compile_region
 from subgraphkit_onednn.contexts import RunContext, StepError, scratch_plan
-from subgraphkit_onednn.edge import Edge
+from subgraphkit_onednn.edge import Edge, find_ports
 from subgraphkit_onednn.handles import DnnlEngine
 from subgraphkit_onednn.lowering import GraphDraft, lower
 from subgraphkit_onednn.lowering.draft import RefusedError
-from subgraphkit_onednn.ports import find_ports
 from subgraphkit_onednn.threads import Threads
 
 __all__ = ["OnednnOperator"]
@@ -25,12 +24,6 @@ __all__ = ["OnednnOperator"]
 
 class OnednnOperator(SubgraphOperator):
     """A region as partitions compiled by oneDNN.
-
-    Args:
-        subgraph: The region.
-        engine: Where it is to run.
-        dtypes: Element types that the processor can compute with.
-        threads: The threads to compute with.
 
     Raises:
         Unsupported: For nodes that oneDNN cannot run.

@@ -25,12 +25,7 @@ _EVERYWHERE: Final = frozenset({DataType.FLOAT})
 
 
 class OnednnSelector(SubgraphSelector):
-    """Takes every node that can be lowered; the refusal says why one cannot.
-
-    Args:
-        graph: The graph.
-        dtypes: Element types that the processor can compute with.
-    """
+    """Takes every node that can be lowered; the refusal says why one cannot."""
 
     stateless: ClassVar[bool] = True
 
@@ -44,11 +39,7 @@ class OnednnSelector(SubgraphSelector):
 
 
 class OnednnClaims(SubgraphProperty):
-    """Regions of nodes that oneDNN has operations for; claims need no library.
-
-    Args:
-        dtypes: Element types that the processor can compute with.
-    """
+    """Regions of nodes that oneDNN has operations for; claims need no library."""
 
     name: ClassVar[str] = "graph"
     connectivity: Connectivity = "connected"
@@ -67,9 +58,6 @@ class OnednnClaims(SubgraphProperty):
 
 class OnednnProperty(OnednnClaims):
     """The same regions, compiled.
-
-    Args:
-        options: Options of the backend.
 
     Attributes:
         library: What it compiles with.

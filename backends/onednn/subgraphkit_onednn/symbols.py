@@ -18,7 +18,6 @@ __all__ = [
     "FUSION",
     "IN_ORDER",
     "LAYOUT_ANY",
-    "LAYOUT_OPAQUE",
     "LAYOUT_STRIDED",
     "MAX_RANK",
     "OPERATIONS",
@@ -36,7 +35,6 @@ IN_ORDER: Final = 1
 FUSION: Final = 1
 LAYOUT_ANY: Final = 1
 LAYOUT_STRIDED: Final = 2
-LAYOUT_OPAQUE: Final = 3
 PROPERTY_VARIABLE: Final = 1
 PROPERTY_CONSTANT: Final = 2
 

@@ -33,7 +33,6 @@ class Threads:
     with another: kernels divide their scratch memory by it.
 
     Args:
-        library: The library.
         count: How many; None or 0 leaves it to OpenMP.
         ends: Whether threads that would spin after a run are ended instead.
 

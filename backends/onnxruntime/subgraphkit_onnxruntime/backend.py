@@ -67,11 +67,7 @@ class _Selector(SubgraphSelector):
 
 
 class OnnxRuntimeProperty(SubgraphProperty):
-    """Whatever ONNX Runtime can run, in as few sessions as possible.
-
-    Args:
-        settings: What every session of the bind has in common.
-    """
+    """Whatever ONNX Runtime can run, in as few sessions as possible."""
 
     name: ClassVar[str] = "sessions"
     connectivity: Connectivity = "any"

@@ -62,10 +62,6 @@ class _Verdict:
 class Claims:
     """Answers whether nodes of one graph can run, under the settings of one bind.
 
-    Args:
-        graph: The graph.
-        settings: What every session of the bind has in common.
-
     Thread-safety: used by one thread at a time; what is remembered is shared safely.
     """
 

@@ -85,10 +85,6 @@ def taken(value: Any, name: str, type_: ValueType, settings: SessionSettings) ->
 class OrtArray:
     """An output that ONNX Runtime left on the device.
 
-    Args:
-        value: The ``OrtValue``; kept alive.
-        dtype: Its element type.
-
     Thread-safety: may be read by any thread; nobody writes to it any more.
     """
 

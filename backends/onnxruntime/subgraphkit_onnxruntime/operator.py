@@ -43,7 +43,6 @@ class OnnxRuntimeOperator(SubgraphOperator):
     Thread-safety: any number of threads may be inside ``run``; ONNX Runtime allows it.
 
     Args:
-        session: The session.
         inputs: Types of the inputs by name, in order.
         outputs: Types of the outputs by name, in order.
         weights: What the session reads from; held as long as it is open.

@@ -24,7 +24,6 @@ class ProfiledOperator(SubgraphOperator):
     Args:
         open_with: Opens the session that writes its profile to files with a prefix.
         subgraph: The region, whose nodes have their numbers in their names, ``#12``.
-        record: Takes the times.
 
     Thread-safety: as of ``OnnxRuntimeOperator``.
     """

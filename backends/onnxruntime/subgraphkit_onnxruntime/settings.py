@@ -177,9 +177,6 @@ class SessionSettings:
 def read_settings(options: Options) -> SessionSettings:
     """Check the options against the build of ONNX Runtime that is installed.
 
-    Args:
-        options: The options of the backend.
-
     Raises:
         OptionError: A provider is not in this build or named twice, an entry is not ``key=value``,
             or there is no folder for the profile (SGK112).

@@ -19,7 +19,6 @@ class Guard:
     """Sends a run elsewhere if it is fed whole numbers that OpenVINO would compute wrong.
 
     Args:
-        subgraph: The region.
         limits: Places of inputs, with the least and the greatest number that they may hold.
         fallback: Compiles the region on another backend; called when first needed.
 

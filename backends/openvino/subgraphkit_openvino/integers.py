@@ -148,7 +148,6 @@ class WholeNumbers:
     """The whole numbers in a graph, as far as they are known.
 
     Args:
-        graph: The graph.
         given: Bounds of the numbers that enter; unless given, they are checked before every run.
 
     Attributes:

@@ -47,7 +47,6 @@ class OpenVINOOperator(SubgraphOperator):
 
     Args:
         compiled: The ``openvino.CompiledModel``, inputs and outputs in the order of the subgraph.
-        subgraph: The region.
         guard: Runs elsewhere what OpenVINO would get wrong.
         held: What the compiled model refers to.
         stored: What the operator was restored from, if it was.
@@ -203,10 +202,8 @@ class CountedOperator(OpenVINOOperator):
     Args:
         compiled: As of ``OpenVINOOperator``, with counters, in one stream, of nodes that
             ``number_nodes`` named.
-        subgraph: The region.
         guard: Runs elsewhere what OpenVINO would get wrong.
         held: What the compiled model refers to.
-        record: Takes the times.
     """
 
     def __init__(

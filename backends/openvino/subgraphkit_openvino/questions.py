@@ -41,8 +41,6 @@ class Questions:
     """Asks about the nodes of one graph.
 
     Args:
-        graph: The graph.
-        device: Name of the device.
         configuration: OpenVINO's properties for it.
         asks: Whether the device is asked, beside the importer; None to ask any but the processor.
 

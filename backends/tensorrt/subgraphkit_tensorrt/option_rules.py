@@ -209,10 +209,6 @@ _NEEDED: Final = (
 def check_library(options: Options, capabilities: Capabilities) -> None:
     """Make sure that the library can honour every option that is not left at its default.
 
-    Args:
-        options: The options of the backend.
-        capabilities: What the library can do.
-
     Raises:
         OptionError: It cannot (SGK160).
     """
@@ -227,9 +223,6 @@ def check_library(options: Options, capabilities: Capabilities) -> None:
 
 def check_agreement(options: Options) -> None:
     """Make sure that options do not contradict one another.
-
-    Args:
-        options: The options of the backend.
 
     Raises:
         OptionError: They do (SGK161).

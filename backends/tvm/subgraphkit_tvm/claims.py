@@ -57,7 +57,6 @@ class TvmSelector(SubgraphSelector):
     """Takes the nodes that TVM imports with the right types and has loops for.
 
     Args:
-        graph: The graph.
         folder: Where answers are kept; None for in memory alone.
     """
 

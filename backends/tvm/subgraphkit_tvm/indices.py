@@ -44,11 +44,7 @@ def _held(node: Node) -> tuple[str, _Limits] | None:
 
 
 class Indices:
-    """The whole numbers of a graph, as far as they are known before a run.
-
-    Args:
-        graph: The graph.
-    """
+    """The whole numbers of a graph, as far as they are known before a run."""
 
     def __init__(self, graph: BoundGraph) -> None:
         self._graph = graph
@@ -73,11 +69,7 @@ class Indices:
 
 
 class IndexWatch:
-    """Refuses indices that are fed to a region and reach too far.
-
-    Args:
-        subgraph: The region.
-    """
+    """Refuses indices that are fed to a region and reach too far."""
 
     def __init__(self, subgraph: Subgraph) -> None:
         nodes: Iterable[Node] = subgraph.members

@@ -29,8 +29,6 @@ class TvmOperator(SubgraphOperator):
     thread at a time, so each call takes one from a pool; code and weights are shared.
 
     Args:
-        engine: The compiled code.
-        subgraph: The subgraph.
         weights: Names of the constants that are parameters of the code, in order.
         facts: What ``info`` says.
         threads: With how many threads to compute; None leaves it to TVM.

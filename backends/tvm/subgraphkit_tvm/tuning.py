@@ -43,10 +43,6 @@ Advance = Callable[[int], None]
 def require_tunable(backend: str, options: Options) -> None:
     """Check that tuning can be done as the options ask, as far as can be seen at once.
 
-    Args:
-        backend: Name of the backend, for messages.
-        options: Its options.
-
     Raises:
         BackendUnavailableError: Libraries that tuning needs are missing (SGK104).
         OptionError: No directory is given (SGK112).

@@ -3,9 +3,8 @@
 import platform
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from subgraphkit import __version__
 from subgraphkit.backend.contract import Backend
@@ -30,8 +29,7 @@ _NAMING_KINDS: Final = frozenset({"list", "shapes"})
 """Kinds of options whose values may name nodes, values or dimensions of the model."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineKey:
+class EngineKey(NamedTuple):
     """The key under which an engine is stored.
 
     Attributes:
@@ -44,8 +42,7 @@ class EngineKey:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class BackendIdentity:
+class BackendIdentity(NamedTuple):
     """The part of a key that is the same for every subgraph one property compiles in one bind.
 
     Attributes:

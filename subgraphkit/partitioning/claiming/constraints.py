@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.refusal import Refusal
@@ -48,8 +48,7 @@ class Constraints:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedConstraints:
+class ResolvedConstraints(NamedTuple):
     """Constraints as node indices.
 
     Attributes:

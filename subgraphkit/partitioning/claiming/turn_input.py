@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +20,7 @@ from subgraphkit.partitioning.claiming.work_table import View, WorkTable
 __all__ = ["Groups", "TurnInput", "open_turn"]
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(NamedTuple):
     """Sets of ranks that a property wants kept together.
 
     Attributes:

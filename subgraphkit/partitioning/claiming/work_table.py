@@ -7,6 +7,7 @@ see as one: a free node, an atomic group, or a region claimed before.
 from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,8 +53,7 @@ class Region:
     connected: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """The graph as one property sees it.
 
     Attributes:

@@ -142,11 +142,11 @@ def _attention(node: Node) -> int:
 def _pool(node: Node) -> int:
     # A window may be larger than what it lies on, as exporters write a pool of everything.
     kernel: Sequence[int] = node.attribute("kernel_shape", ())
-    sizes = (node.shape() or ())[-len(kernel) :] or kernel
-    known = (
-        size if isinstance(size, int) else reach for size, reach in zip(sizes, kernel, strict=True)
-    )
-    return prod(_output(node)) * prod(map(min, kernel, known))
+    sizes = (node.shape() or ())[2:]
+    if len(sizes) == len(kernel):
+        both = zip(sizes, kernel, strict=True)
+        kernel = [min(size, reach) if isinstance(size, int) else reach for size, reach in both]
+    return prod(_output(node)) * prod(kernel)
 
 
 _FORMULAS: Mapping[str, Callable[[Node], int]] = {

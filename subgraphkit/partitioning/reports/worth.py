@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from subgraphkit.ir import Node
 from subgraphkit.lazy import cached_property
@@ -52,8 +53,7 @@ class Gain:
     crossings_saved: int
 
 
-@dataclass(frozen=True, slots=True)
-class Worth:
+class Worth(NamedTuple):
     """The worth to a backend of what was refused.
 
     Attributes:

@@ -12,8 +12,6 @@ class Lifetimes:
     """The lives of the values of a program.
 
     Args:
-        steps: The steps in order.
-        inputs: Values fed.
         outputs: Values handed out; they outlive the last step.
         types: Types that hold in every run, or nothing if they may change.
         doubtful: Symbols that need not have one size everywhere.

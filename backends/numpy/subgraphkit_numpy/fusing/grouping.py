@@ -40,12 +40,7 @@ class Group:
 
 
 def find_groups(menu: Menu, nodes: Sequence[Node]) -> list[Group]:
-    """Find groups that do not overlap; anchors are asked first, then what is left.
-
-    Args:
-        menu: What the nodes can be.
-        nodes: The nodes of the region that are not computed yet, in order.
-    """
+    """Find groups that do not overlap; anchors are asked first, then what is left."""
     place = {node.id: index for index, node in enumerate(nodes)}
     taken: set[int] = set()
     groups = []

@@ -5,43 +5,11 @@ Kernels written here come first. Operators without one run on the operator imple
 """
 
 from functools import lru_cache
+from importlib import import_module
+from typing import Final
 
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
-from subgraphkit_numpy.kernels import (
-    activation,
-    arithmetic,
-    attention,
-    boxes,
-    casting,
-    comparison,
-    control_flow,
-    convolution,
-    early,
-    fused,
-    generating,
-    indexing,
-    integers,
-    mapping,
-    mathematics,
-    matrix,
-    normalization,
-    packed,
-    padding,
-    pooling,
-    quantization,
-    recurrent,
-    reduction,
-    resizing,
-    rotary,
-    scattering,
-    sequences,
-    shaping,
-    slicing,
-    support_vectors,
-    tables,
-    tokens,
-)
 from subgraphkit_numpy.kernels.element_types import (
     NUMBERS_ONLY,
     Elements,
@@ -57,7 +25,6 @@ from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.sizes import GROWING
 
 __all__ = [
-    "FAMILIES",
     "GROWING",
     "MISJUDGED",
     "Implementation",
@@ -69,41 +36,13 @@ __all__ = [
     "implementation",
 ]
 
-FAMILIES = (
-    activation,
-    arithmetic,
-    attention,
-    boxes,
-    casting,
-    comparison,
-    control_flow,
-    convolution,
-    early,
-    fused,
-    generating,
-    indexing,
-    integers,
-    mapping,
-    mathematics,
-    matrix,
-    normalization,
-    packed,
-    padding,
-    pooling,
-    quantization,
-    recurrent,
-    reduction,
-    resizing,
-    rotary,
-    scattering,
-    sequences,
-    shaping,
-    slicing,
-    support_vectors,
-    tables,
-    tokens,
-)
-"""The modules whose import registers the kernels."""
+_FAMILIES: Final = """
+activation arithmetic attention boxes casting control_flow convolution convolution_transposed fused
+generating indexing integers mapping mathematics matrix normalization pooling quantization recurrent
+reduction resizing rotary sequences shaping slicing support_vectors tokens
+"""
+for _family in _FAMILIES.split():
+    import_module(f"{__name__}.{_family}")  # which registers its kernels
 
 
 def implementation(node: Node) -> Implementation | Refusal:

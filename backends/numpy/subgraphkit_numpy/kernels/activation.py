@@ -3,7 +3,7 @@
 Source: ONNX operators ``Relu`` to ``Swish``, ``Softmax``, ``LogSoftmax``; their function bodies.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any, Final
 
@@ -11,15 +11,43 @@ import numpy as np
 
 from subgraphkit_numpy.kernels import elementwise, rows
 from subgraphkit_numpy.kernels.blocking import FLOATS, elementwise_kernel, may_share
+from subgraphkit_numpy.kernels.elementwise import Block
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import arrayed
 
-__all__: list[str] = []
-
 LONGEST_HALF_ROW: Final = 2048
 """Longer rows of float16 are normalised in float32."""
+
+
+ACTIVATIONS: Final[Mapping[str, tuple[Callable[..., Block], Mapping[str, float], float]]] = {
+    "Celu": (lambda alpha: elementwise.elu(alpha, width=alpha), {"alpha": 1.0}, 0.8),
+    "Elu": (elementwise.elu, {"alpha": 1.0}, 0.8),
+    "HardSigmoid": (elementwise.hard_sigmoid, {"alpha": 0.2, "beta": 0.5}, 0.3),
+    "HardSwish": (lambda: elementwise.hard_swish, {}, 0.4),
+    "LeakyRelu": (elementwise.leaky_relu, {"alpha": 0.01}, 0.3),
+    "Mish": (lambda: elementwise.mish, {}, 1.2),
+    "Selu": (
+        elementwise.elu,
+        {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875},
+        0.8,
+    ),
+    "Sigmoid": (lambda: elementwise.sigmoid, {}, 0.7),
+    "Softplus": (lambda: elementwise.softplus, {}, 1.2),
+    "Softsign": (lambda: elementwise.softsign, {}, 0.3),
+    "Swish": (elementwise.swish, {"alpha": 1.0}, 0.8),
+}
+"""By operator: what makes the block function, of which attributes with their defaults, and the
+nanoseconds that an element takes."""
+
+
+@kernel(*ACTIVATIONS)
+def activation(site: Site) -> Made:
+    """Make a kernel of a row of the table."""
+    make, defaults, nanoseconds = ACTIVATIONS[site.node.op_type]
+    parameters = (site.attribute(name, default) for name, default in defaults.items())
+    return elementwise_kernel(site, make(*parameters), nanoseconds)
 
 
 @kernel("Relu")
@@ -31,12 +59,6 @@ def relu(site: Site) -> Made:
     if dtype is not None and site.output_rank():
         return Kernel(np.maximum, (np.zeros((), dtype),), takes_out=True)
     return lambda x: np.asarray(np.maximum(x, np.zeros((), x.dtype)))
-
-
-@kernel("LeakyRelu")
-def leaky_relu(site: Site) -> Made:
-    """Return x, or ``alpha`` times x below 0."""
-    return elementwise_kernel(site, elementwise.leaky_relu(site.attribute("alpha", 0.01)), 0.3)
 
 
 @kernel("PRelu")
@@ -58,74 +80,10 @@ def thresholded_relu(site: Site) -> Made:
     return lambda x: np.where(x > x.dtype.type(alpha), x, x.dtype.type(0))
 
 
-@kernel("Sigmoid")
-def sigmoid(site: Site) -> Made:
-    """Return 1 / (1 + exp(-x))."""
-    return elementwise_kernel(site, elementwise.sigmoid, 0.7)
-
-
-@kernel("Swish")
-def swish(site: Site) -> Made:
-    """Return x * sigmoid(alpha * x)."""
-    return elementwise_kernel(site, elementwise.swish(site.attribute("alpha", 1.0)), 0.8)
-
-
 @kernel("QuickGelu", domain=MICROSOFT)
 def quick_gelu(site: Site) -> Made:
     """Return x * sigmoid(alpha * x), where alpha is 1.702 if not given."""
     return elementwise_kernel(site, elementwise.swish(site.attribute("alpha", 1.702)), 0.8)
-
-
-@kernel("HardSigmoid")
-def hard_sigmoid(site: Site) -> Made:
-    """Return alpha * x + beta, limited to 0 and 1."""
-    alpha, beta = site.attribute("alpha", 0.2), site.attribute("beta", 0.5)
-    return elementwise_kernel(site, elementwise.hard_sigmoid(alpha, beta), 0.3)
-
-
-@kernel("HardSwish")
-def hard_swish(site: Site) -> Made:
-    """Return x times the hard sigmoid with slope 1/6."""
-    return elementwise_kernel(site, elementwise.hard_swish, 0.4)
-
-
-@kernel("Elu")
-def elu(site: Site) -> Made:
-    """Return x, or alpha * (exp(x) - 1) below 0."""
-    return elementwise_kernel(site, elementwise.elu(site.attribute("alpha", 1.0)), 0.8)
-
-
-@kernel("Celu")
-def celu(site: Site) -> Made:
-    """Return x, or alpha * (exp(x / alpha) - 1) below 0."""
-    alpha = site.attribute("alpha", 1.0)
-    return elementwise_kernel(site, elementwise.elu(alpha, width=alpha), 0.8)
-
-
-@kernel("Selu")
-def selu(site: Site) -> Made:
-    """Return the scaled exponential linear unit."""
-    alpha = site.attribute("alpha", 1.67326319217681884765625)
-    gamma = site.attribute("gamma", 1.05070102214813232421875)
-    return elementwise_kernel(site, elementwise.elu(alpha, gamma), 0.8)
-
-
-@kernel("Softplus")
-def softplus(site: Site) -> Made:
-    """Return log(1 + exp(x))."""
-    return elementwise_kernel(site, elementwise.softplus, 1.2)
-
-
-@kernel("Softsign")
-def softsign(site: Site) -> Made:
-    """Return x / (1 + |x|)."""
-    return elementwise_kernel(site, elementwise.softsign, 0.3)
-
-
-@kernel("Mish")
-def mish(site: Site) -> Made:
-    """Return x * tanh(softplus(x))."""
-    return elementwise_kernel(site, elementwise.mish, 1.2)
 
 
 @kernel("Gelu")

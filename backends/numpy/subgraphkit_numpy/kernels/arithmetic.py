@@ -1,21 +1,21 @@
-"""Arithmetic on numbers, with ONNX's rules for integers; bits; sums of many inputs.
+"""Arithmetic on numbers, with ONNX's rules for integers; bits; sums of many inputs; comparisons.
 
 Source: ONNX operators ``Add`` to ``Xor``, ``Mod``, ``Pow``, ``BitShift``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial, reduce
-from typing import Any
+from math import inf
+from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit_numpy.kernels import elementwise, powers
+from subgraphkit_numpy.kernels import elementwise
 from subgraphkit_numpy.kernels.blocking import FLOATS, elementwise_kernel
+from subgraphkit_numpy.kernels.elementwise import Block, scratch
 from subgraphkit_numpy.kernels.registry import Array, Made, Same, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import arrayed, legacy_aligned
-
-__all__: list[str] = []
+from subgraphkit_numpy.kernels.wrapping import PART, arrayed, legacy_aligned
 
 _BINARY = {
     "Add": np.add,
@@ -24,6 +24,13 @@ _BINARY = {
     "BitwiseAnd": np.bitwise_and,
     "BitwiseOr": np.bitwise_or,
     "BitwiseXor": np.bitwise_xor,
+    "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal,
+    "Less": np.less,
+    "LessOrEqual": np.less_equal,
+    "And": np.logical_and,
+    "Or": np.logical_or,
+    "Xor": np.logical_xor,
 }
 
 
@@ -74,6 +81,51 @@ def mod(site: Site) -> Made:
     return arrayed(site, compute)
 
 
+def _cube(x: Array, out: Array) -> None:
+    square = scratch(x)
+    np.multiply(x, x, square)
+    np.multiply(square, x, out)
+
+
+def _fourth(x: Array, out: Array) -> None:
+    np.square(x, out)
+    np.square(out, out)
+
+
+def _root(x: Array, out: Array) -> None:
+    # unlike sqrt, pow gives inf for -inf, and 0 for -0
+    lowest = x == -inf
+    np.sqrt(x, out)
+    np.add(out, 0.0, out)
+    if lowest.any():
+        out[lowest] = inf
+
+
+def _inverse_root(x: Array, out: Array) -> None:
+    _root(x, out)
+    np.divide(1.0, out, out)
+
+
+def _inverse(x: Array, out: Array) -> None:
+    np.divide(1.0, x, out)
+
+
+def _one(x: Array, out: Array) -> None:
+    del x
+    out.fill(1.0)
+
+
+def _itself(x: Array, out: Array) -> None:
+    np.copyto(out, x)
+
+
+POWERS: Final[Mapping[float, tuple[Block, float]]] = {
+    -1.0: (_inverse, 0.2), -0.5: (_inverse_root, 0.7), 0.0: (_one, 0.1), 0.5: (_root, 0.6),
+    1.0: (_itself, 0.1), 2.0: (np.square, 0.1), 3.0: (_cube, 0.2), 4.0: (_fourth, 0.2),
+}  # fmt: skip
+"""By exponent, its block function and nanoseconds; special values follow ``pow`` of C."""
+
+
 @kernel("Pow")
 def power(site: Site) -> Made:
     """Raise to a power; the result has the type of the base."""
@@ -82,7 +134,7 @@ def power(site: Site) -> Made:
         return arrayed(site, legacy_aligned(site, _power_any))
     value = site.constant(1)
     if value is not None and value.size == 1 and value.ndim <= (site.rank() or 0):
-        known = powers.power(float(value.reshape(-1)[0]))
+        known = POWERS.get(float(value.reshape(-1)[0]))
         if known is not None:
             site.absorb(1)
             return elementwise_kernel(site, *known)
@@ -137,18 +189,6 @@ def mean(site: Site) -> Made:
     return arrayed(site, compute)
 
 
-@kernel("Neg", "Abs", "Sign", "BitwiseNot")
-def unary(site: Site) -> Made:
-    """Make a kernel of a ufunc of one array of numbers."""
-    function: dict[str, np.ufunc] = {
-        "Neg": np.negative,
-        "Abs": np.absolute,
-        "Sign": np.sign,
-        "BitwiseNot": np.bitwise_not,
-    }
-    return arrayed(site, function[site.node.op_type])
-
-
 @kernel("Clip", until=10)
 def clip_by_attributes(site: Site) -> Made:
     """Limit values to a range given by attributes."""
@@ -182,3 +222,50 @@ def _clip(site: Site, low: Array | None, high: Array | None) -> Made:
 def _clip_any(x: Array, low: Array | None = None, high: Array | None = None) -> Array:
     raised = x if low is None else np.maximum(x, low)
     return np.array(raised if high is None else np.minimum(raised, high))
+
+
+@kernel("Equal")
+def equal(site: Site) -> Made:
+    """Compare element by element; strings too."""
+    dtype = site.dtype()
+    if dtype is not None and dtype.kind != "O":
+        return arrayed(site, legacy_aligned(site, np.equal))
+    return _equal_objects
+
+
+def _equal_objects(first: Array, second: Array) -> Array:
+    """Compare in parts; on objects the ufunc gives objects, and keeps the interpreter for long."""
+    each = np.nditer(
+        [first, second, None],
+        ["buffered", "external_loop", "refs_ok", "zerosize_ok"],
+        [["readonly"], ["readonly"], ["writeonly", "allocate"]],
+        op_dtypes=[None, None, np.bool_],
+        buffersize=PART,
+    )
+    with each:
+        for one, other, same in each:
+            same[...] = one == other
+        found: Array = each.operands[2]
+    return found
+
+
+@kernel("IsInf")
+def is_inf(site: Site) -> Made:
+    """Find infinities of the signs that the attributes ask for."""
+    negative = bool(site.attribute("detect_negative", 1))
+    positive = bool(site.attribute("detect_positive", 1))
+
+    def compute(x: Array) -> Any:
+        found = np.isinf(x)
+        if not positive:
+            found = found & (x < 0)
+        return found if negative else found & ~(x < 0)
+
+    return arrayed(site, compute)
+
+
+@kernel("Where")
+def where(site: Site) -> Made:
+    """Choose elements of one of two arrays."""
+    del site
+    return np.where

@@ -12,8 +12,6 @@ from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import PART
 
-__all__: list[str] = []
-
 
 @kernel("NonMaxSuppression")
 def suppress(site: Site) -> Made:

@@ -20,8 +20,6 @@ from subgraphkit_numpy.kernels.registry import Array, Made, Same, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import part_by_part
 
-__all__: list[str] = []
-
 _PLAIN: Final = frozenset(
     {
         np.dtype(kind)

@@ -13,8 +13,6 @@ from subgraphkit_numpy.kernels.limits import check_size, output_limit
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 
-__all__: list[str] = []
-
 Body = Callable[..., tuple[Any, ...]]
 
 
@@ -103,13 +101,7 @@ def _full(values: Sequence[int] | None, count: int) -> tuple[int, ...]:
 
 
 class _Scan:
-    """A scan over slices of its inputs.
-
-    Args:
-        site: The node.
-        body: The compiled body.
-        state_count: Number of state variables.
-    """
+    """A scan over slices of its inputs."""
 
     def __init__(self, site: Site, body: Body, state_count: int) -> None:
         graph = site.node.bodies["body"]

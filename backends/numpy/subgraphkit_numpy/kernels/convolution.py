@@ -1,9 +1,9 @@
 """Convolution: which way a node is computed.
 
-* Windows of one element are a matrix product on the input as it lies (``convolution_pointwise``).
+* Windows of one element are a matrix product on the input as it lies (``convolution_products``).
 * One filter, or a few, per channel is a sum of shifted products (``convolution_depthwise``).
 * Other windows over one or two axes are products on shifted copies (``convolution_windows``).
-* Windows over more axes are written out as columns and multiplied (``convolution_columns``).
+* Windows over more axes are written out as columns and multiplied (``convolution_products``).
 """
 
 from collections.abc import Callable
@@ -14,11 +14,9 @@ from typing import Final
 import numpy as np
 
 from subgraphkit.ir import Node
-from subgraphkit_numpy.kernels import convolution_transposed
-from subgraphkit_numpy.kernels.convolution_columns import by_columns
 from subgraphkit_numpy.kernels.convolution_depthwise import depthwise
 from subgraphkit_numpy.kernels.convolution_per_channel import PerChannel
-from subgraphkit_numpy.kernels.convolution_pointwise import pointwise
+from subgraphkit_numpy.kernels.convolution_products import by_columns, pointwise
 from subgraphkit_numpy.kernels.convolution_tiles import (
     TILE_BYTES,
     Finish,
@@ -35,10 +33,7 @@ from subgraphkit_numpy.kernels.windows import Geometry, WindowAttributes, known_
 from subgraphkit_numpy.kernels.wrapping import is_half
 from subgraphkit_numpy.parallel import cut, share
 
-__all__ = ["FAMILY", "Finish", "convolution", "convolver", "working_memory"]
-
-FAMILY: Final = (convolution_transposed,)
-"""Modules that register the other kinds of convolution."""
+__all__ = ["Finish", "convolution", "convolver", "working_memory"]
 
 _REMEMBERED: Final = 8
 """Input shapes for which what was planned is kept, where shapes are not known beforehand."""

@@ -19,8 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from subgraphkit_numpy.kernels.convolution_channels_last import ChannelsLast
-from subgraphkit_numpy.kernels.convolution_per_channel import PerChannel
+from subgraphkit_numpy.kernels.convolution_per_channel import ChannelsLast, PerChannel
 from subgraphkit_numpy.kernels.convolution_tiles import (
     Finish,
     Prepared,

@@ -10,8 +10,6 @@ from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import is_half
 
-__all__: list[str] = []
-
 
 def _add_bias(y: Array, b: Array | None, rank: int) -> Array:
     return y if b is None else np.add(y, b.reshape((-1,) + (1,) * rank), y)

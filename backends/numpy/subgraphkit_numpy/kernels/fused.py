@@ -4,7 +4,7 @@ Source: operators of the domain ``com.microsoft``. Where ONNX Runtime's document
 what it computes on a CPU holds.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Self
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from subgraphkit.backend import Unsupported
 from subgraphkit_numpy.kernels import elementwise, rows
+from subgraphkit_numpy.kernels.activation import ACTIVATIONS
 from subgraphkit_numpy.kernels.blocking import FLOATS, elementwise_kernel
 from subgraphkit_numpy.kernels.convolution import convolution
 from subgraphkit_numpy.kernels.elementwise import Block, blocked
@@ -43,21 +44,18 @@ def _thresholded(alpha: float) -> Block:
     return lambda x, out: np.copyto(out, np.where(x > alpha, x, 0))
 
 
-_ACTIVATIONS: Final[Mapping[str, tuple[tuple[float, ...], Callable[..., Block]]]] = {
-    "Celu": ((1.0,), lambda alpha: elementwise.elu(alpha, width=alpha)),
-    "Clip": ((-np.inf, np.inf), elementwise.clip),
-    "Elu": ((1.0,), elementwise.elu),
-    "HardSigmoid": ((0.2, 0.5), elementwise.hard_sigmoid),
-    "LeakyRelu": ((0.01,), elementwise.leaky_relu),
-    "Relu": ((), lambda: elementwise.relu),
-    "Selu": ((1.67326319217681884765625, 1.05070102214813232421875), elementwise.elu),
-    "Sigmoid": ((), lambda: elementwise.sigmoid),
-    "Softplus": ((), lambda: elementwise.softplus),
-    "Softsign": ((), lambda: elementwise.softsign),
-    "Tanh": ((), lambda: elementwise.tanh),
-    "ThresholdedRelu": ((1.0,), _thresholded),
+_ACTIVATIONS: Final[Mapping[str, tuple[Callable[..., Block], Sequence[float]]]] = {
+    **{
+        name: (make, tuple(defaults.values()))
+        for name, (make, defaults, _) in ACTIVATIONS.items()
+        if name not in {"HardSwish", "Mish", "Swish"}  # which ONNX Runtime fuses with nothing
+    },
+    "Clip": (elementwise.clip, (-np.inf, np.inf)),
+    "Relu": (lambda: elementwise.relu, ()),
+    "Tanh": (lambda: elementwise.tanh, ()),
+    "ThresholdedRelu": (_thresholded, (1.0,)),
 }
-"""By name: parameters if none are given, and what makes the block function of them."""
+"""By name: what makes the block function, and of which parameters if none are given."""
 
 
 def _activation(site: Site, given: list[float | None]) -> Block | None:
@@ -72,7 +70,7 @@ def _activation(site: Site, given: list[float | None]) -> Block | None:
     if name not in _ACTIVATIONS:
         text = f"{site.node.label} with activation {name!r}: nothing implements it"
         raise Unsupported(text, code="attribute")
-    defaults, make = _ACTIVATIONS[name]
+    make, defaults = _ACTIVATIONS[name]
     given += [None] * len(defaults)
     pairs = zip(defaults, given, strict=False)
     return make(*(default if value is None else value for default, value in pairs))

@@ -11,8 +11,6 @@ from subgraphkit_numpy.kernels.reference import reference_kernel
 from subgraphkit_numpy.kernels.registry import Array, Made, Same, kernel
 from subgraphkit_numpy.kernels.site import Site
 
-__all__: list[str] = []
-
 
 @kernel("ConstantOfShape")
 def constant_of_shape(site: Site) -> Made:

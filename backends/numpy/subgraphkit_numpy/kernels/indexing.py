@@ -1,6 +1,6 @@
-"""Reading elements by index."""
+"""Reading and writing elements by index."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import merge
 from math import prod
 from typing import Any, Final
@@ -11,8 +11,6 @@ from subgraphkit_numpy.kernels.reference import reference_kernel
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import PART
-
-__all__ = ["columns", "grid_index"]
 
 _COLUMNS: Final = 16
 """Of rows that are compared, how many columns at a time; more are of no use once all differ."""
@@ -28,17 +26,15 @@ def gather(site: Site) -> Made:
         site.absorb(1)
         index = (*(slice(None),) * (axis % rank), int(indices))
         return lambda x: x[index]
+    if site.dtype() == np.dtype(object):
+        return lambda x, indices: _taken(x, indices, axis)
     if site.output_rank():
-        if site.dtype() == np.dtype(object):
-            return lambda x, indices: _taken(x, indices, axis)
         return lambda x, indices: x.take(indices, axis)
     return lambda x, indices: np.asarray(x.take(indices, axis), dtype=x.dtype)
 
 
 def _taken(x: Array, indices: Array, axis: int) -> Array:
     """Take objects in parts: it keeps the interpreter from all else."""
-    if not x.dtype.hasobject:
-        return x.take(indices, axis)
     flat = indices.reshape(-1)
     parts = [x.take(flat[at : at + PART], axis) for at in range(0, max(1, flat.size), PART)]
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis:][1:])
@@ -48,11 +44,11 @@ def _taken(x: Array, indices: Array, axis: int) -> Array:
 @kernel("ArrayFeatureExtractor", domain="ai.onnx.ml")
 def array_feature_extractor(site: Site) -> Made:
     """Read places along the last axis; of a vector, as of one row."""
-    del site
+    take = _taken if site.dtype() == np.dtype(object) else np.take
 
     def compute(x: Array, places: Array) -> Array:
         rows = x.reshape(-1, x.shape[-1])
-        return _taken(rows, places.reshape(-1), 1).reshape(*(x.shape[:-1] or (1,)), places.size)
+        return take(rows, places.reshape(-1), 1).reshape(*(x.shape[:-1] or (1,)), places.size)
 
     return compute
 
@@ -205,3 +201,54 @@ def _by_appearance(first: Array, inverse: Array, counts: Array) -> tuple[Array, 
     places = np.empty_like(order)
     places[order] = np.arange(order.size)
     return first[order], places[inverse], counts[order]
+
+
+Update = Callable[[Array, Any, Array], None]
+
+
+def _write(x: Array, index: Any, updates: Array) -> None:
+    x[index] = updates
+
+
+def _require_shape(updates: Array, expected: tuple[int, ...]) -> None:
+    if updates.shape != expected:
+        raise ValueError(f"the updates have shape {updates.shape}, expected {expected}")
+
+
+_UPDATES: dict[str, Update] = {
+    "none": _write,
+    "add": np.add.at,
+    "mul": np.multiply.at,
+    "max": np.maximum.at,
+    "min": np.minimum.at,
+}
+
+
+@kernel("ScatterElements", since=11)
+@kernel("Scatter", since=9, until=10)
+def scatter_elements(site: Site) -> Made:
+    """Write one element per index along an axis."""
+    axis = site.attribute("axis", 0)
+    update = _UPDATES[site.attribute("reduction", "none")]
+
+    def compute(x: Array, indices: Array, updates: Array) -> Array:
+        _require_shape(updates, indices.shape)
+        y = x.copy()
+        update(y, grid_index(indices, axis), updates)
+        return y
+
+    return compute
+
+
+@kernel("ScatterND", since=11)
+def scatter_nd(site: Site) -> Made:
+    """Write slices by tuples of indices in the last axis."""
+    update = _UPDATES[site.attribute("reduction", "none")]
+
+    def compute(x: Array, indices: Array, updates: Array) -> Array:
+        _require_shape(updates, (*indices.shape[:-1], *x.shape[indices.shape[-1] :]))
+        y = x.copy()
+        update(y, columns(indices, x.ndim), updates)
+        return y
+
+    return compute

@@ -13,8 +13,6 @@ from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import PART, part_by_part
 
-__all__: list[str] = []
-
 _DTYPES: dict[str, np.dtype[Any]] = {
     "TO_FLOAT": np.dtype(np.float32),
     "TO_INT64": np.dtype(np.int64),

@@ -1,4 +1,4 @@
-"""Functions of one array: roots, exponentials, trigonometry, rounding, the error function."""
+"""Functions of one array: signs, roots, exponentials, angles, rounding, the error function."""
 
 from typing import Any, Final
 
@@ -11,12 +11,16 @@ from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import arrayed, is_half, rounded
 
-__all__: list[str] = []
-
 _LARGE: Final = 1024
 """Rows of a matrix whose decomposition takes long."""
 
 _UNARY: dict[str, np.ufunc] = {
+    "Neg": np.negative,
+    "Abs": np.absolute,
+    "Sign": np.sign,
+    "BitwiseNot": np.bitwise_not,
+    "Not": np.logical_not,
+    "IsNaN": np.isnan,
     "Sqrt": np.sqrt,
     "Exp": np.exp,
     "Log": np.log,
@@ -42,12 +46,12 @@ _MANY: dict[str, tuple[Block, float]] = {
     "Sin": (np.sin, 0.8), "Cos": (np.cos, 0.8),
 }  # fmt: skip
 """What models call on large arrays, and the nanoseconds that an element takes."""
-_EXACT = frozenset({"Sqrt", "Floor", "Ceil", "Round", "Reciprocal"})
+_EXACT = frozenset({"Abs", "Ceil", "Floor", "IsNaN", "Neg", "Reciprocal", "Round", "Sign", "Sqrt"})
 
 
 @kernel(*_UNARY)
 def unary(site: Site) -> Made:
-    """Make a kernel of a ufunc of one float array; ``Round`` rounds halves to even."""
+    """Make a kernel of a ufunc of one array; ``Round`` rounds halves to even."""
     op_type, dtype = site.node.op_type, site.dtype()
     function = _UNARY[op_type]
     if op_type in _MANY and dtype in FLOATS:

@@ -1,6 +1,5 @@
 """Matrix products, through BLAS wherever the element type allows."""
 
-from collections.abc import Callable
 from math import prod
 from typing import Any, Final
 
@@ -13,9 +12,6 @@ from subgraphkit_numpy.kernels.wrapping import arrayed, is_half
 from subgraphkit_numpy.parallel import cut, parts_for, parts_of, share, thread_count
 
 __all__ = ["PRODUCTS_PER_NS", "UNCUT", "areas", "multiply"]
-
-Product = Callable[[Array, Array], Array]
-
 
 SHARED: Final = 1 << 24
 """Multiplications above which a product is cut; one thread takes about 0.3 ms for them."""

@@ -16,8 +16,6 @@ from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import is_half
 
-__all__: list[str] = []
-
 Activation = Callable[[Array], Any]
 State = tuple[Array, ...]
 StepFunction = Callable[["_Cell", Array, State], State]

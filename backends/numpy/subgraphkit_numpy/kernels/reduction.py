@@ -17,8 +17,6 @@ from subgraphkit_numpy.kernels.rows import row_sums
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import is_half
 
-__all__: list[str] = []
-
 Axes = tuple[int, ...] | None
 Reduction = Callable[[Array, Axes, bool], Any]
 

@@ -17,8 +17,6 @@ from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import filled
 
-__all__: list[str] = []
-
 
 def _rotated(x: Array, cos: Array, sin: Array, places: Array, *, interleaved: bool) -> Array:
     """Rotate pairs of the first elements of every head by the angles of its position.
@@ -70,9 +68,6 @@ def group_query_attention(site: Site) -> Made:
 
 class _GroupQuery:
     """A node of ``GroupQueryAttention``.
-
-    Args:
-        site: The node.
 
     Thread-safety: holds nothing that changes.
     """

@@ -7,8 +7,6 @@ import numpy as np
 from subgraphkit_numpy.kernels.registry import Array, Made, Same, kernel
 from subgraphkit_numpy.kernels.site import Site
 
-__all__: list[str] = []
-
 
 @kernel("SequenceEmpty")
 def sequence_empty(site: Site) -> Made:

@@ -11,8 +11,6 @@ from subgraphkit_numpy.kernels.registry import Array, Known, Made, Same, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import copied
 
-__all__: list[str] = []
-
 _AT_A_STROKE: Final = 1 << 24
 """Elements that NumPy may repeat by its quickest way, which keeps the interpreter from all else."""
 

@@ -16,8 +16,6 @@ import numpy as np
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 
-__all__: list[str] = []
-
 _LEAST: Final = 1e-7
 """A probability between two classes is at least this, and at most one less this."""
 _TOLERANCE: Final = 0.005

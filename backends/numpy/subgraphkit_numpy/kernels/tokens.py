@@ -20,8 +20,6 @@ from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import PART, part_by_part
 
-__all__: list[str] = []
-
 _START: Final = "\x02"
 _END: Final = "\x03"
 _MARKS: Final = len((_START, _END))

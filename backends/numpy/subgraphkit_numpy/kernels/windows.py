@@ -58,7 +58,6 @@ class WindowAttributes:
     """The attributes of a node that slides windows.
 
     Args:
-        node: The node.
         kernel: Taps per axis, where no attribute says so.
     """
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
-from subgraphkit_numpy.kernels.registry import Array, Kernel
+from subgraphkit_numpy.kernels.registry import Array
 from subgraphkit_numpy.kernels.site import Site
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "legacy_aligned",
     "part_by_part",
     "rounded",
-    "widened",
 ]
 
 PART: Final = 1 << 14
@@ -87,27 +86,6 @@ def rounded(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
         return function(x.astype(np.float32)).astype(x.dtype)
 
     return compute
-
-
-def widened(site: Site, function: Callable[..., Array]) -> Kernel:
-    """Make a kernel of an elementwise function of one float array.
-
-    Args:
-        site: The node.
-        function: Takes an array of rank 1 or more of float32 or float64, and an array to write to
-            or None; the latter may be the former.
-    """
-    dtype, rank = site.dtype(), site.rank()
-    if dtype is not None and rank and not is_half(dtype):
-        return Kernel(function, takes_out=True)
-
-    def compute(x: Array) -> Array:
-        flat = x if x.ndim else x.reshape(1)
-        if is_half(x.dtype):
-            return function(flat.astype(np.float32)).astype(x.dtype).reshape(x.shape)
-        return function(flat).reshape(x.shape)
-
-    return Kernel(compute)
 
 
 def legacy_aligned(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:

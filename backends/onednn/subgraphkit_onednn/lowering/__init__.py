@@ -1,46 +1,22 @@
 """From nodes of ONNX to operations of oneDNN's graph: one function per family of operators."""
 
+from importlib import import_module
+
 from subgraphkit.backend import Answer, Refusal
 from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType
-from subgraphkit_onednn.lowering import (
-    arithmetic,
-    elementwise,
-    normalizing,
-    pooling,
-    products,
-    reducing,
-    resizing,
-    shaping,
-    spatial,
-)
 from subgraphkit_onednn.lowering.draft import (
+    LOWERINGS,
     DraftOperation,
     DraftTensor,
     GraphDraft,
     RefusedError,
-    Source,
 )
-from subgraphkit_onednn.lowering.registry import LOWERINGS
 
-__all__ = [
-    "LOWERINGS",
-    "DraftOperation",
-    "DraftTensor",
-    "GraphDraft",
-    "Source",
-    "arithmetic",
-    "can_lower",
-    "elementwise",
-    "lower",
-    "normalizing",
-    "pooling",
-    "products",
-    "reducing",
-    "resizing",
-    "shaping",
-    "spatial",
-]
+__all__ = ["LOWERINGS", "DraftOperation", "DraftTensor", "GraphDraft", "can_lower", "lower"]
+
+for _family in ("elementwise", "normalizing", "products", "shaping", "spatial"):
+    import_module(f"{__name__}.{_family}")  # which registers its functions
 
 
 def lower(draft: GraphDraft, node: Node) -> None:
@@ -57,13 +33,7 @@ def lower(draft: GraphDraft, node: Node) -> None:
 
 
 def can_lower(graph: Graph, node: Node, dtypes: frozenset[DataType]) -> Answer:
-    """Say whether a node can be lowered, by doing it; weights are not read.
-
-    Args:
-        graph: The graph of the node.
-        node: The node.
-        dtypes: Element types that the processor can compute with.
-    """
+    """Say whether a node can be lowered, by doing it; weights are not read."""
     try:
         lower(GraphDraft(graph, dtypes), node)
     except RefusedError as refused:

@@ -1,12 +1,13 @@
-"""A draft of a oneDNN graph: what a region becomes before any of it is given to the library.
+"""A draft of a oneDNN graph, and the table of functions that write it.
 
-oneDNN knows no tensors of rank 0, so a scalar has one axis of length one here.
+A draft is what a region becomes before any of it is given to the library. oneDNN knows no tensors
+of rank 0, so a scalar has one axis of length one here.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,19 @@ from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_onednn.symbols import MAX_RANK
 
-__all__ = ["DraftOperation", "DraftTensor", "GraphDraft", "RefusedError", "Source", "dims_of"]
+__all__ = [
+    "LOWERINGS",
+    "DraftOperation",
+    "DraftTensor",
+    "GraphDraft",
+    "RefusedError",
+    "Source",
+    "float_attribute",
+    "has_input",
+    "lowers",
+    "require",
+    "single_output",
+]
 
 Array = npt.NDArray[Any]
 Dims = tuple[int, ...]
@@ -242,3 +255,55 @@ def dims_of(name: str, type_: TensorType) -> Dims:
 
 def _dense(array: Array, dims: Dims) -> Array:
     return np.ascontiguousarray(array).reshape(dims)
+
+
+Lowering = Callable[[GraphDraft, Node], None]
+"""Writes the operations of a node into a draft, or raises ``RefusedError``."""
+
+LOWERINGS: Final[dict[str, Lowering]] = {}
+"""By operator of the default domain."""
+
+
+def lowers(*op_types: str) -> Callable[[Lowering], Lowering]:
+    """Register a function for operators."""
+
+    def register(function: Lowering) -> Lowering:
+        for op_type in op_types:
+            LOWERINGS[op_type] = function
+        return function
+
+    return register
+
+
+def require(condition: bool, code: str, text: str) -> None:  # noqa: FBT001 (reads as an assertion)
+    """Refuse the node unless a condition holds.
+
+    Raises:
+        RefusedError: It does not.
+    """
+    if not condition:
+        raise RefusedError(code, text)
+
+
+def single_output(node: Node) -> str:
+    """Return the name of the only output of a node.
+
+    Raises:
+        RefusedError: Further outputs are asked for.
+    """
+    require(
+        bool(node.outputs[0]) and not any(node.outputs[1:]),
+        "attribute",
+        f"{node.op_type} makes outputs that oneDNN does not make",
+    )
+    return node.outputs[0]
+
+
+def has_input(node: Node, place: int) -> bool:
+    """Say whether an optional input is given."""
+    return place < len(node.inputs) and bool(node.inputs[place])
+
+
+def float_attribute(node: Node, name: str, default: float) -> float:
+    """Return an attribute as a number."""
+    return float(node.attribute(name, default))

@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType
-from subgraphkit_onednn.lowering.draft import DraftTensor, GraphDraft, Source
-from subgraphkit_onednn.lowering.registry import float_attribute
+from subgraphkit_onednn.lowering.draft import DraftTensor, GraphDraft, Source, float_attribute
 
 __all__ = ["folded_into_convolution", "folded_into_product"]
 

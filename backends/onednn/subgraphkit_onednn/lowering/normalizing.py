@@ -4,17 +4,15 @@ import math
 from typing import Final
 
 from subgraphkit.ir import Node
-from subgraphkit_onednn.lowering.draft import GraphDraft
-from subgraphkit_onednn.lowering.folding import folded_into_convolution
-from subgraphkit_onednn.lowering.registry import (
+from subgraphkit_onednn.lowering.draft import (
+    GraphDraft,
     float_attribute,
     has_input,
     lowers,
     require,
     single_output,
 )
-
-__all__ = ["batch_normalization", "layer_normalization", "softmax"]
+from subgraphkit_onednn.lowering.folding import folded_into_convolution
 
 _FIRST_SOFTMAX_ALONG_AXIS: Final = 13
 _FIRST_INFERENCE_BY_DEFAULT: Final = 7

@@ -3,16 +3,15 @@
 from typing import Final
 
 from subgraphkit.ir import Node
-from subgraphkit_onednn.lowering.draft import DraftTensor, GraphDraft
-from subgraphkit_onednn.lowering.registry import (
+from subgraphkit_onednn.lowering.draft import (
+    DraftTensor,
+    GraphDraft,
     float_attribute,
     has_input,
     lowers,
     require,
     single_output,
 )
-
-__all__ = ["general_product", "matrix_product"]
 
 _MOST_AXES: Final = 6
 

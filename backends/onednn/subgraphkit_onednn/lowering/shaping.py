@@ -4,10 +4,7 @@ from typing import Final
 
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType
-from subgraphkit_onednn.lowering.draft import GraphDraft
-from subgraphkit_onednn.lowering.registry import lowers, require, single_output
-
-__all__ = ["cast", "concat", "dropout", "reshape", "transpose"]
+from subgraphkit_onednn.lowering.draft import GraphDraft, lowers, require, single_output
 
 _MOST_CONCATENATED: Final = 64
 

@@ -1,13 +1,86 @@
-"""Convolutions."""
+"""Operators with spatial axes: convolutions, pools, and interpolation where roundings agree."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from subgraphkit.ir import Node
-from subgraphkit_onednn.lowering.draft import DraftTensor, GraphDraft
-from subgraphkit_onednn.lowering.registry import has_input, lowers, require, single_output
-from subgraphkit_onednn.lowering.windows import Windows, is_spatial, windows_of
+from subgraphkit_onednn.lowering.draft import (
+    DraftTensor,
+    GraphDraft,
+    has_input,
+    lowers,
+    require,
+    single_output,
+)
 
-__all__ = ["convolution", "transposed_convolution"]
+_LEAST_AXES: Final = 3
+_MOST_AXES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """One entry per spatial axis in each.
+
+    Attributes:
+        kernel: Lengths of the window.
+        strides: Steps between windows.
+        dilations: Steps within a window.
+        pads_begin: Padding before.
+        pads_end: Padding after.
+    """
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads_begin: tuple[int, ...]
+    pads_end: tuple[int, ...]
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """Lengths of the window with its gaps."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+
+
+def is_spatial(dims: tuple[int, ...]) -> bool:
+    """Say whether there are one to three axes after batch and channels."""
+    return _LEAST_AXES <= len(dims) <= _MOST_AXES
+
+
+def windows_of(
+    node: Node, kernel: tuple[int, ...], source: tuple[int, ...], result: tuple[int, ...]
+) -> Windows:
+    """Read the geometry of a convolution or a pool, and settle its padding from what it makes.
+
+    Args:
+        node: The node.
+        kernel: Lengths of the window.
+        source: Spatial lengths of the input.
+        result: Spatial lengths of the output.
+
+    Raises:
+        RefusedError: Padding is negative.
+    """
+    rank = len(kernel)
+    strides = tuple(node.attribute("strides", None) or (1,) * rank)
+    dilations = tuple(node.attribute("dilations", None) or (1,) * rank)
+    auto = node.attribute("auto_pad", "NOTSET")
+    pads = tuple(node.attribute("pads", None) or (0,) * 2 * rank)
+    bare = Windows(kernel, strides, dilations, pads[:rank], pads[rank:])
+    begin, end = [], []
+    for axis in range(rank):
+        spanned = (result[axis] - 1) * strides[axis] + bare.reach[axis] - source[axis]
+        if auto == "NOTSET":
+            first = pads[axis]
+        elif auto == "VALID":
+            first = 0
+        else:
+            total = max(spanned, 0)
+            first = total // 2 if auto == "SAME_UPPER" else total - total // 2
+        begin.append(first)
+        # What the last window does not reach needs no padding, what it reaches beyond does.
+        end.append(max(spanned - first, 0))
+    require(min(begin) >= 0 and min(pads) >= 0, "attribute", "padding is negative")
+    return Windows(kernel, strides, dilations, tuple(begin), tuple(end))
 
 
 @lowers("Conv")
@@ -15,7 +88,7 @@ def convolution(draft: GraphDraft, node: Node) -> None:
     """Lower a convolution in one, two or three dimensions."""
     x, w = draft.value(node.inputs[0]), draft.value(node.inputs[1])
     y = draft.value(single_output(node))
-    _require_rank(x, w)
+    _require_rank(x, "convolves", fits=len(w.dims) == len(x.dims))
     windows = windows_of(node, w.dims[2:], x.dims[2:], y.dims[2:])
     draft.add(
         "convolution",
@@ -32,7 +105,7 @@ def transposed_convolution(draft: GraphDraft, node: Node) -> None:
     """Lower a transposed convolution in one, two or three dimensions."""
     x, w = draft.value(node.inputs[0]), draft.value(node.inputs[1])
     y = draft.value(single_output(node))
-    _require_rank(x, w)
+    _require_rank(x, "convolves", fits=len(w.dims) == len(x.dims))
     rank = len(x.dims) - 2
     groups = int(node.attribute("group", 1))
     require(x.dims[1] == w.dims[0], "shape", "the weights have another number of channels")
@@ -78,10 +151,10 @@ def _transposed_windows(
     return Windows(kernel, strides, dilations, tuple(begin), tuple(end))
 
 
-def _geometry(windows: Windows) -> dict[str, Any]:
+def _geometry(windows: Windows, *, dilates: bool = True) -> dict[str, Any]:
     return {
         "strides": windows.strides,
-        "dilations": windows.dilations,
+        **({"dilations": windows.dilations} if dilates else {}),
         "pads_begin": windows.pads_begin,
         "pads_end": windows.pads_end,
         "data_format": "NCX",
@@ -102,6 +175,140 @@ def _groups(node: Node, x: DraftTensor, channels: int) -> int:
     return groups
 
 
-def _require_rank(x: DraftTensor, w: DraftTensor) -> None:
-    fits = is_spatial(x.dims) and len(w.dims) == len(x.dims)
-    require(fits, "rank", f"oneDNN convolves in 1 to 3 dimensions, not over {len(x.dims) - 2}")
+def _require_rank(x: DraftTensor, does: str, *, fits: bool = True) -> None:
+    text = f"oneDNN {does} in 1 to 3 dimensions, not over {len(x.dims) - 2}"
+    require(fits and is_spatial(x.dims), "rank", text)
+
+
+@lowers("MaxPool")
+def max_pool(draft: GraphDraft, node: Node) -> None:
+    """Lower a maximum pool without indices."""
+    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    _require_rank(x, "pools")
+    windows = windows_of(node, tuple(node.attribute("kernel_shape")), x.dims[2:], y.dims[2:])
+    _require_overlap(windows)
+    draft.add("max_pool", [x], y, kernel=windows.kernel, **_geometry(windows))
+
+
+@lowers("AveragePool")
+def average_pool(draft: GraphDraft, node: Node) -> None:
+    """Lower an average pool."""
+    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    _require_rank(x, "pools")
+    windows = windows_of(node, tuple(node.attribute("kernel_shape")), x.dims[2:], y.dims[2:])
+    _require_overlap(windows)
+    require(max(windows.dilations) == 1, "attribute", "oneDNN dilates no average pools")
+    counts_padding = bool(node.attribute("count_include_pad", 0))
+    if counts_padding and node.attribute("ceil_mode", 0):
+        given = tuple(node.attribute("pads", None) or (0,) * 2 * len(windows.kernel))
+        fits = all(
+            end <= stated
+            for end, stated in zip(windows.pads_end, given[len(windows.kernel) :], strict=True)
+        )
+        require(fits, "attribute", "windows reach beyond the padding, which oneDNN would count")
+    geometry = _geometry(windows, dilates=False)
+    draft.add("avg_pool", [x], y, kernel=windows.kernel, exclude_pad=not counts_padding, **geometry)
+
+
+@lowers("GlobalAveragePool", "GlobalMaxPool")
+def global_pool(draft: GraphDraft, node: Node) -> None:
+    """Lower a pool over all of every channel."""
+    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    _require_rank(x, "pools")
+    spatial = x.dims[2:]
+    ones, zeros = (1,) * len(spatial), (0,) * len(spatial)
+    windows = Windows(spatial, ones, ones, zeros, zeros)
+    if node.op_type == "GlobalMaxPool":
+        draft.add("max_pool", [x], y, kernel=spatial, **_geometry(windows))
+    else:
+        geometry = _geometry(windows, dilates=False)
+        draft.add("avg_pool", [x], y, kernel=spatial, exclude_pad=True, **geometry)
+
+
+def _require_overlap(windows: Windows) -> None:
+    """Refuse windows that may lie in the padding alone: there is nothing to choose from."""
+    pads = (*windows.pads_begin, *windows.pads_end)
+    fits = all(pad < k for pad, k in zip(pads, windows.kernel * 2, strict=True))
+    require(fits, "attribute", "padding as long as the window, which oneDNN does not take")
+
+
+_FIRST_WITH_RULES: Final = 11
+_LINEAR: Final = {1: "linear", 2: "bilinear", 3: "trilinear"}
+
+
+@lowers("Resize", "Upsample")
+def resize(draft: GraphDraft, node: Node) -> None:
+    """Lower an enlargement of the spatial axes.
+
+    Where every length grows by a whole factor, oneDNN's nearest element is the one whose centre is
+    nearest, or the last one not behind; linear interpolation is taken between centres.
+    """
+    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    for place in range(1, len(node.inputs)):
+        draft.read(node, place)
+    _require_plain(node, x, y)
+    factors = [new // old for old, new in zip(x.dims[2:], y.dims[2:], strict=True)]
+    _require_scales(draft, node, x, y)
+    mode = node.attribute("mode", "nearest")
+    rule = _rule(node)
+    if mode == "nearest":
+        nearest = _nearest(node)
+        rounds = rule == "half_pixel" and nearest.startswith("round_prefer")
+        agrees = rounds or (rule == "asymmetric" and nearest == "floor")
+        require(agrees, "attribute", f"nearest by {rule} and {nearest}")
+        kind = "nearest"
+    else:
+        require(
+            mode == "linear", "attribute", f"oneDNN interpolates nearest and linear, not {mode}"
+        )
+        require(rule == "half_pixel", "attribute", f"linear by {rule}; oneDNN has half_pixel")
+        kind = _LINEAR[len(factors)]
+    draft.add(
+        "interpolate",
+        [x],
+        y,
+        mode=kind,
+        sizes=y.dims[2:],
+        coordinate_transformation_mode="half_pixel",
+        data_format="NCX",
+    )
+
+
+def _rule(node: Node) -> str:
+    """Return how coordinates are transformed; ``half_pixel`` for what comes to the same here."""
+    if node.op_type == "Upsample" or node.opset < _FIRST_WITH_RULES:
+        return "asymmetric"
+    rule = str(node.attribute("coordinate_transformation_mode", "half_pixel"))
+    return "half_pixel" if rule in {"pytorch_half_pixel", "half_pixel_symmetric"} else rule
+
+
+def _nearest(node: Node) -> str:
+    """Return how coordinates are rounded."""
+    if node.op_type == "Upsample" or node.opset < _FIRST_WITH_RULES:
+        return "floor"
+    return str(node.attribute("nearest_mode", "round_prefer_floor"))
+
+
+def _require_plain(node: Node, x: DraftTensor, y: DraftTensor) -> None:
+    fits = is_spatial(x.dims) and x.dims[:2] == y.dims[:2]
+    require(fits, "shape", "oneDNN interpolates 1 to 3 axes after batch and channels")
+    whole = all(new % old == 0 for old, new in zip(x.dims[2:], y.dims[2:], strict=True))
+    require(whole, "shape", "a length does not grow by a whole factor")
+    require(not node.attribute("antialias", 0), "attribute", "antialias")
+
+
+def _require_scales(draft: GraphDraft, node: Node, x: DraftTensor, y: DraftTensor) -> None:
+    """Refuse scales that are not the ratio of the lengths, which is what oneDNN computes with."""
+    if node.op_type == "Upsample" or node.opset < _FIRST_WITH_RULES:
+        scales = draft.read(node, 1)
+        given = node.attribute("scales", None) if scales is None else scales.tolist()
+    else:
+        scales = draft.read(node, 2)
+        given = None if scales is None or not scales.size else scales.tolist()
+    if given is None:
+        return
+    axes = node.attribute("axes", None) or range(len(given))
+    fits = all(
+        scale * x.dims[axis] == y.dims[axis] for axis, scale in zip(axes, given, strict=True)
+    )
+    require(fits, "shape", "scales that are not the ratio of the lengths")

@@ -169,9 +169,6 @@ _HINTS: Final = (
 def fault_of_machine(lines: Sequence[str]) -> str:
     """Say what of the machine made a build fail, which other nodes would not do away with.
 
-    Args:
-        lines: What TensorRT said; each begins with the severity.
-
     Returns:
         ``"memory"``, ``"device"`` for GPU and driver, or an empty string.
     """
@@ -183,12 +180,6 @@ def build_failure(
     model: PreparedModel, subgraph: Subgraph, lines: Sequence[str], options: Options
 ) -> CompileError:
     """Make the error of a build that failed.
-
-    Args:
-        model: What was built.
-        subgraph: The subgraph.
-        lines: What TensorRT said; each begins with the severity.
-        options: The options of the backend.
 
     Returns:
         An error that says what to do: the builder refused it (SGK172), an option cannot be honoured
@@ -249,7 +240,6 @@ class BuildPhases:
     """A tree of phases, each of some steps, a step being a phase of its own or not.
 
     Args:
-        title: What is being built.
         progress: Told how many percent of the build are done, and in which phase it is; stops it.
         is_told: Whether to tell it.
 

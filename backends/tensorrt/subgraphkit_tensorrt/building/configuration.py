@@ -23,12 +23,7 @@ _RESIZE: Final = "RUNTIME_ACTIVATION_RESIZE_10_10"
 
 
 def configure(parsed: ParsedNetwork, library: Library, options: Options) -> Any:
-    """Return an ``IBuilderConfig`` for the options.
-
-    Args:
-        parsed: The network and its builder.
-        library: The library; every option that is not at its default was checked against it.
-        options: The options of the backend.
+    """Return an ``IBuilderConfig`` for the options, which were checked against the library.
 
     Raises:
         CompileError: The library refuses a setting (SGK162), or ignores it (SGK173).
@@ -140,13 +135,7 @@ def add_profile(
     ranges: Mapping[str, InputRange],
     library: Library,
 ) -> None:
-    """Add an optimization profile; none is needed where every shape is fixed.
-
-    Args:
-        config: The builder configuration.
-        parsed: The network.
-        ranges: What ``check_ranges`` returned.
-        library: The library.
+    """Add a profile of what ``check_ranges`` returned; none is needed where every shape is fixed.
 
     Raises:
         CompileError: TensorRT does not take it (SGK162).
@@ -219,13 +208,7 @@ class TimingCache:
 def timing_cache_for(
     context: BindContext[Options], library: Library, device: str
 ) -> TimingCache | None:
-    """Return the timings for a build; None if there are none to be kept.
-
-    Args:
-        context: What is known of the bind.
-        library: The library.
-        device: The kind of device.
-    """
+    """Return the timings for a build; None if there are none to be kept."""
     capabilities = library.capabilities
     # There, the calls exist, do nothing, and ask for a GPU.
     if not capabilities.keeps_timings or not context.options.timing_cache:

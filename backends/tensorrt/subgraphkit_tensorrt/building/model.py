@@ -98,10 +98,6 @@ def prepare_model(subgraph: Subgraph, options: Options) -> PreparedModel:
 
     To refit an engine, call it again with the new weights: the names are the same.
 
-    Args:
-        subgraph: The subgraph.
-        options: The options of the backend.
-
     Raises:
         SubgraphkitError: The subgraph cannot be rewritten as asked.
     """
@@ -123,13 +119,7 @@ def prepare_model(subgraph: Subgraph, options: Options) -> PreparedModel:
 def in_precision(
     proto: Any, weights: Mapping[str, npt.NDArray[Any]], kind: Kind, options: Options
 ) -> Rewriting:
-    """Write the model of a subgraph anew in the precision asked for.
-
-    Args:
-        proto: The model; not changed.
-        weights: Data of initializers that are outside it.
-        kind: The precision asked for.
-        options: The options of the backend.
+    """Write the model of a subgraph, which is left as it is, anew in the precision asked for.
 
     Returns:
         The new model with its weights and an account. Where nothing in the subgraph can be

@@ -55,10 +55,6 @@ _BUILT_ON: Final[dict[str, int]] = {}
 def make_builder(library: Library, device: int) -> Any:
     """Return a builder for the current device.
 
-    Args:
-        library: The library.
-        device: Number of the device.
-
     Raises:
         CompileError: TensorRT makes none (SGK162).
         BackendUnavailableError: This release builds on one GPU of a process alone, and this is
@@ -124,12 +120,6 @@ def parse_model(
     model: PreparedModel, subgraph: Subgraph, library: Library, options: Options
 ) -> ParsedNetwork:
     """Parse a model, and make sure that what came of it is what the model means.
-
-    Args:
-        model: The model of the subgraph.
-        subgraph: The subgraph; tells the types of inputs and outputs.
-        library: The library.
-        options: The options of the backend.
 
     Raises:
         CompileError: The parser does not take it (SGK170), or the network has other inputs or
@@ -278,11 +268,6 @@ def check_ranges(
     ranges: Mapping[str, InputRange], network: Any, subgraph: str
 ) -> dict[str, InputRange]:
     """Hold ranges against the inputs of a network, before the builder sees them.
-
-    Args:
-        ranges: A range for every input.
-        network: The network that was parsed.
-        subgraph: Name of the subgraph, for messages.
 
     Returns:
         What a profile has to say: the ranges of inputs with an open size, and of those that shapes

@@ -132,10 +132,6 @@ def ranges_at_bind(
 ) -> dict[str, InputRange] | None:
     """Return the ranges of a subgraph's inputs, as far as they are known before anything runs.
 
-    Args:
-        subgraph: The subgraph.
-        context: What is known of the bind.
-
     Returns:
         A range for every input, which spans all that were asked for; None if the shapes of some
         will only be known when it runs.

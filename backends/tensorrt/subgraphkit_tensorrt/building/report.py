@@ -45,13 +45,6 @@ def describe(
 ) -> dict[str, Any]:
     """Describe a build.
 
-    Args:
-        parsed: The network.
-        subgraph: The subgraph.
-        library: The library.
-        seconds: How long the build took.
-        nbytes: Size of the plan.
-
     Returns:
         JSON-able: ``seconds``, ``bytes``; ``layers``, each with ``name``, ``kind``, ``dtype`` and
         ``nodes``, places in ``subgraph.nodes``; ``precisions``, layers by the dtype they compute
@@ -89,12 +82,7 @@ def describe(
 
 
 def readable(report: Mapping[str, Any], subgraph: Subgraph) -> dict[str, Any]:
-    """Put the labels of a subgraph's nodes in the place of their places.
-
-    Args:
-        report: What ``describe`` returned for this subgraph or an equal one.
-        subgraph: The subgraph.
-    """
+    """Put labels in the place of places, in the report of this subgraph or of an equal one."""
     labels = {place: Node(subgraph.graph, node).label for place, node in enumerate(subgraph.nodes)}
 
     def told(one: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,10 +138,7 @@ def _multiplied(layer: Any, quantized: Mapping[str, DataType]) -> DataType | Non
 
 
 def tensor_core_misses(subgraph: Subgraph) -> list[dict[str, Any]]:
-    """Find products with a size that is no multiple of 8, which Tensor Cores do not divide.
-
-    Args:
-        subgraph: The subgraph; sizes that are open are not judged.
+    """Find products with a known size that is no multiple of 8, which Tensor Cores do not divide.
 
     Returns:
         For each, ``nodes``, ``size`` (which one), ``is`` and ``padded``, the next multiple of 8.
@@ -194,9 +179,6 @@ def _sizes(node: Node) -> Iterator[tuple[str, Dim]]:
 
 def memory_told(lines: Iterable[str]) -> dict[str, int]:
     """Return the sizes among the lines of a build, in bytes; those it did not report are missing.
-
-    Args:
-        lines: What it said; see ``noting``.
 
     Returns:
         ``persistent_bytes`` and ``host_persistent_bytes``, which contexts hold; ``weight_bytes``;

@@ -21,7 +21,6 @@ class BoundaryRules:
     """Judges the values at edges.
 
     Args:
-        graph: The graph.
         rules: Know under which types TensorRT has values.
 
     Thread-safety: used by one thread at a time.

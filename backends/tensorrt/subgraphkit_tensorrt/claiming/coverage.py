@@ -26,12 +26,6 @@ def check_coverage(
 ) -> None:
     """Compare what TensorRT has with what the user demands.
 
-    Args:
-        graph: The graph.
-        taken: Nodes on TensorRT.
-        refusals: Why others are not, as far as known.
-        options: The options of the backend; ``require_nodes`` and ``require_flops``.
-
     Raises:
         BackendError: It is less (SGK165).
     """

@@ -81,10 +81,7 @@ class ParserQueries:
     """Asks about the nodes of one graph.
 
     Args:
-        graph: The graph.
         library: The library; it has a parser.
-        options: The options of the backend.
-        rules: The static rules.
         conversions: Say which nodes are asked about as others.
         folder: Where to keep the answers; None for nowhere.
 
@@ -309,12 +306,6 @@ def disagreements(
     network: Any, parser: Any, proto: Any, expected: Expectation
 ) -> Iterator[tuple[str, str]]:
     """Compare every value of a network that can be looked at with the type ONNX gives it.
-
-    Args:
-        network: The network.
-        parser: The parser that made it.
-        proto: The model it was made from.
-        expected: What to hold it to.
 
     Yields:
         The name of a value in the model, and one sentence on it.

@@ -34,11 +34,6 @@ def properties_of(
 
     The first takes what the parser takes. A region of its nodes is a new model, of which the parser
     may take less; then the second divides what is left of it, knowing better.
-
-    Args:
-        library: The library.
-        options: The options of the backend.
-        identity: Names library and device, for what is learnt of them.
     """
     sieves = Sieves(library, options, identity)
     return TensorRTProperty(sieves), SecondLook(sieves)
@@ -66,9 +61,6 @@ class TensorRTProperty(SubgraphProperty):
 
     Attributes:
         sieves: What is known of the nodes.
-
-    Args:
-        sieves: What is known of the nodes, shared by the properties of a bind.
     """
 
     name: ClassVar[str] = "whole"

@@ -39,9 +39,6 @@ class Learned:
     """Facts learnt about the nodes of one graph.
 
     Args:
-        graph: The graph.
-        identity: Names the library and the device.
-        options: The options of the backend.
         folder: Where to keep it; None for nowhere.
 
     Thread-safety: used by one thread at a time.
@@ -82,7 +79,6 @@ class Sieves:
 
     Args:
         library: The library; one that cannot be asked leaves it to the rules.
-        options: The options of the backend.
         identity: Names library and device.
 
     Thread-safety: used by one thread at a time.
@@ -230,11 +226,7 @@ def _structure(graph: BoundGraph) -> str:
 
 
 class Exclusions:
-    """The nodes that the user keeps from TensorRT.
-
-    Args:
-        options: The options of the backend; patterns were checked.
-    """
+    """The nodes that the user keeps from TensorRT."""
 
     def __init__(self, options: Options) -> None:
         self._operators = frozenset(options.exclude_ops)
@@ -257,11 +249,6 @@ class Exclusions:
 
 def check_filters(graph: BoundGraph, options: Options, logger: logging.Logger) -> None:
     """Make sure that operators named in options exist, and say which filters match no node.
-
-    Args:
-        graph: The graph.
-        options: The options of the backend; patterns were checked.
-        logger: Where it is said, in one warning.
 
     Raises:
         OptionError: ONNX has no operator of that name, nor has the model (SGK112).

@@ -21,12 +21,7 @@ _FILE: Final = "weights"
 
 
 def put_small_weights_in(proto: Any, constants: dict[str, Initializer]) -> None:
-    """Put the data of small weights into a model that has none of it, in place.
-
-    Args:
-        proto: A model written with its weights outside.
-        constants: The weights, by name in the model.
-    """
+    """Put the data of small weights into a model that has none of it, in place."""
     for tensor in proto.graph.initializer:
         if _is_outside(tensor) and (constants[tensor.name].type.nbytes or 0) <= _SMALL:
             tensor.ClearField("external_data")

@@ -135,11 +135,7 @@ class Capabilities:
 
     @classmethod
     def declared(cls, flavour: str) -> "Capabilities":
-        """Stand for a library that is not there: of the newest release in the operator table.
-
-        Args:
-            flavour: Which library it is.
-        """
+        """Stand for a library that is not there: of the newest release in the operator table."""
         version = _DOCUMENTED.get(flavour, _NEWEST)
         return cls(flavour, version, _generation(flavour, version))
 
@@ -167,9 +163,6 @@ class Capabilities:
 def path_of(capability: str) -> str:
     """Return the name in TensorRT of a capability, such as ``"IProgressMonitor"``.
 
-    Args:
-        capability: A field of ``Capabilities``.
-
     Returns:
         The name; an empty string for what is concluded rather than looked up.
     """
@@ -180,12 +173,7 @@ def path_of(capability: str) -> str:
 
 
 def is_there(trt: Any, path: str) -> bool:
-    """Say whether a module has a class, or a class a member, or an enumeration an enumerator.
-
-    Args:
-        trt: The module.
-        path: Such as ``"Runtime.load_runtime"``.
-    """
+    """Say whether a module has a class, or a class a member, or an enumeration an enumerator."""
     owner, _, member = path.partition(".")
     found = getattr(trt, owner, None)
     if found is None or not member:

@@ -313,11 +313,6 @@ def network_flags(trt: Any) -> int:
 def trial_plan(library: Library, lines: Sequence[str], *flags: str) -> bytes:
     """Build an engine of one node.
 
-    Args:
-        library: The library; it has a builder.
-        lines: What it says meanwhile.
-        *flags: Names of builder flags.
-
     Raises:
         CompileError: It failed (SGK162).
     """

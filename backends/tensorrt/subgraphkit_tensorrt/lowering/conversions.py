@@ -106,11 +106,6 @@ def lower(proto: Any, subgraph: Subgraph, options: Options) -> None:
     Nodes made for a node get its metadata. What is converted depends on the library in use, on the
     options and on the converters that are registered.
 
-    Args:
-        proto: The ``ModelProto`` of the subgraph.
-        subgraph: The subgraph.
-        options: The options of the backend.
-
     Raises:
         BackendError: A converter failed (SGK166).
     """

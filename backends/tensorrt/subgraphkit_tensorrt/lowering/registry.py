@@ -224,12 +224,7 @@ def load_modules(names: Iterable[str]) -> None:
 
 
 class Namer:
-    """Makes names for values inside a replacement.
-
-    Args:
-        model: The model the replacement goes into.
-        node: The node that is replaced.
-    """
+    """Makes names for values inside a replacement."""
 
     def __init__(self, model: onnx.ModelProto, node: Node) -> None:
         graph = model.graph
@@ -250,13 +245,9 @@ class Namer:
 
 
 def replace_nodes(model: Any, replacements: Mapping[int, Replacement]) -> None:
-    """Replace nodes of a model, in place.
+    """Replace nodes, given by their place in ``model.graph.node``, in place.
 
     What replaces a node keeps its metadata, so that it can be told where it comes from.
-
-    Args:
-        model: The model.
-        replacements: By place in ``model.graph.node``.
     """
     graph = model.graph
     nodes = []

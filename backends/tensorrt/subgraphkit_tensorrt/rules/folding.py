@@ -49,9 +49,6 @@ _INTEGERS: Final = frozenset({DataType.INT32, DataType.INT64, DataType.BOOL})
 class Folding:
     """Knows which values of a graph follow from constants and static shapes alone.
 
-    Args:
-        graph: The graph.
-
     Thread-safety: used by one thread at a time.
     """
 

@@ -29,7 +29,6 @@ class Rules:
         table: The table.
 
     Args:
-        capabilities: What the library can do.
         has_operator: Says whether the parser has an operator that the table does not.
         truncate_double: Whether float64 is taken and computed in float32.
 

@@ -28,10 +28,7 @@ class DeviceArray:
     wait.
 
     Args:
-        device: Where it is.
         block: The memory; belongs to the array from now on, unless it has an owner.
-        shape: Its shape.
-        dtype: Its element type.
         stream: The stream on which it is computed.
         owner: Whose memory it is; kept alive.
 

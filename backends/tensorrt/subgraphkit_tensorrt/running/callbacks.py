@@ -41,10 +41,6 @@ class LayerTimes:
 class OutputMemory:
     """Memory of an output whose size depends on data; kept from run to run, and grows.
 
-    Args:
-        device: Where it is taken.
-        stream: Returns the stream of the run that is under way.
-
     Attributes:
         block: The memory; None before the first run, and after it was handed over.
         shape: What the last run said of the shape.
@@ -98,13 +94,7 @@ def error_recorder(trt: Any) -> Any:
 
 
 def output_allocator(trt: Any, device: Device, stream: Callable[[], int]) -> Any:
-    """Return an ``IOutputAllocator`` for one output; its ``memory`` is an ``OutputMemory``.
-
-    Args:
-        trt: TensorRT.
-        device: Where the memory is taken.
-        stream: Returns the stream of the run that is under way.
-    """
+    """Return an ``IOutputAllocator`` for one output; its ``memory`` is an ``OutputMemory``."""
     return _allocator_class(trt)(OutputMemory(device, stream))
 
 

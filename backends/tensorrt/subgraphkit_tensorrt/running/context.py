@@ -29,9 +29,6 @@ _SHAPES: Final = (
 class Recording:
     """The CUDA graph of one context.
 
-    Args:
-        device: Where it runs.
-
     Thread-safety: none; goes with the context.
     """
 
@@ -89,9 +86,7 @@ class Context:
     Args:
         made: TensorRT's ``IExecutionContext``.
         loader: Says library and device.
-        times: Times of layers, if they are measured.
         managed_bytes: Scratch memory that it has to be given at most; None if it has its own.
-        profile: The place of the range of shapes it runs.
 
     Attributes:
         recording: The CUDA graph that is recorded from it.

@@ -43,9 +43,6 @@ class Kernels:
     which takes seconds. The library looks whether those that were kept fit GPU, driver and version,
     and takes none that do not.
 
-    Args:
-        file: Where they are kept.
-
     Thread-safety: may be used from any thread.
     """
 
@@ -105,13 +102,6 @@ def kernels_for(
 
     They go by what they follow from, which is the same when the plan is built again: operators and
     types, ranges, options, library and kind of GPU. Engines that agree in all may share them.
-
-    Args:
-        subgraph: What the engine runs.
-        ranges: By range of shapes, one for each input.
-        context: What is known of the bind.
-        library: TensorRT.
-        device: The kind of GPU.
     """
     folder = context.kept_folder() if library.capabilities.runtime_cache else None
     if folder is None:
@@ -134,9 +124,7 @@ class Contexts:
     """A pool of contexts, made when they are needed.
 
     Args:
-        engine: TensorRT's ``ICudaEngine``.
         loader: Says library and device.
-        options: The options of the backend.
         recorder: The ``IErrorRecorder`` they get.
         kernels: Kernels of the engine that are kept, if any are.
 

@@ -37,8 +37,6 @@ class Device:
     """A GPU with memory and lanes, shared by the engines that run on it with the same settings.
 
     Args:
-        cuda: The runtime library.
-        index: Number of the device.
         limit: Most bytes of memory to hold; None for what the device has.
 
     Thread-safety: may be used from any thread.
@@ -244,10 +242,6 @@ def _look_again(device: "weakref.ref[Device]") -> None:
 
 class Loader:
     """Deserializes plans on one device; sessions with the same settings share it, see ``of``.
-
-    Args:
-        library: TensorRT.
-        options: The options of the backend.
 
     Attributes:
         library: TensorRT.

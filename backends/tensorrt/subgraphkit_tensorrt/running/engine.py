@@ -41,11 +41,9 @@ class LoadedEngine:
     """An engine on a device.
 
     Args:
-        blob: The plan.
         inputs: Names of its inputs, in the order of the subgraph's.
         outputs: Names of its outputs, likewise.
         loader: Deserializes plans; says library and device.
-        options: The options of the backend.
         kernels: Kernels of the plan that are kept, if any are.
 
     Attributes:

@@ -79,9 +79,6 @@ class Engines:
     """Engines by range of shapes, those used last; TF-TRT's cache, with ranges.
 
     Args:
-        subgraph: The subgraph they run.
-        library: TensorRT.
-        context: What is known of the bind.
         builder: Builds a plan for shapes that none covers; None if nothing can be built.
 
     Attributes:

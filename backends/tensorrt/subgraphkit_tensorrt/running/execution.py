@@ -41,7 +41,6 @@ class Execution:
     """One run of one engine.
 
     Args:
-        loaded: The engine.
         profile: The place of its range of shapes.
         lane: Held for the run; its device is the thread's current one.
         deliver: Makes the result of an output by its place and what the device copied.

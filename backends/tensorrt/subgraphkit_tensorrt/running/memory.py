@@ -56,9 +56,6 @@ class DeviceMemory:
     """Memory of one device, as much of it as a limit allows.
 
     Args:
-        cuda: The runtime library.
-        device: Number of the device.
-        streams: Its streams.
         limit: Most bytes to hold; None for what the device has.
 
     Attributes:
@@ -194,9 +191,6 @@ def _rounded(nbytes: int) -> int:
 class Pinned:
     """Memory of the host that the device copies from and to by itself; grows, never shrinks.
 
-    Args:
-        cuda: The runtime library.
-
     Thread-safety: none; one run at a time.
     """
 
@@ -237,13 +231,6 @@ class Lane:
     """A stream with its memory: the holder of a lane may put work on its stream.
 
     Work on one stream runs in order, so all engines that run in a lane share its memory.
-
-    Args:
-        cuda: The runtime library.
-        memory: Memory of the device.
-        streams: Streams of the device.
-        stream: Address of the stream.
-        is_users: Whether the stream is one of the user's, on which others put work as well.
 
     Attributes:
         stream: Address of the stream.

@@ -36,9 +36,6 @@ class TensorRTOperator(SubgraphOperator):
 
     Args:
         plans: Plans for ranges of shapes; those asked for at bind, or none.
-        subgraph: The region.
-        library: TensorRT.
-        context: What is known of the bind.
         builder: Builds a plan for shapes that none covers; None if nothing can be built.
 
     Raises:
@@ -231,7 +228,6 @@ class _Profiled(TensorRTOperator):
     """A region whose contexts say how long each layer took, and not when it began.
 
     Args:
-        record: Takes the times.
         *made: What ``TensorRTOperator`` is made of.
     """
 
@@ -312,12 +308,6 @@ def describe_layers(
     loaded: LoadedEngine, subgraph: Subgraph, library: Library, times: LayerTimes | None
 ) -> list[dict[str, Any]]:
     """Describe the layers.
-
-    Args:
-        loaded: The engine.
-        subgraph: The subgraph it runs.
-        library: TensorRT.
-        times: What was measured, if anything.
 
     Returns:
         Per layer its ``name``, the ``nodes`` of the model it computes, what TensorRT tells of it

@@ -27,11 +27,6 @@ def compile_region(
 ) -> SubgraphOperator:
     """Build the engines of a region now, or at the first run if shapes are unknown.
 
-    Args:
-        subgraph: The region.
-        library: The library.
-        context: What is known of the bind.
-
     Raises:
         CompileError: The library does not take the region, or cannot build it.
         OptionError: The options ask for what cannot be.
@@ -68,13 +63,7 @@ def _states_ranges(options: Options) -> bool:
 def restore(
     blob: bytes, subgraph: Subgraph, library: Library, context: BindContext[Options]
 ) -> SubgraphOperator:
-    """Make an operator of what ``serialize`` returned.
-
-    Args:
-        blob: The plans; each is looked at before TensorRT sees it.
-        subgraph: The region; its inputs and outputs are those of the plans by position.
-        library: TensorRT.
-        context: What is known of the bind.
+    """Make an operator of what ``serialize`` returned; inputs and outputs go by position.
 
     Raises:
         CompileError: It is not whole (SGK172), or does not fit here (SGK162, SGK179).
@@ -118,12 +107,7 @@ def _operator(
 
 
 class BuiltPlans(SubgraphOperator):
-    """Plans for another machine.
-
-    Args:
-        plans: The plans.
-        subgraph: What they are of.
-    """
+    """Plans for another machine."""
 
     thread_safe: ClassVar[bool] = True
     minds_memory = True

@@ -23,10 +23,6 @@ class Streams:
     Memory remembers the streams it was used on, whoever made them, so none is destroyed while
     anybody holds memory there.
 
-    Args:
-        cuda: The runtime library.
-        index: Number of the device.
-
     Thread-safety: may be used from any thread; the device has to be the thread's current one.
     """
 

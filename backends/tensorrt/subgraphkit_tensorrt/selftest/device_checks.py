@@ -223,7 +223,6 @@ class _Lent:
     """Memory of the caller on the device, as another library describes it.
 
     Args:
-        cuda: The runtime library.
         offset: Bytes by which it lies off an address that engines take.
     """
 
