@@ -206,14 +206,9 @@ def _fed(text: str, several: Sequence[Mapping[str, Any]], subject: Subject) -> F
 def _failing(
     text: str, numbers: tuple[Any, Any], missed: str, subject: Subject, **road: Any
 ) -> Finding:
-    """Run, fail and run: what is raised arrives in another process, and the next run is right.
+    """Feed the first of two numbers, the other with which a run fails, and the first again.
 
-    Args:
-        text: The model.
-        numbers: What is fed last, so that it computes, and so that it fails.
-        missed: What is said if it does not fail; empty if it need not.
-        subject: What is tried.
-        **road: As for ``Subject.judged``.
+    What is raised arrives in another process. If nothing is, ``missed`` says that, if it is given.
     """
     model = _model(text)
     *others, last = model.proto.graph.input
