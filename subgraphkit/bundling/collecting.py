@@ -14,7 +14,7 @@ from subgraphkit.bundling.carrying import carried_options
 from subgraphkit.bundling.manifest import BackendEntry
 from subgraphkit.compiling import close_all, compile_subgraph
 from subgraphkit.compiling.caching import stores_engines
-from subgraphkit.compiling.caching.implementations import name_implementation
+from subgraphkit.compiling.caching.keying import name_implementation
 from subgraphkit.errors import InternalError, describe_exception
 from subgraphkit.ir import BoundGraph, Initializer, Subgraph
 from subgraphkit.ir.structure import NoKeyError, structure_digest

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeVar
 
 from subgraphkit.backend.contract import EngineOrigin
-from subgraphkit.ir.digests import canonical, data_digest
+from subgraphkit.ir.structure import canonical, data_digest
 
 __all__ = [
     "DIGEST",

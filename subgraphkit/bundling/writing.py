@@ -26,7 +26,7 @@ from subgraphkit.bundling.manifest import (
 from subgraphkit.bundling.reading import MANIFEST, is_bundle
 from subgraphkit.errors import describe_exception
 from subgraphkit.ir import BoundGraph
-from subgraphkit.ir.digests import data_digest
+from subgraphkit.ir.structure import data_digest
 from subgraphkit.onnx_io import write_bundled_model
 from subgraphkit.storing.files import claimed, flush_folder, new_file
 from subgraphkit.storing.folders import ownership_problem

@@ -15,8 +15,7 @@ from subgraphkit.boundary import walking
 from subgraphkit.compiling.attendance import attended
 from subgraphkit.compiling.caching import EngineCache, stores_engines
 from subgraphkit.compiling.composition import ComposedOperator
-from subgraphkit.compiling.creation import Creation, close_all
-from subgraphkit.compiling.giving_back import given_back
+from subgraphkit.compiling.creation import Creation, close_all, given_back
 from subgraphkit.compiling.isolation import IsolatedOperator
 from subgraphkit.errors import CompileError
 from subgraphkit.finding.extensions import ExtensionManager
@@ -24,7 +23,7 @@ from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning, partition_within
 from subgraphkit.partitioning.claiming.claimants import Claim
-from subgraphkit.partitioning.claiming.not_numbers import report_lost_nan
+from subgraphkit.partitioning.claiming.constraints import report_lost_nan
 from subgraphkit.partitioning.reports.memory import check_memory
 from subgraphkit.processes.memory import give_back
 from subgraphkit.texts import logger_of

@@ -18,16 +18,13 @@ from onnx import shape_inference
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Node
 from subgraphkit.limits import LoadLimits
-from subgraphkit.onnx_io.blindness import BLIND
 from subgraphkit.onnx_io.branches import branch_name, replaceable, require_conditions
 from subgraphkit.onnx_io.evaluation import EVALUATED, evaluate, is_open, size_of
 from subgraphkit.onnx_io.fitting import require_fitting
-from subgraphkit.onnx_io.fresh_names import FreshNames, output_types
 from subgraphkit.onnx_io.model import Model
-from subgraphkit.onnx_io.operator_types import inferred_by, node_types
-from subgraphkit.onnx_io.ranks import RAISING, RankWatch
-from subgraphkit.onnx_io.skeletons import Skeletons
-from subgraphkit.onnx_io.targets import TARGETED, target_shape
+from subgraphkit.onnx_io.operator_types import BLIND, inferred_by, node_types
+from subgraphkit.onnx_io.ranks import RAISING, TARGETED, RankWatch, target_shape
+from subgraphkit.onnx_io.skeletons import FreshNames, Skeletons, output_types
 from subgraphkit.types import DataType, Shape, TensorType, ValueType, repeated_names
 
 __all__ = ["Inferred", "infer"]

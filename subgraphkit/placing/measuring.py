@@ -23,7 +23,7 @@ from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.finding.registry import declared_tolerances
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.partitioning.claiming.placements import Placement, first_output
-from subgraphkit.placing.candidates import node_weights
+from subgraphkit.placing.choosing import node_weights
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
 

@@ -22,7 +22,7 @@ from subgraphkit.binding import BoundModel, Shapes, given_shapes
 from subgraphkit.errors import ExecutionError, InputError, ModelError, RunTimeoutError
 from subgraphkit.running.gate import Gate
 from subgraphkit.running.messages import check_count, check_seconds
-from subgraphkit.running.observing import Observer
+from subgraphkit.running.observing import Observer, RunStats
 from subgraphkit.running.stopping import RunOptions
 from subgraphkit.running.streams import (
     awaited,
@@ -31,7 +31,6 @@ from subgraphkit.running.streams import (
     streamed_async,
     submitted,
 )
-from subgraphkit.running.tally import RunStats
 
 __all__ = ["Answering"]
 

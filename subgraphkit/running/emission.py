@@ -24,7 +24,7 @@ import numpy as np
 
 from subgraphkit.backend.operator import ON_DEVICE, SubgraphOperator
 from subgraphkit.planning import Plan, Step
-from subgraphkit.running.checking import Apart, check_result, finite, read_only
+from subgraphkit.running.checking import Apart, SizeCheck, check_result, finite, read_only
 from subgraphkit.running.devices import (
     HOST,
     left_on_device,
@@ -34,7 +34,6 @@ from subgraphkit.running.devices import (
     to_host,
 )
 from subgraphkit.running.feeds import SymbolCheck, admit_input, check_names
-from subgraphkit.running.sizes import SizeCheck
 from subgraphkit.types import DataType, TensorType, ValueType
 
 __all__ = ["Emitted", "emit", "picked"]

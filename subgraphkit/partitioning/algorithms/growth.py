@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from subgraphkit.ir import Adjacency
+from subgraphkit.partitioning.algorithms.arrays import Nets
 from subgraphkit.partitioning.algorithms.convexity import ClaimedOrder
 from subgraphkit.partitioning.algorithms.levels import level_regions
-from subgraphkit.partitioning.algorithms.nets import Nets
 from subgraphkit.partitioning.algorithms.quotient import run_order
 
 __all__ = ["Exclusion", "GrowthDriver", "GrowthResult", "Reason", "grow_regions"]

@@ -11,8 +11,8 @@ from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.lazy import cached_property
+from subgraphkit.partitioning.algorithms.arrays import Nets
 from subgraphkit.partitioning.algorithms.components import weak_components
-from subgraphkit.partitioning.algorithms.nets import Nets
 from subgraphkit.partitioning.claiming.questions import Inquiry
 from subgraphkit.partitioning.claiming.refusals import RefusalColumn
 from subgraphkit.partitioning.claiming.work_table import View, WorkTable

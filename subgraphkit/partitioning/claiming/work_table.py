@@ -14,8 +14,7 @@ import numpy as np
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
 from subgraphkit.ir import Adjacency, BoundGraph, Node
-from subgraphkit.partitioning.algorithms.arrays import as_ints
-from subgraphkit.partitioning.algorithms.nets import Nets
+from subgraphkit.partitioning.algorithms.arrays import Nets, as_ints
 from subgraphkit.partitioning.algorithms.quotient import (
     Contraction,
     CyclicGroupsError,
