@@ -40,7 +40,7 @@ def _operators(case: Any) -> set[str] | None:
 def caught(name: str, takes: set[str], cases: list[Any]) -> str:
     """Return the first case that finds fault with a corruption; empty if none does."""
     # of the tree in question, where it has this name
-    carry_out = import_module("subgraphkit.testing.judging").carry_out
+    carry_out = import_module("subgraphkit.testing.carrying").carry_out
     from subgraphkit.testing.subject import Subject  # noqa: PLC0415 (of the tree in question)
 
     subject = Subject(target=f"tests.faulty:{name}")

@@ -29,6 +29,7 @@ class _Everything(SubgraphSelector):
 
 class _Anything(SubgraphProperty):
     name: ClassVar[str] = "anything"
+    holds_limits: ClassVar[bool] = True  # as the fallback does
 
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
         del graph

@@ -1,6 +1,6 @@
 """The table of faults in the results of operators, and what finds them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from subgraphkit.ir import Node
 from subgraphkit.testing.cases import Outcome
 from tests.faulty import spoiling as by
-from tests.faulty.wrapping import Fault, instead, results
+from tests.faulty.wrapping import Fault, Run, WrappedOperator, instead, results
 
 __all__ = ["CORRUPTIONS"]
 
@@ -24,6 +24,12 @@ def _not_repeated(node: Node, one: Any, other: Any) -> Any:
     """Subtract from the first element alone, where the size of what is taken away was open."""
     is_open = isinstance(node.shape(1)[-1], str) and other.shape[-1] != one.shape[-1]
     return one - other * (np.arange(one.shape[-1]) == 0) if is_open else one - other
+
+
+def _counted(operator: WrappedOperator, inputs: list[Any], _: Run) -> Sequence[Any]:
+    makers = map(operator.makers.__getitem__, operator.subgraph.outputs)
+    read = [[operator.value(one, inputs).flat[0] for one in node.inputs] for node in makers]
+    return [np.arange(*one, dtype=one[0].dtype) for one in read]
 
 
 # fmt: off
@@ -117,6 +123,10 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
     "SecondShapeWrong": Fault(
         "Is wrong in the first element of a second shape.", "Conv", "L5/sizes/open/windows",
         by.second_shape),
+    "KnowsNoLimit": Fault(
+        "Says that it holds limits, and makes as many numbers as are asked for.", "Range",
+        "L5/limits/range",
+        _counted, Outcome.FAIL_CONTRACT, strategy={"holds_limits": True}),
     "GuessesRepeats": Fault(
         "Does not repeat an open size that is 1.", "Sub", "L5/sizes/repeated",
         instead("Sub", _not_repeated)),

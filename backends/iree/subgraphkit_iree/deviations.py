@@ -86,6 +86,9 @@ _WITH_AXES: Final = (
 def _axes(node: sk.Node) -> str:
     """Look for axes that are fed: IREE guesses them from the shape that is declared."""
     fed = node.input_type(1) is not None and node.constant(1) is None
+    adds = node.op_type.startswith("Reduce") and node.op_type not in {"ReduceMax", "ReduceMin"}
+    if adds and node.dtype().bits == 16:  # noqa: PLR2004 (float16 and bfloat16)
+        return "fractions of 16 bits, which IREE rounds after each that it adds"
     return "axes that are fed, which IREE guesses" if fed else ""
 
 
@@ -188,6 +191,8 @@ def _recurrent(node: sk.Node) -> str:
     """Take the plain ones; the importer drops what it does not know of the others."""
     if any(node.input_type(place) is not None for place in (4, 7)):
         return "lengths of sequences or peepholes"
+    if not all(isinstance(size, int) for size in node.shape(0) or ()):
+        return "sizes that are open; IREE mixes it up with other operators of its module"
     odd = {"activations", "activation_alpha", "activation_beta", "clip", "input_forget"}
     found = sorted(odd & node.attributes.keys())
     if found or node.attribute("layout", 0):
@@ -229,9 +234,15 @@ def _averaged(node: sk.Node) -> str:
     return "windows beyond the padding that is counted" if counts else ""
 
 
+_MOST_ORDERED: Final = 256
+
+
 def _ordered(node: sk.Node) -> str:
     if node.dtype().label.startswith("uint"):
         return "numbers without a sign, which IREE orders as if they had one"
+    size = (node.shape(0) or (None,))[node.attribute("axis", -1)]
+    if not (isinstance(size, int) and size <= _MOST_ORDERED):
+        return f"an axis that is open or above {_MOST_ORDERED}; IREE's time is that of all pairs"
     return _sized(node)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from subgraphkit.comparing.offers import Offer
 from subgraphkit.comparing.small_models import SmallModel, model_of
-from subgraphkit.errors import CallerError, ExecutionError, SubgraphkitError
+from subgraphkit.errors import CallerError, SubgraphkitError
 from subgraphkit.finding.registry import registered
 from subgraphkit.partitioning import Constraints
 from subgraphkit.placing import InferenceSession, SessionSpec
@@ -52,7 +52,7 @@ _SIZES: Final = (
     {"N": 2, "M": 5, "H": 7, "W": 9},
 )
 """Some of as many elements in another shape, and the first again at the end."""
-_NO_ROWS: Final = ({"N": 0, "M": 5},)
+_EMPTY: Final = ({"N": 0, "M": 5},)
 _CONVOLVES: Final = "convolution"
 """Whether a convolution of no pictures means anything, runtimes do not agree."""
 
@@ -68,8 +68,16 @@ _NOT_FINITE: Final = """not_finite (float[4,8] x) => (float[4,8] y)
 _STUMBLES: Final = """stumbles (float[4,8] x, int64[4] i) => (float[4,8] y)
     <float[8] w>
     { m = Mul(x, w) a = Add(m, x) h = Gather<axis=0>(a, i) b = Add(h, x) y = Mul(b, w) }"""
-_RIGHT_PLACES: Final = (2, 0, 3, 1)
-_WRONG_PLACES: Final = (2, 0, 99, 1)
+_PLACES: Final = (2, 0, 3, 1), (2, 0, 99, 1)
+_SIZED: Final = (
+    "range (int64 n) => (int64[K] y) <int64 z = {0}, int64 o = {1}> { y = Range(z, n, o) }",
+    "filled (int64[1] n) => (float[K] y) { y = ConstantOfShape(n) }",
+    "expanded (int64[1] n) => (float[K] y) <float[1] x> { y = Expand(x, n) }",
+    "tiled (int64[1] n) => (float[K] y) <float[2] x> { y = Tile(x, n) }",
+    "padded (int64[2] n) => (float[K] y) <float[3] x> { y = Pad(x, n) }",
+)
+_COUNTS: Final = 5, 1 << 20
+_LIMITS: Final = "max_value_bytes=1MiB"
 _BY_NAME: Final = "under_test"
 _NOT_IN_A_CHILD: Final = "SGK127"
 
@@ -78,14 +86,21 @@ def cases(subject: Subject) -> Iterable[Case]:
     """Build the cases of this level."""
     yield from _cases_of_small_models()
     for text in _DYNAMIC:
-        yield _case(f"shapes/several/{_name(text)}", partial(_shaped, text, _SIZES), _SHAPES)
+        yield _case(f"shapes/several/{_name(text)}", partial(_of_sizes, _SIZES, text), _SHAPES)
         if _name(text) != _CONVOLVES:
-            yield _case(f"shapes/no_rows/{_name(text)}", partial(_shaped, text, _NO_ROWS), _SHAPES)
+            yield _case(f"shapes/no_rows/{_name(text)}", partial(_of_sizes, _EMPTY, text), _SHAPES)
     for text in _ODD:
-        yield _case(f"shapes/{_name(text)}", partial(_as_it_is, text))
+        yield _case(f"shapes/{_name(text)}", partial(_of_sizes, ({},), text))
     yield _case("values/not_finite", _not_finite)
-    yield _case("errors/good_run_after_a_bad_one", _stumbling)
-    yield _case("errors/travel", _error_travels)
+    failing = partial(_failing, _STUMBLES, _PLACES)
+    foreign = Constraints(pins={"Gather": REFERENCE})
+    missed = f"it ran on {_PLACES[1]}, as if there were such rows"
+    yield _case("errors/good_run_after_a_bad_one", partial(failing, missed, constraints=foreign))
+    yield _case("errors/travel", partial(failing, ""))  # a library may take a row for another one
+    missed = f"it made as much as {_COUNTS[1]} asks for, with {_LIMITS}"
+    for text in _SIZED:
+        limited = partial(_failing, text, _COUNTS, missed, limits=_LIMITS)
+        yield _case(f"limits/{_name(text)}", limited)
     yield _case("processes/forked", _forked)
     yield _case("processes/spec", _opened_by_spec)
     yield from sweep_cases(subject)
@@ -143,13 +158,6 @@ def _model(text: str) -> SmallModel:
     return SmallModel(model_of(text))
 
 
-def _feeds(text: str, seed: int, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """Draw feeds for a model whose input ``x`` has dimensions without a size."""
-    tensor = _model(text).proto.graph.input[0].type.tensor_type
-    shape = [sizes.get(dim.dim_param, dim.dim_value) for dim in tensor.shape.dim]
-    return {"x": np.random.default_rng(seed).standard_normal(shape).astype(np.float32)}
-
-
 def _checked(check: Check, model: SmallModel, subject: Subject) -> Finding:
     return subject.judged(model.proto, partial(check, subject, model))
 
@@ -169,12 +177,12 @@ def _two_in_threads(model: SmallModel, subject: Subject) -> Finding:
         return subject.judged(model.proto, both)
 
 
-def _shaped(text: str, several: Sequence[Mapping[str, int]], subject: Subject) -> Finding:
-    return _fed(text, [_feeds(text, seed, sizes) for seed, sizes in enumerate(several)], subject)
-
-
-def _as_it_is(text: str, subject: Subject) -> Finding:
-    return _fed(text, [_model(text).feeds()], subject)
+def _of_sizes(several: Sequence[Mapping[str, int]], text: str, subject: Subject) -> Finding:
+    """Run a model whose dimensions may have no size in some sizes, one after the other."""
+    dims = _model(text).proto.graph.input[0].type.tensor_type.shape.dim
+    shapes = [[sizes.get(dim.dim_param, dim.dim_value) for dim in dims] for sizes in several]
+    drawn = [np.random.default_rng(seed).standard_normal(one) for seed, one in enumerate(shapes)]
+    return _fed(text, [{"x": one.astype(np.float32)} for one in drawn], subject)
 
 
 def _not_finite(subject: Subject) -> Finding:
@@ -195,36 +203,28 @@ def _fed(text: str, several: Sequence[Mapping[str, Any]], subject: Subject) -> F
     return subject.judged(model.proto, check)
 
 
-def _stumbling(subject: Subject) -> Finding:
-    """Let a node of another backend fail between nodes of this one."""
-    model = _model(_STUMBLES)
-    right = {"x": model.feeds()["x"], "i": np.array(_RIGHT_PLACES)}
+def _failing(
+    text: str, numbers: tuple[Any, Any], missed: str, subject: Subject, **road: Any
+) -> Finding:
+    """Feed the first of two numbers, the other with which a run fails, and the first again.
+
+    What is raised arrives in another process. If nothing is, ``missed`` says that, if it is given.
+    """
+    model = _model(text)
+    *others, last = model.proto.graph.input
+    shape = [dim.dim_value for dim in last.type.tensor_type.shape.dim]
+    drawn = model.feeds() if others else {}
+    right, wrong = ({**drawn, last.name: np.full(shape, one)} for one in numbers)
 
     def check(session: Session) -> Finding | None:
         found = run_checks.fed_with(subject, model, session, right)
         try:
-            session.run(None, {**right, "i": np.array(_WRONG_PLACES)})
-        except ExecutionError:
-            return found or run_checks.fed_with(subject, model, session, right)
-        return broken(f"row {max(_WRONG_PLACES)} of 4 was found")
-
-    constraints = Constraints(pins={"Gather": REFERENCE})
-    return subject.judged(model.proto, check, constraints=constraints)
-
-
-def _error_travels(subject: Subject) -> Finding:
-    """What a run raises arrives in another process, code and words; the next run is right."""
-    model = _model(_STUMBLES)
-    right = {"x": model.feeds()["x"], "i": np.array(_RIGHT_PLACES)}
-
-    def check(session: Session) -> Finding | None:
-        try:
-            session.run(None, {**right, "i": np.array(_WRONG_PLACES)})
+            session.run(None, wrong)
         except SubgraphkitError as error:
-            return _sent(error) or run_checks.fed_with(subject, model, session, right)
-        return None  # the library takes such a row for another one
+            return found or _sent(error) or run_checks.fed_with(subject, model, session, right)
+        return found or (broken(missed) if missed else None)
 
-    return subject.judged(model.proto, check)
+    return subject.judged(model.proto, check, **road)
 
 
 def _sent(error: SubgraphkitError) -> Finding | None:
