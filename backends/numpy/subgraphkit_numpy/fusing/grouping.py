@@ -49,7 +49,9 @@ def find_groups(menu: Menu, nodes: Sequence[Node]) -> list[Group]:
     place = {node.id: index for index, node in enumerate(nodes)}
     taken: set[int] = set()
     groups = []
-    for seed in sorted(nodes, key=lambda node: menu.anchor(node) is None):
+    anchors = [node for node in nodes if menu.anchor(node) is not None]
+    rest = [node for node in nodes if menu.anchor(node) is None]
+    for seed in (*anchors, *rest):
         if seed.id in taken:
             continue
         selector = TileSelector(menu)
