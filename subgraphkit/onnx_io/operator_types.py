@@ -29,7 +29,6 @@ from subgraphkit.types import (
 
 __all__ = ["BLIND", "LARGEST_READ", "corrected", "inferred", "inferred_by", "node_types"]
 
-
 BLIND: Final = frozenset(
     {"DictVectorizer", "EyeLike", "LabelEncoder", "RegexFullMatch", "TreeEnsemble"}
 )

@@ -23,7 +23,6 @@ from subgraphkit.types import DataType, Shape, TensorType, ValueType
 
 __all__ = ["Answer", "FreshNames", "Skeletons", "made_up_names", "output_types"]
 
-
 _MADE_UP: Final = "unk__"
 """How the names begin."""
 
