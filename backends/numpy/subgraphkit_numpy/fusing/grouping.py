@@ -49,9 +49,7 @@ def find_groups(menu: Menu, nodes: Sequence[Node]) -> list[Group]:
     place = {node.id: index for index, node in enumerate(nodes)}
     taken: set[int] = set()
     groups = []
-    anchors = [node for node in nodes if menu.anchor(node) is not None]
-    rest = [node for node in nodes if menu.anchor(node) is None]
-    for seed in (*anchors, *rest):
+    for seed in sorted(nodes, key=lambda node: menu.anchor(node) is None):
         if seed.id in taken:
             continue
         selector = TileSelector(menu)
