@@ -49,11 +49,13 @@ is not noticed."""
 _PRODUCTS: Final = frozenset(
     {"Conv", "ConvTranspose", "Einsum", "GRU", "Gemm", "LSTM", "MatMul", "RNN"}
 )
-_LEFT_ALONE: Final = frozenset(
-    {"Bernoulli", "Constant", "DequantizeLinear", "Dropout", "DynamicQuantizeLinear",
-     "Multinomial", "QuantizeLinear", "RandomNormal", "RandomNormalLike", "RandomUniform",
+RANDOM: Final = frozenset(
+    {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
      "RandomUniformLike"}
 )  # fmt: skip
+_LEFT_ALONE: Final = RANDOM | {
+    "Constant", "DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"
+}  # fmt: skip
 """Random ones; and those that say how a network is quantized, which libraries look for."""
 
 _COPIES: Final = frozenset({"Cast", "Dropout", "Identity"})

@@ -36,7 +36,6 @@ from subgraphkit.texts import logger_of
 
 __all__ = ["Creation", "close_all", "failure", "given_back"]
 
-
 _logger = logger_of("compile")
 
 

@@ -192,12 +192,12 @@ class Node:
 
     def input_type(self, index: int) -> ValueType | None:
         """Return the type of an input; None if it is left out or not known."""
-        inputs = self.inputs
+        inputs = self.graph.table.inputs[self.id]
         return self.graph.types.get(inputs[index]) if index < len(inputs) else None
 
     def output_type(self, index: int = 0) -> ValueType | None:
         """Return the type of an output; None if it is left out or not known."""
-        outputs = self.outputs
+        outputs = self.graph.table.outputs[self.id]
         return self.graph.types.get(outputs[index]) if index < len(outputs) else None
 
     def dtype(self, index: int = 0) -> DataType:

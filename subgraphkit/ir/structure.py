@@ -3,7 +3,7 @@
 Values are numbered in the order in which they appear and symbolic dimensions in the order in which
 they are met, so the digest does not change when anything is renamed. Everything that can change a
 result is in it: operators, domains, versions, attributes, who reads what, every type, and bodies.
-The data of the constants is apart.
+The data of the constants is apart, with digests of its own, as files have.
 
 Two subgraphs with one digest are the same node by node and place by place, so an engine made of one
 serves the other if it takes inputs and outputs by position.
@@ -43,7 +43,6 @@ __all__ = [
     "structure_digest",
     "weight_digests",
 ]
-
 
 _WORTH_THREADS: Final = 64 << 20
 """Bytes of weights from which on several threads hash them."""

@@ -133,21 +133,15 @@ def boundary(graph: Graph, region: Collection[int], copies: Collection[int] = ()
         use.
     """
     inside = region if isinstance(region, frozenset | set) else frozenset(region)
-    inputs: dict[str, None] = {}
-    outputs: dict[str, None] = {}
-    constants: dict[str, None] = {}
-    for node in region:
-        for value in graph.read_by(node):
-            if value in graph.constants:
-                constants[value] = None
-            elif value and graph.producers.get(value) not in inside:
-                inputs[value] = None
-        if node in copies:
-            continue
-        for value in graph.table.outputs[node]:
-            if value and _leaves(graph, node, value, inside):
-                outputs[value] = None
-    return Boundary(tuple(inputs), tuple(outputs), tuple(constants))
+    inputs, constants = _entering(graph, region)
+    outputs = [
+        value
+        for node in region
+        if node not in copies
+        for value in graph.table.outputs[node]
+        if value and _leaves(graph, node, value, inside)
+    ]
+    return Boundary(inputs, tuple(outputs), constants)
 
 
 def boundaries(
@@ -187,7 +181,7 @@ def boundaries(
     return found
 
 
-def _entering(graph: Graph, region: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _entering(graph: Graph, region: Collection[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the values a region takes in and the constants it reads."""
     made, columns, bodies = graph.table.outputs, graph.table.inputs, graph.table.bodies
     constants = graph.constants

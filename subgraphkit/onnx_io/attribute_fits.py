@@ -251,30 +251,27 @@ def leave(value: Any, given: Given) -> str:
 
 _BOTH_ENDS: Final = partial(_per_axis, times=2)
 _BROADCASTING: Final = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub")
+_CONVOLUTIONS: Final = ("Conv", "ConvInteger", "DeformConv", "FusedConv")
 _RECURRENT: Final = ("GRU", "LSTM", "RNN")
 
 _FITS: Final[Mapping[str, Fit]] = {
     **{f"{op_type}.axis": leave for op_type in (*_BROADCASTING, "Xor", "ConcatFromSequence")},
     **{f"{op_type}.direction": _directions for op_type in _RECURRENT},
     **{f"{op_type}.hidden_size": _hidden for op_type in _RECURRENT},
+    **{f"{op_type}.group": partial(_groups, weight=1) for op_type in _CONVOLUTIONS},
+    **{
+        f"{op_type}.kernel_shape": partial(_kernel, weight=1)
+        for op_type in (*_CONVOLUTIONS, "ConvTranspose")
+    },
     "Attention.kv_num_heads": _key_heads,
     "Attention.q_num_heads": _heads,
     "Concat.axis": _axis_of_any,
     "Col2Im.dilations": _as_many_as_blocks,
     "Col2Im.pads": partial(_as_many_as_blocks, times=2),
     "Col2Im.strides": _as_many_as_blocks,
-    "Conv.group": partial(_groups, weight=1),
-    "Conv.kernel_shape": partial(_kernel, weight=1),
-    "ConvInteger.group": partial(_groups, weight=1),
-    "ConvInteger.kernel_shape": partial(_kernel, weight=1),
-    "ConvTranspose.kernel_shape": partial(_kernel, weight=1),
-    "DeformConv.group": partial(_groups, weight=1),
-    "DeformConv.kernel_shape": partial(_kernel, weight=1),
     "DepthToSpace.blocksize": _channel_blocks,
     "DequantizeLinear.axis": _axis_of_scales,
     "Flatten.axis": partial(_axis, end=1),
-    "FusedConv.group": partial(_groups, weight=1),
-    "FusedConv.kernel_shape": partial(_kernel, weight=1),
     "GRU.activations": partial(_activations, each=2),
     "LSTM.activations": partial(_activations, each=3),
     "LinearAttention.q_num_heads": _heads,

@@ -11,9 +11,9 @@ from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Initializer
 from subgraphkit.onnx_io.attributes import body_protos
 from subgraphkit.onnx_io.model import Model
+from subgraphkit.onnx_io.operator_types import LARGEST_READ
 from subgraphkit.onnx_io.protos import copy_fields
 from subgraphkit.onnx_io.reading import read_graph
-from subgraphkit.onnx_io.skeletons import LARGEST_READ
 from subgraphkit.types import DataType, TensorType, ValueType
 
 __all__ = ["branch_name", "replaceable", "require_conditions", "with_branches"]

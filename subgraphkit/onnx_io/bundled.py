@@ -14,8 +14,8 @@ import onnx
 
 from subgraphkit.errors import InternalError
 from subgraphkit.ir import BoundGraph, Initializer, Node
+from subgraphkit.onnx_io.operator_types import LARGEST_READ
 from subgraphkit.onnx_io.protos import copy_fields
-from subgraphkit.onnx_io.skeletons import LARGEST_READ
 from subgraphkit.onnx_io.weights import IN_ENGINES
 from subgraphkit.onnx_io.writing import OnnxGraphWriter, self_contained, tensor_of
 from subgraphkit.types import DataType

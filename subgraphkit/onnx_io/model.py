@@ -24,7 +24,6 @@ from subgraphkit.onnx_io.weights import initializer_of
 
 __all__ = ["Model", "inline_functions", "load", "load_read"]
 
-
 _NODE_BYTES: Final = 1024
 """What inlining repeats counts as a node for each this many bytes, such as those of a constant."""
 

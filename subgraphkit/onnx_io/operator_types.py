@@ -27,8 +27,7 @@ from subgraphkit.types import (
     ValueType,
 )
 
-__all__ = ["BLIND", "inferred", "inferred_by", "node_types"]
-
+__all__ = ["BLIND", "LARGEST_READ", "corrected", "inferred", "inferred_by", "node_types"]
 
 BLIND: Final = frozenset(
     {"DictVectorizer", "EyeLike", "LabelEncoder", "RegexFullMatch", "TreeEnsemble"}
@@ -104,7 +103,7 @@ Array = npt.NDArray[Any]
 
 _RULES: Final = {**STANDARD, **MICROSOFT}
 
-_LARGEST_READ: Final = 4096
+LARGEST_READ: Final = 4096
 """Reshape targets, axes and sizes are small; inference looks into nothing of more bytes."""
 
 _READS_ANY_NUMBER: Final = frozenset({"MelWeightMatrix", "OneHot", "Range", "Resize", "Upsample"})
@@ -167,7 +166,7 @@ def node_types(
     use = _Use(
         node.op_type,
         domain,
-        tuple([attribute.SerializeToString() for attribute in _corrected(node)]),
+        tuple([attribute.SerializeToString() for attribute in corrected(node).attribute]),
         tuple([types.get(name) for name in node.input]),
         tuple([bool(name) for name in node.input]),
         tuple([bool(name) for name in node.output]),
@@ -321,12 +320,14 @@ def _standard(
     return _inferred(use)
 
 
-def _corrected(node: onnx.NodeProto) -> Sequence[onnx.AttributeProto]:
+def corrected(node: onnx.NodeProto) -> onnx.NodeProto:
     """Write out the default of an attribute of STFT, which onnx's inference takes to be 0."""
-    stated: Sequence[onnx.AttributeProto] = node.attribute
-    if node.op_type != "STFT" or any(attribute.name == "onesided" for attribute in stated):
-        return stated
-    return [*stated, helper.make_attribute("onesided", 1)]
+    if node.op_type != "STFT" or node.domain or any(a.name == "onesided" for a in node.attribute):
+        return node
+    stated = onnx.NodeProto()
+    stated.CopyFrom(node)
+    stated.attribute.append(helper.make_attribute("onesided", 1))
+    return stated
 
 
 def _named(names: Sequence[str], types: Types) -> dict[str, ValueType]:
@@ -346,7 +347,7 @@ def _is_unknown(type_: ValueType | None) -> bool:
 
 
 def _is_read(op_type: str, array: Array) -> bool:
-    return array.nbytes <= _LARGEST_READ and (
+    return array.nbytes <= LARGEST_READ and (
         array.dtype.name in _INTEGERS or op_type in _READS_ANY_NUMBER
     )
 

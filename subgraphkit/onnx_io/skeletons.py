@@ -15,13 +15,12 @@ from onnx import helper, numpy_helper
 from subgraphkit.ir import Graph, Initializer
 from subgraphkit.onnx_io.evaluation import is_open
 from subgraphkit.onnx_io.model import Model
-from subgraphkit.onnx_io.operator_types import inferred
+from subgraphkit.onnx_io.operator_types import LARGEST_READ, corrected, inferred
 from subgraphkit.onnx_io.protos import substitute_symbols, write_value_info
 from subgraphkit.onnx_io.reading import read_bodies, read_types
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 
-__all__ = ["LARGEST_READ", "Answer", "FreshNames", "Skeletons", "made_up_names", "output_types"]
-
+__all__ = ["Answer", "FreshNames", "Skeletons", "made_up_names", "output_types"]
 
 _MADE_UP: Final = "unk__"
 """How the names begin."""
@@ -106,9 +105,6 @@ def _with_names(type_: ValueType, names: Mapping[str, str]) -> ValueType:
     dims = (names.get(dim, dim) if isinstance(dim, str) else dim for dim in type_.shape or ())
     return TensorType(type_.dtype, tuple(dims))
 
-
-# Reshape targets, axes and sizes are small; inference never looks into anything larger.
-LARGEST_READ: Final = 4096
 
 _OLDEST_IR: Final = 4
 
@@ -294,7 +290,7 @@ class Skeletons:
         first = len(target.node)
         made, op_types = proto.graph.node, self._graph.table.op_types
         target.node.extend(
-            [made[n] if op_types[n] != "STFT" else _with_onesided(made[n]) for n in nodes]
+            [made[n] if op_types[n] != "STFT" else corrected(made[n]) for n in nodes]
         )
         return _Skeleton(skeleton, first, has_open_values)
 
@@ -364,16 +360,6 @@ def _state_open(target: onnx.GraphProto, name: str, value: npt.NDArray[Any]) -> 
             target.input.append(holder)
             target.node.append(helper.make_node("Shape", [holder.name], [part]))
     target.node.append(helper.make_node("Concat", parts, [name], axis=0))
-
-
-def _with_onesided(node: onnx.NodeProto) -> onnx.NodeProto:
-    """Write out the default of an attribute of STFT, which onnx's inference takes to be 0."""
-    if node.domain or any(attribute.name == "onesided" for attribute in node.attribute):
-        return node
-    stated = onnx.NodeProto()
-    stated.CopyFrom(node)
-    stated.attribute.append(helper.make_attribute("onesided", 1))
-    return stated
 
 
 def _fed(

@@ -21,7 +21,6 @@ __all__ = [
     "tensor_of",
 ]
 
-
 _OLDEST_IR = 4
 
 OUTSIDE: Final = "weights-outside-the-model"

@@ -33,7 +33,6 @@ __all__ = [
     "quotient_graph",
 ]
 
-
 _MOST_VALUES: Final = 4
 _LEAST_REGIONS: Final = 4
 _WINDOW: Final = 3

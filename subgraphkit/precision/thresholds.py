@@ -23,7 +23,6 @@ __all__ = [
     "threshold_of",
 ]
 
-
 BINS: Final = 2048
 """With 128 bins, as some tools have, the entropy method has one candidate left: the maximum."""
 

@@ -29,7 +29,6 @@ from subgraphkit.types import DataType
 
 __all__ = ["Lowered", "lower", "rewrite"]
 
-
 _INDIFFERENT: Final = FREE | {"Cast"}
 """Operators that give the same for a short float as for the float32 it is widened to."""
 

@@ -43,7 +43,6 @@ __all__ = [
     "places_of",
 ]
 
-
 _SHOWN = 6
 
 

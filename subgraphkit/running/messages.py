@@ -24,7 +24,6 @@ __all__ = [
     "unknown_run_options",
 ]
 
-
 OPEN_A_FILE: Final = (
     "Open the model with InferenceSession, by its path or by that of a bundle which "
     "session.export() wrote."

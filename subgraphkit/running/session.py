@@ -355,7 +355,6 @@ class Session(Answering):
             self._renew(self._plan)
 
     def _take(self, plan: Plan) -> None:
-        """Run a plan from now on; the operators of the one before are left as they are."""
         self._observer.forget()
         self._renew(plan)
 
@@ -374,19 +373,17 @@ class Session(Answering):
             self._execute({})
 
     def _move_to_fallback(self, failure: ExecutionError, feeds: Mapping[str, Any]) -> None:
-        """Give what failed to the fallback, for good, unless that fails on these feeds as well."""
         with self._observer.failing():
             step = self._gate.alone(partial(self._exchange, failure, feeds))
         if step is not None:
             self._observer.tell_moved(failure, step, self.graph.settings.fallback)
 
     def _exchange(self, failure: ExecutionError, feeds: Mapping[str, Any]) -> Step | None:
-        """Return the step whose operator was exchanged; None if another thread was here first."""
         if self._closed:
             raise failure
         failed = failure.context["operator"]
         places = [at for at, one in enumerate(self._plan.steps) if one.operator is failed]
-        if not places:
+        if not places:  # another thread was here first
             return None
         index, before = places[0], self._plan
         after = made_elsewhere(before, index, failure)

@@ -1,4 +1,9 @@
-"""The key of an engine: everything that decides what a backend makes of a subgraph."""
+"""The key of an engine: everything that decides what a backend makes of a subgraph.
+
+The code of the backend is in it as a digest of its sources: a version alone does not tell one state
+of a plugin under development from the next, and an engine made by code that has since been mended
+would hide the mending.
+"""
 
 import platform
 import sys
@@ -32,7 +37,6 @@ __all__ = [
     "make_key",
     "name_implementation",
 ]
-
 
 _NOT_THE_PLUGINS: Final = frozenset({"abc", "builtins", "subgraphkit", "typing"})
 

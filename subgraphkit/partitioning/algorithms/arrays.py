@@ -16,7 +16,6 @@ from subgraphkit.lazy import cached_property
 
 __all__ = ["Longs", "Nets", "as_array", "as_ints", "distinct"]
 
-
 Longs = npt.NDArray[np.int64]
 
 

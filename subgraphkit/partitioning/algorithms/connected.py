@@ -4,6 +4,14 @@ Finding the fewest is NP-hard, so the work is staged: whole components where tha
 exact reductions, then, for the knots that are left, the best of several greedy attempts within a
 budget of edges looked at (never of seconds, so that the result does not depend on the machine).
 Every stage keeps the quotient free of cycles.
+
+Where the budget allows, the results that MXNet and TF-TRT would find for a knot are worked out, to
+be never worse than either: their rules, with a sound test for cycles in place of theirs. MXNet's
+misses cycles through regions made before, so its result counts only if it can run at all.
+
+Source:
+    MXNet 1.9.1, ``src/operator/subgraph/build_subgraph.cc`` (``LabelSubgraph``); TensorFlow,
+    ``compiler/tf2tensorrt/segment/segment.cc`` (``SegmentGraph``).
 """
 
 from collections.abc import Iterator, Sequence

@@ -6,9 +6,14 @@ decides it that never leaves the stretch of the order between the two, and the n
 has to move. The search tries both directions with growing limits, so it costs at most a few times
 the cheaper of the two.
 
+The order is a linked list whose items carry increasing labels: "does ``a`` come before ``b``" is
+``label[a] < label[b]``, and a move costs as much as the items moved.
+
 Source:
     D. J. Pearce, P. H. J. Kelly, "A dynamic topological sort algorithm for directed acyclic
-    graphs", ACM J. Exp. Algorithmics 11, 2006, with the order kept as a labelled list.
+    graphs", ACM J. Exp. Algorithmics 11, 2006, with the order kept as a labelled list;
+    M. A. Bender, R. Cole, E. D. Demaine, M. Farach-Colton, J. Zito, "Two simplified algorithms for
+    maintaining order in a list", ESA 2002.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +21,6 @@ from collections.abc import Iterable, Sequence
 from subgraphkit.partitioning.algorithms.knots import Knot, move_edges
 
 __all__ = ["MERGED", "Merger", "RunningOrder"]
-
 
 # Two 30-bit digits: the widest label that CPython still compares at full speed.
 _LABEL_BITS = 60

@@ -30,7 +30,6 @@ __all__ = [
     "tell_skipped",
 ]
 
-
 AT_FAULT = "This is a fault of the backend; report it to its author."
 """The hint where a backend's own code raised."""
 

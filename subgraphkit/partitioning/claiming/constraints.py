@@ -27,7 +27,6 @@ __all__ = [
     "resolve_constraints",
 ]
 
-
 NodeSelector = str | int | Callable[[Node], bool]
 """Names nodes: a node's name, an operator (``com.acme::Conv`` outside the default domain), a place
 in the node list, or a predicate. Text is a node's name if some node has it, else an operator. What

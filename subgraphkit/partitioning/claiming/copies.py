@@ -9,17 +9,12 @@ was inside one of them stays inside unless its own property agrees.
 from collections.abc import Collection, Iterator, Sequence
 
 from subgraphkit.backend.refusal import Refusal
+from subgraphkit.binding.folding import RANDOM
 from subgraphkit.partitioning.claiming.refusals import RefusalColumn
 from subgraphkit.partitioning.claiming.turn_input import TurnInput
 from subgraphkit.partitioning.claiming.work_table import Region, WorkTable
 
-__all__ = ["all_copies", "fitting_copies", "is_copyable", "may_enter", "most_copies", "pull_in"]
-
-# Two runs of one of these differ, so a copy would change results.
-_RANDOM = frozenset(
-    {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
-     "RandomUniformLike"}
-)  # fmt: skip
+__all__ = ["copies_for", "is_copyable", "may_enter", "most_copies", "pull_in"]
 
 # A chain of n cheap nodes, each read by a region of its own, would be copied n * n / 2 times.
 _COPIES_PER_NODE = 2
@@ -58,29 +53,13 @@ def is_copyable(turn: TurnInput, rank: int) -> bool:
     return turn.copies and known[rank]
 
 
-def all_copies(turn: TurnInput, ranks: Sequence[int], room: int) -> frozenset[int] | None:
+def copies_for(
+    turn: TurnInput, ranks: Sequence[int], room: int
+) -> tuple[frozenset[int] | None, bool]:
     """Return what to copy into a region: copyable producers of its inputs, and theirs.
 
-    Args:
-        turn: The turn.
-        ranks: The region.
-        room: Most copies to make.
-
-    Returns:
-        The ranks, or None if they are more than there is room for.
-    """
-    copies: set[int] = set()
-    inside = frozenset(ranks)
-    wished = _copyable_producers(turn, ranks, inside)
-    if not all(_add(turn, copies, producer, inside, room) for producer in wished):
-        return None
-    return frozenset(copies)
-
-
-def fitting_copies(turn: TurnInput, ranks: Sequence[int], room: int) -> frozenset[int] | None:
-    """Return those copies that a region cannot do without, and others as far as there is room.
-
-    A region cannot do without a copy where the value may not cross, here or where it is made.
+    Where there is no room for all, these are the copies that the region cannot do without, because
+    the value may not cross, here or where it is made; and others as far as there is room.
 
     Args:
         turn: The turn.
@@ -88,18 +67,22 @@ def fitting_copies(turn: TurnInput, ranks: Sequence[int], room: int) -> frozense
         room: Most copies to make.
 
     Returns:
-        The ranks, or None if not even those fit that it cannot do without.
+        The ranks, or None if not even those fit that it cannot do without; and whether these are
+        all.
     """
     copies: set[int] = set()
     inside = frozenset(ranks)
     wished = _copyable_producers(turn, ranks, inside)
+    if all(_add(turn, copies, producer, inside, room) for producer in wished):
+        return frozenset(copies), True
+    copies.clear()
     required = _required(turn, ranks, wished)
     if not all(_add(turn, copies, producer, inside, room) for producer in required):
-        return None
+        return None, False
     for producer in wished:
         if not _add(turn, copies, producer, inside, room):
             break
-    return frozenset(copies)
+    return frozenset(copies), False
 
 
 def may_enter(turn: TurnInput, rank: int, value: str) -> Refusal | None:
@@ -158,7 +141,8 @@ def _is_cheap(turn: TurnInput, rank: int) -> bool:
     node = work.node(rank)
     if turn.barred[rank] or rank in turn.groups.together:
         return False
-    if node.bodies or node.op_type in _RANDOM:
+    # Two runs of a random one differ, so a copy would change results.
+    if node.bodies or node.op_type in RANDOM:
         return False
     # A foreign node was copied before, so it is known to be cheap.
     if not work.foreign[rank]:

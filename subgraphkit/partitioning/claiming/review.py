@@ -21,8 +21,7 @@ from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import make_subgraph
 from subgraphkit.partitioning.algorithms.components import split_to_size
 from subgraphkit.partitioning.claiming.copies import (
-    all_copies,
-    fitting_copies,
+    copies_for,
     is_copyable,
     may_enter,
     most_copies,
@@ -290,10 +289,7 @@ def _fits(turn: TurnInput, units: list[int], limit: int) -> bool:
     count = turn.view.node_count(units)
     if count > limit or not turn.copies:
         return count <= limit
-    ranks, room = turn.view.ranks(units), limit - count
-    return (
-        all_copies(turn, ranks, room) is not None or fitting_copies(turn, ranks, room) is not None
-    )
+    return copies_for(turn, turn.view.ranks(units), limit - count)[0] is not None
 
 
 def _too_large(turn: TurnInput, units: list[int], limit: int) -> Refusal:
@@ -315,12 +311,9 @@ def _copies_for(
         return frozenset(), left
     if limit is not None:
         room = min(left, limit - len(ranks))
-    copies = all_copies(turn, ranks, room)
-    if copies is not None:
-        return copies, left - len(copies)
-    copies = fitting_copies(turn, ranks, room)
+    copies, are_all = copies_for(turn, ranks, room)
     # Nobody gets any more, so that looking for what fits takes no time from here on.
-    return copies, 0 if room == left else left - len(copies or ())
+    return copies, 0 if room == left and not are_all else left - len(copies or ())
 
 
 def _parted(turn: TurnInput, kept: list[Region]) -> list[Sequence[int]]:

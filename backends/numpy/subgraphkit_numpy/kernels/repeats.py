@@ -45,7 +45,7 @@ def find_repeats(weights: Array, groups: int = 1) -> Repeats | None:
     rows = weights.reshape(weights.shape[0], -1)
     heads = rows[:, : len(_HEAD)]
     sums = (heads * _HEAD[: heads.shape[1]]).sum(1)
-    if len(np.unique(sums)) == len(sums):
+    if len(set(sums.tolist())) == len(sums):
         return None
     by_group = _keys(rows, groups)
     firsts = [_first_places(keys) for keys in by_group]

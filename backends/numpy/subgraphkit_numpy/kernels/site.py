@@ -140,10 +140,9 @@ class Site:
     def _static_shape(self, type_: ValueType | None) -> tuple[int, ...] | None:
         if not self.scope.trusts_shapes or not isinstance(type_, TensorType):
             return None
-        if type_.shape is None:
-            return None
-        dims = tuple(dim for dim in type_.shape if isinstance(dim, int))
-        return dims if len(dims) == len(type_.shape) else None
+        # this is asked several times of every node, so no generator
+        dims = [dim for dim in type_.shape or () if isinstance(dim, int)]
+        return tuple(dims) if type_.shape is not None and len(dims) == len(type_.shape) else None
 
     # -- constants -----------------------------------------------------------------------------
 
