@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from functools import cache
 
-from subgraphkit import onnx_io
-from subgraphkit.configuration.config import ResolvedConfig, resolve
-from subgraphkit.configuration.settings import Folders
+from subgraphkit import configuration, onnx_io
 from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io import Model, ModelSource
 
@@ -15,7 +13,7 @@ __all__ = ["load"]
 def load(
     source: ModelSource | Model,
     *,
-    data_roots: Folders = None,
+    data_roots: "configuration.Folders" = None,
     limits: LoadLimits | Mapping[str, int | str] | str | None = None,
 ) -> Model:
     """Load and validate a model; weights stay where they are until something needs them.
@@ -52,8 +50,8 @@ def load(
     # The configuration is read only if some data is elsewhere, or the model is not small; what
     # is small is held against the limits when it is bound.
     @cache
-    def settings() -> ResolvedConfig:
-        return resolve(data_roots=data_roots, limits=limits)
+    def settings() -> "configuration.ResolvedConfig":
+        return configuration.resolve(data_roots=data_roots, limits=limits)
 
     if data_roots is not None or limits is not None:
         settings()

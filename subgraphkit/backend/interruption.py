@@ -207,7 +207,6 @@ class _Hush:
 
     @staticmethod
     def install() -> None:
-        """Take the place, unless it is taken."""
         if not isinstance(sys.unraisablehook, _Hush):
             sys.unraisablehook = _Hush(sys.unraisablehook)
 
@@ -255,7 +254,6 @@ class _Alarm:
                 self._changed.notify()
 
     def drop(self, key: Hashable) -> None:
-        """Forget a call, if it was not made yet."""
         with self._changed:
             self._calls.pop(key, None)
 

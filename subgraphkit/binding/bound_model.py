@@ -11,13 +11,13 @@ import numpy.typing as npt
 from subgraphkit.binding.folding import BoundFolding, fold
 from subgraphkit.binding.model_process import ModelProcess
 from subgraphkit.binding.shapes import Shapes, given_shapes
-from subgraphkit.binding.sizes import require_bounded
+from subgraphkit.binding.sizes import require_bounded, size_fed_nodes
 from subgraphkit.boundary import walking
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.finding.extensions import ExtensionManager
-from subgraphkit.ir import BoundGraph, Initializer, make_subgraph
+from subgraphkit.ir import BoundGraph, Initializer, Node, make_subgraph
 from subgraphkit.ir.structure import NoKeyError, structure_digest
 from subgraphkit.lazy import cached_property, collector_paused
 from subgraphkit.onnx_io import Inferred, Model, infer, with_branches
@@ -64,6 +64,11 @@ class BoundModel(BoundGraph):
         if not self.order:
             raise NoKeyError("there are no nodes")
         return structure_digest(make_subgraph(self, self.order, "model"), with_names=True)
+
+    @cached_property
+    def fed_sizes(self) -> Mapping[int, Node]:
+        """The nodes that make as much as fed numbers say, each with itself or a node in it."""
+        return dict(size_fed_nodes(self, (*self.inputs, *self.defaults)))
 
     @cached_property
     def process(self) -> ModelProcess:

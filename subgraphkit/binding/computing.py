@@ -1,9 +1,9 @@
 """Data of computed constants: the fallback backend computes it when somebody first reads it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -141,8 +141,7 @@ class Computer:
         return _Opened(backend, property_.create_selector(self._graph), property_)
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
+class _Opened(NamedTuple):
     """A backend that computes, with what it is asked by."""
 
     backend: Backend

@@ -50,20 +50,10 @@ _PRODUCTS: Final = frozenset(
     {"Conv", "ConvTranspose", "Einsum", "GRU", "Gemm", "LSTM", "MatMul", "RNN"}
 )
 _LEFT_ALONE: Final = frozenset(
-    {
-        "Bernoulli",
-        "Constant",
-        "DequantizeLinear",
-        "Dropout",
-        "DynamicQuantizeLinear",
-        "Multinomial",
-        "QuantizeLinear",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-    }
-)
+    {"Bernoulli", "Constant", "DequantizeLinear", "Dropout", "DynamicQuantizeLinear",
+     "Multinomial", "QuantizeLinear", "RandomNormal", "RandomNormalLike", "RandomUniform",
+     "RandomUniformLike"}
+)  # fmt: skip
 """Random ones; and those that say how a network is quantized, which libraries look for."""
 
 _COPIES: Final = frozenset({"Cast", "Dropout", "Identity"})

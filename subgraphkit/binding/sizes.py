@@ -5,14 +5,14 @@ step, and judged there.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from subgraphkit.ir import BoundGraph, Graph, Node, elements
 from subgraphkit.limits import LoadLimits
-from subgraphkit.types import Shape, TensorType
+from subgraphkit.types import DataType, Shape, TensorType
 
-__all__ = ["require_bounded"]
+__all__ = ["require_bounded", "size_fed_nodes"]
 
 _AMPLE: Final = 8
 """What an operator works in may always have this many times the elements that it reads and makes.
@@ -144,3 +144,64 @@ _WORKED_IN: Final[Mapping[str, Callable[[Node, Shape], int]]] = {
     "LRN": _beside,
 }
 """Elements that operators work in beside what they read and make, from the first input's shape."""
+
+
+# -- sizes that are fed ------------------------------------------------------------------------
+
+_DECIDING: Final[Mapping[str, Sequence[int]]] = {
+    "AffineGrid": (1,),
+    "BlackmanWindow": (0,),
+    "CenterCropPad": (1,),
+    "Col2Im": (1,),
+    "ConstantOfShape": (0,),
+    "DFT": (1,),
+    "Expand": (1,),
+    "HammingWindow": (0,),
+    "HannWindow": (0,),
+    "ImageDecoder": (0,),
+    "MaxUnpool": (2,),
+    "MelWeightMatrix": (0, 1),
+    "OneHot": (1,),
+    "Pad": (1,),
+    "Range": (0, 1, 2),
+    "Resize": (1, 2, 3),
+    "STFT": (1, 3),
+    "Tile": (1, 2),
+    "Upsample": (1,),
+}
+"""Operators, and the inputs whose contents decide how large the output is."""
+
+_DOMAINS: Final = frozenset({"", "com.microsoft"})
+_MEASURING: Final = frozenset({"ArgMax", "ArgMin", "NonZero", "SequenceLength", "Shape", "Size"})
+"""What these make is no larger than what they look at."""
+
+
+def size_fed_nodes(graph: Graph, entering: Collection[str]) -> Iterator[tuple[int, Node]]:
+    """Yield nodes that make as much as fed numbers say, each with itself or the node of a body.
+
+    Sizes that follow from constants are known at bind, and those that follow from the shapes of
+    what is there are bounded by these.
+
+    Args:
+        graph: The graph, or a body.
+        entering: Its values that are fed.
+    """
+    table = graph.table
+    if not table.bodies and _DECIDING.keys().isdisjoint(table.op_types):
+        return
+    fed = {one for one in entering if graph.dtype(one) is not DataType.BOOL}  # which asks for 1
+    for index in graph.order:
+        op, inputs, bodies = table.op_types[index], table.inputs[index], table.bodies.get(index)
+        if fed.isdisjoint(graph.read_by(index) if bodies else inputs):
+            continue
+        places = _DECIDING.get(op, ()) if table.domains[index] in _DOMAINS else ()
+        if any(inputs[place] in fed for place in places if place < len(inputs)):
+            yield index, Node(graph, index)
+        for body in (bodies or {}).values():
+            carried = body.inputs[1:] if op == "Loop" else body.inputs  # the first one counts
+            inner = next(size_fed_nodes(body, (*carried, *fed.intersection(body.captures))), None)
+            if inner is not None:
+                yield index, inner[1]
+                break
+        if op not in _MEASURING:
+            fed.update(o for o in table.outputs[index] if graph.dtype(o) is not DataType.BOOL)

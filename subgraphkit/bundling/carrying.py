@@ -5,7 +5,6 @@ engines: which device, how many threads, whether to run what was only built. A b
 when the bundle is opened gets the options it was given, unless somebody there says otherwise.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +15,7 @@ from subgraphkit.backend.options import Option
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.manifest import BackendEntry
 from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.configuration.handing import plain_value
 from subgraphkit.errors import OptionError
 
 __all__ = ["carried_options", "check_options", "with_carried_options"]
@@ -28,11 +28,6 @@ def carried_options(
 ) -> dict[str, Any]:
     """Return the options to write into a bundle.
 
-    Args:
-        backend: The backend.
-        settings: The settings of the bind.
-        has_engines: Whether the bundle has engines of it.
-
     Raises:
         OptionError: A value does not come back from JSON as it is (SGK111, SGK112).
     """
@@ -44,7 +39,7 @@ def carried_options(
         # What nobody asked for came from a neighbour's word, and decides what is computed.
         if value == option.default or not (option.cache or (asked and not has_engines)):
             continue
-        carried[option.name] = _plain(value)
+        carried[option.name] = plain_value(value)
         option.read(carried[option.name], "the bundle", backend.name)
     return carried
 
@@ -117,16 +112,3 @@ def _stored(option: Option, entry: BackendEntry) -> Any:
         return option.read(entry.options[option.name], "the bundle", entry.name)
     except OptionError:
         return entry.options[option.name]
-
-
-def _plain(value: Any) -> Any:
-    """Write a typed value as JSON has it, so that the option reads it back."""
-    match value:
-        case Path():
-            return str(value)
-        case Mapping():
-            return {str(key): _plain(one) for key, one in value.items()}
-        case tuple() | list():
-            return [_plain(one) for one in value]
-        case _:
-            return value

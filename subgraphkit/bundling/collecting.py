@@ -1,17 +1,20 @@
 """The contents of a bundle, taken from a plan while nothing runs."""
 
-from collections.abc import Mapping, Sequence
+import platform
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.contract import Backend, EngineOrigin
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.carrying import carried_options
 from subgraphkit.bundling.manifest import BackendEntry
-from subgraphkit.bundling.origins import origin_here
 from subgraphkit.compiling import close_all, compile_subgraph
 from subgraphkit.compiling.caching import stores_engines
+from subgraphkit.compiling.caching.keying import name_implementation
 from subgraphkit.errors import InternalError, describe_exception
 from subgraphkit.ir import BoundGraph, Initializer, Subgraph
 from subgraphkit.ir.structure import NoKeyError, structure_digest
@@ -19,9 +22,20 @@ from subgraphkit.partitioning import Claim, Partitioning
 from subgraphkit.planning import Plan, Step
 from subgraphkit.texts import logger_of
 
-__all__ = ["BundleContents", "CollectedSubgraph", "collect", "structure_of"]
+__all__ = [
+    "SYSTEM",
+    "BundleContents",
+    "CollectedSubgraph",
+    "collect",
+    "compile_one",
+    "origin_here",
+    "structure_of",
+]
 
 _logger = logger_of("bundle")
+
+SYSTEM: Final = f"{sys.platform}-{platform.machine()}-{sys.byteorder}"
+"""This operating system, processor and byte order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +117,20 @@ def structure_of(subgraph: Subgraph) -> str:
         return ""
 
 
+def origin_here(backend: Backend, parts: Iterable[object]) -> EngineOrigin:
+    """Say where engines of a backend are made, or are to run.
+
+    Raises:
+        NoKeyError: It is not known which code that is, or the fingerprint is not text.
+        Exception: Whatever the backend's ``fingerprint`` raises.
+    """
+    return EngineOrigin(
+        fingerprint=str(backend.fingerprint()),
+        system=SYSTEM,
+        implementation=name_implementation(backend, parts),
+    )
+
+
 def _needed(backend: Backend, subgraph: Subgraph, engine: bytes | None) -> Sequence[str]:
     if engine is None:
         return list(subgraph.constants)
@@ -118,7 +146,7 @@ def _engine(partitioning: Partitioning, step: Step, claim: Claim) -> bytes | Non
     if not _holds_new_weights(claim.backend, subgraph):
         engine = _serialized(operator, subgraph)
     else:
-        fresh = _compiled(partitioning, subgraph)
+        fresh = compile_one(partitioning, subgraph)
         try:
             engine = _serialized(fresh, subgraph)
         finally:
@@ -138,12 +166,13 @@ def _holds_new_weights(backend: Backend, subgraph: Subgraph) -> bool:
     return bool(replaced and set(replaced).difference(backend.separate_weights(subgraph)))
 
 
-def _compiled(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
+def compile_one(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
+    """Compile a subgraph; what a backend does not compile any more is its fault (SGK187)."""
     try:
         return compile_subgraph(partitioning, subgraph)
     except Unsupported as error:
         raise messages.engine_failed(
-            subgraph.backend, subgraph.id, "compile", f"{error.refusal.text}"
+            subgraph.backend, subgraph.id, "compile", error.refusal.text
         ) from error
 
 

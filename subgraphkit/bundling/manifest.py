@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeVar
 
 from subgraphkit.backend.contract import EngineOrigin
-from subgraphkit.ir.digests import canonical, data_digest
+from subgraphkit.ir.structure import canonical, data_digest
 
 __all__ = [
     "DIGEST",
@@ -148,9 +148,6 @@ def write_manifest(manifest: BundleManifest) -> bytes:
 
 def read_manifest(members: Mapping[str, Any]) -> BundleManifest:
     """Read a manifest of the known format.
-
-    Args:
-        members: The JSON object, parsed.
 
     Raises:
         MemberError: It is not what ``write_manifest`` wrote.

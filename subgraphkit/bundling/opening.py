@@ -11,17 +11,16 @@ from typing import Any, cast
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.property import BindContext
-from subgraphkit.backend.refusal import Refusal, Unsupported
+from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel, Shapes, bind
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.carrying import check_options, with_carried_options
-from subgraphkit.bundling.collecting import structure_of
+from subgraphkit.bundling.collecting import compile_one, origin_here, structure_of
 from subgraphkit.bundling.manifest import BackendEntry, BundleManifest
-from subgraphkit.bundling.origins import origin_here
 from subgraphkit.bundling.reading import BundleFiles
 from subgraphkit.bundling.rebuilding import rebuild
 from subgraphkit.bundling.writing import versions_here
-from subgraphkit.compiling import CompiledSubgraphs, close_all, compile_subgraph, isolated
+from subgraphkit.compiling import CompiledSubgraphs, close_all, isolated
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.selection import BackendChoice, parse_selection
 from subgraphkit.errors import (
@@ -68,10 +67,6 @@ def open_bundle(files: BundleFiles, call: BundleCall | None = None) -> Plan:
     same. Options and settings are those of here, but for what shaped the engines;
     ``SUBGRAPH_BACKEND`` does not matter.
 
-    Args:
-        files: The bundle.
-        call: What the caller says.
-
     Raises:
         BundleError: It is damaged (SGK182), not to be trusted (SGK183), asked for something else
             (SGK185), or made for something else than is here (SGK186).
@@ -105,11 +100,7 @@ def open_bundle(files: BundleFiles, call: BundleCall | None = None) -> Plan:
 
 
 def _choices(call: BundleCall, manifest: BundleManifest) -> list[BackendChoice]:
-    """Return the backends of the bundle, as the caller has them.
-
-    Raises:
-        BundleError: The caller names others, gives shapes or places nodes (SGK185).
-    """
+    """Return the backends of the bundle, as the caller has them."""
     if call.constraints is not None or call.settings.get("pin") or call.settings.get("keep_off"):
         raise messages.contradiction(
             "nodes are pinned to backends or kept from them, and a bundle is partitioned already",
@@ -189,11 +180,7 @@ def _bound(
 
 
 def _claims(folder: Path, bound: BoundModel, manifest: BundleManifest) -> list[Claim]:
-    """Open the backends of the bundle.
-
-    Raises:
-        SubgraphkitError: As ``choose_claimants``; for a missing backend the text names the bundle.
-    """
+    """Open the backends of the bundle."""
     try:
         return next(choose_claimants(bound, bound.settings, lambda _: False))
     except (BackendNotFoundError, BackendUnavailableError) as error:
@@ -206,11 +193,7 @@ def _claims(folder: Path, bound: BoundModel, manifest: BundleManifest) -> list[C
 
 
 def _check_structures(partitioning: Partitioning, manifest: BundleManifest) -> None:
-    """Make sure that every subgraph with an engine is the one that was exported.
-
-    Raises:
-        BundleError: One is not (SGK186).
-    """
+    """Make sure that every subgraph with an engine is the one that was exported."""
     from_then, now = manifest.versions, versions_here()
     for subgraph, entry in zip(partitioning.subgraphs, manifest.subgraphs, strict=True):
         if entry.engine is not None and structure_of(subgraph) != entry.structure:
@@ -223,12 +206,7 @@ def _check_structures(partitioning: Partitioning, manifest: BundleManifest) -> N
 
 
 def _check_backend(backend: Backend, entry: BackendEntry, partitioning: Partitioning) -> None:
-    """Make sure that the engines of a backend fit here.
-
-    Raises:
-        BundleError: They do not, or that is not known (SGK185, SGK186).
-        CompileError: The backend cannot say (SGK187).
-    """
+    """Make sure that the engines of a backend fit here."""
     if entry.origin is None:
         return
     mine = [one for one in partitioning.subgraphs if one.backend == entry.name]
@@ -267,7 +245,7 @@ def _operators(partitioning: Partitioning, engines: _Engines) -> CompiledSubgrap
                 if claim not in prepared:
                     prepared.add(claim)
                     _prepare(claim, partitioning.graph)
-                done.append(_compiled(partitioning, subgraph))
+                done.append(compile_one(partitioning, subgraph))
             seconds[subgraph.id] = time.perf_counter() - started
     except BaseException:
         close_all(done)
@@ -319,12 +297,3 @@ def _prepare(claim: Claim, graph: BoundGraph) -> None:
         raise
     except Exception as error:
         raise claim.fault("SGK122", f"prepare raised {describe_exception(error)}") from error
-
-
-def _compiled(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
-    try:
-        return compile_subgraph(partitioning, subgraph)
-    except Unsupported as error:
-        raise messages.engine_failed(
-            subgraph.backend, subgraph.id, "compile", error.refusal.text
-        ) from error

@@ -194,12 +194,7 @@ class BundleFiles:
         return manifest
 
     def _opened(self, name: str) -> Any:
-        """Open a file for reading, through no link.
-
-        Raises:
-            BundleError: It cannot be opened, or is no regular file (SGK182), or somebody else could
-                have written it (SGK183).
-        """
+        """Open a file for reading, through no link."""
         path = self.folder / name
         if path.is_symlink():
             raise messages.damaged(self.folder, f"{name!r} is a symbolic link")

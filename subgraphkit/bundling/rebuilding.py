@@ -20,12 +20,6 @@ def rebuild(
 ) -> Partitioning:
     """Cut the model as it was cut when it was exported.
 
-    Args:
-        folder: The bundle, for messages.
-        manifest: What it says of itself.
-        bound: Its model, bound.
-        claims: The properties of its backends.
-
     Raises:
         BundleError: The manifest divides another model (SGK182), or a backend here has no property
             of that name (SGK186).

@@ -26,7 +26,7 @@ from subgraphkit.bundling.manifest import (
 from subgraphkit.bundling.reading import MANIFEST, is_bundle
 from subgraphkit.errors import describe_exception
 from subgraphkit.ir import BoundGraph
-from subgraphkit.ir.digests import data_digest
+from subgraphkit.ir.structure import data_digest
 from subgraphkit.onnx_io import write_bundled_model
 from subgraphkit.storing.files import claimed, flush_folder, new_file
 from subgraphkit.storing.folders import ownership_problem
@@ -157,11 +157,7 @@ def _is_here(target: Path) -> bool:
 
 
 def _names_in(target: Path) -> list[str]:
-    """Return what is in a folder that may not exist yet; names of folders end in a slash.
-
-    Raises:
-        BundleError: There is no folder, and can be none (SGK180).
-    """
+    """Return what is in a folder that may not exist yet; names of folders end in a slash."""
     another = "Name another folder."
     if "\0" in str(target):
         raise messages.unwritable(target, "no name has a null in it", another)
@@ -256,13 +252,11 @@ class _Hashed:
         return f"weights.{self._hasher.hexdigest()[:16]}.bin"
 
     def write(self, data: bytes | memoryview) -> None:
-        """Write, as a binary file does."""
         self._file.write(data)
         self._hasher.update(data)
         self.size += len(data)
 
     def entry(self) -> FileEntry:
-        """Describe the file."""
         return FileEntry(self.name, self.size, self._hasher.hexdigest())
 
 

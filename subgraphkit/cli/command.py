@@ -1,12 +1,82 @@
 """A command of the command line: its words and its action."""
 
-from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
+import argparse
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Final, NoReturn
 
 from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.errors import CallerError
 
-__all__ = ["Command"]
+__all__ = ["PROGRAM", "Command", "Parser"]
+
+PROGRAM: Final = "subgraphkit"
+
+
+class Parser(argparse.ArgumentParser):
+    """Opens its help with examples, and raises what argparse would print and exit with.
+
+    Args:
+        examples: Command lines that open the help.
+        **settings: As ``ArgumentParser`` takes them.
+    """
+
+    def __init__(self, examples: Sequence[str] = (), **settings: Any) -> None:
+        # Abbreviated options would change their meaning when an option is added.
+        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(allow_abbrev=False, **settings)
+        self.examples = examples
+
+    def word(
+        self,
+        spelling: str,
+        purpose: str,
+        kind: Callable[[str], Any] | None = None,
+        default: Any = None,
+        *,
+        several: bool = False,
+        within: argparse._ActionsContainer | None = None,
+        **more: Any,
+    ) -> None:
+        """Add a word.
+
+        Args:
+            spelling: Its flags, or its name where it is without one; behind them what stands for
+                its value, as in ``-o --output FILE``. A flag alone is on or off.
+            purpose: Its help; the default is told behind it, unless it tells one itself.
+            kind: Reads the value.
+            default: The value if none is given.
+            several: Whether it may be given again, and makes a list.
+            within: The group it is in.
+            **more: What else ``add_argument`` takes.
+        """
+        *names, last = spelling.split()
+        if last.startswith("-"):
+            names.append(last)
+            if default is None and "choices" not in more:
+                more.setdefault("action", "store_true")
+        else:
+            more["metavar"] = last
+        told = f"{default:g}" if isinstance(default, float) else default
+        if told not in (None, "", []) and "(default" not in purpose:
+            purpose += f" (default: {told})"
+        if several:
+            more["action"], default = "append", []
+        given = {"type": kind, "default": default}
+        more |= {name: value for name, value in given.items() if value is not None}
+        (within or self).add_argument(*names, help=purpose, **more)
+
+    def format_help(self) -> str:
+        """Return the help, examples first."""
+        lines = [
+            f"  {example if PROGRAM + ' ' in example else f'{PROGRAM} {example}'}\n"
+            for example in self.examples
+        ]
+        return "".join(["examples:\n", *lines, "\n"] if lines else []) + super().format_help()
+
+    def error(self, message: str) -> NoReturn:
+        """Raise a usage error (SGK301)."""
+        raise CallerError("SGK301", message, hint=f"Help: {self.prog} --help")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,5 +90,5 @@ class Command:
     """
 
     examples: tuple[str, ...]
-    add_arguments: Callable[[ArgumentParser], None]
-    execute: Callable[[Namespace, CommandReport], int]
+    add_arguments: Callable[[Parser], None]
+    execute: Callable[[argparse.Namespace, CommandReport], int]

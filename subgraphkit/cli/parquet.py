@@ -108,11 +108,6 @@ def missing_parts(job: Job) -> tuple[list[int], int]:
 def refuse_other(folder: str, found: Any, words: Mapping[str, Any]) -> NoReturn:
     """Refuse a folder.
 
-    Args:
-        folder: The folder.
-        found: What its manifest says; None if there is none.
-        words: What it would say.
-
     Raises:
         CallerError: It cannot take the parts (SGK342).
     """

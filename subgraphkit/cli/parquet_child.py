@@ -150,11 +150,7 @@ def _column(values: Any) -> Any:
 
 
 def main() -> int:
-    """Compute parts until nobody asks.
-
-    Returns:
-        The exit status: 0.
-    """
+    """Compute parts until nobody asks."""
     lines = (json.loads(line) for line in sys.stdin)
     job: Mapping[str, Any] = next(lines, {})
     parts: Parts | None = None

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 
 from subgraphkit import __version__
 from subgraphkit.backend.messages import did_you_mean
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import PROGRAM, Command, Parser
 from subgraphkit.cli.commands import PURPOSES
 from subgraphkit.cli.exits import EXIT_CODES
 from subgraphkit.cli.scripts import SCRIPTS
@@ -22,34 +22,10 @@ from subgraphkit.lazy import collector_paused
 
 __all__ = ["CommandLine"]
 
-PROGRAM: Final = "subgraphkit"
-
 _EXAMPLES: Final = (
     "run model.onnx --backend numpy",
     "plan model.onnx --backend tensorrt,numpy --reasons",
 )
-
-
-class _Parser(argparse.ArgumentParser):
-    """Opens its help with examples, and raises what argparse would print and exit with."""
-
-    def __init__(self, examples: Sequence[str] = (), **settings: Any) -> None:
-        # Abbreviated options would change their meaning when an option is added.
-        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        super().__init__(allow_abbrev=False, **settings)
-        self.examples = examples
-
-    def format_help(self) -> str:
-        """Return the help, examples first."""
-        lines = [
-            f"  {example if PROGRAM + ' ' in example else f'{PROGRAM} {example}'}\n"
-            for example in self.examples
-        ]
-        return "".join(["examples:\n", *lines, "\n"] if lines else []) + super().format_help()
-
-    def error(self, message: str) -> NoReturn:
-        """Raise a usage error (SGK301)."""
-        raise CallerError("SGK301", message, hint=f"Help: {self.prog} --help")
 
 
 class CommandLine:
@@ -67,7 +43,7 @@ class CommandLine:
 
     def __init__(self, called: str = "", *, every: bool = False) -> None:
         codes = "\n".join(f"  {code:>3}  {meaning}" for code, meaning in EXIT_CODES.items())
-        self.parser = _Parser(
+        self.parser = Parser(
             _EXAMPLES,
             prog=PROGRAM,
             usage=f"{PROGRAM} COMMAND ...",
@@ -80,7 +56,7 @@ class CommandLine:
             dest="command",
             metavar="COMMAND",
             prog=PROGRAM,
-            parser_class=_Parser,
+            parser_class=Parser,
         )
         self.command = _command(called) if called in PURPOSES else None
         for name, purpose in PURPOSES.items():
@@ -136,15 +112,11 @@ class CommandLine:
         )
 
 
-def _add_common(parser: argparse.ArgumentParser, command: str) -> None:
+def _add_common(parser: Parser, command: str) -> None:
     if command in SCRIPTS:
-        parser.add_argument(
-            "--gen-script",
-            action="store_true",
-            help="write the Python that does the same, and do nothing else",
-        )
-    parser.add_argument("--json", action="store_true", help="write one JSON document")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+        parser.word("--gen-script", "write the Python that does the same, and do nothing else")
+    parser.word("--json", "write one JSON document")
+    parser.word("--debug", "show the traceback of an error")
 
 
 def _command(name: str) -> Command:

@@ -8,12 +8,14 @@ document.
 import errno
 import json
 import logging
+import math
 import os
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -25,7 +27,7 @@ from subgraphkit.cli.tables import Table
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
 from subgraphkit.texts import Screen, folded, paragraph, printable
 
-__all__ = ["SCHEMA_VERSION", "CommandReport", "plugin_output_apart"]
+__all__ = ["SCHEMA_VERSION", "CommandReport", "in_json", "plugin_output_apart"]
 
 SCHEMA_VERSION: Final = 1
 """Version of the JSON documents; members may be added within it, none changes or goes."""
@@ -180,8 +182,17 @@ def plugin_output_apart() -> Iterator[None]:
             os.close(saved)
 
 
+def in_json(record: Any) -> dict[str, Any]:
+    """Return the fields of a record; write numbers that JSON has no word for as text."""
+    return {
+        name: str(value)
+        if isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value))
+        else value
+        for name, value in asdict(record).items()
+    }
+
+
 def _duplicate(stream: TextIO | None) -> int | None:
-    """Duplicate the descriptor of a stream; None if it has none."""
     try:
         return None if stream is None else os.dup(stream.fileno())
     except (OSError, ValueError):

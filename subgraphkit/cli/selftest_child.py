@@ -29,11 +29,7 @@ _SHOWN: Final = 400
 
 
 def main(name: str) -> int:
-    """Make checks of a backend until there are no more.
-
-    Returns:
-        The exit status.
-    """
+    """Make checks of a backend until there are no more."""
     with answering() as answer:
         checks, bench = get_backend(name).selftest(), Bench(name)
         for line in sys.stdin:
@@ -52,11 +48,7 @@ def attempted(check: SelfCheck, bench: "Bench") -> dict[str, Any]:
 
 
 class Bench:
-    """Opens sessions on one backend, with the fallback behind it.
-
-    Args:
-        name: The backend.
-    """
+    """Opens sessions on one backend, with the fallback behind it."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -34,13 +34,7 @@ def _split(text: str, form: str) -> tuple[str, str]:
 
 
 def pair(text: str, form: str, *, may_be_empty: bool = False) -> tuple[str, str]:
-    """Split at the first ``=``, for values that may contain one.
-
-    Args:
-        text: What was given.
-        form: What was expected, as the error says.
-        may_be_empty: Whether there may be nothing behind it.
-    """
+    """Split at the first ``=``, for values that may contain one."""
     name, found, value = text.partition("=")
     if not found or not name or not (value or may_be_empty):
         raise argparse.ArgumentTypeError(f"expected {form}, got {text!r}")

@@ -1,8 +1,8 @@
 """Words that several commands take: the model, its shapes and inputs, options, backends, data."""
 
-import argparse
 from typing import Final
 
+from subgraphkit.cli.command import Parser
 from subgraphkit.cli.values import file_of_input, option_value, shape_of, symbol_size
 
 __all__ = [
@@ -18,107 +18,61 @@ A_SPEC: Final = "a spec that 'subgraphkit spec' wrote, a model or a bundle"
 """What commands take that open a session in other processes."""
 
 
-def add_bind_words(parser: argparse.ArgumentParser) -> None:
+def add_bind_words(parser: Parser) -> None:
     """Add the model, and the arguments of a bind beside the backends."""
-    purpose = "an ONNX file, or for 'run' and 'spec' a bundle"
-    parser.add_argument("model", metavar="MODEL", help=purpose)
-    parser.add_argument(
-        "--data-root",
-        metavar="FOLDER",
+    parser.word("model MODEL", "an ONNX file, or for 'run' and 'spec' a bundle")
+    parser.word(
+        "--data-root FOLDER",
+        "a folder in or below which the model may have its data, beside its own",
         action="append",
-        help="a folder in or below which the model may have its data, beside its own",
     )
-    parser.add_argument(
-        "--option",
-        metavar="BACKEND.KEY=VALUE",
-        type=option_value,
-        action="append",
-        default=[],
-        help="an option of a backend",
+    parser.word("--option BACKEND.KEY=VALUE", "an option of a backend", option_value, several=True)
+    parser.word(
+        "--shape INPUT=N,N,...",
+        "the shape of an input; ? leaves a dimension as it is",
+        shape_of,
+        several=True,
     )
-    parser.add_argument(
-        "--shape",
-        metavar="INPUT=N,N,...",
-        type=shape_of,
-        action="append",
-        default=[],
-        help="the shape of an input; ? leaves a dimension as it is",
-    )
-    parser.add_argument(
-        "--symbol",
-        metavar="NAME=N",
-        type=symbol_size,
-        action="append",
-        default=[],
-        help="the size of a named dimension, or of an axis of an input, as x[2]",
+    parser.word(
+        "--symbol NAME=N",
+        "the size of a named dimension, or of an axis of an input, as x[2]",
+        symbol_size,
+        several=True,
     )
 
 
-def add_feed_words(parser: argparse.ArgumentParser) -> None:
+def add_feed_words(parser: Parser) -> None:
     """Add what is fed."""
-    parser.add_argument(
-        "--input",
-        metavar="INPUT=FILE.npy",
-        type=file_of_input,
-        action="append",
-        default=[],
-        help="the array to feed, or FILE.npz with arrays by input; inputs not given are random",
+    parser.word(
+        "--input INPUT=FILE.npy",
+        "the array to feed, or FILE.npz with arrays by input; inputs not given are random",
+        file_of_input,
+        several=True,
     )
-    parser.add_argument(
-        "--seed", metavar="N", type=int, default=0, help="seed of random inputs (default: 0)"
-    )
+    parser.word("--seed N", "seed of random inputs", int, 0)
 
 
-def add_road_words(parser: argparse.ArgumentParser) -> None:
+def add_road_words(parser: Parser) -> None:
     """Add the model, the arguments of a bind, and the backends."""
     add_bind_words(parser)
-    parser.add_argument(
-        "--backend", metavar="LIST", help="backends in order, such as tensorrt:device=0,numpy"
-    )
+    parser.word("--backend LIST", "backends in order, such as tensorrt:device=0,numpy")
     add_placement_words(parser)
-    parser.add_argument(
-        "--strict",
-        action="store_true",
-        default=None,
-        help="fail unless the listed backends claim every node",
-    )
-    parser.add_argument(
-        "--no-fold",
-        dest="fold",
-        action="store_false",
-        default=None,
-        help="leave nodes in that are known at bind, and copies",
-    )
+    parser.word("--strict", "fail unless the listed backends claim every node")
+    purpose = "leave nodes in that are known at bind, and copies"
+    parser.word("--no-fold", purpose, action="store_false", dest="fold")
+    parser.set_defaults(strict=None, fold=None)  # what is configured
 
 
-def add_placement_words(parser: argparse.ArgumentParser) -> None:
+def add_placement_words(parser: Parser) -> None:
     """Add which nodes a backend must take, or must not."""
-    for word, purpose in (
-        ("--pin", "a node that a backend must take"),
-        ("--keep-off", "a node that a backend must not take"),
-    ):
-        parser.add_argument(
-            word,
-            metavar="NODE=BACKEND",
-            action="append",
-            help=f"{purpose}: its name, its operator or #NUMBER",
-        )
+    for word, must in (("--pin", "must"), ("--keep-off", "must not")):
+        purpose = f"a node that a backend {must} take: its name, its operator or #NUMBER"
+        parser.word(f"{word} NODE=BACKEND", purpose, action="append")
 
 
-def add_data_words(parser: argparse.ArgumentParser, *, required: bool) -> None:
+def add_data_words(parser: Parser, *, required: bool) -> None:
     """Add batches, and what runs the model over them."""
-    parser.add_argument(
-        "--data",
-        metavar="PLACE",
-        nargs="+",
-        required=required,
-        default=[],
-        help=".npz files with a batch each, or folders of them"
-        + ("" if required else "; for the report (default: one random batch)"),
-    )
-    parser.add_argument(
-        "--backend",
-        metavar="LIST",
-        default="numpy",
-        help="backends that run the model (default: numpy)",
-    )
+    unless = "" if required else "; for the report (default: one random batch)"
+    purpose = f".npz files with a batch each, or folders of them{unless}"
+    parser.word("--data PLACE", purpose, default=[], nargs="+", required=required)
+    parser.word("--backend LIST", "backends that run the model", default="numpy")

@@ -19,7 +19,7 @@ from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.comparing.verification import planned
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.child_probe import answering
-from subgraphkit.finding.declarations import declared_tolerances
+from subgraphkit.finding.registry import declared_tolerances
 from subgraphkit.loading import load
 from subgraphkit.planning import Plan
 from subgraphkit.processes.memory import peak_bytes, resident_bytes
@@ -58,8 +58,6 @@ def _answers(job: Namespace) -> Iterator[dict[str, Any]]:
 
 
 class _Contender:
-    """A bound model, ready to take turns."""
-
     def __init__(self, job: Namespace) -> None:
         self._job = job
         self._before = resident_bytes()
@@ -70,7 +68,6 @@ class _Contender:
         self._bind_seconds = time.perf_counter() - started
 
     def described(self) -> dict[str, Any]:
-        """Return what became of the bind."""
         settings = self._plan.graph.settings
         shortfall = self._plan.partitioning.shortfall()
         declared = declared_tolerances(self._plan.partitioning.backends, settings)
@@ -123,7 +120,6 @@ class _Contender:
         return {"bytes": max(0, (peak or 0) - (self._before or 0)) if known else None}
 
     def close(self) -> None:
-        """Release what the operators hold."""
         self._session.close()
 
 

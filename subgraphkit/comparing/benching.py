@@ -44,8 +44,6 @@ _USUAL: Final = Schedule()
 
 @dataclass(slots=True)
 class _Known:
-    """A contender and what is known of it so far."""
-
     selection: str | None
     folder: Path
     contender: Contender | None = None
@@ -136,8 +134,6 @@ def file_of(source: Any, folder: Path) -> str:
 
 
 class _Course:
-    """The order of events."""
-
     def __init__(
         self,
         folder: Path,

@@ -188,7 +188,6 @@ class Benchmark:
 
 
 def _sections(found: Benchmark) -> Iterator[Section]:
-    """Go through the sections of a page: who won, all contenders, their subgraphs, and how."""
     yield Text("\n".join(_verdict(found)), "Who is fastest")
     yield _contenders(found)
     yield _further(found)

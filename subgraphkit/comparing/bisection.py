@@ -18,7 +18,7 @@ from subgraphkit.comparing.stored_values import store_npz
 from subgraphkit.comparing.verification import bind_both, selection_of, verify_plan
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import CompileError
-from subgraphkit.finding.declarations import declared_tolerances
+from subgraphkit.finding.registry import declared_tolerances
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Partitioning, partition
@@ -240,7 +240,6 @@ def _named(backend: Backend, trusted: BoundModel) -> list[str]:
 
 
 def _written(found: Bisection, folder: Path, words: Sequence[str]) -> Bisection:
-    """Write the part, its inputs and the summary; return it with the command."""
     model, inputs = folder / "model.onnx", folder / "inputs.npz"
     if all(isinstance(value, np.ndarray) for value in found.inputs.values()):
         command = ["subgraphkit", "verify", str(model), "--input", str(inputs), *words]

@@ -315,7 +315,6 @@ def _sizes(one: _Array, other: _Array, finite: _Array) -> tuple[_Array, _Array]:
 
 
 def _plain(array: _Array, widened: _Array, place: tuple[int, ...]) -> Any:
-    """Return an element as Python has it."""
     return (array if array.dtype.kind in "iub" else widened)[place].item()
 
 

@@ -172,7 +172,6 @@ def _is_float(bound: BoundModel, name: str) -> bool:
 
 
 def _marks(value: Any) -> tuple[bool, bool]:
-    """Say whether a value has NaN, and whether it has infinity."""
     numbers = _numbers(value)
     return bool(np.isnan(numbers).any()), bool(np.isinf(numbers).any())
 

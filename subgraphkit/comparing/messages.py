@@ -47,12 +47,7 @@ def wrong(backend: str, operators: str, what: str) -> BackendError:
 
 
 def meaningless(reasons: Mapping[str, str], *, everything: bool) -> CallerError:
-    """Word that outputs agree and that this means nothing (SGK323).
-
-    Args:
-        reasons: Why, by output.
-        everything: Whether no other output means anything.
-    """
+    """Word that outputs agree and that this means nothing (SGK323)."""
     listed = "; ".join(f"{name!r}: {reason}" for name, reason in reasons.items())
     rest = "so nothing was verified" if everything else "the others do agree"
     return CallerError(

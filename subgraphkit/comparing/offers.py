@@ -152,7 +152,6 @@ class Offer:
         return weights, " ".join(bodies)
 
     def _arguments(self) -> tuple[Argument, ...]:
-        """Return what it reads, in the shapes that it has there."""
         if not self.kind:
             return self._sized.arguments
         whole, channels = _KINDS[self.kind]
@@ -171,7 +170,6 @@ class Offer:
 
 
 def _with_ending(form: OperatorForm, ending: Sequence[str]) -> Sequence[onnx.NodeProto]:
-    """Return the nodes of a line, and behind them those of its ending."""
     nodes = form.nodes
     result = "y" if "y" in nodes[-1].output else nodes[-1].output[0]
     last = {result: "r_" if ending else "y"}
@@ -281,11 +279,7 @@ def offers_taken(ask: Ask) -> tuple[Offer, ...]:
 
 
 class _Patient:
-    """Goes on asking a backend that fails, unless it never answers.
-
-    Attributes:
-        failure: What it raised first.
-    """
+    """Goes on asking a backend that fails, unless it never answers."""
 
     def __init__(self, ask: Ask) -> None:
         self.failure: Exception | None = None
@@ -379,7 +373,6 @@ def _share(offer: Offer, claimed: Iterable[tuple[str, str]]) -> int:
 
 
 def _fits(plain: Offer, change: Mapping[str, Any]) -> bool:
-    """Say whether an offer can be changed so, and is another then."""
     return ("kind" not in change or bool(plain.kind)) and replace(plain, **change) != plain
 
 

@@ -68,14 +68,11 @@ def _flattened(values: Mapping[str, Any]) -> Iterator[tuple[str, _Array]]:
 
 
 class _Writer:
-    """Writes the arrays of one folder, numbered."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._count = 0
 
     def entry(self, name: str, value: Any) -> dict[str, Any]:
-        """Describe a value; its arrays are written."""
         if value is None:
             return {"kind": "nothing"}
         if isinstance(value, list | tuple) and any(_is_part(item) for item in value):

@@ -112,7 +112,6 @@ def _claims(ask: Ask) -> Iterator[Offer]:
 
 
 def _claimed(backend: Any, model: ModelProto) -> list[tuple[str, str]]:
-    """Return the nodes that a backend claims: the operator and the first output of each."""
     bound = _bound(backend, model, Bystander)
     name = bound.settings.backends[0].name
     mine = [one for one in partition(bound).subgraphs if one.backend == name]

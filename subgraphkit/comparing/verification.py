@@ -20,7 +20,7 @@ from subgraphkit.comparing.findings import SubgraphFinding, Verification
 from subgraphkit.comparing.messages import meaningless
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import ExecutionError, SubgraphkitError
-from subgraphkit.finding.declarations import declared_tolerances
+from subgraphkit.finding.registry import declared_tolerances
 from subgraphkit.ir import BoundGraph
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource

@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histo
 
 from subgraphkit.backend.events import CompileEvent, FallbackEvent, RunEvent, StepEvent
 from subgraphkit.backend.hookspecs import hookimpl
-from subgraphkit.running.tally import BUCKETS
+from subgraphkit.running.observing import BUCKETS
 
 __all__ = ["Metrics"]
 

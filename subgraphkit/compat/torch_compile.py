@@ -153,7 +153,6 @@ class _Whole(torch.nn.Module):
             self.register_buffer(f"fixed_{place}", arguments[place].detach(), persistent=True)
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Compute the tensors among the results."""
         layout = self._layout
         arguments: list[Any] = [None] * self._count
         for place in layout.fixed:
@@ -256,11 +255,7 @@ class _Compiled:
 def _exported(
     gm: torch.fx.GraphModule, layout: _Layout, arguments: Sequence[Any], *, is_open: bool
 ) -> Any:
-    """Export a graph.
-
-    Raises:
-        UnsupportedModelError: It cannot be exported, or it changes its inputs (SGK240).
-    """
+    """Export a graph."""
     whole = _Whole(gm, layout, arguments, is_open=is_open).eval()
     tensors = tuple(arguments[place].detach() for place in layout.fed)
     shapes = [dict.fromkeys(axes, Dim.AUTO) for axes in layout.open_axes]
@@ -375,7 +370,6 @@ def _array(tensor: torch.Tensor) -> Any:
 
 
 def _tensor(array: Any) -> torch.Tensor:
-    """Return a result as a tensor, in the same memory unless that may not be written to."""
     if isinstance(array, np.ndarray):
         if not array.flags.writeable:
             array = array.copy()

@@ -7,8 +7,7 @@ from subgraphkit.compiling.compilation import (
     compile_subgraph,
     compile_subgraphs,
 )
-from subgraphkit.compiling.creation import close_all
-from subgraphkit.compiling.giving_back import given_back
+from subgraphkit.compiling.creation import close_all, given_back
 from subgraphkit.compiling.isolation import isolated
 
 __all__ = [

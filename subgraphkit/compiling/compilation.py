@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Self, overload
+from typing import Any, Final, NamedTuple, Self, overload
 
 from subgraphkit.backend.events import CompileEvent
 from subgraphkit.backend.operator import SubgraphOperator
@@ -15,8 +15,7 @@ from subgraphkit.boundary import walking
 from subgraphkit.compiling.attendance import attended
 from subgraphkit.compiling.caching import EngineCache, stores_engines
 from subgraphkit.compiling.composition import ComposedOperator
-from subgraphkit.compiling.creation import Creation, close_all
-from subgraphkit.compiling.giving_back import given_back
+from subgraphkit.compiling.creation import Creation, close_all, given_back
 from subgraphkit.compiling.isolation import IsolatedOperator
 from subgraphkit.errors import CompileError
 from subgraphkit.finding.extensions import ExtensionManager
@@ -24,7 +23,7 @@ from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning, partition_within
 from subgraphkit.partitioning.claiming.claimants import Claim
-from subgraphkit.partitioning.claiming.not_numbers import report_lost_nan
+from subgraphkit.partitioning.claiming.constraints import report_lost_nan
 from subgraphkit.partitioning.reports.memory import check_memory
 from subgraphkit.processes.memory import give_back
 from subgraphkit.texts import logger_of
@@ -127,7 +126,7 @@ def _attended(partitioning: Partitioning, means: "Means") -> CompiledSubgraphs:
     shortfall = partitioning.shortfall()  # what is to be an error is one before the work
     check_memory(partitioning)
     compiled = attended(
-        lambda course: _compiled(partitioning, replace(means, progress=course)),
+        lambda course: _compiled(partitioning, means._replace(progress=course)),
         means.progress,
         CompiledSubgraphs.close,
         partitioning.graph.settings.timeout_s,
@@ -256,8 +255,7 @@ def _close_misinformed(
     del done[first:]
 
 
-@dataclass(frozen=True, slots=True)
-class Means:
+class Means(NamedTuple):
     """What subgraphs are compiled with.
 
     Attributes:
@@ -289,7 +287,7 @@ class Means:
     def on(self, subgraph: Subgraph) -> Self:
         """Return the same for one subgraph, which its reports name."""
         facts = {"subgraph": subgraph.id, "backend": subgraph.backend}
-        return replace(self, progress=Progress(None, self.progress, **facts))
+        return self._replace(progress=Progress(None, self.progress, **facts))
 
 
 def _reported(
@@ -330,7 +328,7 @@ def obtained(
 
 def _creation(partitioning: Partitioning, means: Means) -> Creation:
     shares = means.shares_processors or partitioning.shares_processors
-    inner = replace(means, tells=False, shares_processors=shares)
+    inner = means._replace(tells=False, shares_processors=shares)
     return Creation(
         partitioning.graph,
         partitioning.constraints,
@@ -343,7 +341,7 @@ def _creation(partitioning: Partitioning, means: Means) -> Creation:
 
 def _composed(means: Means, division: Partitioning) -> SubgraphOperator:
     cache = means.cache.apart() if means.cache is not None else None
-    compiled = _compiled(division, replace(means, cache=cache))
+    compiled = _compiled(division, means._replace(cache=cache))
     parts = zip(compiled.partitioning.subgraphs, compiled, strict=True)
     return ComposedOperator(division.graph, parts)
 

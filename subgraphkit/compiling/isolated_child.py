@@ -106,7 +106,7 @@ class _Workshop:
         progress = Progress(self._tell)
         means = Means.of(partitioning, progress, shares_processors=recipe["shares"])
         if not recipe["cached"]:
-            means = replace(means, cache=None)
+            means = means._replace(cache=None)
         restored = engine is not None
         with _bounded_time(self._graph.settings.limits):
             if engine is not None:

@@ -248,7 +248,6 @@ def _locate_process(key: str, value: object) -> str:
 
 
 def _merge(layers: list[Layer]) -> ResolvedConfig:
-    """Merge layers, the winning one first."""
     values: dict[str, Any] = {}
     sources: dict[str, tuple[str, str]] = {}
     for name, setting in SETTINGS.items():

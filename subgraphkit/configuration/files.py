@@ -119,7 +119,6 @@ def _anchor(table: dict[str, Any], folder: Path) -> None:
 
 
 def _project_file(working_directory: Path) -> Iterator[Path]:
-    """Yield the nearest project file, if there is one."""
     folder = working_directory.resolve()
     for candidate in (folder, *folder.parents):
         if (candidate / PROJECT_FILE).is_file():

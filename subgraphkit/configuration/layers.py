@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from subgraphkit.configuration import messages
 from subgraphkit.configuration.processors import thread_limit
@@ -16,8 +16,7 @@ from subgraphkit.errors import ConfigError
 __all__ = ["Entry", "Layer", "default_layer", "make_layer", "read_options"]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A value and where it comes from.
 
     Attributes:

@@ -14,11 +14,10 @@ import stat
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.metadata import Distribution, EntryPoint, distributions
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from subgraphkit.configuration import messages
 from subgraphkit.errors import ConfigError, describe_exception
@@ -63,8 +62,7 @@ def ships_with_us(name: str, distribution: str) -> bool:
     return name in KNOWN_BACKENDS and normalised(distribution) == f"subgraphkit-{name}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Installed:
+class _Installed(NamedTuple):
     """What the metadata of installed distributions says about plugins.
 
     Attributes:
@@ -158,11 +156,7 @@ def _stem(folder: str) -> str:
 
 
 def _plugins_of(one: Distribution, folder: object) -> Iterator[EntryPoint]:
-    """Yield the entry points of a distribution that are for us.
-
-    Raises:
-        Exception: Its metadata cannot be read.
-    """
+    """Yield the entry points of a distribution that are for us."""
     if isinstance(folder, Path):
         _require_end(folder / "entry_points.txt")
     text = one.read_text("entry_points.txt")
@@ -178,12 +172,7 @@ def _plugins_of(one: Distribution, folder: object) -> Iterator[EntryPoint]:
 
 
 def _require_end(path: Path) -> None:
-    """Refuse what would be read for ever, such as a pipe or a device.
-
-    Raises:
-        ValueError: It is neither a file nor a folder.
-        OSError: It cannot be found out.
-    """
+    """Refuse what would be read for ever, such as a pipe or a device."""
     with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
         kind = path.stat().st_mode
         if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
@@ -191,11 +180,7 @@ def _require_end(path: Path) -> None:
 
 
 def _require_readable(folder: Path) -> None:
-    """Tell a file that is not there from one that may not be read.
-
-    Raises:
-        PermissionError: It may not be read.
-    """
+    """Tell a file that is not there from one that may not be read."""
     for path in (folder, folder / "entry_points.txt"):
         if path.exists() and not os.access(path, os.R_OK):
             raise PermissionError(f"{path} may not be read")

@@ -41,9 +41,6 @@ def processor_name() -> str:
 def thread_limit(environ: Mapping[str, str]) -> tuple[int | None, str]:
     """Return how many threads are worth starting here, and what says so.
 
-    Args:
-        environ: The environment.
-
     Returns:
         The smallest of the CPUs this process may run on, the CPUs its control group grants, rounded
         up, and ``OMP_NUM_THREADS``; None if none of them is less than the machine has.

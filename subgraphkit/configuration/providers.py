@@ -27,9 +27,6 @@ _PROVIDER: Final = re.compile(r"\b\w+ExecutionProvider\b", re.IGNORECASE)
 def in_our_names(text: str) -> str:
     """Return a selection with ONNX Runtime's names of providers replaced by backends.
 
-    Args:
-        text: Names with commas between them.
-
     Returns:
         The names of backends, each once; an empty string unless every provider has a backend.
     """

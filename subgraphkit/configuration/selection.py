@@ -165,8 +165,6 @@ def _from_object(target: object, origin: str) -> BackendChoice:
 
 
 class _TextReader:
-    """Reads one selection string, keeping the position for messages."""
-
     def __init__(self, text: str, origin: str) -> None:
         self.text = text
         self.origin = origin

@@ -7,10 +7,9 @@ A setting is one line in ``SETTINGS``; its environment variable is its name in c
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, TypedDict
+from typing import Any, Final, NamedTuple, TypedDict
 
 from subgraphkit.backend.option_values import (
     read_bool,
@@ -99,8 +98,7 @@ class SettingValues(OtherSettings, total=False):
     options: OptionValues | None
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """One setting.
 
     Attributes:
@@ -137,13 +135,11 @@ def _one_of(*words: str) -> Callable[[object], str]:
 
 
 def _choice(name: str, words: str, text: str) -> Setting:
-    """Return a setting that is one of some words, the first of them if nobody says."""
     known = words.split("|")
     return Setting(name, _one_of(*known), known[0], text)
 
 
 def _flag(name: str, text: str, *, default: bool) -> Setting:
-    """Return a setting that is on or off."""
     return Setting(name, read_bool, default, text)
 
 

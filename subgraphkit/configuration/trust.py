@@ -20,12 +20,7 @@ __all__ = ["require_trust", "untrusted", "unvouched"]
 
 
 def unvouched(layers: Sequence[Layer], trusted: Sequence[Path]) -> Path | None:
-    """Return the folder of the file that was found, if nobody vouches for it.
-
-    Args:
-        layers: All layers.
-        trusted: The folders that are trusted, with all below them.
-    """
+    """Return the folder of the file that was found, if nobody vouches for it."""
     for layer in layers:
         if layer.found_in is not None:
             parts = Path(os.path.realpath(layer.found_in)).parts
@@ -35,11 +30,7 @@ def unvouched(layers: Sequence[Layer], trusted: Sequence[Path]) -> Path | None:
 
 
 def require_trust(layers: Sequence[Layer], values: Mapping[str, Any]) -> Path | None:
-    """Check what the file that was found says, where it is what holds.
-
-    Args:
-        layers: All layers, the winning one first.
-        values: What holds, by setting.
+    """Check what the file that was found says, where it is what holds; the winning layer is first.
 
     Returns:
         The folder of the file, if nobody vouches for it.

@@ -163,7 +163,7 @@ def _imported(plugin: EntryPoint) -> dict[str, Any]:
 
 
 @contextmanager
-def answering() -> Iterator[Callable[[Mapping[str, Any]], None]]:
+def answering() -> Iterator[Callable[[Any], None]]:
     """Keep standard output for answers, a line of JSON each; other output is an error's."""
     # The duplicate is ours alone; descriptor 1, which C code writes to, becomes standard error.
     answer = os.dup(1)
@@ -171,7 +171,7 @@ def answering() -> Iterator[Callable[[Mapping[str, Any]], None]]:
     sys.stdout = sys.stderr
     with os.fdopen(answer, "w", encoding="utf-8") as stream:
 
-        def tell(what: Mapping[str, Any]) -> None:
+        def tell(what: Any) -> None:
             stream.write(json.dumps(what) + "\n")
             stream.flush()
 

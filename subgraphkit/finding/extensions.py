@@ -8,10 +8,9 @@ and the work, go on.
 import threading
 from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from itertools import chain, count
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from subgraphkit.backend.hookspecs import (
     BACKEND_HOOKS,
@@ -33,8 +32,7 @@ from subgraphkit.finding.quarantine import harm_of
 __all__ = ["ExtensionManager", "register_extension", "unregister_extension"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(NamedTuple):
     """An extension that may be loaded: where it comes from and how to get it."""
 
     name: str
@@ -65,7 +63,6 @@ class _Registered:
         return installed
 
     def forget(self) -> None:
-        """Read the entry points anew when next asked."""
         self._installed = None
 
 

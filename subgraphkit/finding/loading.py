@@ -180,9 +180,6 @@ def probe(
 ) -> ProbeResult:
     """Ask a backend whether it can run here.
 
-    Returns:
-        The findings; ``available`` is true.
-
     Raises:
         BackendUnavailableError: If it cannot, or its probe raised (SGK104).
         BackendLoadError: If its probe returned something else (SGK115).

@@ -263,11 +263,7 @@ def _looked_up(
 
 
 def _require_harmless(record: BackendRecord, resolved: ResolvedConfig) -> None:
-    """Have a backend that nobody named tried elsewhere, unless it is ours or is here already.
-
-    Raises:
-        BackendUnavailableError: It takes its process down (SGK320) or does not return (SGK321).
-    """
+    """Have a backend that nobody named tried elsewhere, unless it is ours or is here already."""
     if record.ships_with_us or record.distribution == IN_PROCESS or record.state != "registered":
         return
     plugin = EntryPoint(record.name, record.entry_point, BACKENDS_GROUP)

@@ -18,36 +18,13 @@ __all__ = ["properties_of", "register_property", "unregister_property"]
 _Property = TypeVar("_Property", bound=type[SubgraphProperty])
 
 
-class _Additions:
-    """The property classes added in this process, by backend."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._classes: dict[str, tuple[type[SubgraphProperty], ...]] = {}
-
-    def add(self, backend: str, added: type[SubgraphProperty]) -> None:
-        with self._lock:
-            present = self._classes.get(backend, ())
-            # a cell of a notebook that is run again defines the same class anew
-            kept = tuple(added if _same(one, added) else one for one in present)
-            self._classes[backend] = kept if added in kept else (*kept, added)
-
-    def remove(self, backend: str, removed: type[SubgraphProperty]) -> bool:
-        with self._lock:
-            present = self._classes.get(backend, ())
-            self._classes[backend] = tuple(one for one in present if one is not removed)
-            return removed in present
-
-    def of(self, backend: str) -> tuple[type[SubgraphProperty], ...]:
-        with self._lock:
-            return self._classes.get(backend, ())
+_LOCK: Final = threading.Lock()
+_ADDED: Final[dict[str, tuple[type[SubgraphProperty], ...]]] = {}
+"""The property classes added in this process, by backend."""
 
 
 def _same(one: type, other: type) -> bool:
     return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
-
-
-_ADDITIONS: Final = _Additions()
 
 
 def register_property(backend_name: str, property_cls: _Property) -> _Property:
@@ -76,7 +53,11 @@ def register_property(backend_name: str, property_cls: _Property) -> _Property:
         problem = f"{property_cls!r} is not a subclass of SubgraphProperty"
     if problem:
         raise messages.bad_registration(backend_name, problem)
-    _ADDITIONS.add(backend_name, property_cls)
+    with _LOCK:
+        present = _ADDED.get(backend_name, ())
+        # a cell of a notebook that is run again defines the same class anew
+        kept = tuple(property_cls if _same(one, property_cls) else one for one in present)
+        _ADDED[backend_name] = kept if property_cls in kept else (*kept, property_cls)
     return property_cls
 
 
@@ -86,7 +67,10 @@ def unregister_property(backend_name: str, property_cls: type[SubgraphProperty])
     Raises:
         BackendLoadError: If there is no such registration (SGK115).
     """
-    if not _ADDITIONS.remove(backend_name, property_cls):
+    with _LOCK:
+        present = _ADDED.get(backend_name, ())
+        _ADDED[backend_name] = tuple(one for one in present if one is not property_cls)
+    if property_cls not in present:
         problem = f"{property_cls!r} was not registered as a property"
         raise messages.bad_registration(backend_name, problem)
 
@@ -98,7 +82,7 @@ def properties_of(backend: Backend) -> list[SubgraphProperty]:
         SelectorContractError: If the plugin raised, or returned something else (SGK122).
     """
     try:
-        properties = [*(added() for added in _ADDITIONS.of(backend.name)), *backend.properties()]
+        properties = [*(added() for added in _ADDED.get(backend.name, ())), *backend.properties()]
     except SubgraphkitError:
         raise
     except BaseException as error:

@@ -10,10 +10,9 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.names import BACKENDS_GROUP
@@ -29,8 +28,7 @@ _ANSWERS: Final = Answers("imports")
 _CODES: Final = {"crash": "SGK320", "hang": "SGK321"}
 
 
-@dataclass(frozen=True, slots=True)
-class Harm:
+class Harm(NamedTuple):
     """The way in which a plugin took down the process that it was tried in.
 
     Attributes:

@@ -7,11 +7,12 @@ Thread-safety: all functions may be called from any thread.
 """
 
 import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.contract import Backend, ProbeResult
 from subgraphkit.backend.plugin_api import name_problem
 from subgraphkit.configuration.config import ResolvedConfig, resolve
@@ -23,6 +24,7 @@ from subgraphkit.errors import (
     BackendIncompatibleError,
     BackendUnavailableError,
     SubgraphkitError,
+    describe_exception,
 )
 from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import (
@@ -35,6 +37,7 @@ from subgraphkit.finding.listing import usable_names
 from subgraphkit.finding.loading import BackendFactory, adopt, load, probe
 
 __all__ = [
+    "declared_tolerances",
     "find_record",
     "forbid",
     "get_backend",
@@ -59,8 +62,6 @@ class _Slot:
 
 
 class _Slots:
-    """The slots of this process."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._slots: dict[Hashable, _Slot] = {}
@@ -328,3 +329,39 @@ def _raise_remembered(error: SubgraphkitError | None) -> None:
     if error is not None:
         # the traceback would otherwise grow with every attempt
         raise error.with_traceback(None)
+
+
+def declared_tolerances(names: Iterable[str], resolved: ResolvedConfig) -> Conformance:
+    """Collect how far results of a computation that backends share may be off.
+
+    Args:
+        names: Names of the backends that take part.
+        resolved: The configuration of the bind they take part in.
+
+    Returns:
+        For each dtype the widest tolerance that one of them declares; nothing else.
+
+    Raises:
+        BackendLoadError: What a backend declares cannot be read (SGK115).
+    """
+    widest = Conformance()
+    for name in names:
+        suite = Conformance()
+        try:
+            _factory(name, resolved).conformance(suite)
+        except SubgraphkitError:
+            raise
+        except Exception as error:
+            problem = f"its conformance raised {describe_exception(error)}"
+            raise messages.bad_registration(name, problem) from error
+        for dtype, (relative, absolute) in suite.tolerances.items():
+            known = widest.tolerances.get(dtype, (0.0, 0.0))
+            widest.tolerances[dtype] = (max(known[0], relative), max(known[1], absolute))
+    return widest
+
+
+def _factory(name: str, resolved: ResolvedConfig) -> Any:
+    choice = next((one for one in resolved.backends if one.name == name), BackendChoice(name))
+    if choice.target is not None:
+        return choice.target
+    return load_record(find_record(choice, resolved))

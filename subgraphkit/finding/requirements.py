@@ -17,9 +17,6 @@ def missing_requirements(requires: Iterable[Requirement], *, libraries: bool) ->
         requires: The requirements of a manifest.
         libraries: Whether to load shared libraries as well. Loading one runs its initialisers, so
             do this only in a process that may crash.
-
-    Returns:
-        One line for each missing requirement.
     """
     problems = []
     for requirement in requires:

@@ -83,58 +83,22 @@ def _contracts(node: Node, read: int, made: int) -> int:
 
 _Measure = Callable[[Node, int, int], int]
 
+_PRODUCTS: Final = (
+    "Conv", "ConvInteger", "ConvTranspose", "DFT", "Gemm", "MatMul", "MatMulInteger", "QLinearConv",
+    "QLinearMatMul", "Resize", "TopK",
+)  # fmt: skip
 _MEASURES: Final[Mapping[str, _Measure]] = {
-    "Slice": _picks,
-    "Reshape": _picks,
-    "GatherND": _picks,
-    "GatherElements": _picks,
-    "Gather": _picks,
-    "AveragePool": _slides,
-    "Conv": _multiplies,
-    "ConvInteger": _multiplies,
-    "ConvTranspose": _multiplies,
-    "DFT": _multiplies,
     "Einsum": _contracts,
-    "Gemm": _multiplies,
     "LRN": _looks_around,
-    "LpPool": _slides,
-    "MatMul": _multiplies,
-    "MatMulInteger": _multiplies,
-    "MaxPool": _slides,
-    "QLinearConv": _multiplies,
-    "QLinearMatMul": _multiplies,
-    "Resize": _multiplies,
-    "TopK": _multiplies,
+    **dict.fromkeys(("Slice", "Reshape", "GatherND", "GatherElements", "Gather"), _picks),
+    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _slides),
+    **dict.fromkeys(_PRODUCTS, _multiplies),
 }
 
 _ENDLESS: Final = frozenset(
-    {
-        "Attention",
-        "CausalConvWithState",
-        "Col2Im",
-        "DeformConv",
-        "Det",
-        "FlexAttention",
-        "GRU",
-        "GridSample",
-        "If",
-        "LSTM",
-        "LinearAttention",
-        "Loop",
-        "MaxRoiPool",
-        "MultiHeadAttention",
-        "NonMaxSuppression",
-        "RNN",
-        "RegexFullMatch",
-        "RoiAlign",
-        "STFT",
-        "Scan",
-        "SequenceMap",
-        "SplitToSequence",
-        "StringConcat",
-        "StringNormalizer",
-        "StringSplit",
-        "TfIdfVectorizer",
-        "Unique",
-    }
-)
+    {"Attention", "CausalConvWithState", "Col2Im", "DeformConv", "Det", "FlexAttention", "GRU",
+     "GridSample", "If", "LSTM", "LinearAttention", "Loop", "MaxRoiPool", "MultiHeadAttention",
+     "NonMaxSuppression", "RNN", "RegexFullMatch", "RoiAlign", "STFT", "Scan", "SequenceMap",
+     "SplitToSequence", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer",
+     "Unique"}
+)  # fmt: skip

@@ -7,12 +7,11 @@ for ``bind``, and a graph's writer turns subgraphs into stand-alone models.
 from subgraphkit.onnx_io.branches import with_branches
 from subgraphkit.onnx_io.bundled import write_bundled_model
 from subgraphkit.onnx_io.inference import Inferred, infer
-from subgraphkit.onnx_io.keys import node_key
 from subgraphkit.onnx_io.model import Model, load, load_read
 from subgraphkit.onnx_io.protos import write_value_info
 from subgraphkit.onnx_io.sources import ModelSource, read_model
 from subgraphkit.onnx_io.weights import array_of
-from subgraphkit.onnx_io.writing import outside_weights
+from subgraphkit.onnx_io.writing import node_key, outside_weights
 
 __all__ = [
     "Inferred",

@@ -10,8 +10,7 @@ Source: ONNX operator schemas, all versions; ONNX Runtime, ``docs/ContribOperato
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from onnx import AttributeProto
 
@@ -26,8 +25,7 @@ _WIDTH: Final = 80
 """Cells of what is shown of a value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """What a value may be.
 
     Attributes:

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.errors import InvalidModelError
-from subgraphkit.ir.digests import canonical, data_digest
+from subgraphkit.ir.structure import canonical, data_digest
 from subgraphkit.onnx_io.payloads import read_into
 
 __all__ = ["DataFolders", "MoreFolders"]

@@ -8,10 +8,9 @@ onnx's own propagation of data does the same without a bound on what it computes
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy.typing as npt
 from onnx import shape_inference
@@ -19,16 +18,13 @@ from onnx import shape_inference
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Node
 from subgraphkit.limits import LoadLimits
-from subgraphkit.onnx_io.blindness import BLIND
 from subgraphkit.onnx_io.branches import branch_name, replaceable, require_conditions
 from subgraphkit.onnx_io.evaluation import EVALUATED, evaluate, is_open, size_of
 from subgraphkit.onnx_io.fitting import require_fitting
-from subgraphkit.onnx_io.fresh_names import FreshNames, output_types
 from subgraphkit.onnx_io.model import Model
-from subgraphkit.onnx_io.operator_types import inferred_by, node_types
-from subgraphkit.onnx_io.ranks import RAISING, RankWatch
-from subgraphkit.onnx_io.skeletons import Skeletons
-from subgraphkit.onnx_io.targets import TARGETED, target_shape
+from subgraphkit.onnx_io.operator_types import BLIND, inferred_by, node_types
+from subgraphkit.onnx_io.ranks import RAISING, TARGETED, RankWatch, target_shape
+from subgraphkit.onnx_io.skeletons import FreshNames, Skeletons, output_types
 from subgraphkit.types import DataType, Shape, TensorType, ValueType, repeated_names
 
 __all__ = ["Inferred", "infer"]
@@ -47,8 +43,7 @@ _PREFIXES: Final = r"^(?:\[\w+\] |Inference error\(s\): |\(op_type:\w+[^)]*\): )
 """What onnx puts before what it has to say."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inferred:
+class Inferred(NamedTuple):
     """The result of type inference.
 
     Attributes:
@@ -102,8 +97,6 @@ def infer(
 
 
 class _Inference:
-    """One pass over a model."""
-
     def __init__(
         self, model: Model, skeletons: Skeletons, slice_size: int, limits: LoadLimits
     ) -> None:
@@ -238,7 +231,8 @@ class _Inference:
         return results is not None
 
     def _dtype(self, name: str) -> DataType:
-        return getattr(self._types[name], "dtype", DataType.UNDEFINED)
+        type_ = self._types[name]
+        return type_.dtype if isinstance(type_, TensorType) else DataType.UNDEFINED
 
     def _known(self, name: str) -> npt.NDArray[Any] | None:
         value = self._values.get(name)

@@ -7,7 +7,6 @@ Source: ONNX Runtime, ``docs/ContribOperators.md``.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from subgraphkit.onnx_io.operator_rules import (
@@ -62,7 +61,7 @@ def _in_channels_last(rule: Rule) -> Rule:
 
     def turned(call: Call) -> Types:
         first = typed(call.dtype(0), _channels_first(call.shape(0)))
-        made = rule(replace(call, inputs=[first, *call.inputs[1:]], values={}))
+        made = rule(call._replace(inputs=[first, *call.inputs[1:]], values={}))
         return [
             TensorType(type_.dtype, _channels_last(type_.shape))
             if isinstance(type_, TensorType)

@@ -8,10 +8,9 @@ Source: ONNX operator schemas, all versions; ONNX-ML operator schemas.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import floor
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +39,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _ML: Final = "ai.onnx.ml"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One use of an operator, as far as its output types depend on it.
 
     Attributes:

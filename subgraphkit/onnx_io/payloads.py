@@ -9,7 +9,7 @@ Source: protobuf, "Encoding"; numbers of fields from ``onnx.proto3``.
 
 import io
 import mmap
-import secrets
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, BinaryIO, Final, cast
@@ -29,7 +29,7 @@ _LARGE_PAGE: Final = 1 << 21
 """Bytes of a page of the large kind. A payload of as many is given back alone; the smaller ones,
 all or none."""
 
-_MARK: Final = f"payload-{secrets.token_hex(16)}"
+_MARK: Final = f"payload-{os.urandom(16).hex()}"
 """What stands for a file name where a payload was taken out; no model can name it."""
 
 _GRAPH, _INITIALIZER, _DATA_TYPE, _RAW_DATA, _DATA_LOCATION = 7, 5, 2, 9, 14

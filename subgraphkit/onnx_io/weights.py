@@ -3,7 +3,6 @@
 import os
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -37,8 +36,7 @@ IN_ENGINES: Final = "weights-in-the-engines"
 """What stands for a file name in tensors whose data a bundle leaves out; see ``bundled``."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ExternalData:
+class _ExternalData(NamedTuple):
     folders: DataFolders
     location: str
     offset: int

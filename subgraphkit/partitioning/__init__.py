@@ -4,23 +4,23 @@
 in exactly one subgraph, every region convex, the whole acyclic, and a reason for every refusal.
 """
 
-from subgraphkit.partitioning.claiming.claimants import Claim
-from subgraphkit.partitioning.claiming.constraints import Constraints, NodeSelector
-from subgraphkit.partitioning.claiming.refusals import RefusedBy
-from subgraphkit.partitioning.partitioning import Partitioning, partition, partition_within
-from subgraphkit.partitioning.reports.explanation import AskedProperty, Explanation
-from subgraphkit.partitioning.reports.quality import BackendQuality, Quality
+from typing import Final
 
-__all__ = [
-    "AskedProperty",
-    "BackendQuality",
-    "Claim",
-    "Constraints",
-    "Explanation",
-    "NodeSelector",
-    "Partitioning",
-    "Quality",
-    "RefusedBy",
-    "partition",
-    "partition_within",
-]
+from subgraphkit.lazy import lazy_names
+
+_HOMES: Final = {
+    "AskedProperty": "subgraphkit.partitioning.reports.explanation",
+    "BackendQuality": "subgraphkit.partitioning.reports.quality",
+    "Claim": "subgraphkit.partitioning.claiming.claimants",
+    "Constraints": "subgraphkit.partitioning.claiming.constraints",
+    "Explanation": "subgraphkit.partitioning.reports.explanation",
+    "NodeSelector": "subgraphkit.partitioning.claiming.constraints",
+    "Partitioning": "subgraphkit.partitioning.partitioning",
+    "Quality": "subgraphkit.partitioning.reports.quality",
+    "RefusedBy": "subgraphkit.partitioning.claiming.refusals",
+    "partition": "subgraphkit.partitioning.partitioning",
+    "partition_within": "subgraphkit.partitioning.partitioning",
+}
+"""By public name, the module that defines it."""
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

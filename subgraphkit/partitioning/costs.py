@@ -18,7 +18,7 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.selection import AUTO, NONE
 from subgraphkit.ir import Node, boundary
-from subgraphkit.ir.digests import canonical
+from subgraphkit.ir.structure import canonical
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.claiming.placements import surroundings
 from subgraphkit.partitioning.claiming.values import bytes_of

@@ -1,27 +1,29 @@
 """Division of a whole graph among the backends of a bind; of those behind ``auto``, few."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import compress
 
-from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.partitioning.claiming.claimants import Claim, choose_again, choose_claimants
+from subgraphkit.partitioning.claiming.claimants import (
+    Claim,
+    choose_again,
+    choose_claimants,
+    rehearsed,
+)
 from subgraphkit.partitioning.claiming.constraints import (
     NO_DEMANDS,
     Constraints,
     ResolvedConstraints,
+    kept_away,
     resolve_constraints,
 )
-from subgraphkit.partitioning.claiming.fed_sizes import kept_for_size
-from subgraphkit.partitioning.claiming.not_numbers import kept_for_nan
-from subgraphkit.partitioning.claiming.rehearsal import rehearsed
 from subgraphkit.partitioning.claiming.turns import Turns, take_turns
 from subgraphkit.partitioning.claiming.work_table import WorkTable
 from subgraphkit.partitioning.costs import Costs
 
-__all__ = ["claimed", "divided", "kept_away"]
+__all__ = ["claimed", "divided"]
 
 
 def divided(
@@ -81,17 +83,6 @@ def claimed(
     work.worth = costs.worth if costs is not None else None
     refusals = [kept_away(claim, bound, demanded) for claim in claims]
     return work, take_turns(work, lambda index: refusals[index], told=told)
-
-
-def kept_away(
-    claim: Claim, bound: BoundModel, demanded: ResolvedConstraints
-) -> Mapping[int, Refusal]:
-    """Return the nodes that a property is not asked about, each with the reason."""
-    return {
-        **kept_for_nan(claim, bound),
-        **kept_for_size(claim, bound),
-        **demanded.refusals_for(claim.backend.name),
-    }
 
 
 def _weighed(

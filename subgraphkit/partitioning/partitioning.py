@@ -25,6 +25,7 @@ from subgraphkit.partitioning.claiming.constraints import (
     Constraints,
     ResolvedConstraints,
     configured,
+    kept_away,
 )
 from subgraphkit.partitioning.claiming.placements import selected
 from subgraphkit.partitioning.claiming.turns import (
@@ -34,9 +35,8 @@ from subgraphkit.partitioning.claiming.turns import (
     take_turns,
 )
 from subgraphkit.partitioning.claiming.work_table import WorkTable
-from subgraphkit.partitioning.division import claimed, divided, kept_away
-from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
-from subgraphkit.partitioning.outcome.subgraphs import Cut, cut
+from subgraphkit.partitioning.division import claimed, divided
+from subgraphkit.partitioning.outcome.partitioning_data import Cut, PartitioningData, cut
 from subgraphkit.partitioning.reports.shortfalls import Shortfall, find_shortfall
 from subgraphkit.texts import counted
 
@@ -267,7 +267,7 @@ class Partitioning(PartitioningData):
             column.copy() if column is not None and at >= index else column
             for at, column in enumerate(self.turns.columns)
         )
-        return replace(self.turns, columns=columns)
+        return self.turns._replace(columns=columns)
 
     @property
     def summary(self) -> str:

@@ -242,7 +242,7 @@ class BackgroundBuild:
             try:
                 self._pool[subgraph.id] = attended(
                     lambda course: compile_subgraph(
-                        self._wanted, subgraph, replace(means, progress=course)
+                        self._wanted, subgraph, means._replace(progress=course)
                     ),
                     means.progress,
                     lambda operator: operator.close(),

@@ -6,10 +6,9 @@ import os
 import re
 import reprlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from subgraphkit import bundling
 from subgraphkit.binding import BoundModel, Shapes, bind
@@ -67,8 +66,7 @@ _OF_THE_PLACE: Final = frozenset(
 """Settings that say something of a machine; they are carried if the call says them."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenCall:
+class OpenCall(NamedTuple):
     """The arguments that a session is opened with.
 
     Attributes:
@@ -91,7 +89,7 @@ class OpenCall:
         kept = os.fspath(self.source) if is_path else type(self.source)
         kind = self.progress if isinstance(self.progress, str | None) else type(self.progress)
         shapes = None if self.shapes is None else dict(self.shapes)
-        return replace(self, source=kept, backend=None, options=None, shapes=shapes, progress=kind)
+        return self._replace(source=kept, backend=None, options=None, shapes=shapes, progress=kind)
 
     def require_plain(self) -> "OpenCall":
         """Return the call if its source and progress can be sent.

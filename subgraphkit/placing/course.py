@@ -16,9 +16,14 @@ from subgraphkit.configuration.selection import AUTO, NONE
 from subgraphkit.errors import BackendUnavailableError, InternalError, SubgraphkitError
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.claiming.placements import Placement
-from subgraphkit.partitioning.reports.causes import Roots, find_causes
-from subgraphkit.placing.candidates import Piece, cut_regions, quotient_graph
-from subgraphkit.placing.choosing import RegionTimes, name_choice
+from subgraphkit.partitioning.reports.explanation import Roots, find_causes
+from subgraphkit.placing.choosing import (
+    Piece,
+    RegionTimes,
+    cut_regions,
+    name_choice,
+    quotient_graph,
+)
 from subgraphkit.placing.measuring import Arena, Candidate
 
 __all__ = ["Course"]
@@ -54,8 +59,7 @@ _PARTLY: Final = 0.5
 
 _MEDIAN: Final = attrgetter("median")
 
-_Assignment = tuple[str, ...]
-"""The backend of every region."""
+_Assignment = tuple[str, ...]  # the backend of every region
 
 
 class Course:
@@ -104,10 +108,7 @@ class Course:
                 self._notes.append("stopped: this is the best so far")
         return self._winner()
 
-    # -- alone -------------------------------------------------------------------------------
-
     def _measure_alone(self) -> None:
-        """Open every backend with the whole model and let those that are not slow take turns."""
         self._open_alone()
         self._drop_slow()
         near = list(self._alone.values())
@@ -125,7 +126,6 @@ class Course:
                 one.close()
 
     def _is_whole(self, one: Candidate) -> bool:
-        """Whether a backend runs the whole model itself."""
         return len(self._takes[one.label]) == len(self._arena.weights)
 
     def _open_alone(self) -> None:
@@ -349,7 +349,6 @@ class Course:
         return winner
 
     def _reserve(self) -> float:
-        """Return the seconds that the last comparison takes."""
         run = self._single.median if self._single is not None else 0.0
         return 2 * _LEAST_TURNS * (0.1 + 2 * run)
 

@@ -30,8 +30,7 @@ from subgraphkit.placing.carrying import (
 )
 from subgraphkit.placing.improving import ImprovingSession
 from subgraphkit.planning import plan
-from subgraphkit.running.messages import no_spec
-from subgraphkit.running.onnxruntime_words import refuse_arguments
+from subgraphkit.running.messages import no_spec, refuse_arguments
 from subgraphkit.viewing.progress import ShownAs, shown
 
 __all__ = ["InferenceSession", "SessionSpec"]

@@ -19,11 +19,11 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.comparing.differences import first_difference
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import SubgraphkitError
-from subgraphkit.finding.declarations import declared_tolerances
 from subgraphkit.finding.extensions import ExtensionManager
+from subgraphkit.finding.registry import declared_tolerances
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.partitioning.claiming.placements import Placement, first_output
-from subgraphkit.placing.candidates import node_weights
+from subgraphkit.placing.choosing import node_weights
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
 

@@ -14,7 +14,7 @@ _HOMES: Final = {
     "AccuracyReport": "subgraphkit.precision.accuracy",
     "Effort": "subgraphkit.precision.search_results",
     "HighPrecision": "subgraphkit.rewriting.records",
-    "Histogram": "subgraphkit.precision.histograms",
+    "Histogram": "subgraphkit.precision.thresholds",
     "Kept": "subgraphkit.rewriting.records",
     "Kind": "subgraphkit.rewriting.records",
     "LayerAccuracy": "subgraphkit.precision.accuracy",

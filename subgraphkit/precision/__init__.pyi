@@ -11,9 +11,6 @@ from subgraphkit.precision.calibration import (
 from subgraphkit.precision.deviation import (
     ValueAccuracy,
 )
-from subgraphkit.precision.histograms import (
-    Histogram,
-)
 from subgraphkit.precision.search import (
     precision_search,
 )
@@ -24,6 +21,7 @@ from subgraphkit.precision.search_results import (
     StillKept,
 )
 from subgraphkit.precision.thresholds import (
+    Histogram,
     Method,
     threshold_of,
 )

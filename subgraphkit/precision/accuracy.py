@@ -10,7 +10,7 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.errors import CallerError
-from subgraphkit.finding.declarations import declared_tolerances
+from subgraphkit.finding.registry import declared_tolerances
 from subgraphkit.ir import BoundGraph
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource

@@ -15,8 +15,7 @@ from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.ir import BoundGraph
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
-from subgraphkit.precision.histograms import Histogram
-from subgraphkit.precision.thresholds import Method, check_method, threshold_of
+from subgraphkit.precision.thresholds import Histogram, Method, check_method, threshold_of
 from subgraphkit.rewriting import Range, Ranges, content_hash
 from subgraphkit.running import Session
 from subgraphkit.running.tapping import tap_groups, tapped_session

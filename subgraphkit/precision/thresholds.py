@@ -1,15 +1,126 @@
-"""Thresholds: the magnitude that the largest int8 represents, chosen from a histogram."""
+"""Thresholds: the magnitude that the largest int8 represents, chosen from a histogram.
+
+Magnitudes are counted in bins of equal width, while the range is still growing.
+"""
 
 import math
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.errors import CallerError
-from subgraphkit.precision.histograms import BINS, Histogram
 
-__all__ = ["LEVELS", "Method", "check_method", "entropy_threshold", "threshold_of"]
+__all__ = [
+    "BINS",
+    "LEVELS",
+    "STEPS",
+    "Histogram",
+    "Method",
+    "check_method",
+    "entropy_threshold",
+    "threshold_of",
+]
+
+
+BINS: Final = 2048
+"""With 128 bins, as some tools have, the entropy method has one candidate left: the maximum."""
+
+STEPS: Final = 127
+"""The largest int8 that stands for a threshold."""
+
+_CHUNK: Final = 1 << 20  # elements whose copies are in memory at once
+
+
+@dataclass(eq=False)
+class Histogram:
+    """Magnitudes of the elements of one value.
+
+    The first elements fix the width of the bins. When larger ones come, neighbouring bins are
+    joined, twice as wide, until the largest fits: no element is ever counted in a wrong bin. Zeros
+    are counted apart, because any scale represents them exactly.
+
+    Attributes:
+        counts: Elements per bin, zeros left out.
+        limit: The upper edge of the last bin; 0 until an element other than 0 was seen.
+        zeros: How many elements were 0.
+        lowest: The smallest element; infinity if there was none.
+        highest: The largest element; minus infinity if there was none.
+    """
+
+    counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
+    limit: float = 0.0
+    zeros: int = 0
+    lowest: float = np.inf
+    highest: float = -np.inf
+
+    @property
+    def samples(self) -> int:
+        """How many elements were seen."""
+        return int(self.counts.sum()) + self.zeros
+
+    @property
+    def magnitude(self) -> float:
+        """The largest magnitude seen; 0 if there was none."""
+        return max(abs(self.lowest), abs(self.highest)) if self.samples else 0.0
+
+    @property
+    def width(self) -> float:
+        """The width of a bin."""
+        return self.limit / BINS
+
+    def snr_db(self, threshold: float) -> float:
+        """Return what int8 with a threshold keeps of the elements counted.
+
+        Within a bin elements count as spread evenly.
+
+        Returns:
+            The ratio of their power to that of the error, in dB; infinity if there is none.
+        """
+        power = float(self.counts @ self._middles() ** 2)
+        error = float(self.counts @ self.errors(np.array([threshold]))[0]) if power else 0.0
+        return 10 * math.log10(power / error) if error else math.inf
+
+    def errors(self, thresholds: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the squared error that int8 makes of an element, per threshold and bin."""
+        step = thresholds[:, None] / STEPS
+        middles = self._middles()
+        held = np.minimum(np.rint(middles / step), STEPS) * step
+        errors: npt.NDArray[Any] = (middles - held) ** 2 + self.width**2 / 12
+        return errors
+
+    def _middles(self) -> npt.NDArray[Any]:
+        return (np.arange(BINS) + 0.5) * self.width
+
+    def add(self, array: npt.NDArray[Any]) -> None:
+        """Count elements, all of them finite."""
+        if not array.size:
+            return
+        self.lowest = min(self.lowest, float(array.min()))
+        self.highest = max(self.highest, float(array.max()))
+        self._reach(max(abs(self.lowest), abs(self.highest)))
+        flat = array.reshape(-1)
+        for start in range(0, flat.size, _CHUNK):
+            self._count(np.abs(flat[start : start + _CHUNK].astype(np.float64)))
+
+    def _count(self, sizes: npt.NDArray[np.float64]) -> None:
+        nonzero = sizes[sizes > 0]
+        self.zeros += sizes.size - nonzero.size
+        sizes = nonzero
+        if sizes.size:
+            places = np.minimum((sizes * (BINS / self.limit)).astype(np.int64), BINS - 1)
+            self.counts += np.bincount(places, minlength=BINS)
+
+    def _reach(self, largest: float) -> None:
+        """Widen the bins until the largest magnitude lies within."""
+        if not self.limit:
+            self.limit = largest
+        while self.limit < largest:
+            self.counts[: BINS // 2] = self.counts.reshape(-1, 2).sum(axis=1)
+            self.counts[BINS // 2 :] = 0
+            self.limit *= 2
+
 
 Method = Literal["mse", "entropy", "percentile", "minmax"]
 """How a threshold is chosen."""

@@ -172,7 +172,6 @@ def _run(
     timeout_seconds: float,
     environment: Mapping[str, str],
 ) -> int | None:
-    """Run the child; return its exit status, or None if it had to be stopped."""
     with subprocess.Popen(  # noqa: S603 (our own interpreter and module)
         command,
         stdin=subprocess.DEVNULL,

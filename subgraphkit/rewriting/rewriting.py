@@ -1,17 +1,18 @@
-"""The rewriting as a whole: operator set, folding, int8, short floats."""
+"""The rewriting as a whole: operator set, folding, int8, and short floats node by node."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
+import numpy as np
 import numpy.typing as npt
 import onnx
+from onnx import helper
 
 from subgraphkit.errors import CallerError, UnsupportedModelError
 from subgraphkit.onnx_io.model import Model, load
 from subgraphkit.onnx_io.sources import ModelSource
-from subgraphkit.rewriting.draft import Draft, draft_of, skeleton_of
-from subgraphkit.rewriting.lowering import lower
+from subgraphkit.rewriting.draft import Draft, draft_of, label_of, skeleton_of
 from subgraphkit.rewriting.preparing import (
     fold_normalisations,
     is_quantized,
@@ -22,10 +23,180 @@ from subgraphkit.rewriting.preparing import (
 )
 from subgraphkit.rewriting.quantizing import places, quantize
 from subgraphkit.rewriting.ranges import Ranges
-from subgraphkit.rewriting.records import QUANTIZED, Precision, Rewriting, precision_of
-from subgraphkit.rewriting.rules import Judge
+from subgraphkit.rewriting.records import QUANTIZED, Kept, Precision, Rewriting, precision_of
+from subgraphkit.rewriting.rules import FREE, MOVING, Judge, Verdict
+from subgraphkit.types import DataType
 
-__all__ = ["rewrite"]
+__all__ = ["Lowered", "lower", "rewrite"]
+
+
+_INDIFFERENT: Final = FREE | {"Cast"}
+"""Operators that give the same for a short float as for the float32 it is widened to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """The nodes that were lowered, and those that were kept.
+
+    Attributes:
+        nodes: Labels of the nodes that compute in the short float now.
+        outputs: The first output of each of them, as it was called.
+        kept: The nodes that do not, and why.
+        casts: How many Casts were added.
+    """
+
+    nodes: tuple[str, ...]
+    outputs: tuple[str, ...]
+    kept: tuple[Kept, ...]
+    casts: int
+
+
+def lower(draft: Draft, judge: Judge) -> Lowered:
+    """Let nodes compute in a short float, in place.
+
+    Inputs and outputs of the model, and what bodies read, keep names and types. A value is cast
+    once to each type, a constant converted once.
+    """
+    verdicts = [judge.judge(node) for node in draft.nodes]
+    _keep_between(draft, verdicts)
+    work = _Lowering(draft, judge.low)
+    outputs = []
+    for node, verdict in zip(draft.nodes, verdicts, strict=True):
+        if verdict.inputs:
+            outputs.append(next(filter(None, node.output)))
+        work.add(node, verdict)
+    draft.nodes[:] = work.nodes
+    kept = tuple(verdict.kept for verdict in verdicts if verdict.kept is not None)
+    return Lowered(tuple(work.lowered), tuple(outputs), kept, work.casts)
+
+
+def _keep_between(draft: Draft, verdicts: list[Verdict]) -> None:
+    """Keep those that only move values from kept nodes to kept nodes: they would cost two Casts."""
+    low = {
+        value
+        for node, verdict in zip(draft.nodes, verdicts, strict=True)
+        for place, value in enumerate(node.output)
+        if place in verdict.outputs
+    }
+    wanted: dict[str, int] = {}
+    for node, verdict in zip(draft.nodes, verdicts, strict=True):
+        for place in verdict.inputs:
+            wanted[node.input[place]] = wanted.get(node.input[place], 0) + 1
+    groups = _moving_groups(draft, verdicts)
+    for group in groups:
+        made = {value for i in group for value in draft.nodes[i].output if value in low}
+        inner: dict[str, int] = {}
+        entering = set()
+        for i in group:
+            for place in verdicts[i].inputs:
+                value = draft.nodes[i].input[place]
+                inner[value] = inner.get(value, 0) + 1
+                entering.add(value)
+        from_low = any(value in low and value not in made for value in entering)
+        to_low = any(wanted.get(value, 0) > inner.get(value, 0) for value in made)
+        if from_low or to_low:
+            continue
+        for i in group:
+            node = draft.nodes[i]
+            verdicts[i] = Verdict(kept=Kept(label_of(node), node.op_type, "between", ""))
+
+
+def _moving_groups(draft: Draft, verdicts: list[Verdict]) -> Iterator[list[int]]:
+    """Return the connected groups of nodes that only move values."""
+    parent: dict[int, int] = {}
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    made: dict[str, int] = {}
+    for i, node in enumerate(draft.nodes):
+        if node.op_type not in MOVING or not verdicts[i].inputs:
+            continue
+        parent[i] = i
+        for place in verdicts[i].inputs:
+            if (maker := made.get(node.input[place])) is not None:
+                parent[root(i)] = root(maker)
+        made.update((value, i) for value in node.output if value)
+    groups: dict[int, list[int]] = {}
+    for i in parent:
+        groups.setdefault(root(i), []).append(i)
+    yield from groups.values()
+
+
+@dataclass(eq=False)
+class _Lowering:
+    """The new list of nodes while it grows."""
+
+    draft: Draft
+    low: DataType
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    lowered: list[str] = field(default_factory=list)
+    casts: int = 0
+    _short: dict[str, str] = field(default_factory=dict)  # float32 value -> its short twin
+    _long: dict[str, str] = field(default_factory=dict)  # short value -> its float32 twin
+
+    def __post_init__(self) -> None:
+        for node in self.draft.nodes:
+            # what was widened before need not be cast back
+            is_cast = node.op_type == "Cast" and self.draft.is_float(node.output[0])
+            if is_cast and self.draft.is_low(node.input[0], self.low):
+                self._short[node.output[0]] = node.input[0]
+
+    def add(self, node: onnx.NodeProto, verdict: Verdict) -> None:
+        """Add a node, and the Casts it needs before and behind it."""
+        label = label_of(node)
+        for place, value in enumerate(node.input):
+            if place in verdict.inputs:
+                node.input[place] = self._shortened(value)
+            elif value in self._long and node.op_type not in _INDIFFERENT:
+                node.input[place] = self._widened(value)
+        self.nodes.append(node)
+        if verdict.inputs:
+            self.lowered.append(label)
+        for place in verdict.outputs:
+            self._made_short(node, place)
+
+    def _made_short(self, node: onnx.NodeProto, place: int) -> None:
+        value = node.output[place]
+        if value not in self.draft.pinned:
+            self.draft.retype(value, self.low, value)
+            self._long[value] = ""
+            return
+        short = self.draft.fresh(f"{value}_{self.low.label}")
+        self.draft.retype(short, self.low, value)
+        node.output[place] = short
+        self._short[value] = short
+        self._cast(short, value, DataType.FLOAT)
+
+    def _shortened(self, value: str) -> str:
+        if value in self._long:
+            return value
+        if value not in self._short:
+            name = f"{value}_{self.low.label}"
+            if value in self.draft.constants and value not in self.draft.pinned:
+                with np.errstate(over="ignore"):
+                    array = self.draft.array(value).astype(self.low.numpy)
+                self._short[value] = self.draft.store(name, array, value)
+            else:
+                self._short[value] = self.draft.fresh(name)
+                self.draft.retype(self._short[value], self.low, value)
+                self._cast(value, self._short[value], self.low)
+        return self._short[value]
+
+    def _widened(self, value: str) -> str:
+        if not self._long[value]:
+            self._long[value] = self.draft.fresh(f"{value}_float32")
+            self.draft.retype(self._long[value], DataType.FLOAT, value)
+            self._cast(value, self._long[value], DataType.FLOAT)
+        return self._long[value]
+
+    def _cast(self, source: str, target: str, to: DataType) -> None:
+        name = self.draft.fresh(f"cast_{target}")
+        self.nodes.append(helper.make_node("Cast", [source], [target], name=name, to=int(to)))
+        self.casts += 1
 
 
 def rewrite(

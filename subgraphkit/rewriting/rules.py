@@ -68,27 +68,10 @@ def _stretched(formals: Sequence[Any], count: int) -> list[str]:
 
 
 MOVING: Final = frozenset(
-    [
-        "Concat",
-        "Expand",
-        "Flatten",
-        "Gather",
-        "Identity",
-        "Pad",
-        "Reshape",
-        "Slice",
-        "Split",
-        "Squeeze",
-        "Tile",
-        "Transpose",
-        "Unsqueeze",
-        "Equal",
-        "Greater",
-        "GreaterOrEqual",
-        "Less",
-        "LessOrEqual",
-    ]
-)
+    {"Concat", "Expand", "Flatten", "Gather", "Identity", "Pad", "Reshape", "Slice", "Split",
+     "Squeeze", "Tile", "Transpose", "Unsqueeze", "Equal", "Greater", "GreaterOrEqual", "Less",
+     "LessOrEqual"}
+)  # fmt: skip
 """Operators that compute nothing: they move elements or compare them."""
 
 FREE: Final = frozenset({"Shape", "Size"})
@@ -119,18 +102,9 @@ _NEVER: Final = frozenset(
 )
 _STATED: Final = frozenset({"Cast"})
 _NORMALISING: Final = frozenset(
-    [
-        "GroupNormalization",
-        "InstanceNormalization",
-        "LayerNormalization",
-        "LpNormalization",
-        "RMSNormalization",
-        "ReduceL2",
-        "ReduceLogSumExp",
-        "ReduceProd",
-        "ReduceSumSquare",
-    ]
-)
+    {"GroupNormalization", "InstanceNormalization", "LayerNormalization", "LpNormalization",
+     "RMSNormalization", "ReduceL2", "ReduceLogSumExp", "ReduceProd", "ReduceSumSquare"}
+)  # fmt: skip
 _CARRYING: Final = frozenset(
     [
         *("Abs", "Add", "Div", "Max", "Min", "Mul", "Neg", "ReduceMax", "ReduceMin", "Sub"),

@@ -7,11 +7,11 @@ from subgraphkit.lazy import lazy_names
 _HOMES: Final = {
     "Batcher": "subgraphkit.running.batching",
     "IOBinding": "subgraphkit.running.binding_io",
-    "NodeArg": "subgraphkit.running.values",
+    "NodeArg": "subgraphkit.running.feeds",
     "Profile": "subgraphkit.running.profiling",
     "Recorder": "subgraphkit.running.profiling",
     "RunOptions": "subgraphkit.running.stopping",
-    "RunStats": "subgraphkit.running.tally",
+    "RunStats": "subgraphkit.running.observing",
     "Session": "subgraphkit.running.session",
 }
 """By public name, the module that defines it."""

@@ -6,6 +6,12 @@ from subgraphkit.running.batching import (
 from subgraphkit.running.binding_io import (
     IOBinding,
 )
+from subgraphkit.running.feeds import (
+    NodeArg,
+)
+from subgraphkit.running.observing import (
+    RunStats,
+)
 from subgraphkit.running.profiling import (
     Profile,
     Recorder,
@@ -15,12 +21,6 @@ from subgraphkit.running.session import (
 )
 from subgraphkit.running.stopping import (
     RunOptions,
-)
-from subgraphkit.running.tally import (
-    RunStats,
-)
-from subgraphkit.running.values import (
-    NodeArg,
 )
 
 __all__ = [

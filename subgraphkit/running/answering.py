@@ -22,7 +22,7 @@ from subgraphkit.binding import BoundModel, Shapes, given_shapes
 from subgraphkit.errors import ExecutionError, InputError, ModelError, RunTimeoutError
 from subgraphkit.running.gate import Gate
 from subgraphkit.running.messages import check_count, check_seconds
-from subgraphkit.running.observing import Observer
+from subgraphkit.running.observing import Observer, RunStats
 from subgraphkit.running.stopping import RunOptions
 from subgraphkit.running.streams import (
     awaited,
@@ -31,7 +31,6 @@ from subgraphkit.running.streams import (
     streamed_async,
     submitted,
 )
-from subgraphkit.running.tally import RunStats
 
 __all__ = ["Answering"]
 
@@ -112,11 +111,11 @@ class Answering(ABC):
         Raises:
             CallerError: As for ``warm_up``.
         """
+        from subgraphkit.running.samples import samples  # noqa: PLC0415 (few warm up)
+
         graph, given = self.graph, feeds or {}
         symbols, whole = given_shapes(graph, shapes or {}, strict=graph.settings.strict)
         known = {name: np.shape(value) for name, value in given.items()}
-        from subgraphkit.running.samples import samples  # noqa: PLC0415 (few warm up)
-
         made = samples(graph, known, whole, symbols, _SEED)
         return {**{name: feed.array for name, feed in made.items()}, **given}
 

@@ -15,11 +15,10 @@ from subgraphkit.errors import CallerError, SubgraphkitError
 from subgraphkit.running.answering import Answering
 from subgraphkit.running.devices import is_on_device
 from subgraphkit.running.emission import picked
-from subgraphkit.running.feeds import admit_input, check_names
+from subgraphkit.running.feeds import admit_input, check_names, places_of
 from subgraphkit.running.forking import start_over_in_children
 from subgraphkit.running.messages import check_count, check_seconds, not_batched
 from subgraphkit.running.streams import awaited
-from subgraphkit.running.values import places_of
 from subgraphkit.types import Dim, TensorType
 
 __all__ = ["Batcher"]

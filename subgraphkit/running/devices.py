@@ -6,8 +6,7 @@ the caller wants them. What lies on a device is known by the protocols it speaks
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,8 +40,7 @@ _DEFAULT_STREAM: Final = 1
 """The number by which ``__cuda_array_interface__`` calls CUDA's default stream."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stay:
+class Stay(NamedTuple):
     """In place of a buffer: the output is to be left on a device.
 
     Attributes:

@@ -15,17 +15,16 @@ The lines on which steps stand are kept, so that a failure names the subgraph it
 import linecache
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from types import FunctionType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from subgraphkit.backend.operator import ON_DEVICE, SubgraphOperator
 from subgraphkit.planning import Plan, Step
-from subgraphkit.running.checking import Apart, check_result, finite, read_only
+from subgraphkit.running.checking import Apart, SizeCheck, check_result, finite, read_only
 from subgraphkit.running.devices import (
     HOST,
     left_on_device,
@@ -35,7 +34,6 @@ from subgraphkit.running.devices import (
     to_host,
 )
 from subgraphkit.running.feeds import SymbolCheck, admit_input, check_names
-from subgraphkit.running.sizes import SizeCheck
 from subgraphkit.types import DataType, TensorType, ValueType
 
 __all__ = ["Emitted", "emit", "picked"]
@@ -43,8 +41,7 @@ __all__ = ["Emitted", "emit", "picked"]
 _serial = count()
 
 
-@dataclass(frozen=True, slots=True)
-class Emitted:
+class Emitted(NamedTuple):
     """A compiled plan.
 
     Attributes:
@@ -80,7 +77,7 @@ class Emitted:
         names = {f"run{index}": call for index, call in operators.items()}
         function = cast(FunctionType, self.execute)
         around = {**function.__globals__, **names}
-        return replace(self, execute=FunctionType(function.__code__, around))
+        return self._replace(execute=FunctionType(function.__code__, around))
 
 
 class _Writer:
@@ -139,8 +136,7 @@ def emit(
     return Emitted(execute, source, filename, writer.step_of_line)
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
+class _Options(NamedTuple):
     run_of: Callable[[SubgraphOperator], Callable[..., Any]]
     wait: Callable[[Any], object] | None
     buffered: bool

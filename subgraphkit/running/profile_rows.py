@@ -1,15 +1,24 @@
-"""The rows of a profile: what the runs of a session spent their time on, in means over the runs."""
+"""The rows of a profile, in means over the runs, and their texts, tables and traces."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Final, Literal
 
 from subgraphkit.backend.events import RunEvent, StepEvent
 from subgraphkit.backend.operator import InnerTime
 from subgraphkit.ir import Subgraph
-from subgraphkit.texts import counted
+from subgraphkit.texts import counted, in_seconds, printable, shortened
+from subgraphkit.viewing import Table
 
-__all__ = ["ProfileRow", "RunTimes", "StepTimes", "profile_rows"]
+__all__ = [
+    "ProfileRow",
+    "RunTimes",
+    "StepTimes",
+    "profile_lines",
+    "profile_rows",
+    "profile_tables",
+    "trace",
+]
 
 
 @dataclass(slots=True)
@@ -168,3 +177,177 @@ def _ordered(rows: Iterable[ProfileRow]) -> Iterator[ProfileRow]:
     for several in by_subgraph.values():
         yield from sorted(several, key=lambda row: row.kind != "subgraph")
     yield from others
+
+
+_HEAD: Final = f"{'TIME':>9} {'SHARE':>6} {'CALLS':>6}  "
+_MICRO: Final = 1e6
+_ROUNDING: Final = 1e-9
+_MOST_TRACKS: Final = 1000
+"""Tracks of a thread."""
+
+
+def profile_lines(rows: Sequence[ProfileRow], most: int, width: int | None = None) -> Iterator[str]:
+    """Write rows as lines.
+
+    Subgraphs come in the order in which they ran, the largest parts inside of each below it; then
+    what is handed over, the largest first.
+
+    Args:
+        rows: The rows.
+        most: How many to write inside of each subgraph, and how many of the rest; what is left is
+            summed up.
+        width: Cells in a line, for which the middle of long names is left out; None for lines
+            without end.
+    """
+    yield f"{_HEAD}WHAT"
+    room = None if width is None else width - len(_HEAD)
+    for head, label in _lines(rows, most):
+        yield head + (label if room is None else shortened(label, room))
+
+
+def _lines(rows: Sequence[ProfileRow], most: int) -> Iterator[tuple[str, str]]:
+    groups: dict[str, list[ProfileRow]] = {}
+    for row in rows:
+        groups.setdefault(row.subgraph, []).append(row)
+    others = groups.pop("", [])
+    for whole, *inner in groups.values():
+        yield _line(whole.seconds, whole.part, whole.calls, whole.label)
+        yield from _largest(inner, most, "  ")
+    yield from _largest(others, most, "")
+
+
+def _largest(rows: Sequence[ProfileRow], most: int, indent: str) -> Iterator[tuple[str, str]]:
+    ranked = sorted(rows, key=lambda row: -row.seconds)
+    kept = ranked[:most] + [row for row in ranked[most:] if row.kind in {"unattributed", "clocks"}]
+    for row in kept:
+        yield _line(row.seconds, row.part, row.calls, indent + row.label)
+    rest = [row for row in ranked if row not in kept]
+    if rest:
+        sums = (sum(row.seconds for row in rest), sum(row.part for row in rest))
+        yield _line(*sums, sum(row.calls for row in rest), f"{indent}{len(rest)} more")
+
+
+def _line(seconds: float, part: float, calls: float, label: str) -> tuple[str, str]:
+    return f"{in_seconds(seconds):>9} {part:>6.1%} {calls:>6.4g}  ", printable(label)
+
+
+def profile_tables(rows: Sequence[ProfileRow]) -> Iterator[Table]:
+    """Return the rows as tables of a page: what is inside of subgraphs, and what is around them."""
+    columns = (
+        "subgraph",
+        "backend",
+        "what",
+        "ms",
+        "% of a run",
+        "calls",
+        "as the library calls it",
+    )
+    inside = [
+        (
+            row.subgraph,
+            row.backend,
+            " + ".join(row.nodes) if row.nodes else row.label,
+            row.seconds * 1e3,
+            row.part * 100,
+            row.calls,
+            row.name if row.kind == "inside" else None,
+        )
+        for row in sorted(rows, key=lambda one: -one.seconds)
+        if row.kind in {"inside", "unattributed"}
+    ]
+    if inside:
+        caption = "One row for each kernel or layer, the longest first; fused, with all its nodes."
+        yield Table(columns, inside, "Inside of subgraphs", caption, columns[4:5])
+    around = [
+        (row.label, row.seconds * 1e3, row.part * 100, row.calls)
+        for row in rows
+        if not row.subgraph
+    ]
+    caption = "What the session does before, between and after subgraphs: checks, copies, waiting."
+    yield Table(("what", *columns[3:6]), around, "Around subgraphs", caption, columns[4:5])
+
+
+def trace(
+    model: str, runs: Sequence[RunTimes], subgraphs: Mapping[str, Subgraph]
+) -> dict[str, Any]:
+    """Return runs as events in Chrome's trace format, in microseconds from the first run on.
+
+    Each thread of the caller has a track with its runs and their steps, and one with what is inside
+    of them. Where a library does not say when something began, it is put behind what came before
+    it, and has ``"start": "unknown"``. What would overlap has a further track.
+
+    Args:
+        model: Name of the model.
+        runs: The runs.
+        subgraphs: The subgraphs that ran, by identifier.
+    """
+    begun = sorted(runs, key=lambda run: run.event.start)
+    tracks = _Tracks(model, begun[0].event.start if begun else 0.0)
+    for run in begun:
+        event = run.event
+        thread = run.steps[0].event.thread if run.steps else 0
+        tracks.add(thread, 0, f"run {event.run}", (event.start, event.seconds or 0.0), {})
+        for step in run.steps:
+            told, graph = step.event, subgraphs[step.event.subgraph].graph
+            facts: dict[str, Any] = {"backend": told.backend}
+            tracks.add(thread, 0, told.subgraph, (told.start, told.seconds), facts)
+            for inner, start, seconds in _placed(step):
+                labels = [graph.nodes[node].label for node in inner.nodes]
+                more: dict[str, Any] = {"kernel": inner.name, "nodes": labels}
+                if inner.start is None:
+                    more |= {"start": "unknown", "seconds": inner.seconds}
+                name = " + ".join(labels) or inner.name
+                tracks.add(thread, 1, name, (start, seconds), facts | more)
+    return {"traceEvents": tracks.events, "displayTimeUnit": "ms"}
+
+
+class _Tracks:
+    """Events on tracks, one for the steps of a thread, and as many inside as need be."""
+
+    def __init__(self, model: str, first: float) -> None:
+        self.events: list[dict[str, Any]] = []
+        self._name("process_name", 0, model)
+        self._first = first
+        self._threads: dict[int, int] = {}
+        self._ends: dict[int, float] = {}
+
+    def add(
+        self,
+        thread: int,
+        level: int,
+        name: str,
+        span: tuple[float, float],
+        facts: Mapping[str, Any],
+    ) -> None:
+        start, seconds = span
+        place = self._threads.setdefault(thread, len(self._threads) + 1)
+        track = place * _MOST_TRACKS + level
+        while level and self._ends.get(track, start) > start + _ROUNDING:
+            track += 1
+        if track not in self._ends:
+            level = track % _MOST_TRACKS
+            inside = "" if not level else ", inside" if level == 1 else f", inside {level}"
+            self._name("thread_name", track, f"thread {place}{inside}")
+        self._ends[track] = max(self._ends.get(track, 0.0), start + seconds)
+        times = {"ts": (start - self._first) * _MICRO, "dur": seconds * _MICRO}
+        where = {"ph": "X", "pid": 1, "tid": track}
+        self.events.append(
+            {"name": name, "cat": "subgraphkit", **where, **times, "args": dict(facts)}
+        )
+
+    def _name(self, kind: str, track: int, name: str) -> None:
+        facts = {"name": name}
+        self.events.append({"name": kind, "ph": "M", "pid": 1, "tid": track, "args": facts})
+
+
+def _placed(step: StepTimes) -> Iterator[tuple[InnerTime, float, float]]:
+    """Return what is inside of a step, each with where it is to be drawn."""
+    unknown = sum(inner.seconds for inner in step.inner if inner.start is None)
+    scale = min(1.0, step.event.seconds / unknown) if unknown else 1.0
+    at = step.event.start
+    for inner in sorted(step.inner, key=lambda one: one.start or 0.0):
+        if inner.start is not None:
+            yield inner, inner.start, inner.seconds
+        else:
+            yield inner, at, inner.seconds * scale
+            at += inner.seconds * scale

@@ -19,8 +19,15 @@ from subgraphkit.errors import describe_exception
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning.reports.sections import as_fragment, sections_of
 from subgraphkit.planning import Plan
-from subgraphkit.running.profile_rows import ProfileRow, RunTimes, StepTimes, profile_rows
-from subgraphkit.running.profile_texts import profile_lines, profile_tables, trace
+from subgraphkit.running.profile_rows import (
+    ProfileRow,
+    RunTimes,
+    StepTimes,
+    profile_lines,
+    profile_rows,
+    profile_tables,
+    trace,
+)
 from subgraphkit.texts import counted, in_seconds, printable
 from subgraphkit.viewing import Text, fragment, page
 

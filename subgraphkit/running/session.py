@@ -20,14 +20,18 @@ from subgraphkit.running.answering import Answering
 from subgraphkit.running.binding_io import IOBinding
 from subgraphkit.running.emission import picked
 from subgraphkit.running.failures import fails_again, made_elsewhere, movable
+from subgraphkit.running.feeds import NodeArg, described, node_args, places_of
 from subgraphkit.running.forking import follow, goes_on, run_forked
 from subgraphkit.running.gate import Gate
-from subgraphkit.running.messages import OPEN_A_FILE, no_spec, other_model, run_closed
-from subgraphkit.running.observing import Observer
-from subgraphkit.running.onnxruntime_words import explain_attribute
+from subgraphkit.running.messages import (
+    OPEN_A_FILE,
+    explain_attribute,
+    no_spec,
+    other_model,
+    run_closed,
+)
+from subgraphkit.running.observing import Observer, RunTally
 from subgraphkit.running.stopping import RunOptions, Stoppable
-from subgraphkit.running.tally import RunTally
-from subgraphkit.running.values import NodeArg, described, node_args, places_of
 from subgraphkit.running.variants import Variants
 from subgraphkit.running.weights import Weights
 

@@ -6,9 +6,8 @@ import json
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from subgraphkit.storing.files import remove_left_over
 from subgraphkit.storing.folders import BACKENDS, default_cache_dir
@@ -29,8 +28,7 @@ _OF_THE_MACHINE: Final = re.compile(
 _Said = TypeVar("_Said")
 
 
-@dataclass(frozen=True, slots=True)
-class Passing:
+class Passing(NamedTuple):
     """An answer that holds for now alone, because the machine was at fault and not the question.
 
     Attributes:

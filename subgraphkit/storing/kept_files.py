@@ -83,7 +83,6 @@ class KeptFile:
             _logger.info("%s are not kept in %s: %s", self._what, self.path, error)
 
     def _sealed(self, key: bytes, data: bytes) -> bytes:
-        """Return what is in the file before the data."""
         signature = hmac.new(key, self._head + os.fsencode(self.path.name) + b"\n", "sha256")
         signature.update(data)
         return self._head + signature.digest()

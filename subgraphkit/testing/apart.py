@@ -12,10 +12,10 @@ from importlib import import_module
 from typing import Any, Final
 
 from subgraphkit.processes.child_process import how_it_ended, run_child
-from subgraphkit.testing.cases import Outcome, Stopped
+from subgraphkit.testing.cases import Finding, Outcome, Stopped
 from subgraphkit.testing.subject import Subject
 
-__all__ = ["called_apart", "main"]
+__all__ = ["called_apart", "found_apart", "main"]
 
 _MODULE: Final = "subgraphkit.testing.apart"
 _LAST_OUTPUT: Final = 600
@@ -39,13 +39,19 @@ def called_apart(
     place = f"{function.__module__}:{function.__name__}"
     ended = run_child(_MODULE, [place, json.dumps(subject.described()), *words], seconds)
     if ended.code is None:
-        text = f"a process that {what} does not end within {seconds:.0f} s"
-        raise Stopped(Outcome.HANG, text)
+        raise Stopped(Outcome.HANG, f"a process that {what} does not end within {seconds:.0f} s")
     if ended.code or not ended.answer:
         printed = ended.printed.strip()[-_LAST_OUTPUT:]
         text = f"a process that {what} ended with {how_it_ended(ended.code)}"
         raise Stopped(Outcome.CRASH, f"{text}; it printed: {printed}" if printed else text)
     return json.loads(ended.answer)
+
+
+def found_apart(
+    check: Callable[..., Finding], subject: Subject, seconds: float, *words: str, what: str
+) -> Finding:
+    """Have a check carried out as ``called_apart`` calls a function; return what it finds."""
+    return Finding.from_dict(called_apart(check, subject, seconds, *words, what=what))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -54,9 +60,12 @@ def main(arguments: Sequence[str]) -> int:
     answer = os.dup(1)
     os.dup2(2, 1)
     module, _, name = place.partition(":")
-    found = getattr(import_module(module), name)(Subject(**json.loads(described)), *words)
+    try:
+        found = getattr(import_module(module), name)(Subject(**json.loads(described)), *words)
+    except Stopped as stop:
+        found = stop.finding
     with os.fdopen(answer, "w", encoding="utf-8") as stream:
-        json.dump(found, stream)
+        json.dump(found.to_dict() if isinstance(found, Finding) else found, stream)
     return 0
 
 

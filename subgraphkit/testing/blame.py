@@ -72,8 +72,6 @@ class _Off(NamedTuple):
 
 
 class _Ran(NamedTuple):
-    """A step that was run alone, with what it read and made."""
-
     step: Step
     read: list[Any]
     made: list[Any]
@@ -141,13 +139,7 @@ class Blame:
     def of_a_failure(
         self, session: Session, feeds: Mapping[str, Any], error: ExecutionError
     ) -> Finding:
-        """Say whose fault it is that a run fails.
-
-        Args:
-            session: A session of the backend, maybe beside others.
-            feeds: What was fed.
-            error: How it failed.
-        """
+        """Say whose fault it is that a run fails."""
         found = Finding(_stage_of(error), told(error))
         is_mine = error.backend == self.backend
         if is_mine or any(map(self._is_wrong, self._mine(_Run(session, feeds).steps))):
@@ -157,7 +149,6 @@ class Blame:
     def _differences(
         self, expected: Sequence[Any], actual: Sequence[Any]
     ) -> Iterator[tuple[int, Finding]]:
-        """Yield the place of each output that is wrong, and what is wrong with it."""
         if len(expected) != len(actual):
             text = f"{len(actual)} outputs, expected {len(expected)}"
             yield 0, Finding(Outcome.FAIL_RUN, text)
@@ -264,12 +255,10 @@ class _Run:
         return ran
 
     def value(self, name: str) -> Any:
-        """Return a value that a step made; None if none did."""
         made = (dict(zip(one.step.subgraph.outputs, one.made, strict=True)) for one in self.steps)
         return next((one[name] for one in made if name in one), None)
 
     def steps_to(self, name: str) -> list[_Ran]:
-        """Return the steps that a value depends on."""
         needed, found = {name}, []
         for one in reversed(self.steps):
             if not needed.isdisjoint(one.step.subgraph.outputs):
@@ -298,12 +287,7 @@ def reference_results(source: ModelSource, feeds: Mapping[str, Any]) -> list[Any
 
 
 def noisy(model: onnx.ModelProto, seed: int) -> onnx.ModelProto:
-    """Return a model in which every value that a node makes is off by a few units of rounding.
-
-    Args:
-        model: The model; not changed.
-        seed: Another seed is off in another way.
-    """
+    """Return a model in which every value that a node makes is off by a few units of rounding."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
     inferred = shape_inference.infer_shapes(made).graph
@@ -336,7 +320,6 @@ def _rounded(name: str, most: float, seed: int) -> list[onnx.NodeProto]:
 
 
 def _stage_of(error: ExecutionError) -> Outcome:
-    """Return how a case ends in which a run failed."""
     wrong = error.context.get("wrong")
     if wrong:
         return Outcome.wrong_at(wrong)

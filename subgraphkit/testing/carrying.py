@@ -16,7 +16,7 @@ from onnx import compose, helper
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.ir import Node
 from subgraphkit.running import Session
-from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped, batches
+from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped, batches, broken
 from subgraphkit.testing.foreign import DOMAIN, beside_foreign, is_own
 from subgraphkit.testing.judging import shared, untouched
 from subgraphkit.testing.subject import Subject
@@ -59,7 +59,7 @@ def _judged(case: Case, subject: Subject) -> Finding:
     except SubgraphkitError as error:
         return Finding(Outcome.FAIL_PROBE, str(error))
     except Exception as error:  # noqa: BLE001 (whatever a plugin raises)
-        return Finding(Outcome.FAIL_CONTRACT, f"conformance() raised {_shown(error)}")
+        return broken(f"conformance() raised {_shown(error)}")
     reason = declared.skipped(case.id, case.needs)
     if reason:
         return Finding(Outcome.SKIP, reason)
@@ -69,7 +69,6 @@ def _judged(case: Case, subject: Subject) -> Finding:
 
 
 def _against(expected: str, found: Finding) -> Finding:
-    """Hold a finding against the declaration that the case goes wrong."""
     if found.outcome in {Outcome.SKIP, Outcome.REFUSED}:
         return found
     if found.is_wrong:
@@ -84,7 +83,7 @@ def _tried(case: Case, subject: Subject) -> Finding:
     except Stopped as stop:
         return stop.finding
     except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
-        return Finding(Outcome.FAIL_CONTRACT, _shown(error))
+        return broken(_shown(error))
 
 
 def _shown(error: BaseException) -> str:
@@ -115,10 +114,6 @@ def carry_out_all(cases: Iterable[Case], subject: Subject) -> Iterator[Finding]:
 
 def carry_out_jointly(cases: Sequence[Case], subject: Subject) -> list[Finding] | None:
     """Carry cases out in one model, and those alone of which the backend takes nothing there.
-
-    Args:
-        cases: Cases with one ``joint``.
-        subject: The backend.
 
     Returns:
         The findings, in order; None if something was not right.

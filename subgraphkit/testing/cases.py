@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Self, TypeVar
 
-__all__ = ["LEVELS", "Case", "Finding", "Outcome", "Stopped", "batches"]
+__all__ = ["LEVELS", "PASSED", "Case", "Finding", "Outcome", "Stopped", "batches", "broken"]
 
 LEVELS: Final = (
     "static",
@@ -139,6 +139,15 @@ class Finding:
         """Read what ``to_dict`` wrote."""
         lists = {key: tuple(found[key]) for key in ("taken", "dtypes") if key in found}
         return cls(**{**found, **lists, "outcome": Outcome(found["outcome"])})
+
+
+PASSED: Final = Finding(Outcome.PASSED)
+"""A check that offers no nodes holds, of which there is no more to say."""
+
+
+def broken(text: str, taken: tuple[str, ...] = ()) -> Finding:
+    """Return the finding that a promise does not hold; ``text`` says which."""
+    return Finding(Outcome.FAIL_CONTRACT, text, taken)
 
 
 class Stopped(Exception):  # noqa: N818 (an ending, which need not be an error)

@@ -177,10 +177,6 @@ def drawn_batches(tasks: Sequence[Task], seed: int) -> list[list[Task]]:
     """Shuffle the cases of each group, as those of an operator, and take a batch of each in turn.
 
     The first of a group is alone in its model; the others come jointly where they may.
-
-    Args:
-        tasks: The cases.
-        seed: What draws the order.
     """
     drawn = random.Random(seed)  # noqa: S311 (the same for the same seed, and no secret)
     groups: dict[str, list[Task]] = {}

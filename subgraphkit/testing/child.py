@@ -15,8 +15,9 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import Any
 
+from subgraphkit.finding.child_probe import answering
 from subgraphkit.testing.carrying import carry_out, carry_out_jointly, is_declared
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.levels import cases_of_level
@@ -26,35 +27,19 @@ __all__ = ["main"]
 
 
 def main() -> int:
-    """Answer commands until there are no more.
-
-    Returns:
-        The exit status.
-    """
-    commands, answers = _own_streams()
-    logging.captureWarnings(capture=True)
-    warnings.simplefilter("ignore")
-    subject = Subject(**json.loads(commands.readline()))
-    levels: dict[int, Mapping[str, Case]] = {}
-    for line in commands:
-        command = json.loads(line)
-        answer = _answered(command, subject, levels)
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
-    return 0
-
-
-def _own_streams() -> tuple[IO[str], IO[str]]:
-    commands, answers = os.dup(0), os.dup(1)
+    """Answer commands until there are no more."""
+    commands = os.fdopen(os.dup(0), encoding="utf-8")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    os.dup2(2, 1)
-    sys.stdout = sys.stderr
-    return (
-        os.fdopen(commands, encoding="utf-8"),
-        os.fdopen(answers, "w", encoding="utf-8", errors="backslashreplace"),
-    )
+    logging.captureWarnings(capture=True)
+    warnings.simplefilter("ignore")
+    with answering() as answer:
+        subject = Subject(**json.loads(commands.readline()))
+        levels: dict[int, Mapping[str, Case]] = {}
+        for line in commands:
+            answer(_answered(json.loads(line), subject, levels))
+    return 0
 
 
 def _answered(

@@ -92,21 +92,11 @@ class _Child:
         self._process.tell(subject)
 
     def cases(self, level: int) -> Any:
-        """Have the cases of a level built, and return them.
-
-        Raises:
-            Ended: The child is gone.
-        """
         listed = self._ask({"list": level}, _START_SECONDS)
         self.level = level
         return listed
 
     def carry_out(self, task: Task) -> Finding:
-        """Carry a case out.
-
-        Raises:
-            Ended: The child is gone.
-        """
         if self.level != task.case.level:
             self.cases(task.case.level)
         self.carried_out.append(task)
@@ -114,11 +104,7 @@ class _Child:
         return Finding.from_dict(self._ask(command, task.seconds))
 
     def carry_out_jointly(self, tasks: Sequence[Task]) -> list[Finding] | None:
-        """Carry out cases of one level in one model; return None if something was not right.
-
-        Raises:
-            Ended: The child is gone.
-        """
+        """Carry out cases of one level in one model; return None if something was not right."""
         level = tasks[0].case.level
         if self.level != level:
             self.cases(level)
@@ -128,11 +114,6 @@ class _Child:
         return found and [Finding.from_dict(one) for one in found]
 
     def end(self) -> None:
-        """Let it end by itself.
-
-        Raises:
-            Ended: It went down when it was to end.
-        """
         how = how_it_ended(self._process.stop(_END_SECONDS))
         if how not in {"exit status 0", _KILLED}:
             raise self._ended(Outcome.CRASH, f"the process ended: {how}")
@@ -179,11 +160,6 @@ class _Worker:
         self._confirmed: Counter[Outcome | None] = Counter()
 
     def cases(self, level: int) -> Any:
-        """Ask for the cases of a level.
-
-        Raises:
-            Ended: The child went down on the way.
-        """
         try:
             return self._living().cases(level)
         except Ended:
@@ -230,7 +206,6 @@ class _Worker:
         return [replace(found, detail=text)]
 
     def close(self) -> None:
-        """Stop the child for good."""
         with self._lock:
             self._is_closed = True
         self._let_go()

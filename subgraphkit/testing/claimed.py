@@ -140,10 +140,6 @@ class Casting:
     def of(self, text: str, *, shares: bool = False) -> str:
         """Write a trap anew.
 
-        Args:
-            text: The trap.
-            shares: Whether all nodes read the same weights.
-
         Returns:
             The graph in onnx's text form; empty if it is about one element type or operator, and
             means nothing with others.
@@ -171,7 +167,6 @@ class Casting:
 
 
 def _with(weights: Iterable[str], found: re.Match[str]) -> str:
-    """Declare weights beside those of the trap."""
     declared = ", ".join(filter(None, ((found[2] or "").strip(), *weights)))
     return f"{found[1]}<{declared}> {{" if declared else found[0]
 

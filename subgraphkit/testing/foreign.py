@@ -45,11 +45,7 @@ def is_own(node: Node) -> bool:
 
 
 def beside_foreign(choice: BackendChoice) -> dict[str, Any]:
-    """Return the settings of a bind in which the foreign nodes go to the foreign backend.
-
-    Args:
-        choice: The backend under test.
-    """
+    """Return the settings of a bind in which the foreign nodes go to the foreign backend."""
     return {
         "constraints": Constraints(pins={is_foreign: ForeignBackend.name}),
         "backend": [choice, ForeignBackend],

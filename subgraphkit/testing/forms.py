@@ -39,9 +39,6 @@ def sandwiched(model: onnx.ModelProto) -> onnx.ModelProto:
 
     Inputs that have a default stay as they are, because nothing could stand before a default.
 
-    Args:
-        model: The model; not changed.
-
     Returns:
         A model whose inputs and outputs have other names, see ``sandwiched_feeds``.
     """
@@ -98,10 +95,6 @@ def folded(
     model: onnx.ModelProto, feeds: Mapping[str, Any]
 ) -> tuple[onnx.ModelProto, dict[str, Any]]:
     """Turn the inputs behind the first into initializers with the values that would be fed.
-
-    Args:
-        model: The model; not changed.
-        feeds: Values by input name.
 
     Returns:
         The model and what remains to be fed.

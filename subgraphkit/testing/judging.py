@@ -149,8 +149,7 @@ def shared(feeds: Mapping[str, Any], results: Sequence[Any]) -> Finding | None:
         for before in still:
             first, second = sorted((before, span), key=lambda one: int(one[2]))
             if second[2] >= len(fed) and np.shares_memory(first[4], second[4]):
-                text = f"{second[3]} shares memory with {first[3]}"
-                return Finding(Outcome.FAIL_ALIAS, text)
+                return Finding(Outcome.FAIL_ALIAS, f"{second[3]} shares memory with {first[3]}")
         still.append(span)
     return None
 

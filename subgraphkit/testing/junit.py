@@ -24,9 +24,6 @@ def junit_xml(report: Report) -> str:
 
     What crashed or hung is an error, what is wrong otherwise a failure. All that is neither right
     nor passed nor refused as it should be is skipped, with the reason.
-
-    Args:
-        report: The report.
     """
     root = ET.Element("testsuites")
     written = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -69,9 +69,6 @@ _Floats = npt.NDArray[np.float32]
 def light_model_path(name: str) -> Path:
     """Return the file of a network in the installed onnx wheel.
 
-    Args:
-        name: One of ``LIGHT_MODELS``.
-
     Raises:
         ValueError: There is no network of that name.
         FileNotFoundError: This build of onnx comes without its backend tests.
@@ -141,10 +138,6 @@ def kept_reference_results(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> 
     """Return what ``onnx.reference`` computes for a network, kept in the user's cache.
 
     It takes half a minute for the largest, and is the same for the same model, feeds and versions.
-
-    Args:
-        model: As for ``reference_evaluator``.
-        feeds: What to feed.
     """
     question = hashlib.sha256(f"{onnx.__version__} {np.__version__}".encode())
     for tensor in model.graph.initializer:
@@ -209,7 +202,6 @@ class _Filler:
                 self._readers.setdefault(value, []).append((node, place))
 
     def weights(self) -> Iterator[tuple[str, _Floats]]:
-        """Yield every weight with its new value, in the order of the file."""
         for node in self._graph.node:
             if node.op_type == "ConstantOfShape":
                 shape = numpy_helper.to_array(self._stored[node.input[0]]).tolist()

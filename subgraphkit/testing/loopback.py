@@ -23,7 +23,6 @@ class _Everything(SubgraphSelector):
     stateless: ClassVar[bool] = True
 
     def select(self, node: Node) -> Answer:
-        """Take the node."""
         del node
         return True
 
@@ -32,7 +31,6 @@ class _Anything(SubgraphProperty):
     name: ClassVar[str] = "anything"
 
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
-        """Make the selector."""
         del graph
         return _Everything()
 

@@ -177,9 +177,6 @@ def official_cases(kind: str) -> tuple[OfficialCase, ...]:
 
     The node cases are computed by onnx when first asked for, which takes about five seconds, and
     kept in the user's cache for other processes.
-
-    Args:
-        kind: One of ``KINDS``.
     """
     sources = _node_cases() if kind == "node" else load_model_tests(kind=kind)
     found = sorted(sources, key=lambda case: case.name)
@@ -257,7 +254,6 @@ def _sizes(item: Any, parts: list[bytes]) -> Any:
 
 
 def _case(stored: IO[bytes], name: str, rtol: float, atol: float, *sizes: Any) -> TestCase:
-    """Read what ``_packed`` has written of a case."""
     model = onnx.ModelProto.FromString(stored.read(sizes[0]))
     data_sets = _tensors(stored, sizes[1])
     return TestCase(name, name, None, None, model, data_sets, "node", rtol, atol)

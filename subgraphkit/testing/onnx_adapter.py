@@ -70,11 +70,7 @@ class _Prepared(BackendRep):
         self._names = names
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Run on inputs in the order of the model, or by name.
-
-        Raises:
-            SubgraphkitError: As ``Session.run``.
-        """
+        """Run on inputs in the order of the model, or by name."""
         del kwargs
         if isinstance(inputs, Mapping):
             feeds = {name: as_value(value) for name, value in inputs.items()}
@@ -106,11 +102,6 @@ class _OnnxBackend(Backend):
             model: The model.
             device: Checked only; which device is used is a matter of the backend's options.
             **kwargs: Other settings, as for ``InferenceSession``.
-
-        Raises:
-            SkipTest: The backend does not claim every node.
-            CallerError: There is no such device here (SGK310).
-            SubgraphkitError: As ``InferenceSession``.
         """
         if not cls.supports_device(device):
             raise CallerError(
@@ -148,9 +139,6 @@ class _OnnxBackend(Backend):
             device: As for ``prepare``.
             outputs_info: Dtypes and shapes of the outputs; unless given, they are inferred.
             **kwargs: ``opset_version``, the newest unless given.
-
-        Raises:
-            SubgraphkitError: As ``run_model``.
         """
         version = kwargs.get("opset_version", onnx.defs.onnx_opset_version())
         given = [as_value(value) for value in inputs]

@@ -22,7 +22,7 @@ from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Claim, Partitioning
-from subgraphkit.testing.cases import Finding, Outcome, Stopped
+from subgraphkit.testing.cases import PASSED, Finding, Outcome, Stopped, broken
 from subgraphkit.testing.claimed import model_taken
 from subgraphkit.testing.forms import FEEDING_FORMS
 from subgraphkit.testing.judging import shared, untouched
@@ -172,21 +172,20 @@ def workbench(subject: Subject, model: SmallModel | None = None) -> Iterator[Wor
         compiled.close()
 
 
-_PASSED: Final = Finding(Outcome.PASSED)
 _GARBAGE: Final = 77
 
 
 def results(bench: Workbench) -> Finding:
     """It computes what the nodes of its subgraph say."""
     bench.require_right(bench.run(bench.inputs()))
-    return _PASSED
+    return PASSED
 
 
 def repeated_runs(bench: Workbench) -> Finding:
     """What was run before makes no difference."""
     for seed in (0, 1, 0):
         bench.require_right(bench.run(bench.inputs(seed)), seed, f"run {seed}")
-    return _PASSED
+    return PASSED
 
 
 def inputs_left_alone(bench: Workbench) -> Finding:
@@ -194,7 +193,7 @@ def inputs_left_alone(bench: Workbench) -> Finding:
     inputs = bench.inputs()
     with untouched(dict(zip(bench.subgraph.inputs, inputs, strict=True))):
         bench.run(inputs)
-    return _PASSED
+    return PASSED
 
 
 def read_only_inputs(bench: Workbench) -> Finding:
@@ -211,7 +210,7 @@ def _fed(bench: Workbench, *forms: str) -> Finding:
     for form in forms:
         inputs = map(FEEDING_FORMS[form], bench.inputs())
         bench.require_right(bench.run(list(inputs)), remark=f"inputs that are {form}")
-    return _PASSED
+    return PASSED
 
 
 def no_shared_memory(bench: Workbench) -> Finding:
@@ -221,7 +220,7 @@ def no_shared_memory(bench: Workbench) -> Finding:
         f"constant {name}": stored.array() for name, stored in bench.subgraph.constants.items()
     }
     feeds = dict(zip(bench.subgraph.inputs, inputs, strict=True))
-    return shared({**feeds, **constants}, bench.run(inputs)) or _PASSED
+    return shared({**feeds, **constants}, bench.run(inputs)) or PASSED
 
 
 def results_are_given_away(bench: Workbench) -> Finding:
@@ -239,7 +238,7 @@ def results_are_given_away(bench: Workbench) -> Finding:
     if found is not None:
         text = f"writing to a result changed later ones: {found.detail}"
         return Finding(Outcome.FAIL_ALIAS, text)
-    return _PASSED
+    return PASSED
 
 
 def buffers(bench: Workbench) -> Finding:
@@ -250,7 +249,7 @@ def buffers(bench: Workbench) -> Finding:
     bench.require_right(
         bench.run(bench.inputs(), [None] * len(expected)), remark="with None for buffers"
     )
-    return _PASSED
+    return PASSED
 
 
 def information(bench: Workbench) -> Finding:
@@ -258,12 +257,8 @@ def information(bench: Workbench) -> Finding:
     try:
         json.dumps(dict(bench.operator.info()), allow_nan=False)
     except (TypeError, ValueError) as error:
-        return Finding(Outcome.FAIL_CONTRACT, f"info() is not JSON-able: {error}")
-    return (
-        _PASSED
-        if repr(bench.operator)
-        else Finding(Outcome.FAIL_CONTRACT, "repr() of the operator is empty")
-    )
+        return broken(f"info() is not JSON-able: {error}")
+    return PASSED if repr(bench.operator) else broken("repr() of the operator is empty")
 
 
 def times_inside(bench: Workbench) -> Finding:
@@ -275,13 +270,10 @@ def times_inside(bench: Workbench) -> Finding:
         return Finding(Outcome.SKIP, "its nodes compute nothing that could take time")
     for one in found:
         if one.seconds < 0 or not set(one.nodes) <= set(bench.subgraph.nodes):
-            return Finding(
-                Outcome.FAIL_CONTRACT,
+            return broken(
                 f"profiled() recorded {one!r}, expected nodes {bench.subgraph.nodes}",
             )
-    return (
-        _PASSED if found else Finding(Outcome.FAIL_CONTRACT, "profiled() recorded nothing of a run")
-    )
+    return PASSED if found else broken("profiled() recorded nothing of a run")
 
 
 def new_weights(bench: Workbench) -> Finding:
@@ -298,23 +290,20 @@ def new_weights(bench: Workbench) -> Finding:
         return Finding(Outcome.SKIP, text)
     answer: Any = bench.operator.update_weights(doubled)
     if not isinstance(answer, bool):
-        return Finding(
-            Outcome.FAIL_CONTRACT,
+        return broken(
             f"update_weights() returned {answer!r:.80}, expected True or False",
         )
     results = bench.run(bench.inputs())
     if not answer:
-        return _PASSED
+        return PASSED
     unchanged = bench.subject.judge.difference(bench.expected(), results) is None
     if unchanged:
         return Finding(Outcome.FAIL_VALUE, "update_weights() said True, and changed nothing")
     changed.require_right(results, remark="with new weights")
     if not bench.operator.update_weights(floats):
-        return Finding(
-            Outcome.FAIL_CONTRACT, "update_weights() took new weights once, and then no more"
-        )
+        return broken("update_weights() took new weights once, and then no more")
     bench.require_right(bench.run(bench.inputs()), remark="after the old weights were put back")
-    return _PASSED
+    return PASSED
 
 
 def closing_twice(bench: Workbench) -> Finding:
@@ -323,7 +312,7 @@ def closing_twice(bench: Workbench) -> Finding:
         bench.operator.close()
         bench.operator.close()
         other.require_right(other.run(other.inputs()), remark="after another operator was closed")
-    return _PASSED
+    return PASSED
 
 
 OPERATOR_CHECKS: Final[tuple[Callable[[Workbench], Finding], ...]] = (

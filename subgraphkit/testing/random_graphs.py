@@ -61,8 +61,6 @@ def random_graph(seed: int) -> RandomGraph:
 
 @dataclass
 class _Growth:
-    """A graph while it grows."""
-
     rng: np.random.Generator
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     weights: list[onnx.TensorProto] = field(default_factory=list)
@@ -71,7 +69,6 @@ class _Growth:
     )
 
     def grow(self) -> None:
-        """Add a few nodes of one kind."""
         kinds: tuple[Callable[[], object], ...] = (
             self._unary,
             self._binary,
@@ -85,12 +82,10 @@ class _Growth:
         kinds[self.rng.choice(len(kinds), p=(0.2, 0.25, 0.1, 0.1, 0.1, 0.1, 0.05, 0.1))]()
 
     def carry(self) -> None:
-        """Hand a value on through a foreign node."""
         source = self._any()
         self._add(CARRY, [source], self.shapes[source], domain=DOMAIN)
 
     def drawn(self, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
-        """Return numbers around 0."""
         return self.rng.standard_normal(shape).astype(np.float32)
 
     def model(self, name: str) -> onnx.ModelProto:

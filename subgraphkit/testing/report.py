@@ -5,7 +5,7 @@ import io
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from subgraphkit import __version__
 from subgraphkit.errors import ConfigError
@@ -40,17 +40,6 @@ _ADVICE: Final = {
     "not begun": "the time had passed; give more by --within SECONDS, or try it --all",
     "nothing offered": "every case was left out, for the reasons counted as skipped",
 }
-
-_CSV_COLUMNS: Final = (
-    "operator",
-    "domain",
-    "versions",
-    "dtypes",
-    "offered",
-    "claimed",
-    "right",
-    "wrong",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +84,7 @@ class LevelSummary:
         return _ADVICE.get(self.result, "")
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorSummary:
+class OperatorSummary(NamedTuple):
     """The results of the cases of one operator.
 
     Attributes:
@@ -317,9 +305,7 @@ class Report:
                 }
                 for one in self.levels
             ],
-            "operators": [
-                dict(zip(_CSV_COLUMNS, _row(one), strict=True)) for one in self.operators
-            ],
+            "operators": [one._asdict() for one in self.operators],
             "findings": [finding.to_dict() for finding in self.findings],
         }
 
@@ -327,17 +313,16 @@ class Report:
         """Return the operators as comma-separated values; lists are separated by blanks."""
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(_CSV_COLUMNS)
-        for one in self.operators:
-            writer.writerow([_joined(cell) for cell in _row(one)])
+        writer.writerow(OperatorSummary._fields)
+        writer.writerows(map(_joined, one) for one in self.operators)
         return stream.getvalue()
 
     def to_markdown(self) -> str:
         """Return headline, levels and operators as Markdown."""
         lines = [f"**{self.headline}**", "", *_markdown(LEVEL_COLUMNS, self.level_rows())]
         if self.operators:
-            rows = [[_joined(cell) for cell in _row(one)] for one in self.operators]
-            lines += ["", *_markdown(_CSV_COLUMNS, rows)]
+            rows = [map(_joined, one) for one in self.operators]
+            lines += ["", *_markdown(OperatorSummary._fields, rows)]
         return "\n".join(lines) + "\n"
 
     def level_rows(self) -> list[list[str]]:
@@ -373,10 +358,6 @@ def _support(findings: list[Finding]) -> OperatorSummary:
         len(right),
         sum(finding.is_wrong for finding in findings),
     )
-
-
-def _row(one: OperatorSummary) -> list[Any]:
-    return [getattr(one, column) for column in _CSV_COLUMNS]
 
 
 def _joined(cell: Any) -> str:

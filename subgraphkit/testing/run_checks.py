@@ -23,7 +23,7 @@ from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.errors import InputError, SubgraphkitError
 from subgraphkit.processes.child_process import crowd, how_it_ended
 from subgraphkit.running import Session
-from subgraphkit.testing.cases import Finding, Outcome, Stopped
+from subgraphkit.testing.cases import Finding, Outcome, Stopped, broken
 from subgraphkit.testing.judging import shared, untouched
 from subgraphkit.testing.subject import Subject
 
@@ -186,7 +186,7 @@ def good_run_after_refused_feeds(
             session.run(None, wrong)
         except InputError:
             continue
-        return Finding(Outcome.FAIL_CONTRACT, f"feeds that do not fit were accepted: {wrong}")
+        return broken(f"feeds that do not fit were accepted: {wrong}")
     return fed_with(subject, model, session, model.feeds())
 
 
@@ -275,13 +275,11 @@ def in_a_forked_child(check: Callable[[], Finding | None]) -> Finding | None:
     its.close()
     try:
         if not mine.poll(_FORKED_SECONDS * crowd()):
-            text = f"a forked child did not return from a run within {_FORKED_SECONDS:g} s"
-            return Finding(Outcome.FAIL_CONTRACT, text)
+            return broken(f"a forked child did not return from a run within {_FORKED_SECONDS:g} s")
         told = mine.recv()
     except EOFError:
         child.join()
-        text = f"a forked child ended in a run: {how_it_ended(child.exitcode or 0)}"
-        return Finding(Outcome.FAIL_CONTRACT, text)
+        return broken(f"a forked child ended in a run: {how_it_ended(child.exitcode or 0)}")
     finally:
         child.kill()
         child.join()

@@ -1,6 +1,6 @@
 """Visits of a backend to a new process: what importing, binding and running it leave behind.
 
-The functions are for ``apart.called_apart``.
+The functions are for ``apart``.
 """
 
 import locale
@@ -24,7 +24,7 @@ import numpy as np
 
 from subgraphkit.backend.contract import ProbeResult
 from subgraphkit.finding.listing import list_backends
-from subgraphkit.testing.cases import Finding, Outcome, Stopped
+from subgraphkit.testing.cases import PASSED, Finding, Outcome, broken
 from subgraphkit.testing.claimed import model_taken
 from subgraphkit.testing.foreign import beside_foreign
 from subgraphkit.testing.forms import sandwiched, sandwiched_feeds
@@ -70,11 +70,7 @@ class Imported:
 
 
 def imported(subject: Subject) -> dict[str, Any]:
-    """Import and probe a backend in this process, which has imported nothing of it yet.
-
-    Returns:
-        What makes an ``Imported``.
-    """
+    """Import and probe a backend in this process, which has imported nothing of it yet."""
     facts: dict[str, Any] = {}
     if subject.installed:
         facts["listing"] = _imported_by_listing(subject)
@@ -117,24 +113,8 @@ def _probed(backend: Any) -> Mapping[str, Any]:
     return {"probe_seconds": seconds, "problems": [] if found.available else problems}
 
 
-def changes_left(subject: Subject) -> Any:
-    """Bind and run a model, and return what that changes for all, as JSON has a finding."""
-    return _found(_changes, subject)
-
-
-def threads_kept(subject: Subject) -> Any:
-    """Return what is wrong with the threads of a session that may use one, and of a neighbour."""
-    return _found(_kept, subject)
-
-
-def _found(check: Callable[[Subject], Finding], subject: Subject) -> Any:
-    try:
-        return check(subject).to_dict()
-    except Stopped as stop:
-        return stop.finding.to_dict()
-
-
-def _changes(subject: Subject) -> Finding:
+def changes_left(subject: Subject) -> Finding:
+    """Bind and run a model, and return what that changes for all."""
     model = model_taken(subject)  # whatever the core itself imports late, it has now
     feeds = model.feeds()
     printed: list[str] = []
@@ -143,20 +123,19 @@ def _changes(subject: Subject) -> Finding:
         subject.run(session, feeds)
     changed = _changed(before, _process_state())
     if changed:
-        text = f"binding and running a model changes {', '.join(changed)}"
-        return Finding(Outcome.FAIL_CONTRACT, text)
+        return broken(f"binding and running a model changes {', '.join(changed)}")
     if any(printed):
         text = f"it writes to standard output, which belongs to the application: {printed[0]!r}"
-        return Finding(Outcome.FAIL_CONTRACT, text)
+        return broken(text)
     if _has_children():
-        return Finding(Outcome.FAIL_CONTRACT, "a process it started goes on when all is closed")
-    return Finding(Outcome.PASSED)
+        return broken("a process it started goes on when all is closed")
+    return PASSED
 
 
-def _kept(subject: Subject) -> Finding:
+def threads_kept(subject: Subject) -> Finding:
+    """Return what is wrong with the threads of a session that may use one, and of a neighbour."""
     if subject.backend_class.pool == "unknown":
-        text = "its pool is 'unknown': it promises nothing about threads"
-        return Finding(Outcome.SKIP, text)
+        return Finding(Outcome.SKIP, "its pool is 'unknown': it promises nothing about threads")
     if not _TASKS.exists():
         return Finding(Outcome.SKIP, f"this system has no {_TASKS} to count threads in")
     model = model_taken(subject, _ROWS)
@@ -167,15 +146,15 @@ def _kept(subject: Subject) -> Finding:
         more = _count(_TASKS) - before
     if more > _MOST_MORE:
         text = f"a session with threads=1 started {more}, expected at most {_MOST_MORE} to serve it"
-        return Finding(Outcome.FAIL_CONTRACT, text)
+        return broken(text)
     spent = statistics.median(_spent_after_runs(subject))
     if spent > _MOST_SPENT:
         text = (
             f"its threads computed for {spent * 1e3:.0f} ms after a run, on processors that it was "
             f"told to share with others; expected at most {_MOST_SPENT * 1e3:.0f} ms"
         )
-        return Finding(Outcome.FAIL_CONTRACT, text)
-    return Finding(Outcome.PASSED)
+        return broken(text)
+    return PASSED
 
 
 def _spent_after_runs(subject: Subject) -> Iterator[float]:

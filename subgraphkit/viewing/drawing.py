@@ -99,7 +99,6 @@ def drawn(drawing: Drawing) -> Iterator[tuple[str, str]]:
 
 
 def _colours(drawing: Drawing) -> dict[str, str]:
-    """Return the colours of the groups that have boxes."""
     used = {box.group for box in drawing.boxes}
     colours = drawing.colours or colours_of(used)
     return {group: colour for group, colour in colours.items() if group in used}

@@ -139,7 +139,6 @@ class _Grid:
             at.update((item, float(place)) for place, item in enumerate(layer))
 
     def crossings(self) -> int:
-        """Count the pairs of arrows that cross between neighbouring layers."""
         place = {item: at for layer in self.layers for at, item in enumerate(layer)}
         count = 0
         for layer in self.layers:
@@ -152,7 +151,6 @@ class _Grid:
         return count
 
     def leaving(self, layer: int) -> int:
-        """Count the arrows from a layer to the next."""
         return sum(len(self.below[item]) for item in self.layers[layer])
 
     def settle(self) -> None:

@@ -150,8 +150,6 @@ def _written(screen: Screen) -> _Display:
 
 
 class _Rich:
-    """A bar for each phase, of rich."""
-
     def __init__(self, screen: Screen) -> None:
         rich = _imported("rich", "rich.progress")
         self._all = rich.Progress(
@@ -177,8 +175,6 @@ class _Rich:
 
 
 class _Tqdm:
-    """A bar for each phase, of tqdm."""
-
     def __init__(self, screen: Screen) -> None:
         self._made = partial(_imported("tqdm", "tqdm.auto").tqdm, file=screen.stream, leave=False)
         self._bars: dict[str, Any] = {}

@@ -14,7 +14,7 @@ import numpy as np
 from onnx import ModelProto, numpy_helper
 
 import subgraphkit as sk
-from subgraphkit.compiling.caching import implementations
+from subgraphkit.compiling.caching import keying
 from subgraphkit.errors import SubgraphkitError
 from tests.campaign.children import in_fork, killed_after
 from tests.campaign.trials import RAN, Attack, Case, Outcome, require
@@ -65,7 +65,7 @@ class _Folders(Attack):
         self._sound, self._work = self._folder / "sound", self._folder / "work"
         self._model = model()
         # The backend is a part of the tests, which may be edited while this goes on.
-        implementations._is_changed = lambda *_: False
+        keying._is_changed = lambda *_: False
         with opened(self._model, backend, self._sound / "cache") as session:
             self._expected = session.run(None, {"x": X})[0]
             session.export(self._sound / "bundle")

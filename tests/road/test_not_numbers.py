@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.partitioning.claiming import not_numbers
+from subgraphkit.partitioning.claiming import constraints
 from tests.house.tree import ROOT
 
 _ALONE: Final = [
@@ -143,7 +143,7 @@ def test_what_is_lost_is_run_elsewhere_where_nan_is_to_be_kept(backend: str) -> 
 def test_a_backend_that_loses_nan_is_reported_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(not_numbers, "_reported", set())
+    monkeypatch.setattr(constraints, "_reported", set())
     model = _model({"Relu": "Relu(x)", "Max": "Max(x, c)", "Tanh": "Tanh(x)"})
     with caplog.at_level(logging.WARNING, "subgraphkit"):
         for policy in ("ignore", "propagate", None, "warn"):

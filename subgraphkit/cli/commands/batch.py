@@ -2,11 +2,11 @@
 
 import os
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from importlib.util import find_spec
 from typing import Final
 
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.parquet import Job, compute, missing_parts
 from subgraphkit.cli.reporting import CommandReport
@@ -21,7 +21,6 @@ __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Compute the parts that are missing."""
     if find_spec("pyarrow") is None:
         raise CallerError(
             "SGK301",
@@ -74,56 +73,30 @@ def _result(text: str) -> tuple[str, str]:
     return pair(text, "OUTPUT or OUTPUT=COLUMN")
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("input", metavar="IN.parquet", help="a Parquet file, a row for each input")
-    parser.add_argument(
-        "output",
-        metavar="OUT.parquet",
-        help="a folder that becomes a table; where it is one of this run, the rest is computed",
+def _arguments(parser: Parser) -> None:
+    parser.word("input IN.parquet", "a Parquet file, a row for each input")
+    parser.word(
+        "output OUT.parquet",
+        "a folder that becomes a table; where it is one of this run, the rest is computed",
     )
-    parser.add_argument(
-        "--spec",
-        metavar="SPEC",
-        required=True,
-        help=A_SPEC,
+    parser.word("--spec SPEC", A_SPEC, required=True)
+    parser.word("--backend LIST", "backends, unless a spec says them")
+    parser.word("--replicas N", "processes", counting(1), 1)
+    parser.word(
+        "--column INPUT=COLUMN",
+        "the column that an input is fed from (default: that of its name)",
+        _column,
+        several=True,
     )
-    parser.add_argument("--backend", metavar="LIST", help="backends, unless a spec says them")
-    parser.add_argument(
-        "--replicas", metavar="N", type=counting(1), default=1, help="processes (default: 1)"
+    parser.word(
+        "--result OUTPUT[=COLUMN]",
+        "an output to compute, and the column it becomes (default: all of them)",
+        _result,
+        several=True,
     )
-    parser.add_argument(
-        "--column",
-        metavar="INPUT=COLUMN",
-        type=_column,
-        action="append",
-        default=[],
-        help="the column that an input is fed from (default: that of its name)",
-    )
-    parser.add_argument(
-        "--result",
-        metavar="OUTPUT[=COLUMN]",
-        type=_result,
-        action="append",
-        default=[],
-        help="an output to compute, and the column it becomes (default: all of them)",
-    )
-    parser.add_argument(
-        "--keep",
-        metavar="COLUMN",
-        action="append",
-        default=[],
-        help="a column that goes over, such as a key",
-    )
-    parser.add_argument(
-        "--batch-size", metavar="N", type=counting(1), default=32, help="rows at once (default: 32)"
-    )
-    parser.add_argument(
-        "--part-rows",
-        metavar="N",
-        type=counting(1),
-        default=10_000,
-        help="rows of a part, which is what may be lost (default: 10000)",
-    )
+    parser.word("--keep COLUMN", "a column that goes over, such as a key", several=True)
+    parser.word("--batch-size N", "rows at once", counting(1), 32)
+    parser.word("--part-rows N", "rows of a part, which is what may be lost", counting(1), 10_000)
 
 
 COMMAND: Final = Command(

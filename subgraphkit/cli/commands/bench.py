@@ -1,14 +1,14 @@
 """``subgraphkit bench``: backends side by side on one model."""
 
 import math
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
 from subgraphkit import errors
 from subgraphkit.binding import bind
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.feeding import feeds_as_told
 from subgraphkit.cli.reporting import CommandReport
@@ -25,7 +25,6 @@ _MANY = 12
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Measure, and end with an exit code that says whether all ran and agree."""
     html = file_to_write(arguments.html, "the page cannot be written")
     shapes = shapes_as_told(arguments)
     bound = bind(load_as_told(arguments), shapes, backend="none")
@@ -150,59 +149,38 @@ def _exit_code(found: Benchmark) -> ExitCode:
     return ExitCode.OK
 
 
-def _arguments(parser: ArgumentParser) -> None:
+def _arguments(parser: Parser) -> None:
     add_bind_words(parser)
     add_feed_words(parser)
     add_placement_words(parser)
     who = parser.add_argument_group(
         "backends; the others are compared with the first (default: what is configured)"
     )
-    who.add_argument(
-        "--backends",
-        metavar="NAME,NAME,...",
-        type=lambda text: text.split(","),
+    parser.word(
+        "--backends NAME,NAME,...",
+        "backends, each by itself with the fallback behind it",
+        lambda text: text.split(","),
         action="extend",
         dest="selections",
-        help="backends, each by itself with the fallback behind it",
+        within=who,
     )
-    who.add_argument(
-        "--backend",
-        metavar="LIST",
+    parser.word(
+        "--backend LIST",
+        "backends together, in order, such as onednn,openvino,numpy; may be repeated",
         action="append",
         dest="selections",
-        help="backends together, in order, such as onednn,openvino,numpy; may be repeated",
+        within=who,
     )
-    parser.add_argument(
-        "--repeat",
-        metavar="N",
-        type=counting(1),
-        default=10,
-        help="turns that everybody takes (default: 10)",
+    parser.word("--repeat N", "turns that everybody takes", counting(1), 10)
+    parser.word("--warmup N", "runs beforehand that do not count", counting(0), 3)
+    parser.word(
+        "--threads N",
+        "threads of every library that can be told (default: as each likes)",
+        counting(1),
     )
-    parser.add_argument(
-        "--warmup",
-        metavar="N",
-        type=counting(0),
-        default=3,
-        help="runs beforehand that do not count (default: 3)",
-    )
-    parser.add_argument(
-        "--threads",
-        metavar="N",
-        type=counting(1),
-        help="threads of every library that can be told (default: as each likes)",
-    )
-    parser.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=seconds,
-        default=600.0,
-        help="how long compiling, or one turn, may take (default: 600)",
-    )
-    parser.add_argument(
-        "--html", metavar="FILE", help="write one page that says who won, by how much, and why"
-    )
-    parser.add_argument("--markdown", action="store_true", help="write the table as Markdown")
+    parser.word("--timeout SECONDS", "how long compiling, or one turn, may take", seconds, 600.0)
+    parser.word("--html FILE", "write one page that says who won, by how much, and why")
+    parser.word("--markdown", "write the table as Markdown")
 
 
 COMMAND: Final = Command(

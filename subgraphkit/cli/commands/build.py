@@ -1,13 +1,13 @@
 """``subgraphkit build``: everything compiled ahead, so that the next bind finds it."""
 
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.bundling import check_target, collect, write_bundle
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
@@ -30,11 +30,6 @@ _NEEDS_NONE: Final = "needs none"
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Compile every subgraph and keep the engines; write one where asked to.
-
-    Raises:
-        CallerError: Nothing would be kept, or there is no engine to write (SGK301).
-    """
     target = file_to_write(arguments.engine, "the engine cannot be written")
     bundle = _bundle_to_write(arguments)
     bound = bind_as_told(load_as_told(arguments), arguments)
@@ -71,12 +66,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 
 def _bundle_to_write(arguments: Namespace) -> Path | None:
-    """Refuse a place that is taken, or more likely misspelt than meant, before any work is done.
-
-    Raises:
-        BundleError: There is something else (SGK180).
-        CallerError: The folder that the bundle is to be in is missing (SGK301).
-    """
+    """Refuse a place that is taken, or more likely misspelt than meant, before any work is done."""
     if arguments.bundle is None:
         return None
     bundle = Path(arguments.bundle)
@@ -144,12 +134,6 @@ def _show(report: CommandReport, rows: list[dict[str, Any]]) -> None:
 
 
 def _write(compiled: CompiledSubgraphs, target: Path) -> None:
-    """Write the only engine there is.
-
-    Raises:
-        CallerError: There are several subgraphs, none on the backend that was named first, or the
-            backend has no engine to write, or the file cannot be written (SGK301).
-    """
     idle = _idle_backend(compiled)
     if idle:
         raise CallerError(
@@ -180,25 +164,18 @@ def _write(compiled: CompiledSubgraphs, target: Path) -> None:
         raise CallerError("SGK301", f"cannot write {str(target)!r}: {error.strerror}") from error
 
 
-def _arguments(parser: ArgumentParser) -> None:
+def _arguments(parser: Parser) -> None:
     add_road_words(parser)
-    parser.add_argument(
-        "--engine",
-        metavar="FILE",
-        help="also write the engine as the library's own tools take it; the model has to become "
+    parser.word(
+        "--engine FILE",
+        "also write the engine as the library's own tools take it; the model has to become "
         "one subgraph",
     )
-    parser.add_argument(
-        "--bundle",
-        metavar="DIR",
-        help="also write a bundle: all that is needed to run the model elsewhere",
+    parser.word(
+        "--bundle DIR", "also write a bundle: all that is needed to run the model elsewhere"
     )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace a bundle that is there already"
-    )
-    parser.add_argument(
-        "--shared", action="store_true", help="let other users read the bundle, weights and all"
-    )
+    parser.word("--overwrite", "replace a bundle that is there already")
+    parser.word("--shared", "let other users read the bundle, weights and all")
 
 
 COMMAND: Final = Command(

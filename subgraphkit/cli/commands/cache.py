@@ -2,7 +2,7 @@
 
 import math
 import time
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.option_values import read_bytes
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
@@ -31,12 +31,6 @@ _COLUMNS: Final = "key backend nodes size last-used model"
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Carry out one action on the cache that a bind made here and now would use.
-
-    Raises:
-        CallerError: Words of ``prune`` were given to another action (SGK301).
-        CacheError: The cache cannot be trusted (SGK150) or used (SGK151).
-    """
     given = (arguments.size, arguments.older_than, arguments.backend)
     if arguments.action != "prune" and any(value is not None for value in given):
         raise CallerError(
@@ -172,28 +166,25 @@ _LIKELY: Final[Mapping[str, str]] = MappingProxyType(
 """What other programs call the same."""
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "action",
-        metavar="ACTION",
-        type=_action,
-        choices=_ACTIONS,
-        help="ls: list the engines; verify: check every one; prune: remove those least recently "
+def _arguments(parser: Parser) -> None:
+    parser.word(
+        "action ACTION",
+        "ls: list the engines; verify: check every one; prune: remove those least recently "
         "used; clear: remove all",
+        _action,
+        choices=_ACTIONS,
     )
     prune = parser.add_argument_group(
         "what prune removes (default: down to the setting cache_size)"
     )
-    prune.add_argument(
-        "--size",
-        metavar="SIZE",
-        type=_size,
-        help="engines least recently used, until no more than this is left, such as 4GiB",
+    parser.word(
+        "--size SIZE",
+        "engines least recently used, until no more than this is left, such as 4GiB",
+        _size,
+        within=prune,
     )
-    prune.add_argument(
-        "--older-than", metavar="DAYS", type=_days, help="engines not used for so many days"
-    )
-    prune.add_argument("--backend", metavar="NAME", help="engines of this backend and no others")
+    parser.word("--older-than DAYS", "engines not used for so many days", _days, within=prune)
+    parser.word("--backend NAME", "engines of this backend and no others", within=prune)
 
 
 def _action(text: str) -> str:

@@ -1,11 +1,11 @@
 """``subgraphkit calibrate``: how large the values of a model get, for int8 and fp16."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import Final
 
 from subgraphkit.binding import bind
 from subgraphkit.cli.batches import batches_in
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import load_as_told, shapes_as_told
@@ -18,7 +18,6 @@ __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Run the model over the batches and store the ranges."""
     file_to_write(arguments.output, "the ranges cannot be stored")
     shapes = shapes_as_told(arguments)
     model = load_as_told(arguments)
@@ -46,24 +45,21 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     return ExitCode.OK
 
 
-def _arguments(parser: ArgumentParser) -> None:
+def _arguments(parser: Parser) -> None:
     add_bind_words(parser)
     add_data_words(parser, required=True)
-    parser.add_argument(
-        "-o", "--output", metavar="FILE.json", required=True, help="where to store the ranges"
-    )
-    parser.add_argument(
+    parser.word("-o --output FILE.json", "where to store the ranges", required=True)
+    parser.word(
         "--method",
-        choices=("mse", "entropy", "percentile", "minmax"),
+        "how thresholds are chosen (default: mse, the least squared error)",
         default="mse",
-        help="how thresholds are chosen (default: mse, the least squared error)",
+        choices=("mse", "entropy", "percentile", "minmax"),
     )
-    parser.add_argument(
-        "--percentile",
-        metavar="P",
-        type=float,
-        default=99.99,
-        help="percent of the elements that are not clipped, for that method (default: 99.99)",
+    parser.word(
+        "--percentile P",
+        "percent of the elements that are not clipped, for that method",
+        float,
+        99.99,
     )
 
 

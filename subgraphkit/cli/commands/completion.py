@@ -1,12 +1,12 @@
 """``subgraphkit completion``: a script for a shell that completes commands, words and backends."""
 
 import re
-from argparse import Action, ArgumentParser, Namespace
+from argparse import Action, Namespace
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any, Final
 
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.errors import CallerError
@@ -40,11 +40,6 @@ complete -o bashdefault -F _subgraphkit subgraphkit
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Write the script: the words of every command, and the backends that are known now.
-
-    Raises:
-        CallerError: The library that writes it is not installed (SGK301).
-    """
     try:
         shtab = import_module("shtab")
     except ImportError as error:
@@ -110,10 +105,8 @@ def _completion(action: Action, completions: Mapping[str, Any]) -> Any:
     return completions.get("FILE" if _FILES.fullmatch(metavar) else metavar)
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "shell", metavar="SHELL", choices=("bash", "tcsh", "zsh"), help="bash, tcsh or zsh"
-    )
+def _arguments(parser: Parser) -> None:
+    parser.word("shell SHELL", "bash, tcsh or zsh", choices=("bash", "tcsh", "zsh"))
 
 
 COMMAND: Final = Command(

@@ -1,7 +1,7 @@
 """``subgraphkit config``: every setting, its value, and the layer and place it comes from."""
 
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +16,6 @@ __all__ = ["COMMAND", "described_settings"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Show what a bind made here and now would use."""
     del arguments
     resolved = resolve()
     files = [str(path) for _, path in config_paths(os.environ, Path.cwd())]
@@ -35,12 +34,8 @@ def described_settings(resolved: ResolvedConfig) -> list[dict[str, Any]]:
     ]
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    del parser
-
-
 COMMAND: Final = Command(
     examples=("config", "SUBGRAPH_BACKEND=numpy subgraphkit config"),
-    add_arguments=_arguments,
+    add_arguments=lambda _: None,
     execute=_execute,
 )

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,10 +12,10 @@ import onnx
 
 from subgraphkit.binding import bind
 from subgraphkit.cli.batches import Batches, batches_in
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import tell_feeds
-from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.cli.reporting import CommandReport, in_json
 from subgraphkit.cli.road import load_as_told, shapes_as_told
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counting, file_to_write, merge_options, tolerance
@@ -48,7 +48,6 @@ _LAYERS = 10
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Rewrite, compare if asked, search if asked, and store."""
     file_to_write(arguments.output, "the model cannot be stored")
     model = load_as_told(arguments)
     wanted = _wanted(arguments)
@@ -121,7 +120,6 @@ def _warn(text: str) -> None:
 
 
 def _overflowing(accuracy: AccuracyReport, arguments: Namespace) -> str:
-    """Say that the rewritten model overflows, and what to do."""
     where = "" if arguments.values else " --values shows where it begins."
     remedies = ["--search and a bound find nodes to keep"]
     if arguments.precision == "fp16" or arguments.high_precision == "fp16":
@@ -196,7 +194,6 @@ def _batches(
 
 
 def _store(model: onnx.ModelProto, path: Path) -> int:
-    """Store a model whole; return its size."""
     if model.ByteSize() > _LARGEST_MESSAGE:
         raise CallerError(
             "SGK301",
@@ -225,7 +222,7 @@ def _data(done: Rewriting) -> dict[str, Any]:
 
 def _accuracy_data(found: AccuracyReport) -> dict[str, Any]:
     rows = {"outputs": found.outputs, "values": found.values, "layers": found.layers}
-    named = {key: [_in_json(one) for one in group] for key, group in rows.items()}
+    named = {key: [in_json(one) for one in group] for key, group in rows.items()}
     return {"batches": found.batches, **named}
 
 
@@ -233,16 +230,8 @@ def _search_data(found: PrecisionSearch) -> dict[str, Any]:
     return {
         "keep": list(found.precision.keep),
         "kept": [asdict(one) for one in found.kept],
-        "trials": [_in_json(one) for one in found.trials],
+        "trials": [in_json(one) for one in found.trials],
         "minimal": found.minimal,
-    }
-
-
-def _in_json(one: Any) -> dict[str, Any]:
-    """Return the fields of a record; write numbers that JSON has no word for as text."""
-    return {
-        key: str(value) if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in asdict(one).items()
     }
 
 
@@ -263,7 +252,6 @@ def _table(found: Sequence[ValueAccuracy]) -> Table:
 
 
 def _layer_table(found: AccuracyReport) -> Table:
-    """Return the nodes that add most error."""
     columns = "node operator snr_in snr_out"
     rows = [
         (one.node, one.op_type, f"{one.input_snr_db:.1f}", f"{one.snr_db:.1f}")
@@ -272,78 +260,50 @@ def _layer_table(found: AccuracyReport) -> Table:
     return Table.of(columns, rows, right="snr_in snr_out")
 
 
-def _arguments(parser: ArgumentParser) -> None:
+def _arguments(parser: Parser) -> None:
     add_bind_words(parser)
-    parser.add_argument(
+    parser.word(
         "--precision",
+        "what nodes are to compute in",
         choices=("fp16", "bf16", "int8", "fp8"),
         required=True,
-        help="what nodes are to compute in",
     )
-    parser.add_argument(
-        "-o", "--output", metavar="FILE.onnx", required=True, help="where to store the model"
+    parser.word("-o --output FILE.onnx", "where to store the model", required=True)
+    parser.word(
+        "--ranges FILE", "what 'subgraphkit calibrate' stored, or a calibration cache of TensorRT"
     )
-    parser.add_argument(
-        "--ranges",
-        metavar="FILE",
-        help="what 'subgraphkit calibrate' stored, or a calibration cache of TensorRT",
-    )
-    parser.add_argument(
+    parser.word(
         "--high-precision",
-        choices=("fp32", "fp16", "bf16"),
+        "what is computed in beside int8 or fp8",
         default="fp32",
-        help="what is computed in beside int8 or fp8 (default: fp32)",
+        choices=("fp32", "fp16", "bf16"),
     )
     for word, purpose in (
         ("--keep", "operator, node or node's output that stays, a regular expression"),
         ("--only", "the same, beside which all others stay"),
     ):
-        parser.add_argument(word, metavar="PATTERN", action="append", default=[], help=purpose)
-    _add_limits(parser)
-    parser.add_argument("--report", action="store_true", help="compare the outputs of both models")
-    parser.add_argument(
+        parser.word(f"{word} PATTERN", purpose, several=True)
+    large = "with fp16 and ranges, nodes stay that see values beyond"
+    badly_held = "with int8, products stay whose input int8 holds worse; 0 for no limit"
+    parser.word("--data-max X", large, tolerance)
+    parser.word("--max-reduction N", "nodes that sum more terms stay", counting(1))
+    parser.word("--min-input-snr DB", badly_held, tolerance)
+    parser.word("--report", "compare the outputs of both models")
+    parser.word(
         "--values",
-        action="store_true",
-        help="compare inner values as well, and show in which nodes error is born; with --report",
+        "compare inner values as well, and show in which nodes error is born; with --report",
     )
-    _add_bounds(parser)
-    add_data_words(parser, required=False)
-
-
-def _add_limits(parser: ArgumentParser) -> None:
-    """Add by what nodes are left alone; those not given are the library's to choose."""
-    for word, metavar, kind, purpose in (
-        ("--data-max", "X", tolerance, "with fp16 and ranges, nodes stay that see values beyond"),
-        ("--max-reduction", "N", counting(1), "nodes that sum more terms stay"),
-        (
-            "--min-input-snr",
-            "DB",
-            tolerance,
-            "with int8, products stay whose input int8 holds worse; 0 for no limit",
-        ),
-    ):
-        parser.add_argument(word, metavar=metavar, type=kind, help=purpose)
-
-
-def _add_bounds(parser: ArgumentParser) -> None:
-    for word, metavar, purpose in (
-        ("--max-error", "X", "if an output is further off"),
-        ("--min-snr", "DB", "if an output has a lower ratio of signal to noise"),
-    ):
-        parser.add_argument(
-            word,
-            metavar=metavar,
-            type=tolerance,
-            help=f"fail, and store nothing, {purpose}; implies --report",
-        )
-    parser.add_argument(
-        "--search",
-        metavar="SECONDS",
+    fails = "fail, and store nothing, if an output {}; implies --report"
+    parser.word("--max-error X", fails.format("is further off"), tolerance)
+    parser.word("--min-snr DB", fails.format("has a lower ratio of signal to noise"), tolerance)
+    parser.word(
+        "--search SECONDS",
+        "find nodes to keep so that --max-error and --min-snr hold, for as long at most",
+        tolerance,
         nargs="?",
-        type=tolerance,
         const=math.inf,
-        help="find nodes to keep so that --max-error and --min-snr hold, for as long at most",
     )
+    add_data_words(parser, required=False)
 
 
 COMMAND: Final = Command(

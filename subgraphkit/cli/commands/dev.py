@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.commands.test import choose_cases
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
@@ -31,12 +31,6 @@ _MOST_TEXT: Final = 300
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Try the backend round after round; the exit code says how it was when somebody ended it.
-
-    Raises:
-        BackendNotFoundError: No backend of that name is installed (SGK101, SGK102).
-        CallerError: It has no folder to be watched (SGK242), or there are several (SGK301).
-    """
     choice, *others = parse_selection(arguments.name, "the command line")
     if others:
         raise CallerError("SGK301", f"expected one backend, got {arguments.name!r}")
@@ -83,12 +77,10 @@ class _Files:
         self.changed = False
 
     def wait(self) -> None:
-        """Wait for a change."""
         while not self.has_changed():
             time.sleep(_LOOK_SECONDS)
 
     def has_changed(self) -> bool:
-        """Look whether any has changed."""
         self.changed = self.changed or self._look() != self._state
         return self.changed
 
@@ -147,11 +139,6 @@ class _Development:
         self._files = files
 
     def go_on(self) -> None:
-        """Try it, wait for a change, and so on.
-
-        Raises:
-            KeyboardInterrupt: Somebody has ended it.
-        """
         while True:
             self._files.settle()
             self.rounds += 1
@@ -215,10 +202,8 @@ class _Development:
             self._report.note(f"level {level}: {counted}; {took:.1f} s")
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "name", metavar="NAME", help="a backend that is installed, with options as in a selection"
-    )
+def _arguments(parser: Parser) -> None:
+    parser.word("name NAME", "a backend that is installed, with options as in a selection")
     choose_cases(
         parser, level=3, meaning="the last level of the conformance kit to try", timeout=20.0
     )

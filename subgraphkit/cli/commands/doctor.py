@@ -11,15 +11,16 @@ import os
 import platform
 import re
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from subgraphkit import __version__
 from subgraphkit.backend.events import Check
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.commands.config import described_settings
 from subgraphkit.cli.commands.version import package_versions
 from subgraphkit.cli.exits import ExitCode
@@ -55,7 +56,6 @@ _MARKS: Final = {"ok": "ok", "warning": "WARN", "failure": "FAIL"}
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Make every check and end with the numbered fixes."""
     environment = _environment()
     resolved, checks = _settings()
     checks += _packages()
@@ -74,7 +74,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     report.data = {
         "environment": environment,
         "settings": described_settings(resolved) if resolved else [],
-        "checks": [_described(check) for check in checks],
+        "checks": [asdict(check) for check in checks],
         "backends": states,
         "fixes": fixes,
         "traces": traces,
@@ -285,10 +285,6 @@ def _of_extensions(resolved: ResolvedConfig) -> list[Check]:
     return [check for answer in answers for check in answer]
 
 
-def _described(check: Check) -> dict[str, str]:
-    return {"name": check.name, "status": check.status, "text": check.text, "fix": check.fix}
-
-
 def _show(
     report: CommandReport, resolved: ResolvedConfig | None, traces: Mapping[str, str]
 ) -> None:
@@ -309,21 +305,10 @@ def _show(
         report.show("\n".join(["What to do:", *(f"{number}. {fix}" for number, fix in fixes)]))
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "names",
-        metavar="NAME",
-        nargs="*",
-        help="backends beside the selected ones; all if none is named",
-    )
-    parser.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=seconds,
-        default=60.0,
-        help="how long a backend may take to answer (default: 60)",
-    )
-    parser.add_argument("--deep", action="store_true", help="let backends probe thoroughly as well")
+def _arguments(parser: Parser) -> None:
+    parser.word("names NAME", "backends beside the selected ones; all if none is named", nargs="*")
+    parser.word("--timeout SECONDS", "how long a backend may take to answer", seconds, 60.0)
+    parser.word("--deep", "let backends probe thoroughly as well")
 
 
 COMMAND: Final = Command(

@@ -1,10 +1,10 @@
 """``subgraphkit export-triton``: a spec as a model for Triton's Python backend."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path, PurePath
 from typing import Final
 
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import spec_as_told
@@ -18,7 +18,6 @@ __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Write a version of the model, and say where."""
     spec = spec_as_told(arguments.spec, arguments.backend)
     name = arguments.name or PurePath(spec.source).stem
     with report.doing("opening"):
@@ -46,45 +45,24 @@ def _root() -> Path:
     return Path(resolve().model_root or "").absolute()
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("spec", metavar="SPEC", help=A_SPEC)
-    parser.add_argument("folder", metavar="DIR", type=Path, help="the model repository of Triton")
-    parser.add_argument("--backend", metavar="LIST", help="backends, if it is not a spec")
-    parser.add_argument("--name", help="name of the model (default: that of its file)")
-    parser.add_argument(
-        "--version", metavar="N", type=counting(1), default=1, help="its version (default: 1)"
-    )
-    parser.add_argument(
-        "--max-batch",
-        metavar="N",
-        type=counting(0),
-        help="rows that Triton may gather from requests (default: 16, or 0 where no open dimension "
+def _arguments(parser: Parser) -> None:
+    parser.word("spec SPEC", A_SPEC)
+    parser.word("folder DIR", "the model repository of Triton", Path)
+    parser.word("--backend LIST", "backends, if it is not a spec")
+    parser.word("--name", "name of the model (default: that of its file)", action="store")
+    parser.word("--version N", "its version", counting(1), 1)
+    parser.word(
+        "--max-batch N",
+        "rows that Triton may gather from requests (default: 16, or 0 where no open dimension "
         "is the first of all inputs and outputs)",
+        counting(0),
     )
-    parser.add_argument(
-        "--delay",
-        metavar="SECONDS",
-        type=seconds,
-        default=0.001,
-        help="how long a request may wait for others (default: 0.001)",
-    )
-    parser.add_argument(
-        "--instances",
-        metavar="N",
-        type=counting(1),
-        default=1,
-        help="processes that open the session (default: 1)",
-    )
-    parser.add_argument(
-        "--device",
-        choices=("cpu", "gpu"),
-        default="cpu",
-        help="what Triton reserves for them (default: cpu)",
-    )
-    parser.add_argument(
-        "--packages",
-        metavar="DIR",
-        help="the folder of packages with subgraphkit, where Triton runs; '' if its Python finds "
+    parser.word("--delay SECONDS", "how long a request may wait for others", seconds, 0.001)
+    parser.word("--instances N", "processes that open the session", counting(1), 1)
+    parser.word("--device", "what Triton reserves for them", default="cpu", choices=("cpu", "gpu"))
+    parser.word(
+        "--packages DIR",
+        "the folder of packages with subgraphkit, where Triton runs; '' if its Python finds "
         "them by itself (default: that of this Python)",
     )
 

@@ -1,13 +1,13 @@
 """``subgraphkit info``: what a backend or a bundle says about itself; nothing is imported."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend.options import Option
 from subgraphkit.bundling import BundleFiles, is_bundle
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.commands.list import describe_record
 from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.reporting import CommandReport
@@ -25,7 +25,6 @@ _COLUMNS = "option type default allowed environment help"
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Show the facts and the options of a backend and what stands in its way, or a bundle."""
     records = [record for record in list_backends() if record.name == arguments.name]
     if not records and is_bundle(Path(arguments.name)):
         _show_bundle(Path(arguments.name), report)
@@ -45,11 +44,6 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 
 def _show_bundle(folder: Path, report: CommandReport) -> None:
-    """Show what a bundle says of itself; its files are not read, and no backend is loaded.
-
-    Raises:
-        BundleError: It is damaged (SGK182) or of an unknown format (SGK181).
-    """
     manifest = BundleFiles(folder, trust=True).manifest
     report.data = {"bundle": asdict(manifest)}
     facts = [("model", manifest.name), ("size", in_bytes(sum(f.size for f in manifest.files)))]
@@ -165,9 +159,9 @@ def _allowed(option: Option) -> str:
     return f"{low}value{high} {option.unit}".strip()
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="a backend, or a bundle")
-    parser.add_argument("--options", action="store_true", help="show its options only")
+def _arguments(parser: Parser) -> None:
+    parser.word("name NAME", "a backend, or a bundle")
+    parser.word("--options", "show its options only")
 
 
 COMMAND: Final = Command(

@@ -1,10 +1,10 @@
 """``subgraphkit list``: the backends, from metadata alone; no plugin is imported."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import Any, Final
 
 from subgraphkit.backend.plugin_api import api_text
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
@@ -17,7 +17,6 @@ __all__ = ["COMMAND", "describe_record"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Show one line per backend."""
     records = list_backends(all=arguments.all)
     unreadable = BACKEND_NAMES.unreadable()
     report.data = {
@@ -69,10 +68,8 @@ def _remark(record: BackendRecord) -> str:
     return record.manifest.summary if record.manifest else ""
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--all", action="store_true", help="list backends that are not installed, too"
-    )
+def _arguments(parser: Parser) -> None:
+    parser.word("--all", "list backends that are not installed, too")
 
 
 COMMAND: Final = Command(

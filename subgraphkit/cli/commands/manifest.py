@@ -1,7 +1,7 @@
 """``subgraphkit manifest``: the declaration of a backend's options, and the types made of it."""
 
 import ast
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from subgraphkit.backend.manifest import MANIFEST_FILE, OPTIONS_FILE, Manifest, read_manifest
 from subgraphkit.backend.options import PlainOptions
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.scaffolding.packages import folder_of, record_of
@@ -27,13 +27,6 @@ __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Check manifests and what was written from them, or write that anew.
-
-    Raises:
-        BackendLoadError: A manifest is missing or malformed (SGK116).
-        CallerError: A file cannot be written, or is somebody else's (SGK332); a backend of that
-            name has no folder of its own (SGK242).
-    """
     states, lines = {}, []
     for word in arguments.packages:
         folder = folder_of(word)
@@ -140,20 +133,18 @@ def _no_place(path: Path, problem: str) -> CallerError:
     )
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "action",
-        metavar="ACTION",
-        choices=("check", "write"),
-        help="check: read the manifest, and see whether the options were written from it; write: "
+def _arguments(parser: Parser) -> None:
+    parser.word(
+        "action ACTION",
+        "check: read the manifest, and see whether the options were written from it; write: "
         "write them, and add to the manifest what the class alone declares",
+        choices=("check", "write"),
     )
-    parser.add_argument(
-        "packages",
-        metavar="PACKAGE",
-        nargs="+",
-        help="a backend that is installed, or a folder with an __init__.py and a "
+    parser.word(
+        "packages PACKAGE",
+        "a backend that is installed, or a folder with an __init__.py and a "
         "subgraphkit-backend.toml",
+        nargs="+",
     )
 
 

@@ -1,11 +1,11 @@
 """``subgraphkit new-backend``: a package to start from, which installs and passes its own tests."""
 
 import shlex
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 from typing import Final
 
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.scaffolding.rendering import SELECTORS, Design, write_package
@@ -15,7 +15,6 @@ __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Write the package and say what to do next."""
     options = [option_of(word) for word in _words(arguments.options)]
     operators = _words(arguments.operators)
     design = Design(arguments.name, arguments.selector, operators, options)
@@ -41,37 +40,31 @@ def _words(texts: list[str]) -> list[str]:
     return [word.strip() for text in texts for word in text.split(",") if word.strip()]
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="what the backend is called, such as acme_npu")
-    parser.add_argument(
-        "folder",
-        metavar="DIR",
+def _arguments(parser: Parser) -> None:
+    parser.word("name NAME", "what the backend is called, such as acme_npu")
+    parser.word(
+        "folder DIR",
+        "where to write it, in an empty folder (default: subgraphkit-NAME)",
+        Path,
         nargs="?",
-        type=Path,
-        help="where to write it, in an empty folder (default: subgraphkit-NAME)",
     )
     kinds = "; ".join(f"{name}: {meaning}" for name, meaning in SELECTORS.items())
-    parser.add_argument(
-        "--selector",
-        metavar="KIND",
-        choices=tuple(SELECTORS),
+    parser.word(
+        "--selector KIND",
+        f"how it finds its regions; {kinds}",
         default=next(iter(SELECTORS)),
-        help=f"how it finds its regions; {kinds} (default: stateful)",
+        choices=tuple(SELECTORS),
     )
-    parser.add_argument(
-        "--operators",
-        metavar="OPERATOR,...",
-        action="append",
-        default=[],
-        help="what it takes, in the order of a chain (default: Conv,BatchNormalization,Relu); "
+    parser.word(
+        "--operators OPERATOR,...",
+        "what it takes, in the order of a chain (default: Conv,BatchNormalization,Relu); "
         "where there is no kernel in NumPy for one, the fallback computes it until there is",
+        several=True,
     )
-    parser.add_argument(
-        "--options",
-        metavar="NAME:TYPE=DEFAULT,...",
-        action="append",
-        default=[],
-        help="options for it to have besides min_nodes, such as tile:int=8,mode:enum=fast|exact",
+    parser.word(
+        "--options NAME:TYPE=DEFAULT,...",
+        "options for it to have besides min_nodes, such as tile:int=8,mode:enum=fast|exact",
+        several=True,
     )
 
 

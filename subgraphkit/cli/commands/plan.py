@@ -1,14 +1,14 @@
 """``subgraphkit plan``: which nodes would run where, and why; nothing is compiled."""
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
 
 from subgraphkit.backend.messages import did_you_mean
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.drawings import as_dot, as_node_data
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
@@ -29,7 +29,6 @@ __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Load, bind and partition a model, and show what came of it."""
     html = file_to_write(arguments.html, "the page cannot be written")
     node_data = file_to_write(arguments.model_explorer, "the node data cannot be written")
     with report.doing("partitioning"):
@@ -117,11 +116,7 @@ def _data(partitioning: Partitioning, arguments: Namespace, nodes: Sequence[int]
 
 
 def _named(partitioning: Partitioning, text: str) -> list[int]:
-    """Find the nodes meant by a number or a name; ONNX names may be repeated.
-
-    Raises:
-        CallerError: There is none (SGK301).
-    """
+    """Find the nodes meant by a number or a name; ONNX names may be repeated."""
     names = partitioning.graph.table.names
     found = [index for index, name in enumerate(names) if name == text]
     number = text.removeprefix("#")
@@ -147,7 +142,6 @@ def _reasons(partitioning: Partitioning) -> Table:
 
 
 def _memory_of_parts(memory: Memory) -> Table:
-    """List what is held, what opening takes beyond that, and what runs take, by part."""
     shared = [("model", memory.model), ("graph, session", memory.base)]
     shared += [(f"library of {name}", taken) for name, taken in memory.libraries.items()]
     parts = [(name, (taken, 0, 0, 0)) for name, taken in shared]
@@ -159,34 +153,22 @@ def _memory_of_parts(memory: Memory) -> Table:
     return Table(columns, tuple(rows), frozenset(columns[1:]))
 
 
-def _arguments(parser: ArgumentParser) -> None:
+def _arguments(parser: Parser) -> None:
     add_road_words(parser)
-    parser.add_argument("--reasons", action="store_true", help="list every refusal")
-    parser.add_argument(
-        "--explain", metavar="NODE", help="say who was asked about a node, by number or name"
+    parser.word("--reasons", "list every refusal")
+    parser.word("--explain NODE", "say who was asked about a node, by number or name")
+    parser.word("--memory", "say how much memory a session would take, by part")
+    parser.word(
+        "--min-coverage BACKEND=SHARE",
+        "fail unless a backend takes this share of the work, 0 to 1; several with commas",
     )
-    parser.add_argument(
-        "--memory", action="store_true", help="say how much memory a session would take, by part"
+    parser.word("--html FILE", "write one page with the picture, the nodes and the reasons")
+    parser.word(
+        "--against LIST",
+        "compare with other backends, or with a plan as @plan.json: what moved, in FLOPs",
     )
-    parser.add_argument(
-        "--min-coverage",
-        metavar="BACKEND=SHARE",
-        help="fail unless a backend takes this share of the work, 0 to 1; several with commas",
-    )
-    parser.add_argument(
-        "--html", metavar="FILE", help="write one page with the picture, the nodes and the reasons"
-    )
-    parser.add_argument(
-        "--against",
-        metavar="LIST",
-        help="compare with other backends, or with a plan as @plan.json: what moved, in FLOPs",
-    )
-    parser.add_argument(
-        "--model-explorer", metavar="FILE", help="write the backends as node data of Model Explorer"
-    )
-    parser.add_argument(
-        "--dot", action="store_true", help="write the graph of the subgraphs in the DOT language"
-    )
+    parser.word("--model-explorer FILE", "write the backends as node data of Model Explorer")
+    parser.word("--dot", "write the graph of the subgraphs in the DOT language")
 
 
 COMMAND: Final = Command(

@@ -1,9 +1,9 @@
 """``subgraphkit probe``: whether a model on a server answers, found out by an inference."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import Final
 
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.values import seconds
@@ -14,7 +14,6 @@ __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Ask for one inference; what is wrong fails the check."""
     url, model, version = arguments.url, arguments.model, arguments.version
     problem = probe(url, model, version, timeout_s=arguments.timeout)
     report.data = {"model": model, "healthy": not problem, "problem": problem}
@@ -22,19 +21,11 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     return ExitCode.CHECK_FAILED if problem else ExitCode.OK
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", help="the server, such as http://127.0.0.1:8000")
-    parser.add_argument("model", metavar="MODEL", help="name of the model there")
-    parser.add_argument(
-        "--version", metavar="V", help="which version of it (default: what the server chooses)"
-    )
-    parser.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=seconds,
-        default=10.0,
-        help="how long the server may be silent (default: 10)",
-    )
+def _arguments(parser: Parser) -> None:
+    parser.word("url URL", "the server, such as http://127.0.0.1:8000")
+    parser.word("model MODEL", "name of the model there")
+    parser.word("--version V", "which version of it (default: what the server chooses)")
+    parser.word("--timeout SECONDS", "how long the server may be silent", seconds, 10.0)
 
 
 COMMAND: Final = Command(

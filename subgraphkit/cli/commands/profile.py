@@ -1,9 +1,9 @@
 """``subgraphkit profile``: where the time of a model's runs goes."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import Final
 
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import feeds_as_told
 from subgraphkit.cli.reporting import CommandReport
@@ -19,7 +19,6 @@ __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Measure runs on given or random inputs, and show or write what they spent their time on."""
     chrome = file_to_write(arguments.chrome, "the trace cannot be written")
     html = file_to_write(arguments.html, "the page cannot be written")
     bound = bind_as_told(load_as_told(arguments), arguments)
@@ -44,23 +43,13 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     return ExitCode.OK
 
 
-def _arguments(parser: ArgumentParser) -> None:
+def _arguments(parser: Parser) -> None:
     add_road_words(parser)
     add_feed_words(parser)
-    parser.add_argument(
-        "--runs", metavar="N", type=counting(1), default=20, help="runs to measure (default: 20)"
-    )
-    parser.add_argument(
-        "--top",
-        metavar="N",
-        type=counting(1),
-        default=10,
-        help="rows to show of each subgraph; the rest is summed up (default: 10)",
-    )
-    parser.add_argument("--html", metavar="FILE", help="write one page with the picture and tables")
-    parser.add_argument(
-        "--chrome", metavar="FILE", help="write every run as a trace that Perfetto opens"
-    )
+    parser.word("--runs N", "runs to measure", counting(1), 20)
+    parser.word("--top N", "rows to show of each subgraph; the rest is summed up", counting(1), 10)
+    parser.word("--html FILE", "write one page with the picture and tables")
+    parser.word("--chrome FILE", "write every run as a trace that Perfetto opens")
 
 
 COMMAND: Final = Command(

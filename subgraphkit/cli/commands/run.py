@@ -2,7 +2,7 @@
 
 import os
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
 from subgraphkit.bundling import BundleCall, BundleFiles, open_bundle
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import feeds_as_told
 from subgraphkit.cli.reporting import CommandReport
@@ -55,7 +55,6 @@ class _Stopwatch:
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Run a model once; show the outputs in figures and, if asked to, store them."""
     target = file_to_write(arguments.output, "the outputs cannot be stored")
     watch = _Stopwatch(report)
     feeds_of = partial(feeds_as_told, arguments=arguments, report=report)
@@ -94,7 +93,6 @@ def _compiled(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _R
 
 
 def _opened(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _Ready:
-    """Open a bundle."""
     call = BundleCall(
         arguments.backend,
         shapes_as_told(arguments),
@@ -179,25 +177,19 @@ def _number(value: float | None) -> str:
 
 
 def _store(path: Path, outputs: Mapping[str, Any]) -> None:
-    """Write the outputs.
-
-    Raises:
-        CallerError: The file cannot be written (SGK301).
-    """
     try:
         store_npz(outputs, path)
     except OSError as error:
         raise CallerError("SGK301", f"cannot write {str(path)!r}: {error.strerror}") from error
 
 
-def _arguments(parser: ArgumentParser) -> None:
+def _arguments(parser: Parser) -> None:
     add_road_words(parser)
     add_feed_words(parser)
-    parser.add_argument("-o", "--output", metavar="FILE.npz", help="where to store the outputs")
-    parser.add_argument(
+    parser.word("-o --output FILE.npz", "where to store the outputs")
+    parser.word(
         "--trust",
-        action="store_true",
-        help="open a bundle that somebody else could have written; engines are run like programs",
+        "open a bundle that somebody else could have written; engines are run like programs",
     )
 
 

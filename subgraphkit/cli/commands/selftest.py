@@ -2,7 +2,7 @@
 
 import json
 import platform
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, Final
 from subgraphkit import __version__
 from subgraphkit.backend.messages import did_you_mean, unavailable
 from subgraphkit.backend.selftest import SelfCheck
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.selftest_child import Bench, attempted
@@ -31,13 +31,6 @@ _SHOWN: Final = 400
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Make every check of a backend, show them, and keep the report that was asked for.
-
-    Raises:
-        CallerError: The backend has no self-test, or none of that name, or the report cannot be
-            written (SGK301).
-        BackendUnavailableError: Nothing could be tried here (SGK104).
-    """
     backend = get_backend(arguments.name)
     checks = _chosen(backend.selftest(), arguments)
     found = backend.probe()
@@ -82,7 +75,6 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 
 def _chosen(checks: Sequence[SelfCheck], arguments: Namespace) -> list[tuple[int, SelfCheck]]:
-    """Return the checks to make with their numbers."""
     names = [check.name for check in checks]
     if not names:
         raise CallerError(
@@ -157,22 +149,13 @@ def _keep(file: str | None, data: Mapping[str, Any]) -> None:
         raise CallerError("SGK301", f"{file!r} cannot be written: {error}") from error
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="a backend")
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE.json",
-        help="where to keep the report, which is written anew after every check",
+def _arguments(parser: Parser) -> None:
+    parser.word("name NAME", "a backend")
+    parser.word(
+        "-o --output FILE.json", "where to keep the report, which is written anew after every check"
     )
-    parser.add_argument(
-        "--only", metavar="CHECK", action="append", default=[], help="make this check; repeatable"
-    )
-    parser.add_argument(
-        "--here",
-        action="store_true",
-        help="in this process and without limits, for a debugger",
-    )
+    parser.word("--only CHECK", "make this check; repeatable", several=True)
+    parser.word("--here", "in this process and without limits, for a debugger")
 
 
 COMMAND: Final = Command(

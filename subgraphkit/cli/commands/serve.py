@@ -5,14 +5,14 @@ import re
 import signal
 import socket
 import threading
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Any, Final
 
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import is_spec, spec_as_told
@@ -27,7 +27,6 @@ _OURS: Final = r"Error: (?=\[SGK)"
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Serve until somebody ends it, by Ctrl-C or SIGTERM."""
     _check(arguments)
     places = merge_pairs(arguments.specs, "[NAME=]SPEC")
     mixed = not all(map(is_spec, places.values()))
@@ -90,11 +89,7 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def _check(arguments: Namespace) -> None:
-    """Refuse what would not fail before Ray runs, or not at all.
-
-    Raises:
-        CallerError: Ray is missing, the machine is too small or the port is taken (SGK301).
-    """
+    """Refuse what would not fail before Ray runs, or not at all."""
     if find_spec("ray") is None:
         hint = "pip install 'subgraphkit[ray]'"
         raise CallerError("SGK301", "the engine 'ray' is not installed", hint=hint)
@@ -109,22 +104,14 @@ def _check(arguments: Namespace) -> None:
         raise CallerError("SGK301", f"{place!r} cannot be listened at: {error}") from error
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "specs",
-        metavar="[NAME=]SPEC",
-        type=_named,
-        nargs="+",
-        help=f"{A_SPEC}; without NAME, it is named as its file",
+def _arguments(parser: Parser) -> None:
+    parser.word(
+        "specs [NAME=]SPEC", f"{A_SPEC}; without NAME, it is named as its file", _named, nargs="+"
     )
-    parser.add_argument("--backend", metavar="LIST", help="backends of models that are no specs")
-    parser.add_argument(
-        "--engine", choices=["ray"], default="ray", help="what runs them (default: ray)"
-    )
-    parser.add_argument(
-        "--host",
-        default="127.0.0.1",
-        help="address to listen at (default: 127.0.0.1, this machine)",
+    parser.word("--backend LIST", "backends of models that are no specs")
+    parser.word("--engine", "what runs them", default="ray", choices=["ray"])
+    parser.word(
+        "--host", "address to listen at (default: 127.0.0.1, this machine)", default="127.0.0.1"
     )
     for word, default, purpose in (
         ("--port", 8000, "port to listen at"),
@@ -133,13 +120,8 @@ def _arguments(parser: ArgumentParser) -> None:
         ("--max-batch", 1, "requests that run together, at most"),
         ("--max-wait-ms", 2, "how long a request waits for others, at most"),
     ):
-        parser.add_argument(
-            word,
-            metavar="N",
-            type=counting(1, 65535 if word == "--port" else None),
-            default=default,
-            help=f"{purpose} (default: {default})",
-        )
+        kind = counting(1, 65535 if word == "--port" else None)
+        parser.word(f"{word} N", purpose, kind, default)
 
 
 COMMAND: Final = Command(

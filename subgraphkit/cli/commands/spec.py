@@ -1,10 +1,10 @@
 """``subgraphkit spec``: the spec of a session, which any process opens it by."""
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import Any, Final
 
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import read_spec, shapes_as_told
@@ -16,11 +16,6 @@ __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Write a spec, or open the session of one.
-
-    Raises:
-        SubgraphkitError: There is no spec (SGK192), or it does not open; see ``SessionSpec``.
-    """
     target = file_to_write(arguments.output, "the spec cannot be written")
     spec = read_spec(arguments.model) if arguments.check else _made(arguments)
     report.data = {"spec": json.loads(spec.to_json()), "file": None, "checked": arguments.check}
@@ -63,31 +58,21 @@ def _setting(text: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-def _arguments(parser: ArgumentParser) -> None:
+def _arguments(parser: Parser) -> None:
     add_road_words(parser)
-    parser.add_argument(
-        "--set",
-        metavar="NAME=VALUE",
-        type=_setting,
-        action="append",
-        default=[],
-        help="a setting, such as threads=2; 'subgraphkit config' lists them",
+    parser.word(
+        "--set NAME=VALUE",
+        "a setting, such as threads=2; 'subgraphkit config' lists them",
+        _setting,
+        several=True,
     )
-    parser.add_argument(
-        "--root",
-        metavar="DIR",
-        help="the folder that the model is named from (default: SUBGRAPH_MODEL_ROOT)",
+    parser.word(
+        "--root DIR", "the folder that the model is named from (default: SUBGRAPH_MODEL_ROOT)"
     )
-    parser.add_argument(
-        "--warm-up", action="store_true", help="have a session run once before it is handed out"
-    )
-    parser.add_argument(
-        "--trust", action="store_true", help="open a bundle that somebody else could have written"
-    )
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the spec here")
-    parser.add_argument(
-        "--check", action="store_true", help="MODEL is the file of a spec: open its session"
-    )
+    parser.word("--warm-up", "have a session run once before it is handed out")
+    parser.word("--trust", "open a bundle that somebody else could have written")
+    parser.word("-o --output FILE", "write the spec here")
+    parser.word("--check", "MODEL is the file of a spec: open its session")
 
 
 COMMAND: Final = Command(

@@ -5,7 +5,7 @@ import json
 import shlex
 import signal
 import threading
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
@@ -31,7 +31,6 @@ class _Terminated(BaseException):
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Run the levels, show what they come to, and write the files that were asked for."""
     # The kit stands beside the command line, not below it, and is not imported for other commands.
     recording = import_module("subgraphkit.testing.recording")
     baseline = _read(arguments.baseline) if arguments.baseline else None
@@ -111,7 +110,6 @@ def _run(
 
 
 def _again(arguments: Namespace, case: str) -> str:
-    """Return the command that tries a case again."""
     words = ["subgraphkit", "test", arguments.name, "--only", glob.escape(case)]
     words += ["--models", arguments.models] if arguments.models else []
     words += ["--seed", str(arguments.seed)] if arguments.seed else []
@@ -119,11 +117,6 @@ def _again(arguments: Namespace, case: str) -> str:
 
 
 def _failed(record: Any, arguments: Namespace) -> Collection[str]:
-    """Return the cases that were wrong when they were tried last.
-
-    Raises:
-        CallerError: Nothing is kept (SGK301).
-    """
     if record.kept is None:
         version = f" ({record.version})" if record.version else ""
         raise CallerError(
@@ -199,40 +192,18 @@ _LEVELS: Final = range(8)
 """The levels of the kit, which is not imported for the help."""
 
 
-def choose_cases(parser: ArgumentParser, *, level: int, meaning: str, timeout: float) -> None:
-    """Add the options that choose cases of the kit, and how long one may take.
-
-    Args:
-        parser: Gets them.
-        level: The last level, unless told otherwise.
-        meaning: What the level is.
-        timeout: Seconds, unless told otherwise.
-    """
-    parser.add_argument(
-        "--level",
-        metavar="N",
-        type=int,
-        choices=_LEVELS,
-        default=level,
-        help=f"{meaning} (default: {level})",
-    )
-    parser.add_argument(
-        "--only", metavar="PATTERN", default="*", help="cases to try, such as 'L3/Conv/*'"
-    )
-    parser.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=seconds,
-        default=timeout,
-        help=f"how long one case may take (default: {timeout:g})",
-    )
+def choose_cases(parser: Parser, *, level: int, meaning: str, timeout: float) -> None:
+    """Add the options that choose cases of the kit, and how long one may take."""
+    parser.word("--level N", meaning, int, level, choices=_LEVELS)
+    parser.word("--only PATTERN", "cases to try, such as 'L3/Conv/*'")
+    parser.set_defaults(only="*")
+    parser.word("--timeout SECONDS", "how long one case may take", seconds, timeout)
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "name",
-        metavar="NAME",
-        help="a backend, with options as in a selection; or module:Class, one that is not "
+def _arguments(parser: Parser) -> None:
+    parser.word(
+        "name NAME",
+        "a backend, with options as in a selection; or module:Class, one that is not "
         "installed; or loopback, which claims everything and runs it on the fallback",
     )
     choose_cases(
@@ -242,52 +213,43 @@ def _arguments(parser: ArgumentParser) -> None:
         "4 models, 5 running, 6 artefacts, 7 stress",
         timeout=60.0,
     )
-    parser.add_argument(
-        "--within",
-        metavar="SECONDS",
-        type=seconds,
-        default=150.0,
-        help="after how long no case of levels 3 to 5 is begun any more (default: 150); a sample "
+    parser.word(
+        "--within SECONDS",
+        "after how long no case of levels 3 to 5 is begun any more (default: 150); a sample "
         "is tried then, each operator in turn, and the report says so",
+        seconds,
+        150.0,
     )
-    parser.add_argument(
-        "--all",
-        action="store_true",
-        help="try every case, and the whole of each, however long that takes",
+    parser.word("--all", "try every case, and the whole of each, however long that takes")
+    parser.word(
+        "--seed N", "what draws the random cases and the order of levels 3 to 5", counting(0), 0
     )
-    parser.add_argument(
-        "--seed",
-        metavar="N",
-        type=counting(0),
-        default=0,
-        help="what draws the random cases and the order of levels 3 to 5 (default: 0)",
-    )
-    parser.add_argument(
+    parser.word(
         "--rerun",
+        "try only what was wrong when it was tried last, with this version of the backend",
         choices=("failed",),
-        help="try only what was wrong when it was tried last, with this version of the backend",
     )
     files = parser.add_argument_group("files")
-    files.add_argument(
-        "--models",
-        metavar="DIR",
-        default="",
-        help="models of your own to try at level 4: NAME.onnx, compared with numpy, or "
+    parser.word(
+        "--models DIR",
+        "models of your own to try at level 4: NAME.onnx, compared with numpy, or "
         "NAME/model.onnx with NAME/test_data_set_0",
+        default="",
+        within=files,
     )
-    files.add_argument("--csv", metavar="FILE", help="write what is known of each operator")
-    files.add_argument("--markdown", metavar="FILE", help="write the tables as Markdown")
-    files.add_argument("--junit", metavar="FILE", help="write a test report as JUnit XML")
-    files.add_argument(
-        "--findings",
-        metavar="FILE",
-        help="write what --json writes under 'data', every few seconds while it runs, as the other "
+    parser.word("--csv FILE", "write what is known of each operator", within=files)
+    parser.word("--markdown FILE", "write the tables as Markdown", within=files)
+    parser.word("--junit FILE", "write a test report as JUnit XML", within=files)
+    parser.word(
+        "--findings FILE",
+        "write what --json writes under 'data', every few seconds while it runs, as the other "
         "files",
+        within=files,
     )
-    files.add_argument(
-        "--baseline",
-        metavar="FILE",
-        help="what --json wrote earlier; cases that ended better then are failures",
+    parser.word(
+        "--baseline FILE",
+        "what --json wrote earlier; cases that ended better then are failures",
+        within=files,
     )
 
 

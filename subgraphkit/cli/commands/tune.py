@@ -1,10 +1,10 @@
 """``subgraphkit tune``: measure who runs a model best, and keep the plan."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import Final
 
 from subgraphkit.binding import bind
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import feeds_as_told
 from subgraphkit.cli.reporting import CommandReport
@@ -17,7 +17,6 @@ __all__ = ["COMMAND"]
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Measure, unless it was measured before, and write the plan."""
     output = file_to_write(arguments.output, "the plan cannot be written")
     html = file_to_write(arguments.html, "the page cannot be written")
     bound = bind(
@@ -47,33 +46,24 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     return ExitCode.OK
 
 
-def _arguments(parser: ArgumentParser) -> None:
+def _arguments(parser: Parser) -> None:
     add_bind_words(parser)
     add_feed_words(parser)
-    parser.add_argument(
-        "--backend",
-        metavar="LIST",
-        help="backends that take part, such as onednn,openvino (default: all that can run here)",
+    parser.word(
+        "--backend LIST",
+        "backends that take part, such as onednn,openvino (default: all that can run here)",
     )
-    parser.add_argument(
-        "--seconds",
-        metavar="N",
-        type=seconds,
-        help="about how long to measure (default: 17 for small models, up to 90)",
+    parser.word(
+        "--seconds N", "about how long to measure (default: 17 for small models, up to 90)", seconds
     )
-    parser.add_argument(
-        "--threads",
-        metavar="N",
-        type=counting(1),
-        help="threads of a run, on every backend (default: what is configured)",
+    parser.word(
+        "--threads N",
+        "threads of a run, on every backend (default: what is configured)",
+        counting(1),
     )
-    parser.add_argument("-o", "--output", metavar="PLAN.json", help="write the plan into a file")
-    parser.add_argument(
-        "--html", metavar="FILE", help="write one page that says who won, by how much, and why"
-    )
-    parser.add_argument(
-        "--again", action="store_true", help="measure even if the cache has a plan for this"
-    )
+    parser.word("-o --output PLAN.json", "write the plan into a file")
+    parser.word("--html FILE", "write one page that says who won, by how much, and why")
+    parser.word("--again", "measure even if the cache has a plan for this")
 
 
 COMMAND: Final = Command(

@@ -1,7 +1,7 @@
 """``subgraphkit verify``: whether a backend computes what another one computes, and where not."""
 
 import math
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from functools import partial
@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.binding import bind
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import feeds_as_told
-from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.cli.reporting import CommandReport, in_json
 from subgraphkit.cli.road import load_as_told, shapes_as_told
 from subgraphkit.cli.scripts import tolerance_words
 from subgraphkit.cli.tables import Table
@@ -38,7 +38,6 @@ _GIVE = "worst output type range"
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Compare, and end with an exit code that says whether all agrees."""
     html = file_to_write(arguments.html, "the page cannot be written")
     shapes = shapes_as_told(arguments)
     options = merge_options(arguments.option) or None
@@ -69,7 +68,6 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 def _bisect(
     arguments: Namespace, search: Callable[..., Bisection], report: CommandReport
 ) -> ExitCode:
-    """Search for the smallest part at fault and write it."""
     words = tolerance_words(arguments)
     with report.doing("bisecting") as progress:
         found = search(folder=arguments.output, words=words, progress=progress)
@@ -82,7 +80,6 @@ def _bisect(
 def _look_for_nan(
     arguments: Namespace, search: Callable[..., NotFinite], report: CommandReport
 ) -> ExitCode:
-    """Find where either side makes NaN or infinity."""
     with report.doing("looking at every value"):
         found = [search(backend=one) for one in (arguments.backend, arguments.reference)]
     report.data = [asdict(one) for one in found]
@@ -93,7 +90,6 @@ def _look_for_nan(
 
 
 def _tolerance(rtol: float | None, atol: float | None) -> ToleranceOf | None:
-    """Return what was asked for; None if nothing was."""
     if rtol is None and atol is None:
         return None
     return partial(tolerance_for, relative=rtol, absolute=atol)
@@ -113,13 +109,7 @@ def _subgraph_data(one: SubgraphFinding) -> dict[str, Any]:
 
 
 def _described(one: Difference) -> dict[str, Any]:
-    return {**{name: _finite(value) for name, value in asdict(one).items()}, "agrees": one.agrees}
-
-
-def _finite(value: Any) -> Any:
-    """Write numbers that JSON has no word for as text, and complex ones too."""
-    special = isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value))
-    return str(value) if special else value
+    return {**in_json(one), "agrees": one.agrees}
 
 
 def _show(found: Verification, report: CommandReport) -> None:
@@ -159,57 +149,36 @@ def _row(one: Difference) -> tuple[str, ...]:
     return one.name, one.result, one.type, *figures, *signal, one.remark
 
 
-def _arguments(parser: ArgumentParser) -> None:
+def _arguments(parser: Parser) -> None:
     add_bind_words(parser)
     add_feed_words(parser)
-    parser.add_argument(
-        "--backend", metavar="LIST", help="backends under test, in order (default: as configured)"
-    )
-    parser.add_argument(
-        "--reference",
-        metavar="LIST",
-        default="numpy",
-        help="backends that are believed (default: numpy)",
-    )
+    parser.word("--backend LIST", "backends under test, in order (default: as configured)")
+    parser.word("--reference LIST", "backends that are believed", default="numpy")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument(
+    parser.word(
         "--per-subgraph",
-        action="store_true",
-        help="feed every subgraph what the reference has there, to find those at fault",
+        "feed every subgraph what the reference has there, to find those at fault",
+        within=how,
     )
-    parser.add_argument(
-        "--html",
-        metavar="FILE",
-        help="write one page with the outputs; a picture too with --per-subgraph",
+    parser.word("--html FILE", "write one page with the outputs; a picture too with --per-subgraph")
+    parser.word(
+        "--bisect", "find the smallest part at fault, and write it with its inputs", within=how
     )
-    how.add_argument(
-        "--bisect",
-        action="store_true",
-        help="find the smallest part at fault, and write it with its inputs",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FOLDER",
-        default="repro",
-        help="where --bisect writes what it found (default: repro)",
-    )
-    how.add_argument(
+    parser.word("-o --output FOLDER", "where --bisect writes what it found", default="repro")
+    parser.word(
         "--nan",
-        action="store_true",
-        help="find the first node that makes NaN or infinity, on both sides, and compare nothing",
+        "find the first node that makes NaN or infinity, on both sides, and compare nothing",
+        within=how,
     )
-    parser.add_argument(
-        "--rtol",
-        metavar="X",
-        type=tolerance,
-        help="part of the expected element that may be missed (default: by element type)",
+    parser.word(
+        "--rtol X",
+        "part of the expected element that may be missed (default: by element type)",
+        tolerance,
     )
-    parser.add_argument(
-        "--atol",
-        metavar="X",
-        type=tolerance,
-        help="what may be missed everywhere (default: a part of the largest value)",
+    parser.word(
+        "--atol X",
+        "what may be missed everywhere (default: a part of the largest value)",
+        tolerance,
     )
 
 

@@ -2,13 +2,13 @@
 
 import platform
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 from subgraphkit import __version__
 from subgraphkit.backend.plugin_api import PLUGIN_API, api_text
-from subgraphkit.cli.command import Command
+from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
@@ -32,7 +32,6 @@ PACKAGES: Final = (
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Show the version, or all of them."""
     facts: dict[str, Any] = {"subgraphkit": __version__, "plugin_api": api_text(PLUGIN_API)}
     if arguments.verbose:
         facts |= {
@@ -67,10 +66,8 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     return rows + [(f"backend {name}", provider) for name, provider in facts["backends"].items()]
 
 
-def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--verbose", action="store_true", help="show Python, the packages and the plugins, too"
-    )
+def _arguments(parser: Parser) -> None:
+    parser.word("--verbose", "show Python, the packages and the plugins, too")
 
 
 COMMAND: Final = Command(

@@ -251,10 +251,6 @@ class Design:
 def write_package(design: Design, folder: Path) -> list[Path]:
     """Write the package.
 
-    Args:
-        design: What it is to be.
-        folder: Where; made if it does not exist.
-
     Returns:
         The files written, relative to ``folder``, sorted.
 
@@ -289,7 +285,6 @@ def _as_tuple(sizes: str) -> str:
 
 
 def _without(text: str, tests: Sequence[str]) -> str:
-    """Leave tests out of a module."""
     blocks = [one for one in text.split(_APART) if not one.startswith(tuple(tests))]
     return _APART.join(blocks).rstrip() + "\n"
 

@@ -154,7 +154,6 @@ def _docstring(option: Option) -> str:
 
 
 def _literal(value: Any) -> str:
-    """Write a value as Python has it."""
     match value:
         case str():
             return json.dumps(value, ensure_ascii=False)

@@ -21,7 +21,7 @@ from subgraphkit.compat.onnxruntime.providers import (
 )
 from subgraphkit.compat.onnxruntime.session import InferenceSession
 from subgraphkit.compat.onnxruntime.values import IOBinding, OrtValue
-from subgraphkit.running.values import NodeArg
+from subgraphkit.running.feeds import NodeArg
 
 __all__ = [
     "ExecutionMode",

@@ -24,8 +24,8 @@ from subgraphkit.compat.onnxruntime.values import IOBinding, OrtValue, unwrapped
 from subgraphkit.configuration.config import resolve
 from subgraphkit.onnx_io import Model
 from subgraphkit.placing import InferenceSession as _InferenceSession
-from subgraphkit.running.onnxruntime_words import METHODS
-from subgraphkit.running.values import NodeArg
+from subgraphkit.running.feeds import NodeArg
+from subgraphkit.running.messages import METHODS
 from subgraphkit.types import TensorType
 
 __all__ = ["InferenceSession"]

@@ -25,8 +25,7 @@ from subgraphkit.compiling.caching.keying import (
 from subgraphkit.compiling.caching.store import EngineStore
 from subgraphkit.errors import CacheError, InvalidModelError, describe_exception
 from subgraphkit.ir import Subgraph
-from subgraphkit.ir.digests import data_digest
-from subgraphkit.ir.structure import NoKeyError
+from subgraphkit.ir.structure import NoKeyError, data_digest
 from subgraphkit.partitioning.claiming.claimants import Claim
 from subgraphkit.storing import messages
 from subgraphkit.texts import logger_of

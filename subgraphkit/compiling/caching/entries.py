@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from subgraphkit.compiling.caching.keying import FORMAT, EngineKey
-from subgraphkit.ir.digests import canonical, data_digest
+from subgraphkit.ir.structure import canonical, data_digest
 
 __all__ = ["About", "DamagedError", "Description", "read_description", "write_description"]
 

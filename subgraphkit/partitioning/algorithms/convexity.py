@@ -11,7 +11,7 @@ from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms.components import weak_components
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.levels import level_regions
-from subgraphkit.partitioning.algorithms.running_order import RunningOrder
+from subgraphkit.partitioning.algorithms.merger import RunningOrder
 
 __all__ = ["ClaimedOrder"]
 

@@ -13,13 +13,12 @@ Source:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from subgraphkit.ir import Adjacency
+from subgraphkit.partitioning.algorithms.arrays import Nets
 from subgraphkit.partitioning.algorithms.convexity import ClaimedOrder
 from subgraphkit.partitioning.algorithms.levels import level_regions
-from subgraphkit.partitioning.algorithms.nets import Nets
 from subgraphkit.partitioning.algorithms.quotient import run_order
 
 __all__ = ["Exclusion", "GrowthDriver", "GrowthResult", "Reason", "grow_regions"]
@@ -57,8 +56,7 @@ class GrowthDriver(Protocol):
         """Return those of the units, given ascending, that the selector keeps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Exclusion:
+class Exclusion(NamedTuple):
     """Why an eligible unit is in no region.
 
     Attributes:
@@ -75,8 +73,7 @@ class Exclusion:
     path: list[int]
 
 
-@dataclass(frozen=True, slots=True)
-class GrowthResult:
+class GrowthResult(NamedTuple):
     """Regions grown by a selector.
 
     Attributes:

@@ -21,7 +21,7 @@ from array import array
 from itertools import compress
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.algorithms.nets import Nets
+from subgraphkit.partitioning.algorithms.arrays import Nets
 
 __all__ = ["level_bound", "level_regions"]
 

@@ -9,8 +9,8 @@ import heapq
 from array import array
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,8 +43,7 @@ class CyclicGroupsError(ValueError):
         super().__init__(f"groups {groups} wait on each other along units {path}")
 
 
-@dataclass(frozen=True, slots=True)
-class Contraction:
+class Contraction(NamedTuple):
     """A graph in which groups of units have become one unit each.
 
     Attributes:

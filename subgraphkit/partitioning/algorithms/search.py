@@ -14,9 +14,9 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from subgraphkit.partitioning.algorithms.arrays import Nets
 from subgraphkit.partitioning.algorithms.knots import Knot, joined_components
 from subgraphkit.partitioning.algorithms.merger import Merger
-from subgraphkit.partitioning.algorithms.nets import Nets
 
 __all__ = ["Division", "claimed_pairs", "cost_within", "groups_of", "search"]
 

@@ -1,16 +1,20 @@
-"""Demands of the user on a partitioning: nodes pinned to backends, or kept from them."""
+"""Nodes that a backend must not have: by demand of the user, or because NaN would get lost."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from subgraphkit.backend.messages import did_you_mean
+from subgraphkit.backend.notices import PLACEMENT_LOG
 from subgraphkit.backend.refusal import Refusal
+from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import ConfigError
-from subgraphkit.ir import BoundGraph, Node
+from subgraphkit.ir import BoundGraph, Graph, Node
+from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.types import DataType
 
 __all__ = [
     "NO_DEMANDS",
@@ -18,8 +22,11 @@ __all__ = [
     "NodeSelector",
     "ResolvedConstraints",
     "configured",
+    "kept_away",
+    "report_lost_nan",
     "resolve_constraints",
 ]
+
 
 NodeSelector = str | int | Callable[[Node], bool]
 """Names nodes: a node's name, an operator (``com.acme::Conv`` outside the default domain), a place
@@ -48,8 +55,7 @@ class Constraints:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedConstraints:
+class ResolvedConstraints(NamedTuple):
     """Constraints as node indices.
 
     Attributes:
@@ -238,3 +244,96 @@ class _Finder:
                 _FORMS,
             )
         return found
+
+
+_FLOATS: Final = frozenset(
+    {DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16, DataType.UNDEFINED}
+)
+_KEEPING: Final = frozenset({"propagate", "error"})
+
+_reported: set[str] = set()
+"""The backends that this process was told of."""
+
+
+def kept_away(
+    claim: Claim, bound: BoundModel, demanded: ResolvedConstraints
+) -> Mapping[int, Refusal]:
+    """Return the nodes that a property is not asked about, each with the reason."""
+    return {
+        **_kept_for_nan(claim, bound),
+        **_kept_for_size(claim, bound),
+        **demanded.refusals_for(claim.backend.name),
+    }
+
+
+def _kept_for_size(claim: Claim, bound: BoundModel) -> Mapping[int, Refusal]:
+    """Return the nodes that a property must not have, since it does not look how much they make.
+
+    A fed length may ask for any amount of memory, and a library allocates it.
+    """
+    if claim.property.holds_limits or not bound.settings.limits.value_bytes:
+        return {}
+    text = "how much {} makes is fed, and nothing here holds that against max_value_bytes"
+    culprits = bound.fed_sizes.items()
+    return {node: Refusal("fed_size", text.format(one.label)) for node, one in culprits}
+
+
+def _kept_for_nan(claim: Claim, graph: BoundModel) -> Mapping[int, Refusal]:
+    """Return the nodes that a property must not have under the setting ``nan_policy``."""
+    losing = claim.property.loses_nan
+    if not losing or graph.settings.nan_policy not in _KEEPING:
+        return {}
+    return {
+        node: Refusal("nan", f"{op} makes a number of NaN on {claim.backend.name!r}")
+        for node, op in _losing(graph, range(len(graph.table.op_types)), losing)
+    }
+
+
+def report_lost_nan(claims: Iterable[tuple[Claim, Iterable[int]]], graph: BoundModel) -> None:
+    """Write to the log that a backend loses NaN, and where; once per process and backend.
+
+    Args:
+        claims: Properties, each with the nodes of its subgraphs.
+        graph: The graph; its setting ``nan_policy`` says whether anything is to be written.
+    """
+    found: dict[str, set[str]] = {}
+    for claim, nodes in claims if graph.settings.nan_policy == "warn" else ():
+        name, losing = claim.backend.name, claim.property.loses_nan
+        if losing and name not in _reported:
+            found.setdefault(name, set()).update(op for _, op in _losing(graph, nodes, losing))
+    for name, operators in found.items():
+        if operators:
+            _reported.add(name)
+            PLACEMENT_LOG.warning(
+                "%s makes numbers of NaN in %s. "
+                'nan_policy="propagate" runs such nodes elsewhere, "ignore" accepts it.',
+                name,
+                ", ".join(sorted(operators)),
+            )
+
+
+def _losing(
+    graph: BoundGraph, nodes: Iterable[int], losing: frozenset[str]
+) -> Iterator[tuple[int, str]]:
+    """Yield the nodes that compute with fractions by one of these operators, or in their bodies."""
+    table = graph.table
+    for place in nodes:
+        if table.op_types[place] in losing and not table.domains[place]:
+            if any(graph.dtype(name) in _FLOATS for name in table.inputs[place] if name):
+                yield place, table.op_types[place]
+        elif place in table.bodies:
+            inner = _inner_operators(Node(graph, place)) & losing
+            if inner:
+                yield place, min(inner)
+
+
+def _inner_operators(node: Node) -> set[str]:
+    found: set[str] = set()
+    for body in node.bodies.values():
+        found |= _operators(body)
+    return found
+
+
+def _operators(graph: Graph) -> set[str]:
+    inner = (Node(graph, index) for index in graph.table.bodies)
+    return set(graph.table.op_types).union(*map(_inner_operators, inner))

@@ -26,8 +26,7 @@ from subgraphkit.configuration.selection import (
 from subgraphkit.errors import ConfigError, SubgraphkitError
 from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.finding.registry import find_record, probe_record
-from subgraphkit.ir.digests import canonical
-from subgraphkit.ir.structure import NoKeyError
+from subgraphkit.ir.structure import NoKeyError, canonical
 from subgraphkit.partitioning.claiming.constraints import Constraints, NodeSelector, configured
 from subgraphkit.storing.answers import Answers, Passing
 from subgraphkit.storing.folders import kept_folder

@@ -15,12 +15,13 @@ from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.growth import grow_regions
 from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions
-from subgraphkit.partitioning.claiming.borders import forbidden_edges, peel
 from subgraphkit.partitioning.claiming.copies import pull_in
 from subgraphkit.partitioning.claiming.review import (
     Candidates,
+    forbidden_edges,
     keep_sound,
     passed,
+    peel,
     reject_bad_edges,
 )
 from subgraphkit.partitioning.claiming.turn_input import TurnInput

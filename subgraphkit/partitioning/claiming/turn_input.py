@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,8 +11,8 @@ from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.lazy import cached_property
+from subgraphkit.partitioning.algorithms.arrays import Nets
 from subgraphkit.partitioning.algorithms.components import weak_components
-from subgraphkit.partitioning.algorithms.nets import Nets
 from subgraphkit.partitioning.claiming.questions import Inquiry
 from subgraphkit.partitioning.claiming.refusals import RefusalColumn
 from subgraphkit.partitioning.claiming.work_table import View, WorkTable
@@ -19,8 +20,7 @@ from subgraphkit.partitioning.claiming.work_table import View, WorkTable
 __all__ = ["Groups", "TurnInput", "open_turn"]
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(NamedTuple):
     """Sets of ranks that a property wants kept together.
 
     Attributes:

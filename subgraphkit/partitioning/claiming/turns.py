@@ -1,8 +1,9 @@
 """Turns of all properties, each on the nodes that those before it left."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import compress
+from typing import NamedTuple
 
 from subgraphkit.backend.property import PartitionSummary
 from subgraphkit.backend.refusal import Refusal
@@ -26,8 +27,7 @@ _RUNTIME = "onnxruntime"
 _RUNTIME_DOMAINS = "com.microsoft"
 
 
-@dataclass(frozen=True, slots=True)
-class Turns:
+class Turns(NamedTuple):
     """The outcome of all turns.
 
     Attributes:

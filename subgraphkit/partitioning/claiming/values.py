@@ -6,8 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from subgraphkit.ir import Adjacency, Graph
-from subgraphkit.partitioning.algorithms.arrays import as_array, as_ints, distinct
-from subgraphkit.partitioning.algorithms.nets import Nets
+from subgraphkit.partitioning.algorithms.arrays import Nets, as_array, as_ints, distinct
 from subgraphkit.types import DataType, Shape, SparseTensorType, TensorType, ValueType
 
 __all__ = ["bytes_of", "bytes_of_all", "nets_of_units", "nets_of_values"]

@@ -7,14 +7,14 @@ see as one: a free node, an atomic group, or a region claimed before.
 from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
 from subgraphkit.ir import Adjacency, BoundGraph, Node
-from subgraphkit.partitioning.algorithms.arrays import as_ints
-from subgraphkit.partitioning.algorithms.nets import Nets
+from subgraphkit.partitioning.algorithms.arrays import Nets, as_ints
 from subgraphkit.partitioning.algorithms.quotient import (
     Contraction,
     CyclicGroupsError,
@@ -52,8 +52,7 @@ class Region:
     connected: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """The graph as one property sees it.
 
     Attributes:

@@ -8,10 +8,9 @@ one of the two shows.
 
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import compress
 from operator import not_
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -33,8 +32,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(NamedTuple):
     """One broken promise of a partitioning.
 
     Attributes:

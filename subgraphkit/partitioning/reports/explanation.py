@@ -1,15 +1,35 @@
-"""The reasons for the place of a node: every backend asked, in order, with its answer."""
+"""The reasons for the place of a node, and the root causes of refusals.
 
-from collections.abc import Iterable
+One open dimension of an input makes the shapes of hundreds of values unknown, and a backend refuses
+their nodes one by one, in words about each value. As root causes they are one again: sizes nobody
+gave, a node that decides sizes, or a plain reason.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from shlex import quote
+from typing import Final, Literal
 
 from subgraphkit.backend.refusal import Refusal
-from subgraphkit.ir import Node
+from subgraphkit.ir import BoundGraph, Node
+from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
-from subgraphkit.texts import printable
+from subgraphkit.texts import counted, listed, printable
+from subgraphkit.types import TensorType, ValueType, slot
 
-__all__ = ["AskedProperty", "Explanation", "explain"]
+__all__ = [
+    "AskedProperty",
+    "Cause",
+    "Explanation",
+    "Roots",
+    "example_sizes",
+    "explain",
+    "find_causes",
+    "main_reason",
+    "operators_of",
+    "symbol_words",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +143,203 @@ def _asked(
             verdict = "refused"
         found.append(AskedProperty(claim.backend.name, claim.property_name, verdict, refusal))
     return tuple(found)
+
+
+# -- root causes -----------------------------------------------------------------------------------
+
+
+_Origins = frozenset[str | int]
+_NONE: Final[_Origins] = frozenset()
+_MOST_ORIGINS: Final = 8
+"""How many origins of one value are kept: the sets would grow with the graph otherwise."""
+
+_DECIDED_BY_DATA: Final = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
+_OF_SHAPES: Final = frozenset({"Shape", "Size"})
+_MANY_AXES: Final = 4  # pictures: batch, channels, height, width
+_SIZES: Final = (1, 128, 224)  # a batch, a sequence, an edge of a picture
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The nodes that one backend refused for one reason.
+
+    Attributes:
+        backend: Name of the backend.
+        code: The code of the refusals.
+        text: The reason, once for all of them.
+        nodes: The nodes, each once.
+        sizes: What ``shapes`` would have to say for the reason to go: named dimensions, or axes of
+            inputs, as ``x[2]``; empty if shapes are not the reason.
+    """
+
+    backend: str
+    code: str
+    text: str
+    nodes: tuple[int, ...]
+    sizes: tuple[str, ...] = ()
+
+
+class Roots:
+    """Where the shapes come from that are not known: from inputs, or from nodes that decide them.
+
+    Args:
+        graph: The bound graph.
+    """
+
+    def __init__(self, graph: BoundGraph) -> None:
+        self._graph = graph
+
+    def of(self, node: int, refusal: Refusal) -> _Origins:
+        """Return the open sizes (text) and the nodes (numbers) a refusal comes of, if it does."""
+        if refusal.code not in {"dynamic_shape", "not_constant"}:
+            return _NONE
+        # A shape that is computed is no constant as long as a size in it is open.
+        wanted = refusal.code == "dynamic_shape"
+        table = self._graph.table
+        values = (*self._graph.read_by(node), *(table.outputs[node] if wanted else ()))
+        found = [
+            self._origins.get(value, _NONE) for value in values if self._is_open(value) is wanted
+        ]
+        return _NONE.union(*found)
+
+    def sizes(self, origins: _Origins) -> list[str]:
+        """Return the open sizes among origins, in the order of the inputs."""
+        return [one for one in self._slots if one in origins]
+
+    @cached_property
+    def _slots(self) -> Mapping[str, None]:
+        types = self._graph.types
+        slots = [one for name in self._graph.inputs for one in _open_slots(name, types.get(name))]
+        return dict.fromkeys(slots)
+
+    def _is_open(self, value: str) -> bool:
+        return _is_open(self._graph.types.get(value))
+
+    @cached_property
+    def _origins(self) -> Mapping[str, _Origins]:
+        graph, table = self._graph, self._graph.table
+        origins: dict[str, _Origins] = {
+            name: frozenset(_open_slots(name, graph.types.get(name))) for name in graph.inputs
+        }
+        symbols = _NONE.union(*origins.values())
+        for node in graph.order:
+            read = graph.read_by(node)
+            open_ones = [name for name in read if self._is_open(name)]
+            inherited = _NONE.union(*(origins.get(name, _NONE) for name in read))
+            for name in table.outputs[node]:
+                if self._is_open(name):
+                    own = frozenset(_dims(graph.types.get(name)))
+                    origin = own if own and own <= symbols else inherited
+                    if table.op_types[node] in _DECIDED_BY_DATA or not origin:
+                        origin = frozenset((node,))
+                elif not open_ones or table.op_types[node] in _OF_SHAPES:
+                    origin = inherited  # arithmetic on sizes
+                else:
+                    continue
+                if origin:
+                    origins[name] = frozenset(sorted(origin, key=str)[:_MOST_ORIGINS])
+        return origins
+
+
+def find_causes(
+    graph: BoundGraph, backend: str, refused: Iterable[tuple[int, Refusal]], roots: Roots
+) -> list[Cause]:
+    """Group what one backend refused by root cause, the most nodes first.
+
+    Args:
+        graph: The bound graph.
+        backend: Name of the backend.
+        refused: Nodes with reasons; a node may come more than once.
+        roots: Where the unknown shapes of the graph come from.
+    """
+    texts: dict[tuple[str, str], dict[str, None]] = {}
+    nodes: dict[tuple[str, str], dict[int, None]] = {}
+    sizes: dict[str, None] = {}
+    for node, refusal in refused:
+        origins = roots.of(node, refusal)
+        maker = min((one for one in origins if isinstance(one, int)), default=None)
+        code, text = refusal.code, refusal.text
+        if maker is not None:
+            code = "dynamic_shape"
+            text = f"the shape of what {Node(graph, maker).label} makes is known only at a run"
+        elif origins:
+            code, text = "dynamic_shape", ""
+            sizes.update(dict.fromkeys(roots.sizes(origins)))
+        key = (code, _nameless(text, Node(graph, node)))
+        texts.setdefault(key, {})[text] = None
+        nodes.setdefault(key, {})[node] = None
+    causes = []
+    for (code, general), found in nodes.items():
+        said = texts[code, general]
+        if not general:
+            causes.append(Cause(backend, code, _of_sizes(tuple(sizes)), tuple(found), tuple(sizes)))
+        else:
+            text = next(iter(said)) if len(said) == 1 else general
+            causes.append(Cause(backend, code, text, tuple(found)))
+    return sorted(causes, key=lambda one: (-len(one.nodes), one.code, one.text))
+
+
+def example_sizes(graph: BoundGraph, sizes: Sequence[str]) -> dict[str, int]:
+    """Return sizes that a user might give: 1 for a batch, more for what lies behind it."""
+    found = dict.fromkeys(sizes, 1)
+    for name in graph.inputs:
+        type_ = graph.types.get(name)
+        shape = (type_.shape if isinstance(type_, TensorType) else None) or ()
+        for axis, dim in enumerate(shape):
+            is_edge = len(shape) >= _MANY_AXES and axis > 1
+            if axis and (one := slot(name, axis, dim)) in found:
+                found[one] = _SIZES[1 + is_edge]
+    return found
+
+
+def symbol_words(sizes: Mapping[str, int]) -> str:
+    """Return the words of the command that give sizes, as a shell takes them."""
+    return " ".join(f"--symbol {quote(f'{name}={size}')}" for name, size in sizes.items())
+
+
+def operators_of(graph: BoundGraph, nodes: Iterable[int]) -> str:
+    """Name the operators of nodes, the most frequent first, two at most."""
+    counts = Counter(Node(graph, node).qualified_op_type for node in nodes)
+    ranked = sorted(counts, key=lambda name: (-counts[name], name))
+    return listed(ranked, 2)
+
+
+def _of_sizes(sizes: Sequence[str]) -> str:
+    named = ", ".join(map(repr, sizes[:3])) + (" ..." if len(sizes) > 3 else "")  # noqa: PLR2004 (a line of text)
+    return f"dimension {named} is open" if len(sizes) == 1 else f"dimensions {named} are open"
+
+
+def _nameless(text: str, node: Node) -> str:
+    """Return a reason without the names of the values of the node."""
+    for name in (*node.inputs, *node.outputs):
+        text = text.replace(repr(name), "'...'") if name else text
+    return text
+
+
+def _is_open(type_: ValueType | None) -> bool:
+    return not isinstance(type_, TensorType) or type_.element_count is None
+
+
+def _dims(type_: ValueType | None) -> Iterable[str]:
+    """Yield the open dimensions of a type; an empty name for one that has none."""
+    if not isinstance(type_, TensorType) or type_.shape is None:
+        yield ""
+        return
+    yield from (dim or "" for dim in type_.shape if not isinstance(dim, int))
+
+
+def _open_slots(name: str, type_: ValueType | None) -> Iterable[str]:
+    if not isinstance(type_, TensorType) or type_.shape is None:
+        return
+    for axis, dim in enumerate(type_.shape):
+        if not isinstance(dim, int):
+            yield slot(name, axis, dim)
+
+
+def main_reason(causes: Iterable[Cause]) -> str:
+    """Say in a sentence why most of the nodes that are refused are, or nothing if none is."""
+    most = max(causes, key=lambda one: len(one.nodes), default=None)
+    if most is None:
+        return ""
+    nodes = counted(len(most.nodes), "node")
+    return f"Main reason why not all are on {most.backend}: {most.text} ({nodes})."

@@ -142,12 +142,27 @@ def _attention(node: Node) -> int:
 def _pool(node: Node) -> int:
     # A window may be larger than what it lies on, as exporters write a pool of everything.
     kernel: Sequence[int] = node.attribute("kernel_shape", ())
-    sizes = (node.shape() or ())[-len(kernel) :] or kernel
-    known = (
-        size if isinstance(size, int) else reach for size, reach in zip(sizes, kernel, strict=True)
-    )
-    return prod(_output(node)) * prod(map(min, kernel, known))
+    sizes = (node.shape() or ())[2:]
+    if len(sizes) == len(kernel):
+        both = zip(sizes, kernel, strict=True)
+        kernel = [min(size, reach) if isinstance(size, int) else reach for size, reach in both]
+    return prod(_output(node)) * prod(kernel)
 
+
+_NORMALISING = (
+    "BatchNormalization", "GroupNormalization", "InstanceNormalization", "LayerNormalization",
+    "LpNormalization", "LRN", "MeanVarianceNormalization", "RMSNormalization",
+)  # fmt: skip
+_REDUCING = (
+    "ArgMax", "ArgMin", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "ReduceL1",
+    "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
+    "ReduceProd", "ReduceSum", "ReduceSumSquare",
+)  # fmt: skip
+_MOVING = (
+    "Cast", "CastLike", "Concat", "Constant", "ConstantOfShape", "DepthToSpace", "Expand",
+    "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape", "Shape",
+    "Size", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+)  # fmt: skip
 
 _FORMULAS: Mapping[str, Callable[[Node], int]] = {
     "Conv": _convolution(1),
@@ -164,65 +179,7 @@ _FORMULAS: Mapping[str, Callable[[Node], int]] = {
     "Attention": _attention,
     **dict.fromkeys(("AveragePool", "MaxPool", "LpPool"), _pool),
     **dict.fromkeys(("Softmax", "LogSoftmax"), _times_output(5)),
-    **dict.fromkeys(
-        (
-            "BatchNormalization",
-            "GroupNormalization",
-            "InstanceNormalization",
-            "LayerNormalization",
-            "LpNormalization",
-            "LRN",
-            "MeanVarianceNormalization",
-            "RMSNormalization",
-        ),
-        _times_output(8),
-    ),
-    **dict.fromkeys(
-        (
-            "ArgMax",
-            "ArgMin",
-            "GlobalAveragePool",
-            "GlobalLpPool",
-            "GlobalMaxPool",
-            "ReduceL1",
-            "ReduceL2",
-            "ReduceLogSum",
-            "ReduceLogSumExp",
-            "ReduceMax",
-            "ReduceMean",
-            "ReduceMin",
-            "ReduceProd",
-            "ReduceSum",
-            "ReduceSumSquare",
-        ),
-        _per_input,
-    ),
-    **dict.fromkeys(
-        (
-            "Cast",
-            "CastLike",
-            "Concat",
-            "Constant",
-            "ConstantOfShape",
-            "DepthToSpace",
-            "Expand",
-            "Flatten",
-            "Gather",
-            "GatherElements",
-            "GatherND",
-            "Identity",
-            "Pad",
-            "Reshape",
-            "Shape",
-            "Size",
-            "Slice",
-            "SpaceToDepth",
-            "Split",
-            "Squeeze",
-            "Tile",
-            "Transpose",
-            "Unsqueeze",
-        ),
-        _nothing,
-    ),
+    **dict.fromkeys(_NORMALISING, _times_output(8)),
+    **dict.fromkeys(_REDUCING, _per_input),
+    **dict.fromkeys(_MOVING, _nothing),
 }

@@ -9,7 +9,7 @@ from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.claiming.values import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
-from subgraphkit.partitioning.reports.causes import Roots
+from subgraphkit.partitioning.reports.explanation import Roots
 from subgraphkit.partitioning.reports.flops import estimate_flops, is_open
 from subgraphkit.partitioning.reports.worth import Gain, Worth, worth_of_operators
 from subgraphkit.types import TensorType

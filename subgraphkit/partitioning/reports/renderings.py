@@ -9,7 +9,7 @@ from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.partitioning.claiming.refusals import RefusedBy
 from subgraphkit.partitioning.claiming.values import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
-from subgraphkit.partitioning.reports.causes import (
+from subgraphkit.partitioning.reports.explanation import (
     Cause,
     Roots,
     example_sizes,

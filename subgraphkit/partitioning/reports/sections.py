@@ -8,7 +8,7 @@ from subgraphkit.ir import Node, Subgraph
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.claiming.values import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
-from subgraphkit.partitioning.reports.causes import Cause, main_reason
+from subgraphkit.partitioning.reports.explanation import Cause, main_reason
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.moves import find_moves, homes, move_table
 from subgraphkit.partitioning.reports.quality import Quality

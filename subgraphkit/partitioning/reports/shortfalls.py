@@ -19,7 +19,7 @@ from subgraphkit.errors import UnclaimedNodesError
 from subgraphkit.ir import Node
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
-from subgraphkit.partitioning.reports.causes import (
+from subgraphkit.partitioning.reports.explanation import (
     Cause,
     Roots,
     example_sizes,

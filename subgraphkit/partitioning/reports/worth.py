@@ -3,6 +3,8 @@
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import NamedTuple
 
 from subgraphkit.ir import Node
 from subgraphkit.lazy import cached_property
@@ -10,7 +12,7 @@ from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.levels import level_bound
 from subgraphkit.partitioning.claiming.turn import TurnOutcome
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
-from subgraphkit.partitioning.reports.causes import Roots
+from subgraphkit.partitioning.reports.explanation import Roots
 from subgraphkit.partitioning.reports.flops import estimate_flops
 
 __all__ = ["Gain", "Worth", "worth_of_operators"]
@@ -52,8 +54,7 @@ class Gain:
     crossings_saved: int
 
 
-@dataclass(frozen=True, slots=True)
-class Worth:
+class Worth(NamedTuple):
     """The worth to a backend of what was refused.
 
     Attributes:
@@ -82,21 +83,20 @@ def worth_of_operators(partitioning: PartitioningData, backend: str, roots: Root
         roots: Where the unknown shapes of the graph come from. What is refused because of open
             sizes is counted under these, not under its operators.
     """
-    promises = sorted(_promises(partitioning, backend, roots), reverse=True)
-    best: dict[str, _Promise] = {}
-    for promise in promises:
-        best.setdefault(promise.operator, promise)
+    best: dict[str, _Supposing] = {}
+    for *_, name, supposing in sorted(_promises(partitioning, backend, roots), key=itemgetter(0)):
+        best.setdefault(name, supposing)
     crossings = _Crossings(partitioning, backend)
     gains: list[Gain] = []
     uncounted: list[str] = []
     spent = 0.0
-    for name, promise in best.items():
-        cost = promise.supposing.cost
+    for name, supposing in best.items():
+        cost = supposing.cost
         if spent + cost > 1:
             uncounted.append(name)
         else:
             spent += cost
-            gains.append(promise.supposing.gain(name, crossings))
+            gains.append(supposing.gain(name, crossings))
     gains.sort(key=lambda one: (-one.regions_saved, -one.flops, one.operator))
     return Worth(tuple(gains), tuple(filter(None, uncounted)))
 
@@ -148,7 +148,10 @@ class _Crossings:
         return saved
 
 
-def _promises(partitioning: PartitioningData, backend: str, roots: Roots) -> "Iterator[_Promise]":
+def _promises(
+    partitioning: PartitioningData, backend: str, roots: Roots
+) -> "Iterator[tuple[tuple[int, int, str], str, _Supposing]]":
+    """Yield a rank, by what is promised at first sight, with an operator and who counts it."""
     turns = partitioning.turns
     rank_of = array("i", [-1]) * len(partitioning.graph.table.op_types)
     for rank, node in enumerate(partitioning.graph.order):
@@ -158,22 +161,7 @@ def _promises(partitioning: PartitioningData, backend: str, roots: Roots) -> "It
             supposing = _Supposing(partitioning, index, outcome, rank_of, roots)
             for name, nodes in supposing.refused.items():
                 units = supposing.units(nodes)
-                yield _Promise(supposing.joins(units), len(nodes), name, supposing)
-
-
-@dataclass(frozen=True, slots=True)
-class _Promise:
-    """What an operator might be worth to one property, at first sight."""
-
-    joins: int
-    units: int
-    operator: str
-    supposing: "_Supposing"
-
-    def __lt__(self, other: "_Promise") -> bool:
-        """Order by what is promised; of equals the first name is the greatest."""
-        mine, theirs = (self.joins, self.units), (other.joins, other.units)
-        return mine < theirs or (mine == theirs and self.operator > other.operator)
+                yield (-supposing.joins(units), -len(nodes), name), name, supposing
 
 
 class _Supposing:

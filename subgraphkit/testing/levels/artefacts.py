@@ -15,8 +15,8 @@ from typing import Any, Final
 from subgraphkit.backend.options import cache_values
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.processes.child_process import crowd
-from subgraphkit.testing.apart import called_apart
-from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped
+from subgraphkit.testing.apart import called_apart, found_apart
+from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, broken
 from subgraphkit.testing.operator_checks import Workbench, new_weights, workbench
 from subgraphkit.testing.subject import Subject
 
@@ -24,12 +24,12 @@ __all__ = ["cases", "fingerprint_apart", "restored_apart"]
 
 _LEVEL: Final = 6
 _CHILD_SECONDS: Final = 50.0
+_WHAT: Final = "restores what another stored"
 _CHANGED: Final = 16
 """How many bytes are damaged: fewer might be lost in rounding."""
 _MOST_OPTIONS: Final = 8
 _MOST_SECONDS: Final = 20.0
 """How long values of options are tried, unless all is to be."""
-_PASSED: Final = Finding(Outcome.PASSED)
 
 
 def cases(subject: Subject) -> Iterator[Case]:
@@ -60,8 +60,7 @@ def _with_blob(check: Callable[[Workbench, bytes], Finding]) -> Callable[[Subjec
             if blob is None:
                 return Finding(Outcome.SKIP, "its operators cannot be stored: serialize() is None")
             if not isinstance(blob, bytes) or not blob:
-                text = f"serialize() returned {blob!r:.60}, expected bytes or None"
-                return Finding(Outcome.FAIL_CONTRACT, text)
+                return broken(f"serialize() returned {blob!r:.60}, expected bytes or None")
             return check(bench, blob)
 
     return run
@@ -79,16 +78,14 @@ def _restored_by_another_process(bench: Workbench, blob: bytes) -> Finding:
     with tempfile.TemporaryDirectory() as folder:
         stored = Path(folder, "blob")
         stored.write_bytes(blob)
-        return Finding.from_dict(_apart(restored_apart, bench.subject, str(stored)))
+        seconds = _CHILD_SECONDS * crowd()
+        return found_apart(restored_apart, bench.subject, seconds, str(stored), what=_WHAT)
 
 
-def restored_apart(subject: Subject, file: str) -> Any:
-    """Restore what a file holds in a process that compiled nothing of it; return the finding."""
-    try:
-        with workbench(subject) as bench:
-            return _runs(bench, Path(file).read_bytes()).to_dict()
-    except Stopped as stop:
-        return stop.finding.to_dict()
+def restored_apart(subject: Subject, file: str) -> Finding:
+    """Restore what a file holds in a process that compiled nothing of it."""
+    with workbench(subject) as bench:
+        return _runs(bench, Path(file).read_bytes())
 
 
 def fingerprint_apart(subject: Subject) -> str:
@@ -99,11 +96,7 @@ def fingerprint_apart(subject: Subject) -> str:
 
 @contextmanager
 def _restored(bench: Workbench, blob: bytes) -> Iterator[Workbench]:
-    """Restore an operator; close it at the end.
-
-    Raises:
-        Stopped: The backend refuses to, which it may by any exception (``FAIL_CONTRACT``).
-    """
+    """Restore an operator; close it at the end."""
     try:
         operator: Any = bench.claim.backend.restore(blob, bench.subgraph, bench.claim.context)
     except Exception as error:
@@ -119,7 +112,7 @@ def _runs(bench: Workbench, blob: bytes) -> Finding:
     with _restored(bench, blob) as other:
         for seed in range(2):
             other.check(seed, "restored")
-    return _PASSED
+    return PASSED
 
 
 def _new_weights_after_restoring(bench: Workbench, blob: bytes) -> Finding:
@@ -134,7 +127,7 @@ def _stored_while_in_use(bench: Workbench, blob: bytes) -> Finding:
     bench.check(0, "after serialize()")
     bench.operator.serialize()
     bench.check(1, "after serialize()")
-    return _PASSED
+    return PASSED
 
 
 def _changed(blob: bytes, place: int) -> bytes:
@@ -161,23 +154,18 @@ def _surviving(damage: Callable[[bytes], bytes]) -> Callable[[Workbench, bytes],
         try:
             return _runs(bench, damage(blob))
         except Stopped as stop:
-            return _PASSED if stop.finding.outcome is Outcome.FAIL_CONTRACT else stop.finding
+            return PASSED if stop.finding.outcome is Outcome.FAIL_CONTRACT else stop.finding
 
     return check
 
 
 def _fingerprint(subject: Subject) -> Finding:
     """A fingerprint is the same in another process, or no stored engine is ever found again."""
-    here, there = fingerprint_apart(subject), _apart(fingerprint_apart, subject)
+    here = fingerprint_apart(subject)
+    there = called_apart(fingerprint_apart, subject, _CHILD_SECONDS * crowd(), what=_WHAT)
     if here == there:
-        return _PASSED
-    text = f"fingerprint() is {here!r} here and {there!r} in another process"
-    return Finding(Outcome.FAIL_CONTRACT, text)
-
-
-def _apart(function: Callable[..., Any], subject: Subject, *words: str) -> Any:
-    seconds = _CHILD_SECONDS * crowd()
-    return called_apart(function, subject, seconds, *words, what="restores what another stored")
+        return PASSED
+    return broken(f"fingerprint() is {here!r} here and {there!r} in another process")
 
 
 def _options_told_apart(usual: Workbench, engine: bytes) -> Finding:
@@ -193,11 +181,10 @@ def _options_told_apart(usual: Workbench, engine: bytes) -> Finding:
             found = _restored_as(bench, engine if _key(bench) == key else None)
             if found is not None:
                 return found.said_of(f"with {name}={value}")
-    return _PASSED if others else Finding(Outcome.SKIP, "it has no option with other known values")
+    return PASSED if others else Finding(Outcome.SKIP, "it has no option with other known values")
 
 
 def _key(bench: Workbench) -> object:
-    """Return what the backend adds to the key under which an engine is stored."""
     backend = bench.claim.backend
     return backend.fingerprint(), cache_values(backend.options, backend.option_values)
 

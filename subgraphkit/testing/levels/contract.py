@@ -18,8 +18,8 @@ from subgraphkit.errors import InvalidModelError, OptionError
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.onnx_io import load
 from subgraphkit.processes.child_process import crowd
-from subgraphkit.testing.apart import called_apart
-from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped
+from subgraphkit.testing.apart import found_apart
+from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, broken
 from subgraphkit.testing.claimed import model_taken, models_taken, usual_offers
 from subgraphkit.testing.operator_checks import OPERATOR_CHECKS, Workbench, workbench
 from subgraphkit.testing.subject import Subject
@@ -28,7 +28,6 @@ from subgraphkit.testing.visiting import changes_left, threads_kept
 __all__ = ["cases"]
 
 _LEVEL: Final = 1
-_PASSED: Final = Finding(Outcome.PASSED)
 _CHILD_SECONDS: Final = 45.0
 _MOST_ASKED: Final = 8
 
@@ -73,27 +72,23 @@ def _on_workbenches(check: Callable[[Workbench], Finding], subject: Subject) -> 
     return min(found, key=lambda one: one.outcome is not Outcome.RIGHT)
 
 
-def _broken(text: str) -> Finding:
-    return Finding(Outcome.FAIL_CONTRACT, text)
-
-
 # -- the backend ---------------------------------------------------------------------------------
 
 
 def _probe_again(subject: Subject) -> Finding:
     """A probe finds the same again."""
     first, second = subject.backend_class.probe(), subject.backend_class.probe()
-    return _PASSED if first == second else _broken(f"probe() found {first}, and then {second}")
+    return PASSED if first == second else broken(f"probe() found {first}, and then {second}")
 
 
 def _deep_probe(subject: Subject) -> Finding:
     """A deep probe does not raise, and finds that the backend can run."""
     found = subject.backend_class.probe(deep=True)
     if not isinstance(found, ProbeResult):
-        return _broken(f"probe(deep=True) returned {found!r:.80}, expected a ProbeResult")
+        return broken(f"probe(deep=True) returned {found!r:.80}, expected a ProbeResult")
     if not found.available:
         return Finding(Outcome.FAIL_PROBE, f"probe(deep=True): {'; '.join(found.problems)}")
-    return _PASSED
+    return PASSED
 
 
 def _options(subject: Subject) -> Finding:
@@ -101,19 +96,19 @@ def _options(subject: Subject) -> Finding:
     schema: Sequence[Any] = tuple(subject.backend_class.options)
     wrong = [one for one in schema if not isinstance(one, Option)]
     if wrong:
-        return _broken(f"options holds {wrong[0]!r:.80}, expected an Option")
+        return broken(f"options holds {wrong[0]!r:.80}, expected an Option")
     names = [option.name for option in schema]
     if len(set(names)) < len(names):
-        return _broken(f"two options have one name: {', '.join(names)}")
+        return broken(f"two options have one name: {', '.join(names)}")
     unexplained = [option.name for option in schema if not option.help.strip()]
     if unexplained:
-        return _broken(f"option {unexplained[0]!r} has no help")
+        return broken(f"option {unexplained[0]!r} has no help")
     for option in schema:
         if option.default is not None:
             given = {option.name: (option.default, "the conformance kit")}
             values = validate_options(subject.name, schema, given)
             if values[option.name] != option.default:
-                return _broken(f"option {option.name!r} reads its default as another value")
+                return broken(f"option {option.name!r} reads its default as another value")
     return _refusing(subject, schema)
 
 
@@ -121,22 +116,22 @@ def _refusing(subject: Subject, schema: Sequence[Option]) -> Finding:
     try:
         validate_options(subject.name, schema, {"no_such_option": (1, "the conformance kit")})
     except OptionError:
-        return _PASSED
-    return _broken("an option that does not exist is accepted")
+        return PASSED
+    return broken("an option that does not exist is accepted")
 
 
 def _fingerprint(subject: Subject) -> Finding:
     """Two instances have the same fingerprint, a text that is not empty."""
     first, second = subject.built().fingerprint(), subject.built().fingerprint()
     if not isinstance(first, str) or not first:
-        return _broken(f"fingerprint() returned {first!r}, expected a text")
-    return _PASSED if first == second else _broken(f"fingerprint() is {first!r}, then {second!r}")
+        return broken(f"fingerprint() returned {first!r}, expected a text")
+    return PASSED if first == second else broken(f"fingerprint() is {first!r}, then {second!r}")
 
 
 def _pool(subject: Subject) -> Finding:
     """What it says about its threads is one of the words for it."""
     pool, words = subject.backend_class.pool, ("none", "sleeps", "spins", "unknown")
-    return _PASSED if pool in words else _broken(f"pool is {pool!r}, expected one of {words}")
+    return PASSED if pool in words else broken(f"pool is {pool!r}, expected one of {words}")
 
 
 def _keeps_to_one_thread(subject: Subject) -> Finding:
@@ -144,9 +139,8 @@ def _keeps_to_one_thread(subject: Subject) -> Finding:
     return _visited(threads_kept, subject)
 
 
-def _visited(check: Callable[[Subject], Any], subject: Subject) -> Finding:
-    seconds = _CHILD_SECONDS * crowd()
-    return Finding.from_dict(called_apart(check, subject, seconds, what="runs a model on it"))
+def _visited(check: Callable[[Subject], Finding], subject: Subject) -> Finding:
+    return found_apart(check, subject, _CHILD_SECONDS * crowd(), what="runs a model on it")
 
 
 def _properties(subject: Subject) -> Finding:
@@ -154,25 +148,25 @@ def _properties(subject: Subject) -> Finding:
     backend = subject.built()
     first, second = backend.properties(), backend.properties()
     if not first:
-        return _broken("properties() is empty")
+        return broken("properties() is empty")
     wrong = [one for one in first if not isinstance(one, SubgraphProperty)]
     if wrong:
-        return _broken(f"properties() holds {wrong[0]!r:.80}, expected a SubgraphProperty")
+        return broken(f"properties() holds {wrong[0]!r:.80}, expected a SubgraphProperty")
     if {id(one) for one in first} & {id(one) for one in second}:
-        return _broken("properties() returns the same instance twice; they keep state for a bind")
-    return _PASSED
+        return broken("properties() returns the same instance twice; they keep state for a bind")
+    return PASSED
 
 
 def _instances_apart(subject: Subject) -> Finding:
     """Two instances share no state, and both can be written for people."""
     first, second = subject.built(), subject.built()
     if first is second:
-        return _broken("building it twice gives one instance")
+        return broken("building it twice gives one instance")
     owned, others = first.properties(), second.properties()
     if {id(one) for one in owned} & {id(one) for one in others}:
-        return _broken("two instances share a property")
+        return broken("two instances share a property")
     texts = [repr(first), *map(repr, owned)]
-    return _PASSED if all(texts) else _broken("repr() is empty")
+    return PASSED if all(texts) else broken("repr() is empty")
 
 
 # -- the selector --------------------------------------------------------------------------------
@@ -215,7 +209,7 @@ def _answers(subject: Subject) -> Finding:
             if answers[0] != answers[1]:
                 text = f"select({node.label}) returned {answers[0]!r}, and then {answers[1]!r}"
                 return Finding(Outcome.FAIL_SELECT, text)
-    return _PASSED
+    return PASSED
 
 
 def _stateless(subject: Subject) -> Finding:
@@ -234,7 +228,7 @@ def _stateless(subject: Subject) -> Finding:
         if list(selector.filter(nodes)) != nodes:
             text = f"the selector of {type(owner).__name__} is stateless and filters"
             return Finding(Outcome.FAIL_SELECT, text)
-    return _PASSED
+    return PASSED
 
 
 def _works_after_a_failed_bind(subject: Subject) -> Finding:
@@ -247,7 +241,7 @@ def _works_after_a_failed_bind(subject: Subject) -> Finding:
         session.run(None, bad)
     feeds = model.feeds()
     found = subject.check_model(model.proto, [(feeds, model.expected(feeds))])
-    return _PASSED if found.outcome is Outcome.RIGHT else found
+    return PASSED if found.outcome is Outcome.RIGHT else found
 
 
 def _leaves_the_process_alone(subject: Subject) -> Finding:

@@ -84,7 +84,6 @@ def _in_form(
 
 
 def _dtypes(model: onnx.ModelProto) -> Iterator[str]:
-    """Yield the element types of the inputs, each once, in order."""
     seen = set()
     for value in model.graph.input:
         type_ = value.type

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.partitioning import Partitioning
-from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped
+from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped
 from subgraphkit.testing.claimed import Casting, casting_of
 from subgraphkit.testing.foreign import beside_foreign, is_own
 from subgraphkit.testing.subject import Subject
@@ -70,7 +70,7 @@ def _sprung(trap: Trap, model: Any, subject: Subject) -> Finding:
     data = [(feeds, trap.results(model, feeds))]
     found = subject.check_model(model, data, of=is_own, **road)
     if not model.graph.node and found.outcome is Outcome.UNCLAIMED:
-        return Finding(Outcome.PASSED)
+        return PASSED
     return found
 
 

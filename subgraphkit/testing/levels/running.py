@@ -21,7 +21,7 @@ from subgraphkit.placing import InferenceSession, SessionSpec
 from subgraphkit.running import Session
 from subgraphkit.testing import run_checks
 from subgraphkit.testing.blame import REFERENCE
-from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped
+from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped, broken
 from subgraphkit.testing.claimed import model_taken, models_taken, usual_offers
 from subgraphkit.testing.foreign import beside_foreign, is_own
 from subgraphkit.testing.forms import FEEDING_FORMS
@@ -210,7 +210,7 @@ def _stumbling(subject: Subject) -> Finding:
             session.run(None, {**right, "i": np.array(_WRONG_PLACES)})
         except ExecutionError:
             return found or run_checks.fed_with(subject, model, session, right)
-        return Finding(Outcome.FAIL_CONTRACT, f"row {max(_WRONG_PLACES)} of 4 was found")
+        return broken(f"row {max(_WRONG_PLACES)} of 4 was found")
 
     constraints = Constraints(pins={"Gather": REFERENCE})
     return subject.judged(model.proto, check, constraints=constraints)
@@ -237,10 +237,10 @@ def _sent(error: SubgraphkitError) -> Finding | None:
         arrived = copy.deepcopy(error)
     except Exception as trouble:  # noqa: BLE001 (whatever the class of a plugin does)
         text = f"{type(error).__name__} cannot be pickled: {type(trouble).__name__}: {trouble}"
-        return Finding(Outcome.FAIL_CONTRACT, text)
+        return broken(text)
     if (arrived.code, arrived.fault, str(arrived)) != (error.code, error.fault, str(error)):
         text = f"{type(error).__name__} [{error.code}] becomes {arrived!r:.200} when it is pickled"
-        return Finding(Outcome.FAIL_CONTRACT, text)
+        return broken(text)
     return None
 
 
@@ -285,7 +285,7 @@ def _opened_by_spec(subject: Subject) -> Finding:
                 other = SessionSpec.from_json(session.spec.to_json()).open()
             except SubgraphkitError as error:
                 text = f"its spec cannot be opened: {error}"
-                return Finding(Outcome.FAIL_CONTRACT, text, taken)
+                return broken(text, taken)
             with other:
                 found = run_checks.sessions_by_turns(subject, model, session, other)
     return found or Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, taken=taken)

@@ -2,8 +2,8 @@
 
 import importlib.metadata
 import re
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,7 @@ from subgraphkit.backend.plugin_api import api_text, name_problem
 from subgraphkit.errors import OptionError
 from subgraphkit.finding.catalogue import CATALOGUE, BackendRecord
 from subgraphkit.testing.apart import called_apart
-from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped
+from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, broken
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.visiting import Imported, imported
 
@@ -25,8 +25,6 @@ _CHILD_SECONDS: Final = 45.0
 _MOST_IMPORT_SECONDS: Final = 5.0
 """Of processor time, the core's own imports and NumPy's not counted."""
 _MOST_PROBE_SECONDS: Final = 5.0
-_PASSED: Final = Finding(Outcome.PASSED)
-_NOT_INSTALLED: Final = Finding(Outcome.SKIP, "the backend is tested without being installed")
 _UPPER_BOUND: Final = re.compile(r"<|==|~=")
 _OUR_NAME: Final = re.compile(r"^subgraphkit(?![-_.\w])")
 
@@ -34,19 +32,16 @@ _OUR_NAME: Final = re.compile(r"^subgraphkit(?![-_.\w])")
 def cases(subject: Subject) -> Iterator[Case]:
     """List the checks."""
     del subject
-    for check in (
-        _import,
-        _probe,
-        _name,
-        _registration,
-        _manifest,
-        _dependency,
-        _typed,
-        _listing,
-        _side_effects,
-        _output,
-    ):
-        yield Case(f"L0/{check.__name__[1:]}", 0, check, offers=False)
+    installed = (_name, _registration, _manifest, _dependency, _typed, _listing)
+    for check in (_import, _probe, *installed, _side_effects, _output):
+        run = partial(_if_installed, check) if check in installed else check
+        yield Case(f"L0/{check.__name__[1:]}", 0, run, offers=False)
+
+
+def _if_installed(check: Callable[[Subject], Finding], subject: Subject) -> Finding:
+    if subject.installed:
+        return check(subject)
+    return Finding(Outcome.SKIP, "the backend is tested without being installed")
 
 
 @lru_cache(maxsize=1)
@@ -60,16 +55,11 @@ def _looked_at(target: str, installed: str, distribution: str) -> Imported | Fin
 
 
 def _imported(subject: Subject, *, is_loaded: bool = True) -> Imported:
-    """Return what importing it does; all checks of one process look at one import.
-
-    Raises:
-        Stopped: It could not be imported.
-    """
+    """Return what importing it does; all checks of one process look at one import."""
     found = _looked_at(subject.target, subject.installed, subject.distribution)
     reason = found.detail if isinstance(found, Finding) else found.error if is_loaded else ""
     if reason or isinstance(found, Finding):
-        text = f"it could not be imported and probed: {reason}"
-        raise Stopped(Outcome.FAIL_PROBE, text)
+        raise Stopped(Outcome.FAIL_PROBE, f"it could not be imported and probed: {reason}")
     return found
 
 
@@ -82,9 +72,8 @@ def _import(subject: Subject) -> Finding:
         return Finding(Outcome.FAIL_PROBE, found.error)
     if found.seconds > _MOST_IMPORT_SECONDS:
         text = f"importing it takes {found.seconds:.1f} s, expected {_MOST_IMPORT_SECONDS:g} s"
-        hint = "import the library when it is first used"
-        return Finding(Outcome.FAIL_CONTRACT, f"{text}; {hint}")
-    return _PASSED
+        return broken(f"{text}; import the library when it is first used")
+    return PASSED
 
 
 def _probe(subject: Subject) -> Finding:
@@ -95,7 +84,7 @@ def _probe(subject: Subject) -> Finding:
     if found.problems:
         return Finding(Outcome.FAIL_PROBE, f"it cannot run here: {'; '.join(found.problems)}")
     if found.probe_seconds > _MOST_PROBE_SECONDS:
-        return Finding(Outcome.FAIL_CONTRACT, f"the probe takes {found.probe_seconds:.1f} s")
+        return broken(f"the probe takes {found.probe_seconds:.1f} s")
     return _building(subject)
 
 
@@ -105,17 +94,14 @@ def _building(subject: Subject) -> Finding:
     except OptionError as error:
         return Finding(Outcome.FAIL_PROBE, str(error))
     except Exception as error:  # noqa: BLE001 (whatever a plugin raises)
-        text = f"building it raised {type(error).__name__}: {error}"
-        return Finding(Outcome.FAIL_PROBE, text)
-    return _PASSED
+        return Finding(Outcome.FAIL_PROBE, f"building it raised {type(error).__name__}: {error}")
+    return PASSED
 
 
 def _name(subject: Subject) -> Finding:
     """Its name is a name."""
-    if not subject.installed:
-        return _NOT_INSTALLED
     problem = name_problem(subject.installed)
-    return Finding(Outcome.FAIL_CONTRACT, problem) if problem else _PASSED
+    return broken(problem) if problem else PASSED
 
 
 def _records(subject: Subject) -> list[BackendRecord]:
@@ -124,31 +110,26 @@ def _records(subject: Subject) -> list[BackendRecord]:
 
 def _registration(subject: Subject) -> Finding:
     """One distribution provides it."""
-    if not subject.installed:
-        return _NOT_INSTALLED
     records = _records(subject)
     if len(records) != 1:
         providers = ", ".join(record.provider for record in records) or "no distribution"
-        return Finding(Outcome.FAIL_CONTRACT, f"{providers} provides it, expected one")
+        return broken(f"{providers} provides it, expected one")
     if records[0].error is not None:
-        return Finding(Outcome.FAIL_CONTRACT, str(records[0].error))
-    return _PASSED
+        return broken(str(records[0].error))
+    return PASSED
 
 
 def _manifest(subject: Subject) -> Finding:
     """Its manifest says what the class says, and options are declared in the manifest alone."""
-    if not subject.installed:
-        return _NOT_INSTALLED
     manifest = _records(subject)[0].manifest
     if manifest is None:
-        text = "there is no subgraphkit-backend.toml beside the package's __init__.py"
-        return Finding(Outcome.FAIL_CONTRACT, text)
+        return broken("there is no subgraphkit-backend.toml beside the package's __init__.py")
     if not manifest.summary:
-        return Finding(Outcome.FAIL_CONTRACT, "the manifest has no summary")
+        return broken("the manifest has no summary")
     # a namespace of hooks has all of it from the manifest
     is_class = isinstance(subject.backend_class, type)
     problem = _second_declaration(subject.backend_class, manifest) if is_class else ""
-    return Finding(Outcome.FAIL_CONTRACT, problem) if problem else _PASSED
+    return broken(problem) if problem else PASSED
 
 
 def _second_declaration(backend: type[Backend], manifest: Manifest) -> str:
@@ -165,53 +146,45 @@ def _second_declaration(backend: type[Backend], manifest: Manifest) -> str:
 
 def _dependency(subject: Subject) -> Finding:
     """Its distribution depends on ours, up to a version that may differ."""
-    if not subject.installed:
-        return _NOT_INSTALLED
     name = _records(subject)[0].distribution
     needs = importlib.metadata.requires(name) or []
     ours = [need for need in needs if _OUR_NAME.match(need) and "extra ==" not in need]
     if not ours:
-        return Finding(Outcome.FAIL_CONTRACT, f"{name} does not depend on subgraphkit")
+        return broken(f"{name} does not depend on subgraphkit")
     if not any(map(_UPPER_BOUND.search, ours)):
-        text = f"{name} depends on {ours[0]!r}, expected an upper bound as well"
-        return Finding(Outcome.FAIL_CONTRACT, text)
-    return _PASSED
+        return broken(f"{name} depends on {ours[0]!r}, expected an upper bound as well")
+    return PASSED
 
 
 def _typed(subject: Subject) -> Finding:
     """Its package tells type checkers that it has types."""
-    if not subject.installed:
-        return _NOT_INSTALLED
     package = _records(subject)[0].entry_point.partition(":")[0].partition(".")[0]
     spec = find_spec(package)
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
     if not any(Path(place, "py.typed").exists() for place in places):
-        return Finding(Outcome.FAIL_CONTRACT, f"package {package!r} has no file py.typed")
-    return _PASSED
+        return broken(f"package {package!r} has no file py.typed")
+    return PASSED
 
 
 def _listing(subject: Subject) -> Finding:
     """Listing the backends imports nothing of it."""
-    if not subject.installed:
-        return _NOT_INSTALLED
     found = _imported(subject, is_loaded=False)
     if found.listing:
-        text = f"list_backends() imported {', '.join(found.listing)}"
-        return Finding(Outcome.FAIL_CONTRACT, text)
-    return _PASSED
+        return broken(f"list_backends() imported {', '.join(found.listing)}")
+    return PASSED
 
 
 def _side_effects(subject: Subject) -> Finding:
     """Importing it changes nothing in the process."""
     found = _imported(subject)
     if found.changed:
-        return Finding(Outcome.FAIL_CONTRACT, f"importing it changes {', '.join(found.changed)}")
-    return _PASSED
+        return broken(f"importing it changes {', '.join(found.changed)}")
+    return PASSED
 
 
 def _output(subject: Subject) -> Finding:
     """Importing it prints nothing."""
     found = _imported(subject)
     if found.printed:
-        return Finding(Outcome.FAIL_CONTRACT, f"importing it prints {found.printed!r}")
-    return _PASSED
+        return broken(f"importing it prints {found.printed!r}")
+    return PASSED

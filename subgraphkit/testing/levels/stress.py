@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.running import Session
-from subgraphkit.testing.cases import Case, Finding, Outcome
+from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, broken
 from subgraphkit.testing.claimed import model_taken
 from subgraphkit.testing.run_checks import in_threads
 from subgraphkit.testing.subject import Subject
@@ -29,7 +29,6 @@ _THREADS: Final = 8
 _RUNS_PER_THREAD: Final = 12
 _MOST_GROWTH: Final = 8 << 20
 _INTERRUPT_SECONDS: Final = 0.2
-_PASSED: Final = Finding(Outcome.PASSED)
 _STATM: Final = Path("/proc/self/statm")
 _COUNTED: Final = {
     Path("/proc/self/fd"): "open files",
@@ -75,7 +74,7 @@ def _many_runs(subject: Subject) -> Finding:
         run(_WARM_UP)
         left = _left(run, _RUNS)
     text = f"{_RUNS} runs of model {model.name!r} keep {', '.join(left)}"
-    return Finding(Outcome.FAIL_CONTRACT, text) if left else _PASSED
+    return broken(text) if left else PASSED
 
 
 def _many_sessions(subject: Subject) -> Finding:
@@ -87,7 +86,7 @@ def _many_sessions(subject: Subject) -> Finding:
     bind_and_close(_BINDS // 5)
     left = _left(bind_and_close, _BINDS)
     text = f"{_BINDS} sessions, all closed, left behind {', '.join(left)}"
-    return Finding(Outcome.FAIL_CONTRACT, text) if left else _PASSED
+    return broken(text) if left else PASSED
 
 
 def _left(act: Callable[[int], object], times: int) -> list[str]:
@@ -122,7 +121,7 @@ def _threads_in_one_session(subject: Subject) -> Finding:
     model = model_taken(subject)
     with subject.session(model.proto) as session:
         entrances = [lambda: session] * _THREADS
-        return in_threads(subject, model, entrances, _RUNS_PER_THREAD) or _PASSED
+        return in_threads(subject, model, entrances, _RUNS_PER_THREAD) or PASSED
 
 
 def _a_session_for_each_thread(subject: Subject) -> Finding:
@@ -136,7 +135,7 @@ def _a_session_for_each_thread(subject: Subject) -> Finding:
         return session
 
     try:
-        return in_threads(subject, model, [open_one] * _THREADS, _RUNS_PER_THREAD) or _PASSED
+        return in_threads(subject, model, [open_one] * _THREADS, _RUNS_PER_THREAD) or PASSED
     finally:
         for session in opened:
             session.close()
@@ -149,15 +148,14 @@ def _interrupted(subject: Subject) -> Finding:
     expected = model.expected(feeds)
     with subject.session(model.proto) as session:
         if not _interrupt(lambda: subject.run(session, feeds)):
-            text = "KeyboardInterrupt did not come through"
-            return Finding(Outcome.FAIL_CONTRACT, text)
+            return broken("KeyboardInterrupt did not come through")
         found = subject.judge.difference(expected, subject.run(session, feeds))
     if found is None:
         with subject.session(model.proto) as other:
             found = subject.judge.difference(expected, subject.run(other, feeds))
     if found is not None:
         return Finding(found.outcome, f"after KeyboardInterrupt: {found.detail}")
-    return _PASSED
+    return PASSED
 
 
 def _interrupt(call: Callable[[], Any]) -> bool:

@@ -13,8 +13,8 @@ from onnx import numpy_helper
 
 import subgraphkit as sk
 from subgraphkit.bundling.manifest import MARK
-from subgraphkit.compiling.caching import implementations
-from subgraphkit.ir.digests import canonical, data_digest
+from subgraphkit.compiling.caching import keying
+from subgraphkit.ir.structure import canonical, data_digest
 from tests.models import parsed
 from tests.storing import Storing, storing
 
@@ -31,7 +31,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     # The backends here are part of the tests, some of which may be edited while they run.
-    monkeypatch.setattr(implementations, "_is_changed", lambda *_: False)
+    monkeypatch.setattr(keying, "_is_changed", lambda *_: False)
     return tmp_path
 
 

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.compiling.caching import implementations
+from subgraphkit.compiling.caching import keying
 from tests.models import parsed
 from tests.storing import Storing
 
@@ -24,7 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     # The backends here are part of the tests, some of which may be edited while they run.
-    monkeypatch.setattr(implementations, "_is_changed", lambda *_: False)
+    monkeypatch.setattr(keying, "_is_changed", lambda *_: False)
     return tmp_path
 
 

@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -177,7 +176,7 @@ def test_a_library_that_can_be_stopped_is_not_taken_for_one_that_refuses(name: s
     assert subgraph.backend == name
     progress = Progress()
     progress.cancel()
-    means = replace(Means.of(partitioning, progress), cache=None)
+    means = Means.of(partitioning, progress)._replace(cache=None)
     with pytest.raises(KeyboardInterrupt):  # there is no next step to stop at
         compile_subgraph(partitioning, subgraph, means)
 

@@ -19,11 +19,10 @@ from hypothesis import strategies as st
 import subgraphkit as sk
 from subgraphkit.backend import plugin_api
 from subgraphkit.backend.options import PlainOptions, validate_options
-from subgraphkit.compiling.caching import implementations, keying
+from subgraphkit.compiling.caching import keying
 from subgraphkit.compiling.caching.keying import identify, make_key
 from subgraphkit.ir import Initializer
-from subgraphkit.ir.digests import weight_digests
-from subgraphkit.ir.structure import NoKeyError, structure_digest
+from subgraphkit.ir.structure import NoKeyError, structure_digest, weight_digests
 from subgraphkit.types import DataType, TensorType
 from tests.fakes import claiming
 from tests.models import parsed
@@ -181,13 +180,13 @@ def test_the_code_of_a_backend_is_in_the_key(
     assert len(set(identities)) == 3  # by name and by content
 
 
-is_changed = implementations._is_changed
+is_changed = keying._is_changed
 
 
 def test_code_that_was_changed_after_it_was_loaded_has_no_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(implementations, "_is_changed", is_changed)
+    monkeypatch.setattr(keying, "_is_changed", is_changed)
     monkeypatch.syspath_prepend(str(tmp_path))
     place = tmp_path / "plugin_edited.py"
     place.write_text(PLUGIN)

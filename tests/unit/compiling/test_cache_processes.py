@@ -35,7 +35,7 @@ KILLED = """
 import os, random, signal, sys, time
 from pathlib import Path
 from subgraphkit.compiling.caching.entries import About, Description
-from subgraphkit.ir.digests import canonical, data_digest
+from subgraphkit.ir.structure import canonical, data_digest
 from subgraphkit.compiling.caching.keying import EngineKey
 from subgraphkit.compiling.caching.store import EngineStore
 

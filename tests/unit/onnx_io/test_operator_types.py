@@ -11,10 +11,9 @@ import pytest
 from onnx import defs, helper, shape_inference
 
 import subgraphkit as sk
-from subgraphkit.onnx_io.blindness import BLIND
 from subgraphkit.onnx_io.microsoft_rules import MICROSOFT
 from subgraphkit.onnx_io.operator_rules import STANDARD
-from subgraphkit.onnx_io.operator_types import node_types
+from subgraphkit.onnx_io.operator_types import BLIND, node_types
 from subgraphkit.onnx_io.protos import normal_domain, read_type
 from subgraphkit.testing.official_cases import official_cases
 from subgraphkit.types import DataType, TensorType, ValueType, fits

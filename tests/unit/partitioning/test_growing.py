@@ -11,7 +11,7 @@ from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms import convexity, merger
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.growth import grow_regions
-from subgraphkit.partitioning.algorithms.running_order import RunningOrder
+from subgraphkit.partitioning.algorithms.merger import RunningOrder
 from tests.property.partition_oracles import build, check_disjoint, random_dag
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from subgraphkit.partitioning.reports.flops import estimate_flops
+from tests.models import parsed
 from tests.unit.partitioning.pass_support import bound
 
 CASES = {
@@ -50,3 +51,9 @@ def test_a_node_with_bodies_counts_what_they_hold() -> None:
     }
     """)
     assert estimate_flops(graph.nodes[0]) == 12
+
+
+def test_an_own_operator_named_as_a_pool_needs_no_kernel() -> None:
+    text = "one (float[1, 2, 7] a) => (float[1, 2, 5] y) { y = com.acme.MaxPool(a) }"
+    graph = bound(parsed(text, header='"" : 18, "com.acme" : 1'))
+    assert estimate_flops(graph.nodes[0]) == 10

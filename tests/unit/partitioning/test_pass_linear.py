@@ -18,7 +18,7 @@ from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import SelectorContractError
 from subgraphkit.ir import Node
 from subgraphkit.partitioning import partition
-from subgraphkit.partitioning.algorithms.nets import Nets
+from subgraphkit.partitioning.algorithms.arrays import Nets
 from subgraphkit.partitioning.claiming.copies import most_copies
 from subgraphkit.partitioning.claiming.work_table import View, WorkTable
 from tests.unit.partitioning.pass_support import DescribedProperty, backend, graph_of, taking

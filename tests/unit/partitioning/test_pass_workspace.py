@@ -7,10 +7,10 @@ import pytest
 from subgraphkit.errors import InternalError
 from subgraphkit.ir import Boundary, boundaries, boundary
 from subgraphkit.partitioning import partition
-from subgraphkit.partitioning.algorithms.nets import Nets
+from subgraphkit.partitioning.algorithms.arrays import Nets
 from subgraphkit.partitioning.claiming.values import bytes_of, bytes_of_all
 from subgraphkit.partitioning.claiming.work_table import Region, WorkTable
-from subgraphkit.partitioning.outcome import subgraphs
+from subgraphkit.partitioning.outcome import partitioning_data
 from subgraphkit.partitioning.outcome.verification import verify_regions
 from subgraphkit.types import DataType, SequenceType, TensorType
 from tests.unit.partitioning.pass_support import bound, graph_of, taking
@@ -96,13 +96,13 @@ def test_a_value_that_every_reader_computes_itself_does_not_cross() -> None:
 def test_wrong_edges_are_a_bug_and_are_found(
     field: str, values: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = subgraphs.make_subgraph
+    make = partitioning_data.make_subgraph
 
     def damaged(*given: object, **named: object) -> object:
         subgraph = make(*given, **named)  # type: ignore[arg-type]
         return replace(subgraph, **{field: values}) if 3 in subgraph.nodes else subgraph
 
-    monkeypatch.setattr(subgraphs, "make_subgraph", damaged)
+    monkeypatch.setattr(partitioning_data, "make_subgraph", damaged)
     with pytest.raises(InternalError, match=f"the {field} of subgraph 'one_1' differ"):
         partition(bound(SPLIT), [taking("Exp Add", "one", connectivity="any"), taking("*", "rest")])
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from subgraphkit.comparing.intervals import interval, ratio
 from subgraphkit.placing import choosing
-from subgraphkit.placing.candidates import Piece
-from subgraphkit.placing.choosing import RegionTimes, choose, name_choice
+from subgraphkit.placing.choosing import Piece, RegionTimes, choose, name_choice
 
 
 class Quotient:

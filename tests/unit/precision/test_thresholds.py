@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from subgraphkit.errors import CallerError
 from subgraphkit.precision import Histogram, threshold_of
-from subgraphkit.precision.histograms import BINS
-from subgraphkit.precision.thresholds import LEVELS, check_method, entropy_threshold
+from subgraphkit.precision.thresholds import BINS, LEVELS, check_method, entropy_threshold
 
 Counts = np.ndarray[Any, Any]
 

@@ -7,7 +7,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.errors import CallerError, ConfigError
-from subgraphkit.running.onnxruntime_words import METHODS
+from subgraphkit.running.messages import METHODS
 from tests.models import CHAIN, LINEAR, parsed
 
 

@@ -62,6 +62,7 @@ class Menu:
         self.wanted = frozenset(wanted)
         self._expressions: dict[int, Expression | None] = {}
         self._anchors: dict[int, Anchor | None] = {}
+        self._shapes: dict[int, Shape | None] = {}
 
     def expression(self, node: Node) -> Expression | None:
         """Return how a node goes on with a tile, or None if it does not."""
@@ -77,10 +78,11 @@ class Menu:
 
     def shape(self, node: Node) -> Shape | None:
         """Return the shape of a node's only output if it is a float array of known shape."""
-        site = Site(node, self.scope)
-        if site.output_count != 1 or site.output_dtype() not in _FLOATS:
-            return None
-        return site.output_shape()
+        if node.id not in self._shapes:
+            site = Site(node, self.scope)
+            is_array = site.output_count == 1 and site.output_dtype() in _FLOATS
+            self._shapes[node.id] = site.output_shape() if is_array else None
+        return self._shapes[node.id]
 
     def is_view(self, node: Node) -> bool:
         """Say whether a node leaves rows as they are and only arranges them in other axes."""

@@ -24,6 +24,7 @@ _MOST_NODES: Final = 32
 _SMALLEST: Final = 1 << 15
 """Elements below which nodes without an anchor stay on their own: they are in cache anyway."""
 
+_TOO_SMALL: Final = Refusal("size", "of no known size, or too small to be worth tiles")
 _OUTSIDE: Final = Refusal("shape", "does not fit the tiles of the group")
 
 
@@ -59,10 +60,11 @@ class TileSelector(SubgraphSelector):
         self.reset()
         self.anchor = self._menu.anchor(node)
         shape = self._menu.shape(node)
-        if shape is None or (self.anchor is None and self._menu.expression(node) is None):
+        # most are small, and what a small one computes nobody has to know
+        if shape is None or (self.anchor is None and prod(shape) < _SMALLEST):
+            return _TOO_SMALL
+        if self.anchor is None and self._menu.expression(node) is None:
             return Refusal("operator", f"{node.op_type} is not computed in tiles")
-        if self.anchor is None and prod(shape) < _SMALLEST:
-            return Refusal("size", "too small to be worth tiles")
         self._whole = shape
         self.first = node.id
         self._taken[node.id] = node
@@ -243,9 +245,7 @@ def find_groups(menu: Menu, nodes: Sequence[Node]) -> list[Group]:
     place = {node.id: index for index, node in enumerate(nodes)}
     taken: set[int] = set()
     groups = []
-    anchors = [node for node in nodes if menu.anchor(node) is not None]
-    rest = [node for node in nodes if menu.anchor(node) is None]
-    for seed in (*anchors, *rest):
+    for seed in sorted(nodes, key=lambda node: menu.anchor(node) is None):
         if seed.id in taken:
             continue
         selector = TileSelector(menu)
