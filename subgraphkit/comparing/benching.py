@@ -10,9 +10,8 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +20,7 @@ from subgraphkit.backend.notices import PLACEMENT_LOG
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.comparing.benchmark import Benchmark, Measured, Schedule, Share
-from subgraphkit.comparing.contenders import Contender, Failed
+from subgraphkit.comparing.contenders import Contender
 from subgraphkit.comparing.differences import compare_values
 from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.configuration.config import resolve
@@ -35,34 +34,8 @@ __all__ = ["bench", "file_of"]
 _PAUSE: Final = 0.05
 """Seconds before a turn, in which threads that wait by spinning go to sleep."""
 
-_RUNS_PER_TURN: Final = 3
-_SECONDS_PER_TURN: Final = 0.05
-
-
+_TURN: Final = {"do": "turn", "runs": 3, "seconds": 0.05}
 _USUAL: Final = Schedule()
-
-
-@dataclass(slots=True)
-class _Known:
-    selection: str | None
-    folder: Path
-    contender: Contender | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
-    turns: list[dict[str, Any]] = field(default_factory=list)
-    failed: Failed | None = None
-
-    @property
-    def label(self) -> str:
-        return self.selection or str(self.facts.get("selection", "as configured"))
-
-    def ask(self, what: Mapping[str, Any] | None, doing: str, timeout: float) -> dict[str, Any]:
-        """Ask, unless it is out; return nothing if it is, or is from now on."""
-        if self.failed is None and self.contender is not None:
-            try:
-                return self.contender.ask(what, doing, timeout)
-            except Failed as failed:
-                self.failed = failed
-        return {}
 
 
 def bench(
@@ -114,12 +87,21 @@ def bench(
         }
         extensions = ExtensionManager.from_config(resolve(), Path(str(job["model"])).name)
         heard = extensions.hearing(progress)
-        course = _Course(Path(folder), job, schedule, heard)
+
+        def tell(phase: str, done: int, total: int, message: str = "") -> None:
+            heard.check()
+            heard(phase, done, total, message)
+
         entries = []
         for number, one in enumerate(backends):
-            course.tell("binding", number, len(backends), one or "as configured")
-            entries.append(course.started(number, one, stack))
-        course.run(entries)
+            tell("binding", number, len(backends), one or "as configured")
+            place = Path(folder) / str(number)
+            entry = stack.enter_context(Contender(one, job, place, schedule))
+            entry.facts |= entry.ask(None, "binding the model")  # alone, so nobody is disturbed
+            if entry.facts.get("warning"):
+                PLACEMENT_LOG.warning("%s", entry.facts["warning"])
+            entries.append(entry)
+        _run(entries, schedule, tell)
         model = next((one.facts["model"] for one in entries if "model" in one.facts), "")
         return Benchmark(model, schedule, tuple(_all_measured(entries, tolerance)))
 
@@ -133,73 +115,33 @@ def file_of(source: Any, folder: Path) -> str:
     return os.fspath(path)
 
 
-class _Course:
-    def __init__(
-        self,
-        folder: Path,
-        job: Mapping[str, Any],
-        schedule: Schedule,
-        progress: Progress,
-    ) -> None:
-        self._folder, self._job, self._schedule = folder, job, schedule
-        self._progress = progress
-
-    def tell(self, phase: str, done: int, total: int, message: str = "") -> None:
-        """Report what comes next, unless it is to stop."""
-        self._progress.check()
-        self._progress(phase, done, total, message)
-
-    def started(self, number: int, selection: str | None, stack: ExitStack) -> _Known:
-        """Start a contender and wait until it has bound, so that nobody is disturbed in it."""
-        folder = self._folder / str(number)
-        folder.mkdir()
-        entry = _Known(selection, folder)
-        job = {**self._job, "selection": selection, "results": os.fspath(folder / "results")}
-        contender = Contender(entry.label, job, folder, self._schedule.threads)
-        entry.contender = stack.enter_context(contender)
-        entry.facts |= self._ask(entry, None, "binding the model")
-        if entry.facts.get("warning"):
-            PLACEMENT_LOG.warning("%s", entry.facts["warning"])
-        return entry
-
-    def run(self, entries: Sequence[_Known]) -> None:
-        """Let all contenders run once, take turns, and report the memory they took."""
-        for number, entry in enumerate(entries):
-            self.tell("first run", number, len(entries), entry.label)
-            first = {"do": "first", "warmup": self._schedule.warmup}
-            entry.facts |= self._ask(entry, first, "running for the first time")
-        for number in range(self._schedule.rounds):
-            self.tell("measuring", number, self._schedule.rounds)
-            at = number % len(entries)  # so that nobody always comes after the same neighbour
-            for entry in (*entries[at:], *entries[:at]):
-                self._take_turn(entry)
-        for entry in entries:
-            entry.facts |= self._ask(entry, {"do": "memory"}, "telling its memory")
-
-    def _take_turn(self, entry: _Known) -> None:
-        if entry.failed is None:
-            time.sleep(_PAUSE)
-            turn = {"do": "turn", "runs": _RUNS_PER_TURN, "seconds": _SECONDS_PER_TURN}
-            entry.turns += [taken] if (taken := self._ask(entry, turn, "running")) else []
-
-    def _ask(self, entry: _Known, what: Mapping[str, Any] | None, doing: str) -> dict[str, Any]:
-        return entry.ask(what, doing, self._schedule.timeout_seconds)
+def _run(entries: Sequence[Contender], schedule: Schedule, tell: Callable[..., None]) -> None:
+    """Let all contenders run once, take turns, and report the memory they took."""
+    for number, entry in enumerate(entries):
+        tell("first run", number, len(entries), entry.label)
+        first = {"do": "first", "warmup": schedule.warmup}
+        entry.facts |= entry.ask(first, "running for the first time")
+    for number in range(schedule.rounds):
+        tell("measuring", number, schedule.rounds)
+        at = number % len(entries)  # so that nobody always comes after the same neighbour
+        for entry in (*entries[at:], *entries[:at]):
+            if not entry.failed:
+                time.sleep(_PAUSE)
+                taken = entry.ask(_TURN, "running")
+                entry.turns += [taken] if taken else []
+    for entry in entries:
+        entry.facts |= entry.ask({"do": "memory"}, "telling its memory")
 
 
-def _all_measured(entries: Sequence[_Known], tolerance: ToleranceOf | None) -> Iterator[Measured]:
+def _all_measured(
+    entries: Sequence[Contender], tolerance: ToleranceOf | None
+) -> Iterator[Measured]:
     expected: dict[str, Any] | None = None
     for entry in entries:
-        if entry.failed is not None:
-            failed = entry.failed
-            yield Measured(
-                entry.label,
-                code=failed.code,
-                kind=failed.kind,
-                text=failed.text,
-                printed=failed.printed,
-            )
+        if entry.failed:
+            yield Measured(entry.label, **entry.failed)
             continue
-        results = restore_values(entry.folder / "results")
+        results = restore_values(entry.results)
         expected = results if expected is None else expected
         allowed = tolerance or Conformance(tolerances=entry.facts["tolerances"]).tolerance_for
         yield Measured(
@@ -218,7 +160,7 @@ def _all_measured(entries: Sequence[_Known], tolerance: ToleranceOf | None) -> I
         )
 
 
-def _shares(entry: _Known) -> Iterator[Share]:
+def _shares(entry: Contender) -> Iterator[Share]:
     for subgraph in entry.facts["subgraphs"]:
         name = subgraph["id"]
         seconds = [turn["subgraphs"][name] for turn in entry.turns]

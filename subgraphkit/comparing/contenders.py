@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
+from subgraphkit.comparing.benchmark import Schedule
 from subgraphkit.comparing.messages import crashed, hung
-from subgraphkit.errors import SubgraphkitError
 from subgraphkit.processes.answering_child import AnsweringChild, NoAnswer
 
-__all__ = ["Contender", "Failed"]
+__all__ = ["Contender"]
 
 _MODULE: Final = "subgraphkit.comparing.bench_child"
 _VARIABLES: Final = (
@@ -25,72 +25,74 @@ _LAST_OUTPUT: Final = 2000
 _PATIENCE_AT_THE_END: Final = 10.0
 
 
-class Failed(Exception):  # noqa: N818 (a state that travels, told as part of the result)
-    """A contender is out.
-
-    Attributes:
-        code: Code of the error.
-        kind: Name of its class in ``subgraphkit.errors``.
-        text: What happened, as a user would be told.
-        printed: The end of what the contender printed.
-    """
-
-    def __init__(self, code: str, kind: str, text: str, printed: str = "") -> None:
-        super().__init__(text)
-        self.code, self.kind, self.text, self.printed = code, kind, text, printed
-
-    @classmethod
-    def of(cls, error: SubgraphkitError, printed: str = "") -> Self:
-        """Word an error of ours."""
-        return cls(error.code, type(error).__name__, str(error), printed)
-
-
 class Contender:
-    """A child process that has bound a model on a selection of backends.
+    """A child process that binds a model on a selection of backends, and what is known of it.
 
     Args:
-        selection: What it is called in messages.
+        selection: Its backends; None for what is configured.
         job: What to do, see ``bench_child``; JSON-able.
-        folder: A folder for its files.
-        threads: How many threads libraries are told to use, or None.
+        folder: A new folder for its files.
+        schedule: How many threads libraries are told to use, and how long an answer may take.
+
+    Attributes:
+        results: Where it stores what its first run returns.
+        facts: What it has told of itself.
+        turns: What it has told of each of its turns.
+        failed: Why it is out, in the words of ``Measured``; empty unless it is.
 
     Thread-safety: used by one thread.
     """
 
     def __init__(
-        self, selection: str, job: Mapping[str, Any], folder: Path, threads: int | None
+        self, selection: str | None, job: Mapping[str, Any], folder: Path, schedule: Schedule
     ) -> None:
-        self._selection = selection
+        self.results = folder / "results"
+        self.facts: dict[str, Any] = {}
+        self.turns: list[dict[str, Any]] = []
+        self.failed: dict[str, Any] = {}
+        self._called = selection or "as configured"
+        self._selection, self._seconds = selection, schedule.timeout_seconds
+        folder.mkdir()
         file = folder / "job.json"
+        job = {**job, "selection": selection, "results": os.fspath(self.results)}
         file.write_text(json.dumps(job), encoding="utf-8")
+        threads = schedule.threads
         variables = {} if threads is None else dict.fromkeys(_VARIABLES, str(threads))
         self._process = AnsweringChild(_MODULE, [os.fspath(file)], variables)
 
-    def ask(self, what: Mapping[str, Any] | None, doing: str, timeout: float) -> dict[str, Any]:
+    @property
+    def label(self) -> str:
+        """Its backends, as given or, where nothing was, as it has told."""
+        return self._selection or str(self.facts.get("selection", self._called))
+
+    def ask(self, what: Mapping[str, Any] | None, doing: str) -> dict[str, Any]:
         """Give a command and wait for the answer; None only waits.
 
         Args:
             what: The command.
             doing: What it does, for messages, such as ``taking a turn``.
-            timeout: After how many seconds the contender is stopped.
 
-        Raises:
-            Failed: The contender is out: an error of its own, a crash (SGK320), no answer (SGK321).
+        Returns:
+            The answer; nothing if the contender is out, or is from now on: for an error of its own,
+            a crash (SGK320) or no answer (SGK321).
         """
+        if self.failed:
+            return {}
         if what is not None:
             self._process.tell(what)
         try:
-            answer: dict[str, Any] = self._process.answer(timeout)
+            answer: dict[str, Any] = self._process.answer(self._seconds)
         except NoAnswer as gone:
             if gone.code is None:
-                raise self._failed(hung(self._selection, doing, timeout)) from None
-            raise self._failed(crashed(self._selection, doing, gone.code)) from None
+                error = hung(self._called, doing, self._seconds)
+            else:
+                error = crashed(self._called, doing, gone.code)
+            failed = {"code": error.code, "kind": type(error).__name__, "text": str(error)}
+            answer = {"failed": failed}
         if "failed" in answer:
-            raise Failed(**answer["failed"], printed=self._process.printed(_LAST_OUTPUT))
+            self.failed = {**answer["failed"], "printed": self._process.printed(_LAST_OUTPUT)}
+            return {}
         return answer
-
-    def _failed(self, error: SubgraphkitError) -> Failed:
-        return Failed.of(error, self._process.printed(_LAST_OUTPUT))
 
     def __enter__(self) -> Self:
         """Return the contender, which is stopped on leaving."""
