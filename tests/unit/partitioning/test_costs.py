@@ -77,6 +77,17 @@ def test_auto_keeps_small_regions_that_nobody_else_takes(monkeypatch: pytest.Mon
     assert [name for name, _ in homes(found)] == ["a_relus", "b_others"] * 2
 
 
+def test_a_cheap_start_minds_the_threads_and_who_is_slow_at_lrn(tmp_path: Path) -> None:
+    names = ["onnxruntime", "openvino"]
+    text = "g (float[1,96,54,54] x) => (float[1,96,54,54] y) { y = LRN<size=5>(x) }"
+    for threads, part, expected in ((1, 0.9, names), (2, 0.9, names[::-1]), (1, 0.7, names[::-1])):
+        product = products(512, cache_dir=tmp_path / f"{threads} {part}", threads=threads)
+        Costs(product, product.settings).learn({"onnxruntime": 1.0, "openvino": part}, {})
+        assert Costs(product, product.settings).ranked(names) == expected
+    model = bound(text)
+    assert Costs(model, model.settings).ranked(names) == names[::-1]
+
+
 def test_backends_change_places_only_where_one_is_faster_by_a_twentieth(tmp_path: Path) -> None:
     product = products(512, cache_dir=tmp_path)
     names = ["tensorrt", "onnxruntime", "openvino", "third_party", "numpy"]
@@ -124,17 +135,16 @@ def test_a_model_of_open_size_is_not_taken_for_a_small_one() -> None:
 
 def test_every_class_of_operators_has_its_unit() -> None:
     text = """g (float[1,4,8,8] x, float[4,4] m) => (y) {
-      a = Conv(x, w)  b = Conv<group=4>(a, v)  p = Conv<group=2>(b, u)  c = MatMul(m, m)
-      d = Relu(p)  l = LRN<size=3>(d)  e = Transpose(l)  f = Flatten(e)  y = Identity(f) }"""
+      a = Conv(x, w)  b = Conv<group=4>(a, v)  c = MatMul(m, m)
+      d = Relu(b)  l = LRN<size=3>(d)  e = Transpose(l)  f = Flatten(e)  y = Identity(f) }"""
     model = parsed(text.replace("=> (y)", "=> (float[1,256] y)"))
-    for name, shape in {"w": (4, 4, 1, 1), "v": (4, 1, 1, 1), "u": (4, 2, 1, 1)}.items():
+    for name, shape in {"w": (4, 4, 1, 1), "v": (4, 1, 1, 1)}.items():
         weight = np.ones(shape, np.float32)
         model.graph.initializer.append(numpy_helper.from_array(weight, name))
     found = sk.bind(sk.load(model), backend="numpy", fold=False)
     assert [work_of(found, node) for node in found.order] == [
         ("convolution", 2 * 256 * 4),
         ("depthwise", 2 * 256),
-        ("convolution", 2 * 256 * 2),
         ("product", 2 * 16 * 4),
         ("elementwise", 2 * 4 * 256),
         ("power", 8 * 256),
