@@ -83,11 +83,13 @@ _SMALL: Final = 0.01
 """The part of the work from which on a region is handed over in any case."""
 
 _MARGIN: Final = 0.95
-_MARGIN_OF_ONE: Final = 0.8
+_MARGIN_OF_SMALL: Final = 0.8
+_LEAST: Final = 1e-3
 """A backend comes before one of higher priority where it is predicted to take less than this part
-of its time, with several threads or with one. Fusion is not in the predictions, which may be off by
-a fifth. Of 23 networks that libraries take whole, on two threads, the first by 0.8 takes 1.36 times
-the best at most and 1.059 in the mean, by 0.95 1.19 and 1.019; on one, 0.95 takes more than 0.8.
+of its time; of small ones, on one thread or below so many seconds, there is less to gain. Fusion is
+not in the predictions, which may be off by a fifth. Of 23 networks that libraries take whole, on two
+threads, the first by 0.8 takes 1.36 times the best at most and 1.059 in the mean, by 0.95 1.19 and
+1.019; on one thread, 0.95 takes more than 0.8.
 """
 
 _Kept = dict[str, dict[str, tuple[float, float]]]
@@ -158,7 +160,8 @@ class Costs:
         opens = any(is_open(Node(self._bound, node)) for node in self._bound.order)
         units = {**self._whole, RUN: 0 if opens else 1}
         predicted = {name: self._seconds(name, units) for name in known}
-        margin = _MARGIN_OF_ONE if self._settings.threads == 1 else _MARGIN
+        is_small = self._settings.threads == 1 or min(predicted.values()) < _LEAST
+        margin = _MARGIN_OF_SMALL if is_small else _MARGIN
         order: list[str] = []
         for name in known:
             at = len(order)
