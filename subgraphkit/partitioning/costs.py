@@ -87,8 +87,8 @@ _MARGIN_OF_SMALL: Final = 0.8
 _LEAST: Final = 1e-3
 """A backend comes before one of higher priority where it is predicted to take less than this part
 of its time; of small ones, on one thread or below so many seconds, there is less to gain. Fusion is
-not in the predictions, which may be off by a fifth. Of 23 networks that libraries take whole, on two
-threads, the first by 0.8 takes 1.36 times the best at most and 1.059 in the mean, by 0.95 1.19 and
+not in the predictions, which may be off by a fifth. Of 23 networks that libraries take whole, on
+two threads, the first by 0.8 takes 1.36 times the best at most, 1.059 in the mean, by 0.95 1.19 and
 1.019; on one thread, 0.95 takes more than 0.8.
 """
 
