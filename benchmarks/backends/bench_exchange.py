@@ -7,10 +7,13 @@ one part after the other on another backend. The cost is the time of the mixed s
 the whole on ONNX Runtime with the time of the part there taken out and the time of the part on the
 other backend put in; both are measured on the part as a model of its own.
 
-That is the sum of two. ONNX Runtime fuses nothing across a cut, and there brings its values into
+That is the sum of three. ONNX Runtime fuses nothing across a cut, and there brings its values into
 the plain layout: what the pieces of the network take on ONNX Runtime, each by itself, beyond the
-whole is the cut, and none of the other backend's. What the mixed session takes beyond these pieces,
-each by itself where it runs, is the handing over.
+whole is the cut, and none of the other backend's. A piece that runs again and again finds its
+weights in the cache and its threads awake. What the pieces take longer where the calling thread
+counts down, between two runs of one, the time that the other would take, is the pause: no other
+backend runs in it, and no value is handed over. What the mixed session takes beyond these pieces,
+each by itself where it runs, with pauses, is the handing over.
 
 Processes, one for each of these, take turns, so that a machine that slows down slows all of them
 down, and the threads of one do not disturb another. ``--first`` lets their turns go before all
@@ -66,11 +69,14 @@ class Cost(NamedTuple):
     Attributes:
         beyond: What it costs beyond the part, which is the sum of the others but for rounding.
         cut: What the pieces of the network take longer than the whole, on ``WHOLE_ON`` alone.
-        handing_over: What the mixed session takes longer than its pieces alone, where they run.
+        pause: What the pieces take longer where each waits for as long as the other runs.
+        handing_over: What the mixed session takes longer than its pieces with pauses, where they
+            run.
     """
 
     beyond: float
     cut: float
+    pause: float
     handing_over: float
 
 
@@ -79,6 +85,7 @@ class Job(NamedTuple):
 
     Attributes:
         rests: Whether ONNX Runtime is told what the backend tells it itself in a mixed session.
+        pause: Seconds that do not count, after the first model.
     """
 
     models: tuple[str, ...]
@@ -86,6 +93,7 @@ class Job(NamedTuple):
     other: str | None = None
     part: Part | None = None
     rests: bool = False
+    pause: float = 0.0
     threads: int = THREADS
     first: bool = False
 
@@ -116,12 +124,13 @@ def main() -> int:
                     rows.append([name, f"{part.first}..{part.last}", other, *row])
                     print(*rows[-1], file=sys.stderr, flush=True)
     columns = ["network", "nodes", "part on", "whole", "mixed", "part here", "part there"]
-    columns += ["beyond the part", "of it the cut", "the handing over"]
+    columns += ["beyond the part", "of it the cut", "the pause", "the handing over"]
     notes = [f"Medians of {arguments.repeat} turns, {arguments.threads} threads; {machine()}"]
     show(Table("Exchanging a part", columns, rows, notes), markdown=arguments.markdown)
     for title, one in (
         ("Cost of an exchange beyond the part itself", "beyond"),
         ("Of it the cut", "cut"),
+        ("Of it the pause", "pause"),
         ("Of it the handing over", "handing_over"),
     ):
         seen_ = {name: [getattr(cost, one) for cost in seen] for name, seen in costs.items()}
@@ -215,23 +224,32 @@ def _measured(
             return stack.enter_context(_Turns(job))
 
         rest = tuple(piece for piece in (before, behind) if Path(piece).exists())
-        turns = {one: opened(one) for one in (Job((whole,)), Job((alone,)), Job(rest, rests=True))}
-        pairs = {}
+        turns = [opened(one) for one in (Job((whole,)), Job((alone,)), Job(rest, rests=True))]
+        mixtures = {}
         for other in others:
-            jobs = Job((whole,), other=other, part=part), Job((alone,), main=other)
+            own = Job((alone,), main=other)
             try:
-                pairs[other] = tuple(map(opened, jobs))
+                mixed_, hot = opened(Job((whole,), other=other, part=part)), opened(own)
             except RuntimeError as error:
                 print(f"{part} on {other}: {error}", file=sys.stderr)
-        everybody = [*turns.values(), *(one for pair in pairs.values() for one in pair)]
+                continue
+            ours, its = turns[2].look(), hot.look()
+            paused = opened(Job(rest, rests=True, pause=its)), opened(own._replace(pause=ours))
+            mixtures[other] = mixed_, hot, *paused
+        everybody = [*turns, *(one for several in mixtures.values() for one in several)]
         for at in range(arguments.repeat):
             for one in (*everybody[at % len(everybody) :], *everybody[: at % len(everybody)]):
                 one.take()
-    all_, here, apart = (np.array(one.seconds) for one in turns.values())
-    for other, pair in pairs.items():
-        mixed, there = (np.array(one.seconds) for one in pair)
-        cut, handing = (apart + here - all_) / all_, (mixed - apart - there) / all_
-        cost = Cost(*(float(np.median(one)) for one in (cut + handing, cut, handing)))
+    all_, here, apart = (np.array(one.seconds) for one in turns)
+    for other, several in mixtures.items():
+        mixed, there, apart_paused, there_paused = (np.array(one.seconds) for one in several)
+        shares = (
+            mixed - all_ + here - there,
+            apart + here - all_,
+            apart_paused + there_paused - apart - there,
+            mixed - apart_paused - there_paused,
+        )
+        cost = Cost(*(float(np.median(one / all_)) for one in shares))
         times = (f"{np.median(one) * 1e3:.1f} ms" for one in (all_, mixed, here, there))
         yield other, cost, [*times, *(f"{one:+.1%}" for one in cost)]
 
@@ -258,15 +276,19 @@ class _Turns:
 
     def take(self) -> None:
         """Let threads go to sleep, run once to wake them, then run and note the times."""
+        self.seconds.append(self.look())
+
+    def look(self) -> float:
+        """Take a turn that is not noted; return its time."""
         self._ours.send("run")
-        self.seconds.append(statistics.median(self._ours.recv()))
+        return float(statistics.median(self._ours.recv()))
 
 
 def _serve(pipe: Connection, job: Job) -> None:
     try:
         sessions = [_opened(sk.load(path), job) for path in job.models]
         feeds = _feeds(sessions[0])
-        _run(sessions, feeds)
+        _run(sessions, feeds, 0.0)
     except Exception as error:  # noqa: BLE001 (the parent says what it was)
         pipe.send(f"{type(error).__name__}: {error}")
         return
@@ -275,12 +297,8 @@ def _serve(pipe: Connection, job: Job) -> None:
         time.sleep(PAUSE)
         if job.first:
             _rank(os.SCHED_RR, 1)
-        _run(sessions, feeds)
-        seconds = []
-        for _ in range(RUNS_PER_TURN):
-            started = time.perf_counter()
-            _run(sessions, feeds)
-            seconds.append(time.perf_counter() - started)
+        _run(sessions, feeds, job.pause)
+        seconds = [_run(sessions, feeds, job.pause) for _ in range(RUNS_PER_TURN)]
         if job.first:
             _rank(os.SCHED_OTHER, 0)
         pipe.send(seconds)
@@ -292,12 +310,19 @@ def _rank(policy: int, priority: int) -> None:
         os.sched_setscheduler(int(thread.name), policy, os.sched_param(priority))
 
 
-def _run(sessions: Sequence[sk.Session], feeds: Mapping[str, Any]) -> None:
-    values = dict(feeds)
+def _run(sessions: Sequence[sk.Session], feeds: Mapping[str, Any], pause: float) -> float:
+    """Return the seconds of a run, without those of the pause after its first model."""
+    values, seconds = dict(feeds), 0.0
     for session in sessions:
         read = {one.name: values[one.name] for one in session.get_inputs()}
+        started = time.perf_counter()
         made = session.run(None, read)
+        ended = time.perf_counter()
+        seconds += ended - started
         values |= {one.name: value for one, value in zip(session.get_outputs(), made, strict=True)}
+        while session is sessions[0] and time.perf_counter() < ended + pause:
+            pass
+    return seconds
 
 
 def _opened(model: Any, job: Job) -> sk.Session:

@@ -137,6 +137,12 @@ def _elementwise() -> tuple[Any, Feeds]:
     return _model(text, {"x": _numbers(1, 128, 3072)}, **weights)
 
 
+def _power() -> tuple[Any, Feeds]:
+    body = _chain("LRN<size=5>({0})", 2)
+    text = f"g (float[1,96,54,54] x) => (float[1,96,54,54] y) {{ {body} }}"
+    return _model(text, {"x": _numbers(1, 96, 54, 54)})
+
+
 def _movement() -> tuple[Any, Feeds]:
     text = """g (float[1,128,12,256] x) => (float[1,128,12,256] y) {
         a = Transpose<perm=[0,2,1,3]>(x)  b, c = Split<axis=3, num_outputs=2>(a)
@@ -167,6 +173,7 @@ MODELS: Final = {
     "recurrent": _recurrent,
     "quantized": _quantized,
     "elementwise": _elementwise,
+    "power": _power,
     "movement": _movement,
     NODE: _nodes,
     RUN: _run,

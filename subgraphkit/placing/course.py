@@ -83,6 +83,7 @@ class Course:
         self._rough: dict[str, float] = {}
         self._near: list[Candidate] = []
         self._takes: dict[str, frozenset[int]] = {}
+        self._base = ""
         self._single: Candidate | None = None
         self._best: Candidate | None = None
         self._complete = True
@@ -96,8 +97,13 @@ class Course:
         """
         with self._arena:
             try:
-                self._measure_alone()
+                self._open_alone()
+                self._drop_slow()
+                self._measure_alone(list(self._alone.values()), _FOR_REGIONS)
                 self._exchange_regions()
+                if self._single is not None and self._near:
+                    # again later on, for a machine that was slow for a second was not so for all
+                    self._measure_alone([self._single, *self._near], _FOR_COMPOSING)
                 self._compose()
             except KeyboardInterrupt:
                 if self._best is None or self._single is None:
@@ -108,17 +114,16 @@ class Course:
                 self._notes.append("stopped: this is the best so far")
         return self._winner()
 
-    def _measure_alone(self) -> None:
-        self._open_alone()
-        self._drop_slow()
-        near = list(self._alone.values())
+    def _measure_alone(self, near: list[Candidate], kept: float) -> None:
+        """Find the best backend alone and those near it, and keep a part of the time."""
         for at in range(_TURNS_ALONE):
-            if at >= _LEAST_TURNS and self._arena.left() < _FOR_REGIONS * self._arena.seconds:
+            are_known = len(near[0].turns) >= _LEAST_TURNS
+            if are_known and self._arena.left() < kept * self._arena.seconds:
                 break
             self._arena.tell("measuring backends", at, _TURNS_ALONE)
             self._arena.take_turns(near, at)
             self._best = self._single = min(near, key=_MEDIAN)
-            if at + 1 >= _LEAST_TURNS:
+            if are_known:
                 near = [one for one in near if interval(one.turns).low <= self._single.median]
         self._near = [one for one in near if one is not self._single and self._is_whole(one)]
         for one in self._alone.values():
@@ -249,7 +254,7 @@ class Course:
         """
         if self._single is None or len(self._regions) < 2:  # noqa: PLR2004 (nothing to exchange)
             return
-        base = self._single.label
+        base = self._base = self._single.label
         others = [one for one in self._rough if one != base and one not in self._arena.out]
         others.sort(key=self._rough.__getitem__)
         for at, name in enumerate(others):
@@ -285,7 +290,7 @@ class Course:
         """Run what the times of regions propose; then add kind by kind what measures better."""
         if self._single is None or not self._times.handing:
             return
-        single, base = self._single, self._single.label
+        single, base = self._single, self._base
         whole = {
             name: one for name, one in self._alone.items() if one is single or self._is_whole(one)
         }
@@ -298,7 +303,8 @@ class Course:
         several = [one for one in map(self._composition, new) if one is not None]
         self._best = self._duel([single, *self._near, *several], "comparing compositions")
         for kind, name in self._times.exchanges(base):
-            pairs = zip(self._regions, self._best_assignment(), strict=True)
+            best = next(key for key, one in self._composed.items() if one is self._best)
+            pairs = zip(self._regions, best, strict=True)
             tried = tuple(name if region.kind == kind else now for region, now in pairs)
             more = self._composition(tried)
             if more is not None:
@@ -316,9 +322,6 @@ class Course:
         if one is not None:
             self._composed[assignment] = one
         return one
-
-    def _best_assignment(self) -> _Assignment:
-        return next(key for key, one in self._composed.items() if one is self._best)
 
     # -- turns -------------------------------------------------------------------------------
 
@@ -353,8 +356,7 @@ class Course:
         return 2 * _LEAST_TURNS * (0.1 + 2 * run)
 
     def _assigned(self, assignment: _Assignment) -> Placement:
-        base = self._single.label if self._single is not None else ""
-        last = self._arena.bound.settings.fallback
+        base, last = self._base, self._arena.bound.settings.fallback
         # who runs everything is asked last, for what the others refuse
         names = sorted({*assignment, base}, key=lambda name: (name == last, name == base, name))
         nodes: dict[str, list[int]] = {name: [] for name in names}
@@ -389,11 +391,10 @@ class Course:
         return replace(best.placement, figures=figures)
 
     def _row(self, one: Candidate) -> dict[str, Any]:
-        count = len(one.partitioning.subgraphs)
         against = self._against.get(one.label)
         return {
             "label": one.label,
             "seconds": list(interval(one.turns)),
             "ratio": list(against) if against is not None else None,
-            "subgraphs": count,
+            "subgraphs": len(one.partitioning.subgraphs),
         }

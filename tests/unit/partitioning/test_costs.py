@@ -77,7 +77,18 @@ def test_auto_keeps_small_regions_that_nobody_else_takes(monkeypatch: pytest.Mon
     assert [name for name, _ in homes(found)] == ["a_relus", "b_others"] * 2
 
 
-def test_backends_change_places_only_where_one_is_faster_by_a_fifth(tmp_path: Path) -> None:
+def test_a_cheap_start_minds_the_threads_and_who_is_slow_at_lrn(tmp_path: Path) -> None:
+    names = ["onnxruntime", "openvino"]
+    text = "g (float[1,96,54,54] x) => (float[1,96,54,54] y) { y = LRN<size=5>(x) }"
+    for threads, part, expected in ((1, 0.9, names), (2, 0.9, names[::-1]), (1, 0.7, names[::-1])):
+        product = products(512, cache_dir=tmp_path / f"{threads} {part}", threads=threads)
+        Costs(product, product.settings).learn({"onnxruntime": 1.0, "openvino": part}, {})
+        assert Costs(product, product.settings).ranked(names) == expected
+    model = bound(text)
+    assert Costs(model, model.settings).ranked(names) == names[::-1]
+
+
+def test_backends_change_places_only_where_one_is_faster_by_a_twentieth(tmp_path: Path) -> None:
     product = products(512, cache_dir=tmp_path)
     names = ["tensorrt", "onnxruntime", "openvino", "third_party", "numpy"]
     before = Costs(product, product.settings)
@@ -124,8 +135,8 @@ def test_a_model_of_open_size_is_not_taken_for_a_small_one() -> None:
 
 def test_every_class_of_operators_has_its_unit() -> None:
     text = """g (float[1,4,8,8] x, float[4,4] m) => (y) {
-      a = Conv(x, w)  b = Conv<group=4>(a, v)  c = MatMul(m, m)  d = Relu(b)
-      e = Transpose(d)  f = Flatten(e)  y = Identity(f) }"""
+      a = Conv(x, w)  b = Conv<group=4>(a, v)  c = MatMul(m, m)
+      d = Relu(b)  l = LRN<size=3>(d)  e = Transpose(l)  f = Flatten(e)  y = Identity(f) }"""
     model = parsed(text.replace("=> (y)", "=> (float[1,256] y)"))
     for name, shape in {"w": (4, 4, 1, 1), "v": (4, 1, 1, 1)}.items():
         weight = np.ones(shape, np.float32)
@@ -136,6 +147,7 @@ def test_every_class_of_operators_has_its_unit() -> None:
         ("depthwise", 2 * 256),
         ("product", 2 * 16 * 4),
         ("elementwise", 2 * 4 * 256),
+        ("power", 8 * 256),
         ("movement", 2 * 4 * 256),
         ("movement", 0),
         ("movement", 0),
