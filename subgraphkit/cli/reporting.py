@@ -69,13 +69,7 @@ class CommandReport:
         sys.stderr.write(f"{paragraph(text, Screen(sys.stderr).width)}\n")
 
     def keep(self, file: Path | None, made: Callable[[], str], words: str = "page: {}") -> None:
-        """Write a text into a file, if one was asked for, and say so.
-
-        Args:
-            file: Where to; None if nobody asked.
-            made: Makes the text.
-            words: What is said, with the place of the file's name.
-        """
+        """Write a text into a file, if one was asked for, and say so in words that name it."""
         if file is not None:
             file.write_text(made(), encoding="utf-8")
             self.note(words.format(file))

@@ -146,7 +146,7 @@ def _tried(backend: Any, offer: Offer, *, runs: bool) -> Trial | None:
         return None
     feeds = model.feeds()
     with Session(planned) as session:
-        if not _takes_part(name, session.partitioning.subgraphs):
+        if all(one.backend != name for one in session.partitioning.subgraphs):
             return None
         if not runs:
             return Trial("ok", offer.name)
@@ -169,7 +169,3 @@ def _healthy_fallback() -> str:
         return NONE
     name: str = resolved.fallback
     return name
-
-
-def _takes_part(name: str, subgraphs: Any) -> bool:
-    return any(subgraph.backend == name for subgraph in subgraphs)
