@@ -18,7 +18,6 @@ __all__ = [
     "read_float",
     "read_int",
     "read_path",
-    "read_str",
 ]
 
 OptionShapes = Mapping[str, tuple[int | str | tuple[int, ...] | None, ...]]

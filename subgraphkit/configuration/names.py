@@ -1,8 +1,8 @@
-"""The names of backends: published, installed, or registered by a call; nothing is imported.
+"""The names of backends: published, installed, registered by a call, or of ONNX Runtime.
 
-Of a published backend only the name and the line that installs it are known here; all else is in
-its manifest. Nothing is listed before it is published: a line that installs a name nobody owns
-invites whoever takes it.
+Nothing is imported. Of a published backend only the name and the line that installs it are known
+here; all else is in its manifest. Nothing is listed before it is published: a line that installs a
+name nobody owns invites whoever takes it.
 
 Source: fsspec's table of known implementations.
 """
@@ -25,9 +25,10 @@ from subgraphkit.errors import ConfigError, describe_exception
 __all__ = [
     "BACKENDS_GROUP",
     "BACKEND_NAMES",
+    "BACKEND_OF",
     "EXTENSIONS_GROUP",
     "KNOWN_BACKENDS",
-    "BackendNames",
+    "in_our_names",
     "normalised",
     "ships_with_us",
 ]
@@ -50,6 +51,32 @@ KNOWN_BACKENDS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """By backend name, the command that installs it."""
+
+BACKEND_OF: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "TensorrtExecutionProvider": "tensorrt",
+        "NvTensorRTRTXExecutionProvider": "tensorrt",
+        "CUDAExecutionProvider": "tensorrt",
+        "OpenVINOExecutionProvider": "openvino",
+        "DnnlExecutionProvider": "onednn",
+        "TvmExecutionProvider": "tvm",
+        "CPUExecutionProvider": "onnxruntime",
+    }
+)
+"""By ONNX Runtime's name of a provider, ours of what runs on the same device."""
+
+_FOLDED: Final = MappingProxyType({name.casefold(): ours for name, ours in BACKEND_OF.items()})
+_PROVIDER: Final = re.compile(r"\b\w+ExecutionProvider\b", re.IGNORECASE)
+
+
+def in_our_names(text: str) -> str:
+    """Return a selection with ONNX Runtime's names of providers replaced by backends.
+
+    Returns:
+        The names of backends, each once; an empty string unless every provider has a backend.
+    """
+    found = [_FOLDED.get(name.casefold(), "") for name in _PROVIDER.findall(text)]
+    return ",".join(dict.fromkeys(found)) if all(found) else ""
 
 
 def normalised(distribution: str) -> str:

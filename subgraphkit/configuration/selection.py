@@ -22,16 +22,10 @@ from typing import Any, Final
 from subgraphkit.backend.option_values import read_path
 from subgraphkit.backend.plugin_api import BACKEND_NAME, RESERVED_NAMES
 from subgraphkit.configuration import messages
-from subgraphkit.configuration.providers import in_our_names
+from subgraphkit.configuration.names import in_our_names
 from subgraphkit.errors import ConfigError
 
-__all__ = [
-    "AUTO",
-    "NONE",
-    "BackendChoice",
-    "Selection",
-    "parse_selection",
-]
+__all__ = ["AUTO", "NONE", "BackendChoice", "Selection", "parse_selection"]
 
 Selection = object
 """A string of the grammar, a list of items, or one item.

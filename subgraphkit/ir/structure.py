@@ -36,7 +36,6 @@ from subgraphkit.types import (
 
 __all__ = [
     "NoKeyError",
-    "array_digest",
     "canonical",
     "data_digest",
     "file_digests",

@@ -20,7 +20,7 @@ from subgraphkit.onnx_io.protos import substitute_symbols, write_value_info
 from subgraphkit.onnx_io.reading import read_bodies, read_types
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 
-__all__ = ["Answer", "FreshNames", "Skeletons", "made_up_names", "output_types"]
+__all__ = ["Answer", "FreshNames", "Skeletons", "output_types"]
 
 _MADE_UP: Final = "unk__"
 """How the names begin."""

@@ -25,7 +25,6 @@ __all__ = [
     "check_sparse",
     "check_tensor",
     "initializer_of",
-    "is_left_out",
     "shared",
     "sparse_initializer_of",
 ]

@@ -28,7 +28,7 @@ from subgraphkit.storing.answers import Answers, Passing
 from subgraphkit.storing.folders import kept_folder
 from subgraphkit.texts import counted
 
-__all__ = ["HANDING", "NODE", "RUN", "Costs", "work_of"]
+__all__ = ["NODE", "RUN", "Costs", "work_of"]
 
 NODE: Final = "node"
 """The class of what every node costs, however small."""

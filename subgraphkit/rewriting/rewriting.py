@@ -27,7 +27,7 @@ from subgraphkit.rewriting.records import QUANTIZED, Kept, Precision, Rewriting,
 from subgraphkit.rewriting.rules import FREE, MOVING, Judge, Verdict
 from subgraphkit.types import DataType
 
-__all__ = ["Lowered", "lower", "rewrite"]
+__all__ = ["lower", "rewrite"]
 
 _INDIFFERENT: Final = FREE | {"Cast"}
 """Operators that give the same for a short float as for the float32 it is widened to."""

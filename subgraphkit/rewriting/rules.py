@@ -25,7 +25,7 @@ from subgraphkit.rewriting.sensitivity import (
 )
 from subgraphkit.types import DataType
 
-__all__ = ["FREE", "MOVING", "Formals", "Judge", "Verdict", "formals_of"]
+__all__ = ["FREE", "MOVING", "Judge", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
-from subgraphkit.configuration.providers import in_our_names
+from subgraphkit.configuration.names import in_our_names
 from subgraphkit.errors import CallerError, InputError
 
 __all__ = [

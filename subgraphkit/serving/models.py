@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn
 
 import subgraphkit as sk
 
-__all__ = ["LiveModel", "Models", "refuse", "with_threads"]
+__all__ = ["Models", "refuse", "with_threads"]
 
 _RECENT_SECONDS: Final = 10.0
 

@@ -19,7 +19,7 @@ from subgraphkit.errors import SubgraphkitError
 from subgraphkit.testing.cases import Outcome, Stopped
 from subgraphkit.testing.subject import Subject
 
-__all__ = ["NOTHING", "Casting", "casting_of", "model_taken", "models_taken", "usual_offers"]
+__all__ = ["Casting", "casting_of", "model_taken", "models_taken", "usual_offers"]
 
 NOTHING: Final = (
     "it claims none of the models it was offered, alone, in other types, ranks and sizes, nor in "

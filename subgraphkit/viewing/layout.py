@@ -15,7 +15,7 @@ from itertools import accumulate, pairwise
 from math import sqrt
 from typing import Final
 
-__all__ = ["Extent", "Placed", "place"]
+__all__ = ["Extent", "place"]
 
 _ROUNDS: Final = 12
 _GAP: Final = 28.0

@@ -1,12 +1,12 @@
 """The manifest for KServe: fields that its definitions have, words that our command takes."""
 
 import re
-from argparse import ArgumentParser
 from importlib import import_module
 from typing import Any
 
 import pytest
 
+from subgraphkit.cli.command import Parser
 from subgraphkit.cli.commands import PURPOSES
 from tests.house.tree import ROOT
 
@@ -162,7 +162,7 @@ def test_the_command_takes_every_word_and_listens_where_kserve_asks(
     (container,) = manifest["ServingRuntime"]["spec"]["containers"]
     program, command, *words = container["command"] + container["args"]
     assert (program, command in PURPOSES) == ("subgraphkit", True)
-    parser = ArgumentParser()
+    parser = Parser()
     import_module(f"subgraphkit.cli.commands.{command}").COMMAND.add_arguments(parser)
     asked = parser.parse_args(words)
     assert (asked.host, asked.port) == ("0.0.0.0", container["ports"][0]["containerPort"])

@@ -14,7 +14,7 @@ from subgraphkit_iree.deviations import FED_SIZES, LOSES_NAN, deviation, is_fed
 from subgraphkit_iree.devices import compiler_flags, open_device, versions
 from subgraphkit_iree.operator import IreeOperator
 
-__all__ = ["IreeProperty", "IreeSelector"]
+__all__ = ["IreeProperty"]
 
 _ANSWERS: Final = Answers("answers")
 

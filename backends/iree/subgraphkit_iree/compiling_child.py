@@ -28,8 +28,6 @@ from iree.compiler.api import Invocation, Output, Session, Source
 from iree.compiler.dialects import util
 from iree.compiler.extras import onnx_importer
 
-__all__ = ["IDLE_SECONDS"]
-
 IDLE_SECONDS: Final = 20
 """After how long without a command the process ends."""
 

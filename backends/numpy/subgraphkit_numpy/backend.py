@@ -33,7 +33,7 @@ from subgraphkit_numpy.kernels.pooling import pooling_memory
 from subgraphkit_numpy.kernels.sizes import GROWING
 from subgraphkit_numpy.operator import NumpyOperator
 
-__all__ = ["NumpyBackend", "NumpyProperty", "NumpySelector"]
+__all__ = ["NumpyBackend", "NumpyProperty"]
 
 _CONVOLUTIONS: Final = frozenset({"Conv", "ConvTranspose"})
 _OF_A_THREAD: Final = 3 << 20

@@ -16,7 +16,6 @@ from subgraphkit.types import DataType, Dim, TensorType
 from subgraphkit_openvino.bodies import body_graphs
 from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.memory import ELEMENT_TYPES
-from subgraphkit_openvino.windows import pool_problem
 
 __all__ = ["LOSES_NAN", "refusals"]
 
@@ -37,6 +36,8 @@ _OUT_OF_LINE: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Operators that OpenVINO implements, and what it does otherwise."""
+
+_CHANNELS: Final = 2
 
 LOSES_NAN: Final = frozenset(
     {
@@ -321,17 +322,46 @@ _AXES: Final = 3
 _STEPS: Final = 4
 _INT32: Final = (1 << 31) - 1
 
+
+def _pool_problem(node: Node) -> str:
+    """Return what OpenVINO does otherwise with a pool that rounds up; empty if it does nothing.
+
+    ONNX drops a window that begins in the padding at the end, OpenVINO keeps it: always if the size
+    is known when running, and by the shape that onnx's own inference says before operator set 22.
+    OpenVINO divides by what lies outside of the padding as well.
+    """
+    if not node.attribute("ceil_mode", 0) or node.attribute("auto_pad", "NOTSET") != "NOTSET":
+        return ""
+    kernel = tuple(node.attribute("kernel_shape"))
+    ones = (1,) * len(kernel)
+    strides = tuple(node.attribute("strides", None) or ones)
+    dilations = tuple(node.attribute("dilations", None) or ones)
+    pads = tuple(node.attribute("pads", None) or (0,) * 2 * len(kernel))
+    sizes = (node.shape(0) or ())[_CHANNELS:] or (None,) * len(kernel)
+    divides = node.op_type == "LpPool" or bool(node.attribute("count_include_pad", 0))
+    for axis, size in enumerate(sizes):
+        reach = (kernel[axis] - 1) * dilations[axis] + 1
+        step, first, last = strides[axis], pads[axis], pads[axis + len(kernel)]
+        length = first + size + last if isinstance(size, int) else None
+        over = step - 1 if length is None else -(length - reach) % step
+        if over >= reach - last:
+            return "a window may begin in the padding at the end, which OpenVINO keeps"
+        if divides and over:
+            return "a window may reach beyond the padding, by which OpenVINO divides as well"
+    return ""
+
+
 _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
     {
         "Attention": _attention,
-        "AveragePool": pool_problem,
+        "AveragePool": _pool_problem,
         "GroupNormalization": _group_normalization,
         "Hardmax": lambda _: "one of several equal numbers, of which it may take another",
         "HardSigmoid": _zeros,
         "LSTM": _lstm,
-        "LpPool": pool_problem,
+        "LpPool": _pool_problem,
         "MatMul": _mat_mul,
-        "MaxPool": pool_problem,
+        "MaxPool": _pool_problem,
         "QuantizeLinear": _quantize,
         "Resize": _resize,
         "RoiAlign": _roi_align,

@@ -3,9 +3,10 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from subgraphkit.backend import InnerTime, SubgraphOperator, fill_buffers
 from subgraphkit.ir import Subgraph
@@ -14,9 +15,11 @@ from subgraphkit_tvm.indices import IndexWatch
 from subgraphkit_tvm.library import tvm
 from subgraphkit_tvm.pool import use_threads
 from subgraphkit_tvm.shared_library import pack
-from subgraphkit_tvm.tensors import as_array, as_tensor
 
 __all__ = ["TvmOperator"]
+
+_ALIGNMENT: Final = 64
+"""Bytes; the compiled code loads and stores vectors without looking where they lie."""
 
 
 class TvmOperator(SubgraphOperator):
@@ -60,12 +63,12 @@ class TvmOperator(SubgraphOperator):
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         if self._watch.limits:
             self._watch.check(inputs)
-        tensors = [as_tensor(array) for array in inputs]
+        tensors = [_as_tensor(array) for array in inputs]
         use_threads(self._threads)
         machine = self._machine()
         made = machine[MAIN](*tensors, *self._weights)
         self._machines.append(machine)
-        results = [as_array(made)] if len(self._outputs) == 1 else list(map(as_array, made))
+        results = [_as_array(made)] if len(self._outputs) == 1 else list(map(_as_array, made))
         if self._shared is None:
             self._shared = _sharing(results, [*tensors, *self._weights])
         for place in self._shared:
@@ -123,7 +126,7 @@ class TvmOperator(SubgraphOperator):
         if not self._constants:
             return ()
         tensors = [
-            as_tensor(replaced[name] if name in replaced else stored.array())
+            _as_tensor(replaced[name] if name in replaced else stored.array())
             for name, stored in self._constants.items()
         ]
         use_threads(self._threads)
@@ -152,10 +155,48 @@ def _instrument(record: Callable[[InnerTime], object]) -> Callable[..., int]:
 
 def _sharing(results: Sequence[Any], tensors: Sequence[Any]) -> frozenset[int]:
     """Find the outputs that are views of something else; which ones is a matter of the code."""
-    others = [as_array(tensor) for tensor in tensors]
+    others = [_as_array(tensor) for tensor in tensors]
     shared = set()
     for place, result in enumerate(results):
         if any(np.may_share_memory(result, other) for other in others):
             shared.add(place)
         others.append(result)
     return frozenset(shared)
+
+
+class _Window:
+    """Shows memory of an array without its read-only flag, which DLPack cannot express."""
+
+    def __init__(self, array: npt.NDArray[Any]) -> None:
+        self._held = array
+        interface = dict(array.__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        self.__array_interface__ = interface
+
+
+def _as_tensor(array: Any) -> Any:
+    """Return a TVM tensor over an array: over its memory if that is contiguous and aligned.
+
+    The memory must not be written to through the tensor.
+    """
+    array = np.asarray(array)
+    address = array.__array_interface__["data"][0]
+    if not array.flags.c_contiguous or address % _ALIGNMENT or not array.dtype.isnative:
+        array = _aligned_copy(array)
+    elif not array.flags.writeable:
+        array = np.asarray(_Window(array))
+    return tvm("runtime").from_dlpack(array)
+
+
+def _as_array(tensor: Any) -> npt.NDArray[Any]:
+    """Return an array over the memory of a TVM tensor, which it keeps alive."""
+    return np.from_dlpack(tensor)
+
+
+def _aligned_copy(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    memory = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
+    start = -memory.__array_interface__["data"][0] % _ALIGNMENT
+    native = array.dtype.newbyteorder("=")
+    copy = memory[start : start + array.nbytes].view(native).reshape(array.shape)
+    np.copyto(copy, array)
+    return copy

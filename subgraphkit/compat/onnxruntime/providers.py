@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from subgraphkit.backend.notices import warn_user
 from subgraphkit.configuration.config import resolve
-from subgraphkit.configuration.providers import BACKEND_OF
+from subgraphkit.configuration.names import BACKEND_OF
 from subgraphkit.errors import CallerError, SubgraphkitError
 from subgraphkit.finding.listing import list_backends
 from subgraphkit.finding.registry import get_backend

@@ -28,15 +28,7 @@ from subgraphkit.ir.structure import (
     weight_digests,
 )
 
-__all__ = [
-    "FORMAT",
-    "BackendIdentity",
-    "EngineKey",
-    "describe_implementation",
-    "identify",
-    "make_key",
-    "name_implementation",
-]
+__all__ = ["FORMAT", "BackendIdentity", "EngineKey", "identify", "make_key", "name_implementation"]
 
 _NOT_THE_PLUGINS: Final = frozenset({"abc", "builtins", "subgraphkit", "typing"})
 

@@ -32,7 +32,7 @@ from subgraphkit.partitioning.algorithms.search import (
     search,
 )
 
-__all__ = ["connected_regions", "leaving_places", "peer_regions"]
+__all__ = ["connected_regions", "peer_regions"]
 
 
 def peer_regions(knot: Knot, places: Sequence[int], limit: int) -> Division:

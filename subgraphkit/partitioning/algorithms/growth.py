@@ -21,7 +21,7 @@ from subgraphkit.partitioning.algorithms.convexity import ClaimedOrder
 from subgraphkit.partitioning.algorithms.levels import level_regions
 from subgraphkit.partitioning.algorithms.quotient import run_order
 
-__all__ = ["Exclusion", "GrowthDriver", "GrowthResult", "Reason", "grow_regions"]
+__all__ = ["grow_regions"]
 
 Reason = Literal["not_convex", "filtered", "declined"]
 

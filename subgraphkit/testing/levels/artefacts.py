@@ -20,7 +20,7 @@ from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, b
 from subgraphkit.testing.operator_checks import Workbench, new_weights, workbench
 from subgraphkit.testing.subject import Subject
 
-__all__ = ["cases", "fingerprint_apart", "restored_apart"]
+__all__ = ["cases"]
 
 _LEVEL: Final = 6
 _CHILD_SECONDS: Final = 50.0

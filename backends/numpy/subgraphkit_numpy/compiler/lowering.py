@@ -26,7 +26,7 @@ from subgraphkit_numpy.kernels import (
     implementation,
 )
 
-__all__ = ["BodyCompiler", "GraphScope", "ProgramStep", "lower"]
+__all__ = ["GraphScope", "ProgramStep", "lower"]
 
 FOLD_GROWTH_BYTES: Final = 128 << 20
 """What is folded in one program may be larger by this than what it is folded from."""

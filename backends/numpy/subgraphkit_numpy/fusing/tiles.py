@@ -11,7 +11,6 @@ from subgraphkit_numpy.parallel import cut, parts_for, thread_count
 
 __all__ = [
     "ELEMENTS",
-    "TILE",
     "in_parts",
     "is_worth_sharing",
     "leading_tiles",

@@ -34,7 +34,6 @@ __all__ = [
     "clip",
     "clip_between",
     "cut_blocks",
-    "dense_order",
     "elu",
     "erf",
     "gelu",

@@ -28,7 +28,6 @@ __all__ = [
     "log_softmax",
     "normalize_groups",
     "rms_normalize",
-    "row_maxima",
     "row_sums",
     "softmax",
 ]

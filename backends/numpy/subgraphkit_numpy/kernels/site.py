@@ -11,7 +11,7 @@ from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_numpy.backend_options import Options
 
-__all__ = ["BodyFunction", "Scope", "Site"]
+__all__ = ["Scope", "Site"]
 
 
 class BodyFunction(Protocol):

@@ -222,6 +222,9 @@ class BuildPhases:
         progress: Told how many percent of the build are done, and in which phase it is; stops it.
         is_told: Whether to tell it.
 
+    Attributes:
+        furthest: The part of the work that is done, from 0 to 1; never falls.
+
     Thread-safety: phases may be reported by any thread, and read by another.
     """
 
@@ -231,7 +234,7 @@ class BuildPhases:
         self._title = title
         self._lock = threading.Lock()
         self._phases: dict[str, _Phase] = {}
-        self._furthest = 0.0
+        self.furthest = 0.0
 
     # -- told by the builder -----------------------------------------------------------------
 
@@ -246,7 +249,7 @@ class BuildPhases:
         with self._lock:
             if name in self._phases:
                 self._phases[name].done = step + 1
-                self._furthest = max(self._furthest, self._reached())
+                self.furthest = max(self.furthest, self._reached())
         self._report()
 
     def finish(self, name: str) -> None:
@@ -254,15 +257,10 @@ class BuildPhases:
         with self._lock:
             phase = self._phases.pop(name, None)
             if phase is not None and phase.parent is None and not self.progress.cancelled:
-                self._furthest = 1.0
+                self.furthest = 1.0
         self._report()
 
     # -- asked by others ---------------------------------------------------------------------
-
-    @property
-    def fraction(self) -> float:
-        """The part of the work that is done, from 0 to 1; never falls."""
-        return self._furthest
 
     @property
     def phase(self) -> str:
@@ -272,7 +270,7 @@ class BuildPhases:
 
     def _report(self) -> None:
         if self._is_told:
-            self.progress(self._title, int(_PERCENT * self._furthest), _PERCENT, self.phase)
+            self.progress(self._title, int(_PERCENT * self.furthest), _PERCENT, self.phase)
 
     def _reached(self) -> float:
         parts = dict.fromkeys(self._phases, 0.0)

@@ -25,7 +25,6 @@ __all__ = [
     "element_type",
     "make_builder",
     "parse_model",
-    "parser_errors",
 ]
 
 _TYPES: Final = {

@@ -24,15 +24,7 @@ from subgraphkit_tensorrt.library.logger import listening, tail
 from subgraphkit_tensorrt.lowering import Conversions, load_modules, registered, rules_for
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
-__all__ = [
-    "Exclusions",
-    "Learned",
-    "Sieves",
-    "blamed_nodes",
-    "check_filters",
-    "load_plugins",
-    "plugin_refusal",
-]
+__all__ = ["Sieves", "blamed_nodes", "load_plugins", "plugin_refusal"]
 
 
 class Learned:

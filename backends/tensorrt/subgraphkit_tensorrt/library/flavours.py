@@ -24,7 +24,6 @@ from subgraphkit_tensorrt.library.logger import check, listening, logger_for, ta
 
 __all__ = [
     "FLAVOURS",
-    "Flavour",
     "Installation",
     "Library",
     "find",

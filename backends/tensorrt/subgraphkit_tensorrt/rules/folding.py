@@ -10,7 +10,7 @@ from typing import Final
 from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType, TensorType
 
-__all__ = ["SHAPE_INPUTS", "Folding", "computes_shapes", "shape_values"]
+__all__ = ["Folding", "computes_shapes", "shape_values"]
 
 SHAPE_INPUTS: Final = {
     "ConstantOfShape": (0,),

@@ -15,7 +15,6 @@ __all__ = [
     "CROSSING",
     "KNOWN",
     "MAX_RANK",
-    "TYPES",
     "JudgedNode",
     "Objections",
     "is_read",

@@ -26,7 +26,7 @@ from subgraphkit_tensorrt.running.engines import Builder, Engines
 from subgraphkit_tensorrt.running.execution import Execution
 from subgraphkit_tensorrt.running.streams import stream_for
 
-__all__ = ["TensorRTOperator", "describe_layers", "nodes_of_layers"]
+__all__ = ["TensorRTOperator"]
 
 
 class TensorRTOperator(SubgraphOperator):
