@@ -183,20 +183,14 @@ def _require_rank(x: DraftTensor, does: str, *, fits: bool = True) -> None:
 @lowers("MaxPool")
 def max_pool(draft: GraphDraft, node: Node) -> None:
     """Lower a maximum pool without indices."""
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
-    _require_rank(x, "pools")
-    windows = windows_of(node, tuple(node.attribute("kernel_shape")), x.dims[2:], y.dims[2:])
-    _require_overlap(windows)
+    x, y, windows = _pool(draft, node)
     draft.add("max_pool", [x], y, kernel=windows.kernel, **_geometry(windows))
 
 
 @lowers("AveragePool")
 def average_pool(draft: GraphDraft, node: Node) -> None:
     """Lower an average pool."""
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
-    _require_rank(x, "pools")
-    windows = windows_of(node, tuple(node.attribute("kernel_shape")), x.dims[2:], y.dims[2:])
-    _require_overlap(windows)
+    x, y, windows = _pool(draft, node)
     require(max(windows.dilations) == 1, "attribute", "oneDNN dilates no average pools")
     counts_padding = bool(node.attribute("count_include_pad", 0))
     if counts_padding and node.attribute("ceil_mode", 0):
@@ -225,11 +219,18 @@ def global_pool(draft: GraphDraft, node: Node) -> None:
         draft.add("avg_pool", [x], y, kernel=spatial, exclude_pad=True, **geometry)
 
 
-def _require_overlap(windows: Windows) -> None:
-    """Refuse windows that may lie in the padding alone: there is nothing to choose from."""
+def _pool(draft: GraphDraft, node: Node) -> tuple[DraftTensor, DraftTensor, Windows]:
+    """Return what a pool reads and makes, and its windows.
+
+    Windows that may lie in the padding alone are refused: there is nothing to choose from.
+    """
+    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    _require_rank(x, "pools")
+    windows = windows_of(node, tuple(node.attribute("kernel_shape")), x.dims[2:], y.dims[2:])
     pads = (*windows.pads_begin, *windows.pads_end)
     fits = all(pad < k for pad, k in zip(pads, windows.kernel * 2, strict=True))
     require(fits, "attribute", "padding as long as the window, which oneDNN does not take")
+    return x, y, windows
 
 
 _FIRST_WITH_RULES: Final = 11
@@ -274,9 +275,14 @@ def resize(draft: GraphDraft, node: Node) -> None:
     )
 
 
+def _is_plain(node: Node) -> bool:
+    """Say whether it is of the first kind, which has scales and nothing else to choose."""
+    return node.op_type == "Upsample" or node.opset < _FIRST_WITH_RULES
+
+
 def _rule(node: Node) -> str:
     """Return how coordinates are transformed; ``half_pixel`` for what comes to the same here."""
-    if node.op_type == "Upsample" or node.opset < _FIRST_WITH_RULES:
+    if _is_plain(node):
         return "asymmetric"
     rule = str(node.attribute("coordinate_transformation_mode", "half_pixel"))
     return "half_pixel" if rule in {"pytorch_half_pixel", "half_pixel_symmetric"} else rule
@@ -284,7 +290,7 @@ def _rule(node: Node) -> str:
 
 def _nearest(node: Node) -> str:
     """Return how coordinates are rounded."""
-    if node.op_type == "Upsample" or node.opset < _FIRST_WITH_RULES:
+    if _is_plain(node):
         return "floor"
     return str(node.attribute("nearest_mode", "round_prefer_floor"))
 
@@ -299,7 +305,7 @@ def _require_plain(node: Node, x: DraftTensor, y: DraftTensor) -> None:
 
 def _require_scales(draft: GraphDraft, node: Node, x: DraftTensor, y: DraftTensor) -> None:
     """Refuse scales that are not the ratio of the lengths, which is what oneDNN computes with."""
-    if node.op_type == "Upsample" or node.opset < _FIRST_WITH_RULES:
+    if _is_plain(node):
         scales = draft.read(node, 1)
         given = node.attribute("scales", None) if scales is None else scales.tolist()
     else:
