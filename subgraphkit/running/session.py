@@ -387,7 +387,7 @@ class Session(Answering):
             return None
         index, before = places[0], self._plan
         after = made_elsewhere(before, index, failure)
-        self._take(after)
+        self._take(after)  # for good, unless that fails as well; what it was before is still open
         if fails_again(self._variants.plain, index, failure, feeds):
             self._take(before)
             self._close_unless_used(after)

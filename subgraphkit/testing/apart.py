@@ -27,14 +27,14 @@ def called_apart(
     """Call a function in a new process, let that end by itself, and return what it returned.
 
     Args:
-        function: At the top level of a module; what it returns is JSON-able.
+        function: At the top level of a module; what it returns is JSON-able, or a ``Finding``.
         subject: Its first argument.
         seconds: How long the process may take.
         *words: Its other arguments.
         what: What the process does, for findings, such as ``imports and probes it``.
 
     Raises:
-        Stopped: The process did not end (``HANG``), or not well (``CRASH``).
+        Stopped: The process did not end (``HANG``), or not well (``CRASH``); or the function did.
     """
     place = f"{function.__module__}:{function.__name__}"
     ended = run_child(_MODULE, [place, json.dumps(subject.described()), *words], seconds)
@@ -44,7 +44,11 @@ def called_apart(
         printed = ended.printed.strip()[-_LAST_OUTPUT:]
         text = f"a process that {what} ended with {how_it_ended(ended.code)}"
         raise Stopped(Outcome.CRASH, f"{text}; it printed: {printed}" if printed else text)
-    return json.loads(ended.answer)
+    answer = json.loads(ended.answer)
+    if "stopped" in answer:
+        found = Finding.from_dict(answer["stopped"])
+        raise Stopped(found.outcome, found.detail, found.taken)
+    return answer["returned"]
 
 
 def found_apart(
@@ -58,14 +62,15 @@ def main(arguments: Sequence[str]) -> int:
     """Call the function that the first argument names; what others print is no answer."""
     place, described, *words = arguments
     answer = os.dup(1)
-    os.dup2(2, 1)
+    os.dup2(2, 1)  # sys.stdout stays what it is, and whether others write to it can be looked at
     module, _, name = place.partition(":")
     try:
         found = getattr(import_module(module), name)(Subject(**json.loads(described)), *words)
+        told = {"returned": found.to_dict() if isinstance(found, Finding) else found}
     except Stopped as stop:
-        found = stop.finding
+        told = {"stopped": stop.finding.to_dict()}
     with os.fdopen(answer, "w", encoding="utf-8") as stream:
-        json.dump(found.to_dict() if isinstance(found, Finding) else found, stream)
+        json.dump(told, stream)
     return 0
 
 

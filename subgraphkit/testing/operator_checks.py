@@ -258,9 +258,7 @@ def times_inside(bench: Workbench) -> Finding:
         return Finding(Outcome.SKIP, "its nodes compute nothing that could take time")
     for one in found:
         if one.seconds < 0 or not set(one.nodes) <= set(bench.subgraph.nodes):
-            return broken(
-                f"profiled() recorded {one!r}, expected nodes {bench.subgraph.nodes}",
-            )
+            return broken(f"profiled() recorded {one!r}, expected nodes {bench.subgraph.nodes}")
     return PASSED if found else broken("profiled() recorded nothing of a run")
 
 
@@ -278,9 +276,7 @@ def new_weights(bench: Workbench) -> Finding:
         return Finding(Outcome.SKIP, text)
     answer: Any = bench.operator.update_weights(doubled)
     if not isinstance(answer, bool):
-        return broken(
-            f"update_weights() returned {answer!r:.80}, expected True or False",
-        )
+        return broken(f"update_weights() returned {answer!r:.80}, expected True or False")
     results = bench.run(bench.inputs())
     if not answer:
         return PASSED

@@ -55,6 +55,20 @@ print(gc.get_stats()[1]["collections"] - before, gc.isenabled())
     assert _run(program).split() == ["0", "True"]
 
 
+def test_a_session_imports_nothing_that_few_models_need() -> None:
+    program = """
+import numpy, sys
+from onnx import parser
+graph = "g (float[2] x) => (float[2] y) { y = Relu(x) }"
+model = parser.parse_model('<ir_version: 8, opset_import: ["": 17]>' + graph)
+before = set(sys.modules)
+import subgraphkit
+subgraphkit.InferenceSession(model, "numpy").run(None, {"x": numpy.zeros(2, "float32")})
+print(sorted({"networkx", "numpy.ma", "numpy.random"} & sys.modules.keys() - before))
+"""
+    assert _run(program).strip() == "[]"
+
+
 def test_importing_every_module_changes_nothing_outside_the_package() -> None:
     program = """
 import json, logging, os, pkgutil, sys, threading, warnings

@@ -84,7 +84,7 @@ _WITH_AXES: Final = (
 
 
 def _axes(node: sk.Node) -> str:
-    """Look for axes that are fed: IREE guesses them from the shape that is declared."""
+    """Look for short fractions that are added up, and axes: it guesses fed ones by the shape."""
     fed = node.input_type(1) is not None and node.constant(1) is None
     adds = node.op_type.startswith("Reduce") and node.op_type not in {"ReduceMax", "ReduceMin"}
     if adds and node.dtype().bits == 16:  # noqa: PLR2004 (float16 and bfloat16)

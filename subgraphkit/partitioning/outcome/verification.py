@@ -78,7 +78,7 @@ def _find_cycle(adjacency: Adjacency, home: Longs, count: int) -> Violation | No
     target = home[np.repeat(np.arange(adjacency.count), widths)]
     source = home[np.asarray(adjacency.preds, dtype=np.int64)]
     # One entry per pair of regions, sorted by the region waited for.
-    edges = np.unique((source * count + target)[source != target])
+    edges = distinct((source * count + target)[source != target])
     source, target = np.divmod(edges, max(count, 1))
     waiting = np.bincount(target, minlength=count).tolist()
     start = np.searchsorted(source, np.arange(count + 1)).tolist()

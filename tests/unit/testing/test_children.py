@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from subgraphkit.processes.child_process import crowd
-from subgraphkit.testing import Finding, Outcome
+from subgraphkit.testing import Finding, Outcome, Subject
+from subgraphkit.testing.apart import called_apart
+from subgraphkit.testing.cases import Stopped
 from subgraphkit.testing.children import Pool, Task
+from tests.unit.testing.troubled import stop
 
 SECONDS = 40.0
 HANGING_SECONDS = 1.5
@@ -89,3 +92,12 @@ def test_what_is_not_begun_in_time_is_untried_and_starts_no_process() -> None:
     assert (found.outcome, found.case) == (Outcome.UNTRIED, case.case)
     assert not found.is_wrong
     assert not found.is_offer
+
+
+def test_what_ends_a_function_in_a_process_of_its_own_ends_its_case() -> None:
+    with pytest.raises(Stopped, match="numpy takes nothing here") as caught:
+        called_apart(stop, Subject("numpy"), SECONDS, what="stops")
+    assert (caught.value.finding.outcome, caught.value.finding.taken) == (
+        Outcome.UNCLAIMED,
+        ("Relu",),
+    )

@@ -7,10 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from subgraphkit.testing import Outcome, Subject
+from subgraphkit.testing.cases import Stopped
 from tests.faulty.wrapping import WrappedOperator, WrappingBackend
 
 HARMED: list[bool] = []
 PIECE = 32 << 20
+
+
+def stop(subject: Subject) -> None:
+    raise Stopped(Outcome.UNCLAIMED, f"{subject.installed} takes nothing here", ("Relu",))
 
 
 def crash() -> None:

@@ -120,7 +120,7 @@ def dropout_with_mode(site: Site) -> Made:
     return lambda x, *_: (x, np.ones(x.shape, dtype=np.bool_))
 
 
-def _generator(site: Site) -> Callable[[], np.random.Generator]:
+def _generator(site: Site) -> "Callable[[], np.random.Generator]":
     """Return what makes a generator for a run: fresh, or of the node's seed every time."""
     seed = site.attribute("seed")
     if seed is None:
@@ -136,7 +136,8 @@ def _dtype(site: Site, default: np.dtype[Any] | None) -> np.dtype[Any]:
     return default if default is not None else np.dtype(np.float32)
 
 
-Draw = Callable[[np.random.Generator, Sequence[int]], Array]
+# as text, since to name it imports numpy.random, which few models need
+Draw = Callable[["np.random.Generator", Sequence[int]], Array]
 
 
 def _draw(site: Site) -> Draw:

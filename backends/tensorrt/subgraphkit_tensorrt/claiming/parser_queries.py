@@ -219,9 +219,10 @@ class ParserQueries:
         for name, tensor in dict(_tensors(network, parser, asked.proto)).items():
             value = asked.names.values.get(name, name)
             problem = self._disagreement(tensor, self._graph.types.get(value))
+            if not problem:
+                continue
             text = f"TensorRT makes {problem} of {value!r}"
-            places = [made_by[name]] if name in made_by else _readers(asked, name)
-            for place in places if problem else ():
+            for place in [made_by[name]] if name in made_by else _readers(asked, name):
                 faults.setdefault(place, ("misread", text))
         # What reads a value of the wrong type makes others: the first of them is the one to blame.
         if faults:
