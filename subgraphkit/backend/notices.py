@@ -6,7 +6,7 @@ from typing import Final
 
 from subgraphkit.boundary import PLUGIN_MARK
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
-from subgraphkit.texts import logger_of
+from subgraphkit.logs import logger_of
 
 __all__ = ["PLACEMENT_LOG", "is_of_plugin", "mark_as_plugin_error", "warn_user"]
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from subgraphkit import __version__
+from subgraphkit import backend as contract
 from subgraphkit.backend.notices import PLACEMENT_LOG, is_of_plugin
-from subgraphkit.backend.progress import Progress
 from subgraphkit.cli.tables import Table
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
 from subgraphkit.texts import Screen, folded, paragraph, printable
@@ -75,7 +75,7 @@ class CommandReport:
             self.note(words.format(file))
 
     @contextmanager
-    def doing(self, what: str) -> Iterator[Progress]:
+    def doing(self, what: str) -> "Iterator[contract.Progress]":
         """Show on standard error what is being done, and how far it is, for as long as it takes.
 
         That is as the setting ``progress`` says, if anybody has set it.

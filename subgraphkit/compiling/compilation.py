@@ -21,11 +21,11 @@ from subgraphkit.errors import CompileError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
+from subgraphkit.logs import logger_of
 from subgraphkit.partitioning import Partitioning, partition_within, reports
 from subgraphkit.partitioning.claiming.claimants import Claim
 from subgraphkit.partitioning.claiming.constraints import report_lost_nan
 from subgraphkit.processes.memory import give_back
-from subgraphkit.texts import logger_of
 
 __all__ = [
     "CompiledSubgraphs",

@@ -30,9 +30,9 @@ from subgraphkit.errors import (
 )
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.ir import Subgraph
+from subgraphkit.logs import logger_of
 from subgraphkit.partitioning import Claim, Partitioning, partition_within
 from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
-from subgraphkit.texts import logger_of
 
 __all__ = ["Creation", "close_all", "failure", "given_back"]
 

@@ -30,7 +30,7 @@ from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS, BackendRecord
 from subgraphkit.finding.loading import BackendFactory, adopt, build, build_planner, probe
 from subgraphkit.finding.registry import find_record, load_record, probe_record
-from subgraphkit.texts import logger_of
+from subgraphkit.logs import logger_of
 
 __all__ = [
     "Among",

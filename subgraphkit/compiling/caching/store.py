@@ -23,12 +23,12 @@ from subgraphkit.compiling.caching.entries import (
 )
 from subgraphkit.compiling.caching.keying import EngineKey
 from subgraphkit.errors import CacheError
+from subgraphkit.logs import logger_of
 from subgraphkit.storing import messages
 from subgraphkit.storing.files import open_plain, remove_left_over, write_whole
 from subgraphkit.storing.folders import default_cache_dir, private_folder
 from subgraphkit.storing.locks import locked
 from subgraphkit.storing.signing import signing_key
-from subgraphkit.texts import logger_of
 
 __all__ = ["EngineStore", "StoredEngine"]
 
