@@ -11,9 +11,8 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from subgraphkit.compiling.caching.entries import (
     DamagedError,
@@ -44,8 +43,7 @@ _LEFT_OVER_AFTER: Final = 3600.0
 """Seconds after which what nobody finished writing is taken for left over."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEngine:
+class StoredEngine(NamedTuple):
     """An entry as it is in the folder.
 
     Attributes:
