@@ -1,6 +1,5 @@
 """Warnings at the line of the caller or in the log, and notes on what a plugin raised."""
 
-import inspect
 import warnings
 from typing import Final
 
@@ -20,6 +19,8 @@ def warn_user(notice: SubgraphkitError) -> None:
     Python shows a warning once per place, so pointing at the caller's line repeats the warning for
     every place that causes it and for no other.
     """
+    import inspect  # noqa: PLC0415 (few are warned)
+
     frame = inspect.currentframe()
     level = 1
     while frame is not None and _is_ours(frame.f_globals.get("__name__", "")):

@@ -6,7 +6,6 @@ document.
 """
 
 import errno
-import json
 import logging
 import math
 import os
@@ -15,7 +14,6 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
-from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -140,6 +138,8 @@ class CommandReport:
         if stream is None:  # typing does not know of processes without
             raise OSError(errno.EBADF, "it is closed")
         if self.as_json:
+            import json  # noqa: PLC0415 (texts for people are quick)
+
             stream.write(json.dumps(self._document(), indent=2, allow_nan=False) + "\n")
         else:
             for place, block in enumerate(self._blocks):
@@ -178,6 +178,8 @@ def plugin_output_apart() -> Iterator[None]:
 
 def in_json(record: Any) -> dict[str, Any]:
     """Return the fields of a record; write numbers that JSON has no word for as text."""
+    from dataclasses import asdict  # noqa: PLC0415 (--help has none)
+
     return {
         name: str(value)
         if isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value))
