@@ -63,14 +63,13 @@ _OF_THE_MACHINE: Final = frozenset(
     | {errno.EACCES, errno.EPERM, errno.ENODEV, errno.ENXIO, errno.EAGAIN, errno.ESTALE}
 )
 _MOST_CAUSES: Final = 8
-_SAYS_MACHINE: Final = re.compile(
-    r"out of memory|bad_alloc|(failed|cannot|unable|not enough memory) to alloc"
-    r"|no space left on device|disk quota exceeded|too many open files",
-    re.IGNORECASE,
+# Both are compiled when an error is first looked at.
+_SAYS_MACHINE: Final = (
+    r"(?i)out of memory|bad_alloc|(failed|cannot|unable|not enough memory) to alloc"
+    r"|no space left on device|disk quota exceeded|too many open files"
 )
-_SAYS_VALUES: Final = re.compile(
-    r"INVALID_?ARGUMENT|out of (data )?bounds|(?<!list )(?<!tuple )index out of range",
-    re.IGNORECASE,
+_SAYS_VALUES: Final = (
+    r"(?i)INVALID_?ARGUMENT|out of (data )?bounds|(?<!list )(?<!tuple )index out of range"
 )
 """How libraries put it that an input has a value that a node cannot take, such as an index."""
 
@@ -100,9 +99,9 @@ def fault_of(error: BaseException, *, running: bool = False) -> Fault | None:
     if isinstance(error, OSError):
         return "machine" if error.errno in _OF_THE_MACHINE else None
     text = text_of(error)
-    if _SAYS_MACHINE.search(text):
+    if re.search(_SAYS_MACHINE, text):
         return "machine"
-    return "caller" if running and _SAYS_VALUES.search(text) else None
+    return "caller" if running and re.search(_SAYS_VALUES, text) else None
 
 
 class SubgraphkitWarning(Travelling, UserWarning):

@@ -6,10 +6,8 @@ that is written for people passes ``printable``; what nobody passed there meets 
 way to a terminal that a command has.
 """
 
-import logging
 import os
 import shutil
-import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TextIO, cast
@@ -22,11 +20,9 @@ __all__ = [
     "in_bytes",
     "in_seconds",
     "listed",
-    "logger_of",
     "paragraph",
     "printable",
     "shortened",
-    "show_log",
     "width_of",
 ]
 
@@ -324,41 +320,3 @@ class Screen:
             self.stream.write(_ERASE)
         self.stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         return len(text)
-
-
-def logger_of(topic: str) -> logging.Logger:
-    """Return the logger ``subgraphkit.TOPIC``, whose messages are printable whatever they name."""
-    logger = logging.getLogger(f"subgraphkit.{topic}")
-    logger.addFilter(_made_printable)
-    return logger
-
-
-def show_log(verbose: int) -> None:
-    """Have what is logged written to standard error from now on, in this process.
-
-    Args:
-        verbose: 1 for warnings, 2 for what happens as well, 3 for everything; 0 changes nothing,
-            and Python writes warnings unless the program says otherwise.
-    """
-    if verbose:
-        top = logging.getLogger("subgraphkit")
-        top.addHandler(_TO_STANDARD_ERROR)  # once, however often
-        top.setLevel(_LEVELS[verbose])
-
-
-class _ToStandardError(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        if sys.stderr is not None:
-            screen = Screen(sys.stderr)
-            screen.write(folded(f"{record.name}: {self.format(record)}\n", screen.width))
-
-
-_LEVELS: Final = {1: logging.WARNING, 2: logging.INFO, 3: logging.DEBUG}
-_TO_STANDARD_ERROR: Final = _ToStandardError()
-
-
-def _made_printable(record: logging.LogRecord) -> bool:
-    told = record.getMessage()
-    if (clean := paragraph(told)) != told:
-        record.msg, record.args = clean, ()
-    return True

@@ -6,15 +6,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal, get_args, get_origin
 
-from subgraphkit.backend.conformance import Conformance
-from subgraphkit.backend.footprint import Footprint
+from subgraphkit import backend as contract
 from subgraphkit.backend.manifest import options_of
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.options import Option, PlainOptions
 from subgraphkit.backend.plugin_api import PLUGIN_API, Dated
 from subgraphkit.backend.property import BindContext, OptionsT, SubgraphProperty
 from subgraphkit.backend.refusal import Answer
-from subgraphkit.backend.selftest import SelfCheck
 from subgraphkit.errors import BackendUnavailableError
 from subgraphkit.ir import Subgraph
 
@@ -174,7 +172,7 @@ class Backend(Dated, ABC, Generic[OptionsT]):
         return None
 
     @classmethod
-    def conformance(cls, suite: Conformance) -> None:
+    def conformance(cls, suite: "contract.Conformance") -> None:
         """Declare to the conformance kit what is known not to work, and how exact results are.
 
         A declaration is strict: what is said to fail and does not is a failure. May depend on the
@@ -197,7 +195,7 @@ class Backend(Dated, ABC, Generic[OptionsT]):
         return ""
 
     @classmethod
-    def selftest(cls) -> Sequence[SelfCheck]:
+    def selftest(cls) -> "Sequence[contract.SelfCheck]":
         """Return checks of what only the device can show, for ``subgraphkit selftest``.
 
         They are made in this order, the most telling ones first, and also where there is no device:
@@ -235,7 +233,7 @@ class Backend(Dated, ABC, Generic[OptionsT]):
         versions = ",".join(f"{name}={probe.versions[name]}" for name in sorted(probe.versions))
         return f"{self.name};{versions};{','.join(probe.devices)}"
 
-    def footprint(self, subgraph: Subgraph) -> Footprint:
+    def footprint(self, subgraph: Subgraph) -> "contract.Footprint":
         """Say how much memory the operator of a subgraph will take, before it is made.
 
         Asked for ``plan --memory`` and ``max_memory``; nothing may be compiled for it, and no data
@@ -247,7 +245,7 @@ class Backend(Dated, ABC, Generic[OptionsT]):
         Returns:
             Estimates in bytes; by default, one more copy of every constant.
         """
-        return Footprint.copying(subgraph)
+        return contract.Footprint.copying(subgraph)
 
     def separate_weights(self, subgraph: Subgraph) -> Collection[str]:
         """Name the constants whose data is not in the engine.

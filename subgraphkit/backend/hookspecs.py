@@ -15,9 +15,8 @@ from typing import Any, Final
 
 import pluggy
 
-from subgraphkit.backend.conformance import Conformance
+from subgraphkit import backend as contract
 from subgraphkit.backend.contract import Backend, ProbeResult
-from subgraphkit.backend.events import Check, CompileEvent, FallbackEvent, RunEvent, StepEvent
 from subgraphkit.backend.progress import ProgressEvent
 from subgraphkit.backend.property import PartitionSummary
 
@@ -53,7 +52,7 @@ class BackendHooks:
         """Look whether the backend can run here; ``Backend.probe`` is asked if not implemented."""
 
     @hookspec
-    def subgraphkit_conformance(self, suite: Conformance) -> None:
+    def subgraphkit_conformance(self, suite: "contract.Conformance") -> None:
         """Declare what is known not to work; as ``Backend.conformance``, in addition to it."""
 
 
@@ -69,23 +68,23 @@ class ExtensionHooks:
         """Take note of how far a long piece of work is; called by the thread that does it."""
 
     @hookspec
-    def subgraphkit_compiled(self, event: CompileEvent) -> None:
+    def subgraphkit_compiled(self, event: "contract.CompileEvent") -> None:
         """Take note that a subgraph was compiled."""
 
     @hookspec
-    def subgraphkit_fallback(self, event: FallbackEvent) -> None:
+    def subgraphkit_fallback(self, event: "contract.FallbackEvent") -> None:
         """Take note that something runs elsewhere than the user's list says."""
 
     @hookspec
-    def subgraphkit_run_start(self, event: RunEvent) -> None:
+    def subgraphkit_run_start(self, event: "contract.RunEvent") -> None:
         """Take note that a run begins."""
 
     @hookspec
-    def subgraphkit_step(self, event: StepEvent) -> None:
+    def subgraphkit_step(self, event: "contract.StepEvent") -> None:
         """Take note that a run has passed one subgraph; called on the thread of the run."""
 
     @hookspec
-    def subgraphkit_run_end(self, event: RunEvent) -> None:
+    def subgraphkit_run_end(self, event: "contract.RunEvent") -> None:
         """Take note that a run has ended."""
 
     @hookspec
@@ -93,7 +92,7 @@ class ExtensionHooks:
         """Add a command to the command line, after the built-in ones."""
 
     @hookspec
-    def subgraphkit_doctor(self) -> Iterable[Check] | None:
+    def subgraphkit_doctor(self) -> "Iterable[contract.Check] | None":
         """Contribute findings to ``subgraphkit doctor``."""
 
 

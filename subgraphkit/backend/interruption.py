@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Final, TypeVar
 
 from subgraphkit.backend.progress import Progress
-from subgraphkit.texts import logger_of
+from subgraphkit.logs import logger_of
 
 __all__ = ["Interrupted", "interrupted_here", "interruptible", "limited_to"]
 

@@ -6,7 +6,6 @@ tests render each. Keeping the texts together keeps their tone and their hints a
 Source: error texts of the plugin study; JAX and fsspec for naming the install command.
 """
 
-import difflib
 import itertools
 from collections.abc import Iterable, Sequence
 
@@ -43,6 +42,8 @@ def lines(*lines: str) -> str:
 
 def nearest(word: str, candidates: Iterable[str]) -> str | None:
     """Return the candidate most like ``word``, ignoring case, or None if none is near."""
+    import difflib  # noqa: PLC0415 (only a misspelt word is compared)
+
     names = sorted(candidates)
     # a prefix that all share, such as SUBGRAPH_, says nothing about likeness
     skipped = min((_shared_prefix(word, name).rfind("_") + 1 for name in names), default=0)

@@ -1,12 +1,11 @@
 """Warnings at the line of the caller or in the log, and notes on what a plugin raised."""
 
-import inspect
 import warnings
 from typing import Final
 
 from subgraphkit.boundary import PLUGIN_MARK
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
-from subgraphkit.texts import logger_of
+from subgraphkit.logs import logger_of
 
 __all__ = ["PLACEMENT_LOG", "is_of_plugin", "mark_as_plugin_error", "warn_user"]
 
@@ -20,6 +19,8 @@ def warn_user(notice: SubgraphkitError) -> None:
     Python shows a warning once per place, so pointing at the caller's line repeats the warning for
     every place that causes it and for no other.
     """
+    import inspect  # noqa: PLC0415 (few are warned)
+
     frame = inspect.currentframe()
     level = 1
     while frame is not None and _is_ours(frame.f_globals.get("__name__", "")):

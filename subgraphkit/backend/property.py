@@ -22,7 +22,7 @@ from subgraphkit.backend.refusal import Answer, Refusal
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.limits import LoadLimits
-from subgraphkit.texts import logger_of
+from subgraphkit.logs import logger_of
 from subgraphkit.types import Shape, ValueType
 
 __all__ = ["BindContext", "Connectivity", "OptionsT", "PartitionSummary", "SubgraphProperty"]

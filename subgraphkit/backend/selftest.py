@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from subgraphkit.backend.events import Check
+from subgraphkit import backend as contract
 
 __all__ = ["ModelOpener", "OpenedModel", "SelfCheck"]
 
@@ -76,5 +76,5 @@ class SelfCheck:
 
     name: str
     needs: str
-    attempt: Callable[[ModelOpener], Check]
+    attempt: "Callable[[ModelOpener], contract.Check]"
     seconds: float = 120.0

@@ -20,9 +20,9 @@ from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.ir import BoundGraph, Initializer, Node, make_subgraph
 from subgraphkit.ir.structure import NoKeyError, structure_digest
 from subgraphkit.lazy import cached_property, collector_paused
+from subgraphkit.logs import show_log
 from subgraphkit.onnx_io import Inferred, Model, infer, with_branches
 from subgraphkit.storing.folders import kept_folder
-from subgraphkit.texts import show_log
 from subgraphkit.types import Shape, ValueType
 
 __all__ = ["BoundModel", "bind"]

@@ -23,11 +23,11 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.configuration.handing import plain_options, plain_settings, plain_value
 from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS
 from subgraphkit.ir import Initializer
+from subgraphkit.logs import logger_of
 from subgraphkit.onnx_io import write_bundled_model
 from subgraphkit.processes import NoAnswer, how_it_ended
 from subgraphkit.processes.answering_child import DirectChild
 from subgraphkit.processes.shared_area import SharedArea
-from subgraphkit.texts import logger_of
 from subgraphkit.transport import Travelling, carried, rebuilt
 from subgraphkit.types import TensorType
 

@@ -18,9 +18,9 @@ from subgraphkit.compiling.caching.keying import name_implementation
 from subgraphkit.errors import InternalError, describe_exception
 from subgraphkit.ir import BoundGraph, Initializer, Subgraph
 from subgraphkit.ir.structure import NoKeyError, structure_digest
+from subgraphkit.logs import logger_of
 from subgraphkit.partitioning import Claim, Partitioning
 from subgraphkit.planning import Plan, Step
-from subgraphkit.texts import logger_of
 
 __all__ = [
     "SYSTEM",

@@ -119,7 +119,7 @@ def _add_common(parser: Parser, command: str) -> None:
 
 
 def _command(name: str) -> Command:
-    with collector_paused():
+    with collector_paused(importing=True):
         module = import_module(f"subgraphkit.cli.commands.{name.replace('-', '_')}")
     command: Command = module.COMMAND
     return command

@@ -6,7 +6,6 @@ document.
 """
 
 import errno
-import json
 import logging
 import math
 import os
@@ -15,14 +14,13 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
-from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TextIO
 
 from subgraphkit import __version__
+from subgraphkit import backend as contract
 from subgraphkit.backend.notices import PLACEMENT_LOG, is_of_plugin
-from subgraphkit.backend.progress import Progress
 from subgraphkit.cli.tables import Table
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
 from subgraphkit.texts import Screen, folded, paragraph, printable
@@ -75,7 +73,7 @@ class CommandReport:
             self.note(words.format(file))
 
     @contextmanager
-    def doing(self, what: str) -> Iterator[Progress]:
+    def doing(self, what: str) -> "Iterator[contract.Progress]":
         """Show on standard error what is being done, and how far it is, for as long as it takes.
 
         That is as the setting ``progress`` says, if anybody has set it.
@@ -140,6 +138,8 @@ class CommandReport:
         if stream is None:  # typing does not know of processes without
             raise OSError(errno.EBADF, "it is closed")
         if self.as_json:
+            import json  # noqa: PLC0415 (texts for people are quick)
+
             stream.write(json.dumps(self._document(), indent=2, allow_nan=False) + "\n")
         else:
             for place, block in enumerate(self._blocks):
@@ -178,6 +178,8 @@ def plugin_output_apart() -> Iterator[None]:
 
 def in_json(record: Any) -> dict[str, Any]:
     """Return the fields of a record; write numbers that JSON has no word for as text."""
+    from dataclasses import asdict  # noqa: PLC0415 (--help has none)
+
     return {
         name: str(value)
         if isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value))

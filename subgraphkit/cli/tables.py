@@ -1,16 +1,14 @@
 """Tables of a command: rows of text under headings, for people and in Markdown."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from subgraphkit.texts import aligned
 
 __all__ = ["Table", "markdown_table"]
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """Rows of text under headings.
 
     Attributes:

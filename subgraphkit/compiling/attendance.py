@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from subgraphkit.backend.progress import Progress, ProgressEvent
 from subgraphkit.errors import CompileTimeoutError
-from subgraphkit.texts import logger_of
+from subgraphkit.logs import logger_of
 
 __all__ = ["attended"]
 

@@ -7,7 +7,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self, overload
 
-from subgraphkit.backend.events import CompileEvent
+from subgraphkit import backend as contract
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Unsupported
@@ -21,12 +21,11 @@ from subgraphkit.errors import CompileError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
-from subgraphkit.partitioning import Partitioning, partition_within
+from subgraphkit.logs import logger_of
+from subgraphkit.partitioning import Partitioning, partition_within, reports
 from subgraphkit.partitioning.claiming.claimants import Claim
 from subgraphkit.partitioning.claiming.constraints import report_lost_nan
-from subgraphkit.partitioning.reports.memory import check_memory
 from subgraphkit.processes.memory import give_back
-from subgraphkit.texts import logger_of
 
 __all__ = [
     "CompiledSubgraphs",
@@ -124,7 +123,8 @@ def _taken(partitioning: Partitioning) -> Iterator[tuple[Claim, Sequence[int]]]:
 def _attended(partitioning: Partitioning, means: "Means") -> CompiledSubgraphs:
     _require_no_dry_run(partitioning)
     shortfall = partitioning.shortfall()  # what is to be an error is one before the work
-    check_memory(partitioning)
+    if partitioning.graph.settings.max_memory is not None:
+        reports.check_memory(partitioning)
     compiled = attended(
         lambda course: _compiled(partitioning, means._replace(progress=course)),
         means.progress,
@@ -371,7 +371,7 @@ def _tell_compiled(
     verb = "restored" if from_cache else "compiled"
     _logger.info("%s %s (%d nodes, %.3f s)", verb, subgraph.id, len(subgraph.nodes), seconds)
     if extensions.implements("subgraphkit_compiled"):
-        event = CompileEvent(
+        event = contract.CompileEvent(
             model=extensions.model,
             session=extensions.session,
             subgraph=subgraph.id,

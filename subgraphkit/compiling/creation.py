@@ -10,7 +10,7 @@ from functools import partial
 from operator import index as as_index
 from typing import NamedTuple
 
-from subgraphkit.backend.events import FallbackEvent
+from subgraphkit import backend as contract
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.property import BindContext, PartitionSummary, SubgraphProperty
@@ -30,9 +30,9 @@ from subgraphkit.errors import (
 )
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.ir import Subgraph
+from subgraphkit.logs import logger_of
 from subgraphkit.partitioning import Claim, Partitioning, partition_within
 from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
-from subgraphkit.texts import logger_of
 
 __all__ = ["Creation", "close_all", "failure", "given_back"]
 
@@ -241,7 +241,7 @@ def _tell_given_back(
         refusal.text,
     )
     if extensions.implements("subgraphkit_fallback"):
-        event = FallbackEvent(
+        event = contract.FallbackEvent(
             model=extensions.model,
             session=extensions.session,
             subgraph=subgraph.id,

@@ -187,11 +187,12 @@ def _settle(record: BackendRecord, rivals: list[BackendRecord]) -> BackendRecord
 
 
 def _record(entry_point: EntryPoint) -> BackendRecord:
-    distribution = entry_point.dist
+    # once, for each question to a distribution reads the whole file
+    said = entry_point.dist.metadata if entry_point.dist is not None else None
     record = BackendRecord(
         entry_point.name,
-        distribution.name if distribution is not None else "(unknown distribution)",
-        distribution.version if distribution is not None else "",
+        said["Name"] if said is not None else "(unknown distribution)",
+        said["Version"] if said is not None else "",
         entry_point.value,
     )
     problem = name_problem(record.name)

@@ -27,7 +27,6 @@ from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP
 from subgraphkit.errors import InternalError, describe_exception
 from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import CATALOGUE
-from subgraphkit.finding.quarantine import harm_of
 
 __all__ = ["ExtensionManager", "register_extension", "unregister_extension"]
 
@@ -275,6 +274,8 @@ class ExtensionManager:
         plugin = source.entry_point
         if plugin is None or self._allow is not None or plugin.dist is None:
             return False
+        from subgraphkit.finding.quarantine import harm_of  # noqa: PLC0415 (few have extensions)
+
         harm = harm_of(plugin, plugin.dist.name, plugin.dist.version, self._resolved)
         if harm is not None and harm.is_news:
             warn_user(messages.extension_harmful(source.label, source.name, harm.code, harm.text))

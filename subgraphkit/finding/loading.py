@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint
 from typing import Any, TypeVar
 
-from subgraphkit.backend.conformance import Conformance
+from subgraphkit import backend as contract
 from subgraphkit.backend.contract import Backend, ProbeResult
 from subgraphkit.backend.hookspecs import (
     BACKEND_HOOKS,
@@ -23,7 +23,6 @@ from subgraphkit.backend.messages import unavailable
 from subgraphkit.backend.notices import mark_as_plugin_error
 from subgraphkit.backend.options import Option, PlainOptions
 from subgraphkit.backend.plugin_api import is_compatible, parse_api
-from subgraphkit.backend.selftest import SelfCheck
 from subgraphkit.boundary import pass_on
 from subgraphkit.configuration.names import BACKENDS_GROUP
 from subgraphkit.errors import SubgraphkitError, describe_exception
@@ -90,12 +89,12 @@ class HookFactory:
         """Make an instance that claims here although it cannot run."""
         return type(self()).planner(options)
 
-    def conformance(self, suite: Conformance) -> None:
+    def conformance(self, suite: "contract.Conformance") -> None:
         """Declare to the conformance kit what is known not to work."""
         type(self()).conformance(suite)
         self._hooks.hook.subgraphkit_conformance(suite=suite)
 
-    def selftest(self) -> Sequence[SelfCheck]:
+    def selftest(self) -> "Sequence[contract.SelfCheck]":
         """Return the checks of what only the device can show."""
         return type(self()).selftest()
 

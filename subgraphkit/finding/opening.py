@@ -9,9 +9,8 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint
 from typing import Any, Final
 
-from subgraphkit.backend.conformance import Conformance
+from subgraphkit import backend as contract
 from subgraphkit.backend.contract import Backend
-from subgraphkit.backend.events import FallbackEvent
 from subgraphkit.backend.notices import warn_user
 from subgraphkit.backend.options import validate_options
 from subgraphkit.configuration.config import ResolvedConfig
@@ -30,9 +29,8 @@ from subgraphkit.errors import (
 from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS, BackendRecord
 from subgraphkit.finding.loading import BackendFactory, adopt, build, build_planner, probe
-from subgraphkit.finding.quarantine import harm_of
 from subgraphkit.finding.registry import find_record, load_record, probe_record
-from subgraphkit.texts import logger_of
+from subgraphkit.logs import logger_of
 
 __all__ = [
     "Among",
@@ -58,7 +56,7 @@ Among = Callable[[Sequence[str]], Iterable[str]]
 
 
 def open_backends(
-    resolved: ResolvedConfig, *, on_skip: Callable[[FallbackEvent], None] | None = None
+    resolved: ResolvedConfig, *, on_skip: "Callable[[contract.FallbackEvent], None] | None" = None
 ) -> list[Backend]:
     """Build the backends a bind has selected, in order: all that ``open_in_turn`` comes to."""
     *_, opened = open_in_turn(resolved, on_skip=on_skip)
@@ -68,7 +66,7 @@ def open_backends(
 def open_in_turn(
     resolved: ResolvedConfig,
     *,
-    on_skip: Callable[[FallbackEvent], None] | None = None,
+    on_skip: "Callable[[contract.FallbackEvent], None] | None" = None,
     dry_run: bool = False,
     among: Among | None = None,
 ) -> Iterator[list[Backend]]:
@@ -198,7 +196,7 @@ def open_fallback(resolved: ResolvedConfig) -> Backend | None:
     return _open(BackendChoice(resolved.fallback, origin=origin), resolved)
 
 
-def declared_tolerances(names: Iterable[str], resolved: ResolvedConfig) -> Conformance:
+def declared_tolerances(names: Iterable[str], resolved: ResolvedConfig) -> "contract.Conformance":
     """Collect how far results of a computation that backends share may be off.
 
     Args:
@@ -211,9 +209,9 @@ def declared_tolerances(names: Iterable[str], resolved: ResolvedConfig) -> Confo
     Raises:
         BackendLoadError: What a backend declares cannot be read (SGK115).
     """
-    widest = Conformance()
+    widest = contract.Conformance()
     for name in names:
-        suite = Conformance()
+        suite = contract.Conformance()
         choice = next((one for one in resolved.backends if one.name == name), BackendChoice(name))
         try:
             _looked_up(choice, resolved)[1].conformance(suite)
@@ -305,6 +303,8 @@ def _require_harmless(record: BackendRecord, resolved: ResolvedConfig) -> None:
     """Have a backend that nobody named tried elsewhere, unless it is ours or is here already."""
     if record.ships_with_us or record.distribution == IN_PROCESS or record.state != "registered":
         return
+    from subgraphkit.finding.quarantine import harm_of  # noqa: PLC0415 (few have such backends)
+
     plugin = EntryPoint(record.name, record.entry_point, BACKENDS_GROUP)
     harm = harm_of(plugin, record.distribution, record.version, resolved)
     if harm is not None:
@@ -336,7 +336,7 @@ def _is_loud(choice: BackendChoice, error: SubgraphkitError, *, automatic: bool)
 def _skip(
     choice: BackendChoice,
     error: SubgraphkitError,
-    on_skip: Callable[[FallbackEvent], None] | None,
+    on_skip: "Callable[[contract.FallbackEvent], None] | None",
     *,
     loud: bool,
 ) -> None:
@@ -345,7 +345,7 @@ def _skip(
         warn_user(error)
     if on_skip is not None:
         reason = error.context.get("problem", error.message)
-        on_skip(FallbackEvent("selection", choice.name, "", error.code, reason))
+        on_skip(contract.FallbackEvent("selection", choice.name, "", error.code, reason))
 
 
 def _warn_of_unused_options(resolved: ResolvedConfig, choices: Sequence[BackendChoice]) -> None:

@@ -4,52 +4,38 @@ Nodes are numbered by their place in the model's node list, because ONNX node na
 repeated; values go by name, because ONNX graphs are single assignment. Dependencies are flat
 integer arrays built once.
 
+Names are imported when they are first used.
+
 Source: ONNX IR specification, "Graphs".
 """
 
-from subgraphkit.ir.adjacency import Adjacency
-from subgraphkit.ir.bounds import Bounds, integer_bounds
-from subgraphkit.ir.building import build_graph
-from subgraphkit.ir.effort import MOST_AT_BIND, effort_of, elements
-from subgraphkit.ir.graph import (
-    BoundGraph,
-    Graph,
-    GraphWriter,
-    Initializer,
-    Node,
-    NodeTable,
-    WeightsPlace,
-)
-from subgraphkit.ir.subgraph import (
-    Boundary,
-    Subgraph,
-    boundaries,
-    boundary,
-    last_uses,
-    make_subgraph,
-    within,
-)
+from typing import Final
 
-__all__ = [
-    "MOST_AT_BIND",
-    "Adjacency",
-    "BoundGraph",
-    "Boundary",
-    "Bounds",
-    "Graph",
-    "GraphWriter",
-    "Initializer",
-    "Node",
-    "NodeTable",
-    "Subgraph",
-    "WeightsPlace",
-    "boundaries",
-    "boundary",
-    "build_graph",
-    "effort_of",
-    "elements",
-    "integer_bounds",
-    "last_uses",
-    "make_subgraph",
-    "within",
-]
+from subgraphkit.lazy import lazy_names
+
+_HOMES: Final = {
+    "MOST_AT_BIND": "subgraphkit.ir.effort",
+    "Adjacency": "subgraphkit.ir.adjacency",
+    "BoundGraph": "subgraphkit.ir.graph",
+    "Boundary": "subgraphkit.ir.subgraph",
+    "Bounds": "subgraphkit.ir.bounds",
+    "Graph": "subgraphkit.ir.graph",
+    "GraphWriter": "subgraphkit.ir.graph",
+    "Initializer": "subgraphkit.ir.graph",
+    "Node": "subgraphkit.ir.graph",
+    "NodeTable": "subgraphkit.ir.graph",
+    "Subgraph": "subgraphkit.ir.subgraph",
+    "WeightsPlace": "subgraphkit.ir.graph",
+    "boundaries": "subgraphkit.ir.subgraph",
+    "boundary": "subgraphkit.ir.subgraph",
+    "build_graph": "subgraphkit.ir.building",
+    "effort_of": "subgraphkit.ir.effort",
+    "elements": "subgraphkit.ir.effort",
+    "integer_bounds": "subgraphkit.ir.bounds",
+    "last_uses": "subgraphkit.ir.subgraph",
+    "make_subgraph": "subgraphkit.ir.subgraph",
+    "within": "subgraphkit.ir.subgraph",
+}
+"""By public name, the module that defines it."""
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -14,7 +14,7 @@ so that its value need not cross.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, filterfalse
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from subgraphkit.errors import InternalError
 from subgraphkit.ir.graph import BoundGraph, Graph, Initializer, Node, WeightsPlace
@@ -27,8 +27,7 @@ _Bound = TypeVar("_Bound", bound=BoundGraph)
 _NO_COPIES: Mapping[int, Collection[int]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Boundary:
+class Boundary(NamedTuple):
     """The values that cross the edge of a region.
 
     Attributes:

@@ -8,7 +8,6 @@ folder that is trusted, or below one. The rules go beyond the fixes of onnx's ow
 """
 
 import errno
-import hashlib
 import os
 import stat
 from collections import deque
@@ -16,13 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, Final, Self, TypeVar, cast
+from typing import BinaryIO, Final, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.errors import InvalidModelError
-from subgraphkit.ir.structure import canonical, data_digest
 from subgraphkit.onnx_io.payloads import read_into
 
 __all__ = ["DataFolders", "MoreFolders"]
@@ -168,6 +166,12 @@ class DataFolders:
         Raises:
             OSError: A file cannot be read from its disk.
         """
+        from subgraphkit.ir.structure import (  # noqa: PLC0415 (few models are digested)
+            canonical,
+            data_digest,
+            file_digest,
+        )
+
         found: dict[str, str] = {}
         for location, state in sorted(self._seen.items()):
             try:
@@ -177,7 +181,7 @@ class DataFolders:
             with opened as file:
                 digest = self._digests.get((location, state))
                 if digest is None:
-                    digest = hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
+                    digest = file_digest(file)
                 if _state(file) != state:
                     return None
             found[location] = self._digests[location, state] = digest

@@ -25,8 +25,8 @@ __all__ = ["LimitsOf", "ModelSource", "ReadModel", "parse_model", "parse_text", 
 _DEEPEST: Final = 1000
 """Brackets within brackets; parsers recurse, and bodies may be nested no deeper than 32."""
 
-_BRACKET: Final = re.compile(r"[](){}[]")
-_FIELD: Final = re.compile(r"(?:\s|#[^\n]*\n)*[a-z_]+\s*[:{<]")
+_BRACKET: Final = r"[](){}[]"
+_FIELD: Final = r"(?:\s|#[^\n]*\n)*[a-z_]+\s*[:{<]"
 
 
 def parse_text(text: str, subject: str) -> onnx.ModelProto | None:
@@ -57,7 +57,7 @@ def _form_of(text: str) -> tuple[str, Callable[[str], onnx.ModelProto]] | None:
         return "ONNX's textual syntax", parser.parse_model
     if start == "{":
         return "JSON", _from_json
-    return ("protobuf's text", _from_protobuf_text) if _FIELD.match(text) else None
+    return ("protobuf's text", _from_protobuf_text) if re.match(_FIELD, text) else None
 
 
 def _from_json(text: str) -> onnx.ModelProto:
@@ -78,7 +78,7 @@ def _from_protobuf_text(text: str) -> onnx.ModelProto:
 
 def _too_deep(text: str) -> str:
     depth = 0
-    for bracket in _BRACKET.finditer(text):
+    for bracket in re.finditer(_BRACKET, text):
         depth = depth + 1 if bracket[0] in "([{" else max(0, depth - 1)
         if depth > _DEEPEST:
             return f"its brackets are nested more than {_DEEPEST} deep"

@@ -37,7 +37,6 @@ from subgraphkit.partitioning.claiming.turns import (
 from subgraphkit.partitioning.claiming.work_table import WorkTable
 from subgraphkit.partitioning.division import claimed, divided
 from subgraphkit.partitioning.outcome.partitioning_data import Cut, PartitioningData, cut
-from subgraphkit.partitioning.reports.shortfalls import Shortfall, find_shortfall
 from subgraphkit.texts import counted
 
 __all__ = ["Partitioning", "partition", "partition_within"]
@@ -62,14 +61,14 @@ class Partitioning(PartitioningData):
         """Say how much memory a session of it will take, before anything is compiled."""
         return reports.foresee(self)
 
-    def shortfall(self) -> Shortfall | None:
+    def shortfall(self) -> "reports.Shortfall | None":
         """Return what to report because backends that were named have little; None if nothing.
 
         Raises:
             UnclaimedNodesError: A backend has less than ``require`` says, or there is something to
                 report and ``on_fallback`` is ``"error"`` (SGK125).
         """
-        return find_shortfall(self)
+        return None if self.is_as_asked else reports.find_shortfall(self)
 
     def explain(self, node: int | Node) -> "reports.Explanation":
         """Tell which backends were asked about a node, in which order, and what each said.

@@ -33,13 +33,13 @@ from subgraphkit.compiling.caching import stores_engines
 from subgraphkit.errors import CompileError, SubgraphkitError, describe_exception
 from subgraphkit.finding.opening import load_in_turn
 from subgraphkit.ir import Initializer, Subgraph
+from subgraphkit.logs import logger_of
 from subgraphkit.partitioning import Constraints, Partitioning, partition
 from subgraphkit.partitioning.claiming.constraints import configured
 from subgraphkit.partitioning.claiming.placements import find_placement
 from subgraphkit.partitioning.reports.memory import check_memory
 from subgraphkit.planning import Plan, Step, plan
 from subgraphkit.running import Session
-from subgraphkit.texts import logger_of
 from subgraphkit.viewing.progress import ShownAs, shown
 
 __all__ = ["BackgroundBuild", "SubgraphStatus", "starting_plan", "statuses"]

@@ -25,6 +25,7 @@ from subgraphkit.configuration.selection import AUTO
 from subgraphkit.errors import CallerError, SubgraphkitError, describe_exception
 from subgraphkit.finding.child_probe import answering
 from subgraphkit.loading import load
+from subgraphkit.logs import logger_of
 from subgraphkit.onnx_io import Model
 from subgraphkit.partitioning import Constraints, Partitioning, partition
 from subgraphkit.partitioning.claiming.constraints import configured
@@ -37,7 +38,6 @@ from subgraphkit.placing.tuning import tune
 from subgraphkit.planning import plan
 from subgraphkit.processes import AnsweringChild, NoAnswer
 from subgraphkit.running import Session
-from subgraphkit.texts import logger_of
 
 __all__ = ["BackgroundTuning", "main", "tuned", "wanted_tuning"]
 

@@ -10,8 +10,7 @@ from subgraphkit.boundary import walking
 from subgraphkit.compiling import CompiledSubgraphs
 from subgraphkit.errors import CallerError, InternalError
 from subgraphkit.ir import BoundGraph, Subgraph, last_uses
-from subgraphkit.partitioning import Partitioning
-from subgraphkit.partitioning.reports.memory import Memory
+from subgraphkit.partitioning import Partitioning, reports
 
 __all__ = ["Plan", "Step", "plan"]
 
@@ -52,7 +51,7 @@ class Plan:
         """The bound model the plan runs."""
         return self.partitioning.graph
 
-    def memory(self) -> Memory:
+    def memory(self) -> "reports.Memory":
         """Say how much memory a session of the plan takes, step by step."""
         return self.partitioning.memory()
 

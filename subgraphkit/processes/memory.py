@@ -1,6 +1,5 @@
 """Memory of this process, as the system counts it, and of the machine."""
 
-import ctypes
 import os
 import re
 import sys
@@ -43,6 +42,8 @@ def give_back() -> None:
 
     What was freed stays with the process otherwise: compilers free as much as a model's weights.
     """
+    import ctypes  # noqa: PLC0415 (listing backends stays quick)
+
     with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 

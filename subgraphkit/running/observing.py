@@ -12,8 +12,8 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any, Final, get_args
 
+from subgraphkit import backend as contract
 from subgraphkit import running
-from subgraphkit.backend.events import FallbackEvent, RunEvent, StepEvent
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.errors import ExecutionError, Fault, SubgraphkitError, SubgraphkitWarning
 from subgraphkit.finding.extensions import ExtensionManager
@@ -196,7 +196,7 @@ class Observer:
 
         def execute_reported(*arguments: Any) -> list[Any]:
             self._here.run = run = next(self._runs)
-            event = RunEvent(
+            event = contract.RunEvent(
                 model=self._extensions.model,
                 session=self.session,
                 run=run,
@@ -232,7 +232,7 @@ class Observer:
                 problem = _text(error)
                 raise
             finally:
-                event = StepEvent(
+                event = contract.StepEvent(
                     model=self._extensions.model,
                     session=self.session,
                     subgraph=subgraph.id,
@@ -250,7 +250,7 @@ class Observer:
     def tell_moved(self, failure: ExecutionError, step: Step, target: str) -> None:
         """Warn that a step that failed moved to the fallback backend, and report it."""
         if self._extensions.implements("subgraphkit_fallback"):
-            event = FallbackEvent(
+            event = contract.FallbackEvent(
                 model=self._extensions.model,
                 session=self.session,
                 subgraph=step.subgraph.id,

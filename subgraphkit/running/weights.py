@@ -13,8 +13,8 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.compiling import close_all, compile_subgraph
 from subgraphkit.errors import InvalidModelError, WeightUpdateError, text_of
 from subgraphkit.ir import Initializer
+from subgraphkit.logs import logger_of
 from subgraphkit.planning import Plan, Step
-from subgraphkit.texts import logger_of
 
 __all__ = ["Weights"]
 

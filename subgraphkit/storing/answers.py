@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
+from subgraphkit.logs import logger_of
 from subgraphkit.storing.files import remove_left_over
 from subgraphkit.storing.folders import BACKENDS, default_cache_dir
 from subgraphkit.storing.kept_files import KeptFile
-from subgraphkit.texts import logger_of
 
 __all__ = ["Answers", "Passing", "forget_answers", "is_machine_fault"]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from subgraphkit.errors import CacheError
+from subgraphkit.logs import logger_of
 from subgraphkit.storing import messages
-from subgraphkit.texts import logger_of
 
 __all__ = [
     "BACKENDS",

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from subgraphkit.errors import CacheError
+from subgraphkit.logs import logger_of
 from subgraphkit.storing.files import open_plain, write_whole
 from subgraphkit.storing.locks import locked
 from subgraphkit.storing.signing import signing_key
-from subgraphkit.texts import logger_of
 
 __all__ = ["KeptFile"]
 

@@ -14,7 +14,8 @@ from typing import Any, Final, Protocol, TextIO
 
 from subgraphkit.backend.progress import Progress, ProgressEvent, ProgressListener
 from subgraphkit.errors import ConfigError
-from subgraphkit.texts import Screen, logger_of, printable, width_of
+from subgraphkit.logs import logger_of
+from subgraphkit.texts import Screen, printable, width_of
 
 __all__ = ["ShownAs", "display_missing", "shown"]
 

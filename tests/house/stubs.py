@@ -15,6 +15,8 @@ PACKAGES: Final = (
     "subgraphkit.bundling",
     "subgraphkit.comparing",
     "subgraphkit.configuration",
+    "subgraphkit.ir",
+    "subgraphkit.onnx_io",
     "subgraphkit.partitioning",
     "subgraphkit.partitioning.reports",
     "subgraphkit.placing",

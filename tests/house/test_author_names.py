@@ -26,6 +26,7 @@ FOR_AUTHORS = {
         "integer_bounds",
         "make_subgraph",
     ],
+    "subgraphkit.logs": ["logger_of"],
     "subgraphkit.onnx_io": ["load", "node_key", "outside_weights", "write_value_info"],
     "subgraphkit.processes": [
         "AnsweringChild",
@@ -45,7 +46,7 @@ FOR_AUTHORS = {
         "rewrite",
     ],
     "subgraphkit.storing": ["Answers", "KeptFile", "Passing", "is_machine_fault", "locked"],
-    "subgraphkit.texts": ["logger_of", "printable"],
+    "subgraphkit.texts": ["printable"],
     "subgraphkit.types": [
         "DataType",
         "Dim",

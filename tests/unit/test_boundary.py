@@ -69,7 +69,7 @@ STEPS: dict[str, tuple[str, Callable[[], object]]] = {
     "load": ("subgraphkit.onnx_io.model.read_graph", lambda: sk.load(parsed(MODEL))),
     "bind": ("subgraphkit.binding.bound_model.infer", lambda: sk.bind(sk.load(parsed(MODEL)))),
     "partition": ("subgraphkit.partitioning.partitioning.divided", lambda: opened("numpy")),
-    "compile": ("subgraphkit.compiling.compilation.check_memory", lambda: opened("numpy")),
+    "compile": ("subgraphkit.compiling.compilation.attended", lambda: opened("numpy")),
     "plan": ("subgraphkit.planning.plans.last_uses", lambda: opened("numpy")),
 }
 

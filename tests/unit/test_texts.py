@@ -10,16 +10,8 @@ from hypothesis import strategies as st
 
 import subgraphkit as sk
 from subgraphkit.errors import CallerError, SubgraphkitWarning
-from subgraphkit.texts import (
-    Screen,
-    aligned,
-    folded,
-    logger_of,
-    paragraph,
-    printable,
-    shortened,
-    width_of,
-)
+from subgraphkit.logs import logger_of
+from subgraphkit.texts import Screen, aligned, folded, paragraph, printable, shortened, width_of
 from tests.models import LINEAR, parsed
 
 HOSTILE = "\x1b[2J\x07\r\nFORGED\u202e\x9b2J\u2028"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from subgraphkit.texts import logger_of
+from subgraphkit.logs import logger_of
 from subgraphkit_tvm.importing import RelaxRegion
 from subgraphkit_tvm.library import host_target, quiet, tvm
 from subgraphkit_tvm.scheduling import scheduled

@@ -26,9 +26,9 @@ from subgraphkit.compiling.caching.store import EngineStore
 from subgraphkit.errors import CacheError, InvalidModelError, describe_exception
 from subgraphkit.ir import Subgraph
 from subgraphkit.ir.structure import NoKeyError, data_digest
+from subgraphkit.logs import logger_of
 from subgraphkit.partitioning.claiming.claimants import Claim
 from subgraphkit.storing import messages
-from subgraphkit.texts import logger_of
 
 __all__ = ["EngineCache", "stores_engines"]
 

@@ -3,8 +3,7 @@
 import hmac
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from subgraphkit.compiling.caching.keying import FORMAT, EngineKey
 from subgraphkit.ir.structure import canonical, data_digest
@@ -25,8 +24,7 @@ class DamagedError(Exception):
     """An entry is not what was stored; the text says in what."""
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(NamedTuple):
     """Facts about an engine for people; no part of its key.
 
     Attributes:
@@ -44,8 +42,7 @@ class About:
     created: float
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+class Description(NamedTuple):
     """The description of a stored engine.
 
     Attributes:

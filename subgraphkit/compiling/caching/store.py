@@ -11,9 +11,8 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from subgraphkit.compiling.caching.entries import (
     DamagedError,
@@ -23,12 +22,12 @@ from subgraphkit.compiling.caching.entries import (
 )
 from subgraphkit.compiling.caching.keying import EngineKey
 from subgraphkit.errors import CacheError
+from subgraphkit.logs import logger_of
 from subgraphkit.storing import messages
 from subgraphkit.storing.files import open_plain, remove_left_over, write_whole
 from subgraphkit.storing.folders import default_cache_dir, private_folder
 from subgraphkit.storing.locks import locked
 from subgraphkit.storing.signing import signing_key
-from subgraphkit.texts import logger_of
 
 __all__ = ["EngineStore", "StoredEngine"]
 
@@ -44,8 +43,7 @@ _LEFT_OVER_AFTER: Final = 3600.0
 """Seconds after which what nobody finished writing is taken for left over."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEngine:
+class StoredEngine(NamedTuple):
     """An entry as it is in the folder.
 
     Attributes:

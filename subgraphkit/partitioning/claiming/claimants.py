@@ -7,8 +7,8 @@ from functools import partial
 from operator import index
 from typing import Any
 
+from subgraphkit import backend as contract
 from subgraphkit.backend.contract import Backend
-from subgraphkit.backend.events import FallbackEvent
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.property import BindContext, SubgraphProperty
 from subgraphkit.binding import BoundModel
@@ -218,7 +218,7 @@ def _claims(
     return claims
 
 
-def tell_skipped(bound: BoundModel, named: dict[str, str], event: FallbackEvent) -> None:
+def tell_skipped(bound: BoundModel, named: dict[str, str], event: "contract.FallbackEvent") -> None:
     """Report that a backend is left out, and note it of one that somebody named."""
     if event.backend in named:
         named[event.backend] = event.reason
@@ -316,7 +316,9 @@ def rehearsed(bound: BoundModel, claims: Sequence[Claim], named: dict[str, str])
             lost = len(left) == len(claims) or all(claim.is_fallback for claim in claims)
             if lost or bound.settings.on_compile_error != "fallback":
                 raise
-            event = FallbackEvent("selection", error.backend, "", error.code, error.message)
+            event = contract.FallbackEvent(
+                "selection", error.backend, "", error.code, error.message
+            )
             tell_skipped(bound, named, event)
             claims = left
         else:

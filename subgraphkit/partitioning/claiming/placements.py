@@ -27,10 +27,10 @@ from subgraphkit.errors import ConfigError, SubgraphkitError
 from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.finding.registry import find_record, probe_record
 from subgraphkit.ir.structure import NoKeyError, canonical
+from subgraphkit.logs import logger_of
 from subgraphkit.partitioning.claiming.constraints import Constraints, NodeSelector, configured
 from subgraphkit.storing.answers import Answers, Passing
 from subgraphkit.storing.folders import kept_folder
-from subgraphkit.texts import logger_of
 
 __all__ = [
     "Placement",

@@ -107,6 +107,17 @@ class PartitioningData:
         found = {claim.backend.name: claim.backend.cannot_run for claim in self.turns.claims}
         return {name: error for name, error in found.items() if error is not None}
 
+    @property
+    def is_as_asked(self) -> bool:
+        """Whether it is plain, before anything is counted, that nobody named falls short."""
+        settings = self.graph.settings
+        if settings.require:
+            return False
+        if settings.on_fallback == "ok" or not self.named:
+            return True
+        used = {one.backend for one in self.subgraphs if one.outputs}
+        return not any(self.named.values()) and used <= {next(iter(self.named))}
+
     @cached_property
     def shares_processors(self) -> bool:
         """Whether more than one pool of threads computes subgraphs.

@@ -6,6 +6,7 @@ from subgraphkit.partitioning.reports.explanation import (
 )
 from subgraphkit.partitioning.reports.memory import (
     Memory,
+    check_memory,
     foresee,
 )
 from subgraphkit.partitioning.reports.quality import (
@@ -21,17 +22,24 @@ from subgraphkit.partitioning.reports.sections import (
     as_fragment,
     as_page,
 )
+from subgraphkit.partitioning.reports.shortfalls import (
+    Shortfall,
+    find_shortfall,
+)
 
 __all__ = [
     "Explanation",
     "Memory",
     "Quality",
+    "Shortfall",
     "as_data",
     "as_fragment",
     "as_networkx",
     "as_page",
     "as_text",
+    "check_memory",
     "explain",
+    "find_shortfall",
     "foresee",
     "measure",
 ]

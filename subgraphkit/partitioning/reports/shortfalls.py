@@ -90,8 +90,6 @@ def find_shortfall(partitioning: PartitioningData) -> Shortfall | None:
             something to report and ``on_fallback`` is ``"error"`` (SGK125).
     """
     settings = partitioning.graph.settings
-    if not settings.require and _is_as_asked(partitioning):
-        return None
     work = _Work(partitioning)
     for name, least in settings.require.items():
         if work.total and work.share(name) < least:
@@ -102,15 +100,6 @@ def find_shortfall(partitioning: PartitioningData) -> Shortfall | None:
     if found is not None and settings.on_fallback == "error":
         raise found.as_error()
     return found
-
-
-def _is_as_asked(partitioning: PartitioningData) -> bool:
-    """Say without counting anything that there is nothing to report, where that is plain to see."""
-    named = partitioning.named
-    if partitioning.graph.settings.on_fallback == "ok" or not named:
-        return True
-    used = {one.backend for one in partitioning.subgraphs if one.outputs}
-    return not any(named.values()) and used <= {next(iter(named))}
 
 
 class _Work:

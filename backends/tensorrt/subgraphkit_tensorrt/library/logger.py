@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from subgraphkit.errors import BackendError, CompileError, ExecutionError
-from subgraphkit.texts import logger_of
+from subgraphkit.logs import logger_of
 
 __all__ = ["LOGGER", "check", "check_run", "hear", "listening", "logger_for", "noting", "tail"]
 

@@ -1,0 +1,51 @@
+"""The log: loggers below ``subgraphkit``, printable messages, and standard error where it is asked.
+
+It is apart from ``texts`` because messages of errors are read by all, and most of what only loads a
+model or fails has nothing to log.
+"""
+
+import logging
+import sys
+from typing import Final
+
+from subgraphkit.texts import Screen, folded, paragraph
+
+__all__ = ["logger_of", "show_log"]
+
+
+def logger_of(topic: str) -> logging.Logger:
+    """Return the logger ``subgraphkit.TOPIC``, whose messages are printable whatever they name."""
+    logger = logging.getLogger(f"subgraphkit.{topic}")
+    logger.addFilter(_made_printable)
+    return logger
+
+
+def show_log(verbose: int) -> None:
+    """Have what is logged written to standard error from now on, in this process.
+
+    Args:
+        verbose: 1 for warnings, 2 for what happens as well, 3 for everything; 0 changes nothing,
+            and Python writes warnings unless the program says otherwise.
+    """
+    if verbose:
+        top = logging.getLogger("subgraphkit")
+        top.addHandler(_TO_STANDARD_ERROR)  # once, however often
+        top.setLevel(_LEVELS[verbose])
+
+
+class _ToStandardError(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        if sys.stderr is not None:
+            screen = Screen(sys.stderr)
+            screen.write(folded(f"{record.name}: {self.format(record)}\n", screen.width))
+
+
+_LEVELS: Final = {1: logging.WARNING, 2: logging.INFO, 3: logging.DEBUG}
+_TO_STANDARD_ERROR: Final = _ToStandardError()
+
+
+def _made_printable(record: logging.LogRecord) -> bool:
+    told = record.getMessage()
+    if (clean := paragraph(told)) != told:
+        record.msg, record.args = clean, ()
+    return True
