@@ -133,13 +133,13 @@ def boundary(graph: Graph, region: Collection[int], copies: Collection[int] = ()
     """
     inside = region if isinstance(region, frozenset | set) else frozenset(region)
     inputs, constants = _entering(graph, region)
-    outputs = [
+    outputs = dict.fromkeys(
         value
         for node in region
         if node not in copies
         for value in graph.table.outputs[node]
         if value and _leaves(graph, node, value, inside)
-    ]
+    )
     return Boundary(inputs, tuple(outputs), constants)
 
 

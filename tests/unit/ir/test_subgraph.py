@@ -28,6 +28,11 @@ def test_a_value_used_inside_that_is_an_output_of_the_graph_leaves_once() -> Non
     assert edge.outputs == ("inner", "other")
 
 
+def test_a_node_that_is_named_twice_hands_out_its_values_once() -> None:
+    graph = bound(SHARED)
+    assert boundary(graph, [0, 1, 0]) == boundary(graph, [0, 1])
+
+
 def test_a_whole_graph_has_its_own_inputs_and_outputs() -> None:
     graph = bound(DIAMOND)
     edge = boundary(graph, range(4))
