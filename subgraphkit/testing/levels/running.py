@@ -14,7 +14,7 @@ import numpy as np
 
 from subgraphkit.comparing.offers import Offer
 from subgraphkit.comparing.small_models import SmallModel, model_of
-from subgraphkit.errors import CallerError, SubgraphkitError
+from subgraphkit.errors import CallerError, ExecutionError, SubgraphkitError
 from subgraphkit.finding.registry import registered
 from subgraphkit.partitioning import Constraints
 from subgraphkit.placing import InferenceSession, SessionSpec
@@ -220,7 +220,7 @@ def _failing(
         found = run_checks.fed_with(subject, model, session, right)
         try:
             session.run(None, wrong)
-        except SubgraphkitError as error:
+        except ExecutionError as error:
             return found or _sent(error) or run_checks.fed_with(subject, model, session, right)
         return found or (broken(missed) if missed else None)
 

@@ -1,11 +1,14 @@
 """Level 5: what goes wrong from run to run, in threads, in buffers and in odd feeds is caught."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 
 from subgraphkit.comparing.operations import FAMILIES, OperatorForm, operations
+from subgraphkit.errors import InternalError
+from subgraphkit.running import Session
 from subgraphkit.testing import Finding, Outcome, Subject, sweep_cases
 from subgraphkit.testing.carrying import carry_out
 from subgraphkit.testing.combinations import PRODUCERS
@@ -85,6 +88,20 @@ def test_a_fault_is_caught_at_its_stage(fault: str, case: str, outcome: Outcome,
     finding = found(case, f"tests.faulty:{fault}")
     assert finding.outcome is outcome
     assert text in finding.detail
+
+
+def test_an_error_that_is_not_of_a_run_is_no_failed_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Session.run
+
+    def confused(session: Session, outputs: None, feeds: Mapping[str, Any]) -> list[Any]:
+        if "i" in feeds and feeds["i"].max() > len(feeds["i"]):
+            raise InternalError("the plan is confused")
+        return run(session, outputs, feeds)
+
+    monkeypatch.setattr(Session, "run", confused)
+    finding = found("errors/travel", "subgraphkit.testing.loopback:LoopbackBackend")
+    assert finding.is_wrong
+    assert "the plan is confused" in finding.detail
 
 
 def test_a_backend_that_takes_nothing_is_right_in_nothing() -> None:
