@@ -30,7 +30,7 @@ from subgraphkit.testing.foreign import beside_foreign
 from subgraphkit.testing.forms import sandwiched, sandwiched_feeds
 from subgraphkit.testing.subject import Subject
 
-__all__ = ["Imported", "changes_left", "imported", "threads_kept"]
+__all__ = ["Imported", "changes_left", "count_in", "imported", "threads_kept"]
 
 _TASKS: Final = Path("/proc/self/task")
 _ROWS: Final = 512
@@ -140,10 +140,10 @@ def threads_kept(subject: Subject) -> Finding:
         return Finding(Outcome.SKIP, f"this system has no {_TASKS} to count threads in")
     model = model_taken(subject, _ROWS)
     feeds = model.feeds()
-    before = _count(_TASKS)
+    before = count_in(_TASKS)
     with subject.session(model.proto, threads=1) as session:
         subject.run(session, feeds)
-        more = _count(_TASKS) - before
+        more = count_in(_TASKS) - before
     if more > _MOST_MORE:
         text = f"a session with threads=1 started {more}, expected at most {_MOST_MORE} to serve it"
         return broken(text)
@@ -170,7 +170,8 @@ def _spent_after_runs(subject: Subject) -> Iterator[float]:
             yield time.process_time() - before
 
 
-def _count(folder: Path) -> int:
+def count_in(folder: Path) -> int:
+    """Return how many files and folders are in a folder, such as one of the system's on threads."""
     return sum(1 for _ in folder.iterdir())
 
 

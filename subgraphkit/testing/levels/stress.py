@@ -15,6 +15,7 @@ from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, broken
 from subgraphkit.testing.claimed import model_taken
 from subgraphkit.testing.run_checks import in_threads
 from subgraphkit.testing.subject import Subject
+from subgraphkit.testing.visiting import count_in
 
 __all__ = ["cases"]
 
@@ -90,20 +91,16 @@ def _growing(act: Callable[[int], object], warm_up: int, times: int, words: str)
     act(warm_up)
     left: list[str] = []
     for _ in range(_ROUNDS):
-        memory, before = _memory(), [_count(folder) for folder in _COUNTED]
+        memory, before = _memory(), [count_in(folder) for folder in _COUNTED]
         act(times)
         growth = _memory() - memory
         left = [f"{growth >> 20} MiB of memory"] if growth > _MOST_GROWTH else []
         for (folder, what), count in zip(_COUNTED.items(), before, strict=True):
-            more = _count(folder) - count
+            more = count_in(folder) - count
             left += [f"{more} {what}"] if more >= times else []
         if not left:
             return PASSED
     return broken(f"{times} {words} {', '.join(left)}")
-
-
-def _count(folder: Path) -> int:
-    return sum(1 for _ in folder.iterdir())
 
 
 def _threads_in_one_session(subject: Subject) -> Finding:
