@@ -150,12 +150,6 @@ def allocator_class(trt: Any) -> Any:
             del tensor_name, memory, alignment, stream
             return self.memory.reserve(size)
 
-        def reallocate_output(
-            self, tensor_name: str, memory: int, size: int, alignment: int
-        ) -> int:
-            del tensor_name, memory, alignment
-            return self.memory.reserve(size)
-
         def notify_shape(self, tensor_name: str, shape: Any) -> None:
             del tensor_name
             self.memory.shape = tuple(shape)
