@@ -15,6 +15,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -281,8 +282,17 @@ def _of_extensions(resolved: ResolvedConfig) -> list[Check]:
         return []
     extensions = import_module("subgraphkit.finding.extensions")
     manager = extensions.ExtensionManager.from_config(resolved)
-    answers: list[list[Check]] = manager.notify("subgraphkit_doctor")
-    return [check for answer in answers for check in answer]
+    answers: list[Any] = manager.notify("subgraphkit_doctor")
+    several = (answer if isinstance(answer, list | tuple) else [answer] for answer in answers)
+    return [_checked(one) for one in chain.from_iterable(several)]
+
+
+def _checked(one: object) -> Check:
+    """Return a finding of an extension; what is none is a finding too, and stops nothing."""
+    if isinstance(one, Check) and one.status in _MARKS:
+        return one
+    text = f"an extension found {one!r:.60}, expected a Check that is ok, a warning or a failure"
+    return Check("extensions", "warning", text)
 
 
 def _show(

@@ -212,6 +212,18 @@ def test_an_extension_adds_a_check(new_process: Cli, install: Install) -> None:
     assert "1. Greet somebody." in ended.out
 
 
+@pytest.mark.parametrize(
+    "found", ['"nobody"', '[("greeting", "ok", "", "")]', '[Check("greeting", "bad", "nobody")]']
+)
+def test_what_is_no_check_stops_no_others(new_process: Cli, install: Install, found: str) -> None:
+    module = COMMAND[: COMMAND.index("    return [Check")] + f"    return {found}\n"
+    install("greeter", module, group="subgraphkit.plugins")
+    ended = new_process("doctor", "numpy")
+    assert (ended.code, ended.err) == (0, "")
+    assert "ready on cpu" in ended.out
+    assert "an extension found" in ended.out
+
+
 def test_an_extension_that_raises_stops_no_command(new_process: Cli, install: Install) -> None:
     install("broken", "raise RuntimeError('no')", group="subgraphkit.plugins")
     ended = new_process("greet")
