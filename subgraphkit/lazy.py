@@ -46,6 +46,8 @@ def collector_paused(*, importing: bool = False) -> Iterator[None]:
     Thread-safety: the collector is one for the process, so others do without it for as long.
     """
     was_enabled = gc.isenabled()
+    if importing and was_enabled:
+        gc.collect(1)  # what is young and lost would be taken for old, and found much later
     gc.disable()
     try:
         yield
