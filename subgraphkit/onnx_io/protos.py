@@ -1,7 +1,7 @@
 """Types between protobuf and subgraphkit, both ways."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache, partial
 from sys import intern
 from typing import Any, Final
@@ -25,6 +25,7 @@ from subgraphkit.types import (
 __all__ = [
     "ALIAS",
     "copy_fields",
+    "drop_notes",
     "is_addressable",
     "normal_domain",
     "read_type",
@@ -68,6 +69,13 @@ def copy_fields(source: Any, target: Any, *, without: Collection[str]) -> None:
             getattr(target, field.name).CopyFrom(value)
         else:
             setattr(target, field.name, value)
+
+
+def drop_notes(nodes: Iterable[onnx.NodeProto]) -> None:
+    """Take out of nodes what exporters note of them for people; of many models that is the most."""
+    for node in nodes:
+        node.ClearField("metadata_props")
+        node.ClearField("doc_string")
 
 
 def read_type(proto: onnx.TypeProto, *, inferred: bool = False) -> ValueType | None:
