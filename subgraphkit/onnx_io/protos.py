@@ -29,6 +29,7 @@ __all__ = [
     "is_addressable",
     "normal_domain",
     "read_type",
+    "state_value",
     "substitute_symbols",
     "without_alias",
     "write_value_info",
@@ -115,9 +116,16 @@ def _read(data: bytes, inferred: bool) -> ValueType | None:  # noqa: FBT001 (one
 
 def write_value_info(name: str, type_: ValueType | None) -> onnx.ValueInfoProto:
     """Write a named, typed value; an element type that is not known is left out."""
-    if type_ is None:
-        return onnx.ValueInfoProto(name=name)
-    return onnx.ValueInfoProto(name=name, type=_written(type_))
+    value = onnx.ValueInfoProto()
+    state_value(value, name, type_)
+    return value
+
+
+def state_value(value: onnx.ValueInfoProto, name: str, type_: ValueType | None) -> None:
+    """Write name and type of a value into a message that is empty; see ``write_value_info``."""
+    value.name = name
+    if type_ is not None:
+        value.type.CopyFrom(_written(type_))
 
 
 @lru_cache(maxsize=4096)
