@@ -160,15 +160,16 @@ class _Reader:
         graphs = 0
         for length in self._past(end, written, _GRAPH):
             graphs += 1
-            _put(written, _GRAPH, self._graph(self._at + length))
+            head = len(written)
+            self._graph(self._at + length, written)
+            written.insert(head, _head(_GRAPH, sum(map(len, written[head:]))))
         _require(graphs == 1)
         return b"".join(written)
 
-    def _graph(self, end: int) -> bytes:
-        written: list[bytes] = []
+    def _graph(self, end: int, written: list[bytes]) -> None:
         for length in self._past(end, written, _INITIALIZER, _LARGE):
-            _put(written, _INITIALIZER, self._tensor(self._at + length))
-        return b"".join(written)
+            tensor = self._tensor(self._at + length)
+            written += [_head(_INITIALIZER, len(tensor)), tensor]
 
     def _tensor(self, end: int) -> bytes:
         written: list[bytes] = []
@@ -246,8 +247,8 @@ def _require(is_so: object) -> None:
         raise _OtherwiseError
 
 
-def _put(written: list[bytes], field: int, data: bytes) -> None:
-    written += [_as_varint(field << 3 | _BYTES), _as_varint(len(data)), data]
+def _head(field: int, length: int) -> bytes:
+    return _as_varint(field << 3 | _BYTES) + _as_varint(length)
 
 
 def _field(data: bytes, start: int) -> tuple[int, int, int]:
