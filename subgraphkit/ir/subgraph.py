@@ -134,13 +134,14 @@ def boundary(graph: Graph, region: Collection[int], copies: Collection[int] = ()
     """
     inside = region if isinstance(region, frozenset | set) else frozenset(region)
     inputs, constants = _entering(graph, region)
-    outputs = [
-        value
-        for node in region
-        if node not in copies
-        for value in graph.table.outputs[node]
-        if value and _leaves(graph, node, value, inside)
-    ]
+    outputs: list[str] = []
+    for node in region if not copies else filterfalse(copies.__contains__, region):
+        readers = tuple(filterfalse(inside.__contains__, graph.adjacency.successors(node)))
+        outputs += [
+            value
+            for value in graph.table.outputs[node]
+            if value and value not in graph.constants and _leaves(graph, value, readers)
+        ]
     return Boundary(inputs, tuple(outputs), constants)
 
 
@@ -196,15 +197,8 @@ def _entering(graph: Graph, region: Collection[int]) -> tuple[tuple[str, ...], t
     return inputs, tuple(filter(constants.__contains__, crossing))
 
 
-def _leaves(graph: Graph, node: int, value: str, inside: Collection[int]) -> bool:
-    if value in graph.constants:
-        return False
-    if graph.is_output(value):
-        return True
-    return any(
-        consumer not in inside and value in graph.read_by(consumer)
-        for consumer in graph.adjacency.successors(node)
-    )
+def _leaves(graph: Graph, value: str, readers: Iterable[int]) -> bool:
+    return graph.is_output(value) or any(value in graph.read_by(reader) for reader in readers)
 
 
 def make_subgraph(
