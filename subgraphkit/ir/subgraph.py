@@ -94,7 +94,7 @@ class Subgraph:
         """Types of the outputs; None only for values of unknown operators."""
         return tuple(self.graph.types.get(name) for name in self.outputs)
 
-    def to_model(self, *, weights: WeightsPlace = "inside") -> Any:
+    def to_model(self, *, weights: WeightsPlace = "inside", notes: bool = True) -> Any:
         """Return the subgraph as an ``onnx.ModelProto`` with typed inputs and outputs.
 
         Args:
@@ -104,13 +104,15 @@ class Subgraph:
                 beside the model. Nothing is copied then, and the model stays below the 2 GiB that
                 protobuf can take. Small constants, strings and elements of less than a byte are
                 inside either way.
+            notes: Whether nodes keep their ``doc_string`` and ``metadata_props``, which are most of
+                the bytes of some models and which few libraries read.
 
         Raises:
             InternalError: If the graph was built without a writer.
         """
         if self.graph.writer is None:
             raise InternalError(f"the graph of subgraph {self.id!r} cannot be written as ONNX")
-        return self.graph.writer.subgraph_model(self, weights)
+        return self.graph.writer.subgraph_model(self, weights, notes=notes)
 
     def __repr__(self) -> str:
         """Render as ``Subgraph('numpy_0', 176 nodes, 1 input, 1 output)``."""

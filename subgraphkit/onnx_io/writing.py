@@ -10,7 +10,7 @@ from onnx import AttributeProto, numpy_helper
 
 from subgraphkit.ir import Initializer, Node, Subgraph, WeightsPlace
 from subgraphkit.onnx_io.attributes import body_protos
-from subgraphkit.onnx_io.protos import state_value
+from subgraphkit.onnx_io.protos import drop_notes, state_value
 from subgraphkit.types import DataType, TensorType
 
 __all__ = [
@@ -73,7 +73,9 @@ class OnnxGraphWriter:
         renamed.input.extend(read)
         return renamed
 
-    def subgraph_model(self, subgraph: Subgraph, weights: WeightsPlace) -> onnx.ModelProto:
+    def subgraph_model(
+        self, subgraph: Subgraph, weights: WeightsPlace, *, notes: bool
+    ) -> onnx.ModelProto:
         """Write a subgraph with typed inputs, outputs and inner values.
 
         Names are those of the original model. The IR version is at least 4, so that constants need
@@ -97,6 +99,8 @@ class OnnxGraphWriter:
         nodes = [i for i in subgraph.nodes if restated.isdisjoint(outputs[i])]
         members = [Node(subgraph.graph, i) for i in nodes]
         graph.node.extend([self_contained(self.node_proto(node), node) for node in members])
+        if not notes:
+            drop_notes(graph.node)
         made = {name for i in nodes for name in outputs[i] if name}
         graph.initializer.extend(
             _reference(constant) if _leaves(constant, weights) else tensor_of(constant)
