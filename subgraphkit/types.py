@@ -96,6 +96,8 @@ class DataType(enum.IntEnum):
     FLOAT6E2M3 = 27
     FLOAT6E3M2 = 28
 
+    __hash__ = int.__hash__  # that of enumerations is written in Python, and types are keys
+
     @property
     def numpy(self) -> np.dtype:
         """The NumPy dtype of an element; ``object`` for strings.

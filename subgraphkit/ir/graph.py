@@ -41,7 +41,7 @@ WeightsPlace = Literal["inside", "outside"]
 class GraphWriter(Protocol):
     """Writes parts of a graph back as ONNX; supplied by the reader of the graph."""
 
-    def subgraph_model(self, subgraph: Any, weights: WeightsPlace) -> Any:
+    def subgraph_model(self, subgraph: Any, weights: WeightsPlace, *, notes: bool) -> Any:
         """Return a valid stand-alone ``ModelProto`` of a ``Subgraph``."""
 
     def node_proto(self, node: "Node") -> Any:

@@ -93,7 +93,7 @@ class Subgraph:
         """Types of the outputs; None only for values of unknown operators."""
         return tuple(self.graph.types.get(name) for name in self.outputs)
 
-    def to_model(self, *, weights: WeightsPlace = "inside") -> Any:
+    def to_model(self, *, weights: WeightsPlace = "inside", notes: bool = True) -> Any:
         """Return the subgraph as an ``onnx.ModelProto`` with typed inputs and outputs.
 
         Args:
@@ -103,13 +103,15 @@ class Subgraph:
                 beside the model. Nothing is copied then, and the model stays below the 2 GiB that
                 protobuf can take. Small constants, strings and elements of less than a byte are
                 inside either way.
+            notes: Whether nodes keep their ``doc_string`` and ``metadata_props``, which are most of
+                the bytes of some models and which few libraries read.
 
         Raises:
             InternalError: If the graph was built without a writer.
         """
         if self.graph.writer is None:
             raise InternalError(f"the graph of subgraph {self.id!r} cannot be written as ONNX")
-        return self.graph.writer.subgraph_model(self, weights)
+        return self.graph.writer.subgraph_model(self, weights, notes=notes)
 
     def __repr__(self) -> str:
         """Render as ``Subgraph('numpy_0', 176 nodes, 1 input, 1 output)``."""
@@ -133,13 +135,14 @@ def boundary(graph: Graph, region: Collection[int], copies: Collection[int] = ()
     """
     inside = region if isinstance(region, frozenset | set) else frozenset(region)
     inputs, constants = _entering(graph, region)
-    outputs = dict.fromkeys(
-        value
-        for node in region
-        if node not in copies
-        for value in graph.table.outputs[node]
-        if value and _leaves(graph, node, value, inside)
-    )
+    outputs: dict[str, None] = {}
+    for node in region if not copies else filterfalse(copies.__contains__, region):
+        readers = tuple(filterfalse(inside.__contains__, graph.adjacency.successors(node)))
+        outputs |= dict.fromkeys(
+            value
+            for value in graph.table.outputs[node]
+            if value and value not in graph.constants and _leaves(graph, value, readers)
+        )
     return Boundary(inputs, tuple(outputs), constants)
 
 
@@ -195,15 +198,8 @@ def _entering(graph: Graph, region: Collection[int]) -> tuple[tuple[str, ...], t
     return inputs, tuple(filter(constants.__contains__, crossing))
 
 
-def _leaves(graph: Graph, node: int, value: str, inside: Collection[int]) -> bool:
-    if value in graph.constants:
-        return False
-    if graph.is_output(value):
-        return True
-    return any(
-        consumer not in inside and value in graph.read_by(consumer)
-        for consumer in graph.adjacency.successors(node)
-    )
+def _leaves(graph: Graph, value: str, readers: Iterable[int]) -> bool:
+    return graph.is_output(value) or any(value in graph.read_by(reader) for reader in readers)
 
 
 def make_subgraph(

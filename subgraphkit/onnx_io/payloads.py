@@ -7,7 +7,6 @@ past it, each into memory of its own; what protobuf parses has a number in the p
 Source: protobuf, "Encoding"; numbers of fields from ``onnx.proto3``.
 """
 
-import io
 import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import Any, BinaryIO, Final, cast
 import numpy as np
 import numpy.typing as npt
 import onnx
+from google.protobuf.message import DecodeError
 
 __all__ = ["Payload", "marked_length", "read_apart", "read_into", "taken_out"]
 
@@ -32,11 +32,13 @@ all or none."""
 _MARK: Final = f"payload-{os.urandom(16).hex()}"
 """What stands for a file name where a payload was taken out; no model can name it."""
 
-_GRAPH, _INITIALIZER, _DATA_TYPE, _RAW_DATA, _DATA_LOCATION = 7, 5, 2, 9, 14
+_GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 _BYTES_OF_A_LENGTH, _BYTES_OF_A_NUMBER = 5, 10
 """What 32 and 64 bits take at most; protobuf refuses longer ones, as it does field 0."""
-_LOWER_HALF: Final = (1 << 32) - 1
+_LOWER_BITS: Final = 0x7F
+"""Seven bits of a number go into a byte."""
+_BYTES_OF_A_HEADER: Final = _BYTES_OF_A_LENGTH + _BYTES_OF_A_NUMBER
 _WINDOW: Final = 1 << 14
 """Bytes of the file that are read at once, but for payloads."""
 _SMALL_FIELDS: Final = 1000
@@ -154,81 +156,71 @@ class _Reader:
         self._fields = _SMALL_FIELDS + size // _BYTES_OF_A_FIELD
 
     def model(self, end: int) -> bytes:
-        written = io.BytesIO()
+        written: list[bytes] = []
         graphs = 0
-        for field, kind, header, length in self._in(end):
-            if (field, kind) == (_GRAPH, _BYTES):
-                graphs += 1
-                _put(written, field, self._graph(self._at + length))
-            else:
-                self._copy(written, kind, header, length)
+        for length in self._past(end, written, _GRAPH):
+            graphs += 1
+            head = len(written)
+            self._graph(self._at + length, written)
+            written.insert(head, _head(_GRAPH, sum(map(len, written[head:]))))
         _require(graphs == 1)
-        return written.getvalue()
+        return b"".join(written)
 
-    def _graph(self, end: int) -> bytes:
-        written = io.BytesIO()
-        for field, kind, header, length in self._in(end):
-            if field == _INITIALIZER and kind == _BYTES and length > _LARGE:
-                _put(written, field, self._tensor(self._at + length))
-            else:
-                self._copy(written, kind, header, length)
-        return written.getvalue()
+    def _graph(self, end: int, written: list[bytes]) -> None:
+        for length in self._past(end, written, _INITIALIZER, _LARGE):
+            tensor = self._tensor(self._at + length)
+            written += [_head(_INITIALIZER, len(tensor)), tensor]
 
     def _tensor(self, end: int) -> bytes:
-        written = io.BytesIO()
-        taken: list[Payload] = []
-        is_plain = True
-        for field, kind, header, length in self._in(end):
-            if field == _RAW_DATA and kind == _BYTES and length > _LARGE:
-                taken.append(self._payload(length))
-                continue
-            # Of what is longer, protobuf takes the lower half.
-            is_string = field == _DATA_TYPE and length & _LOWER_HALF == onnx.TensorProto.STRING
-            is_plain = is_plain and not is_string and field not in {_RAW_DATA, _DATA_LOCATION}
-            self._copy(written, kind, header, length)
-        if taken:
-            _require(is_plain and len(taken) == 1)
-            mark = onnx.TensorProto(data_location=onnx.TensorProto.EXTERNAL)
-            place = {"location": _MARK, "offset": len(self._payloads), "length": taken[0].length}
-            for key, value in place.items():
-                mark.external_data.add(key=key, value=str(value))
-            written.write(mark.SerializeToString())  # which protobuf merges with what is before
-            self._payloads += taken
-        return written.getvalue()
+        written: list[bytes] = []
+        taken = [self._payload(length) for length in self._past(end, written, _RAW_DATA, _LARGE)]
+        stated = b"".join(written)
+        if not taken:
+            return stated
+        try:
+            tensor = onnx.TensorProto.FromString(stated)
+        except DecodeError:
+            raise _OtherwiseError from None
+        _require(len(taken) == 1 and tensor.data_type != onnx.TensorProto.STRING)
+        _require(not tensor.HasField("raw_data") and not tensor.HasField("data_location"))
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        place = {"location": _MARK, "offset": len(self._payloads), "length": taken[0].length}
+        for key, value in place.items():
+            tensor.external_data.add(key=key, value=str(value))
+        self._payloads += taken
+        return cast("bytes", tensor.SerializeToString())
 
-    def _in(self, end: int) -> Iterator[tuple[int, int, bytes, int]]:
-        """Yield fields up to a place: number, kind, all that is before their data, and its length.
+    def _past(
+        self, end: int, written: list[bytes], field: int, more_than: int = -1
+    ) -> Iterator[int]:
+        """Copy fields up to a place, but for those of one number with more bytes than so many.
 
-        Of a number, all of it is before, and the length is its value.
+        Their lengths are yielded where their data begins; it is read before the next is asked for.
         """
+        wanted = field << 3 | _BYTES
         while self._at < end:
-            self._fields -= 1
-            _require(self._fields > 0)
             start = self._at - self._from
-            if start + _BYTES_OF_A_LENGTH + _BYTES_OF_A_NUMBER > len(self._window):
+            if start + _BYTES_OF_A_HEADER > len(self._window):
                 self._window = self._window[start:] + self._file.read(_WINDOW)
                 self._from, start = self._at, 0
-            key, stop = _varint(self._window, start, _BYTES_OF_A_LENGTH)
-            kind = key & 7
-            if kind in {_VARINT, _BYTES}:
-                most = _BYTES_OF_A_LENGTH if kind == _BYTES else _BYTES_OF_A_NUMBER
-                length, stop = _varint(self._window, stop, most)
-            else:
-                _require(kind in {_EIGHT, _FOUR})
-                length = 8 if kind == _EIGHT else 4
-            self._at += stop - start
-            _require(kind == _VARINT or self._at + length <= end)
-            yield key >> 3, kind, self._window[start:stop], length
+            window, at = self._window, start
+            last = min(end - self._from - 1, len(window) - _BYTES_OF_A_HEADER)
+            while True:
+                key, data, stop = _field(window, at)
+                self._fields -= 1
+                is_found = key == wanted and stop - data > more_than
+                if is_found or stop > last:
+                    break
+                at = stop
+            _require(self._from + stop <= end and self._fields > 0)
+            written.append(window[start : at if is_found else stop])
+            self._at = self._from + (data if is_found else stop)
+            if is_found:
+                yield stop - data
+            elif (rest := stop - len(window)) > 0:
+                written.append(self._file.read(rest))
+                _require(len(written[-1]) == rest)
         _require(self._at == end)
-
-    def _copy(self, written: io.BytesIO, kind: int, header: bytes, length: int) -> None:
-        written.write(header)
-        if kind != _VARINT:
-            data = self._at_hand(length)
-            written.write(data)
-            if len(data) < length:
-                rest = length - len(data)
-                _require(written.write(self._file.read(rest)) == rest)
 
     def _payload(self, length: int) -> Payload:
         if length >= _LARGE_PAGE:
@@ -255,25 +247,39 @@ def _require(is_so: object) -> None:
         raise _OtherwiseError
 
 
-def _put(written: io.BytesIO, field: int, data: bytes) -> None:
-    written.writelines(map(_as_varint, (field << 3 | _BYTES, len(data))))
-    written.write(data)
+def _head(field: int, length: int) -> bytes:
+    return _as_varint(field << 3 | _BYTES) + _as_varint(length)
+
+
+def _field(data: bytes, start: int) -> tuple[int, int, int]:
+    """Read the head of a field; return number and kind, and where its data begins and ends."""
+    key, start = _varint(data, start, _BYTES_OF_A_LENGTH)
+    kind = key & 7
+    if kind == _BYTES:
+        length, start = _varint(data, start, _BYTES_OF_A_LENGTH)
+        return key, start, start + length
+    if kind == _VARINT:
+        return key, start, _varint(data, start, _BYTES_OF_A_NUMBER)[1]
+    _require(kind in {_EIGHT, _FOUR})
+    return key, start, start + (8 if kind == _EIGHT else 4)
 
 
 def _varint(data: bytes, start: int, most: int) -> tuple[int, int]:
     """Read a number of so many bytes at most; return it and where it ends."""
+    if start < len(data) and data[start] <= _LOWER_BITS:
+        return data[start], start + 1
     value = 0
     for place, byte in enumerate(data[start : start + most]):
-        value |= (byte & 0x7F) << 7 * place
-        if byte <= 0x7F:  # noqa: PLR2004 (seven bits go into a byte)
+        value |= (byte & _LOWER_BITS) << 7 * place
+        if byte <= _LOWER_BITS:
             return value, start + place + 1
     raise _OtherwiseError
 
 
 def _as_varint(value: int) -> bytes:
     written = bytearray()
-    while value > 0x7F:  # noqa: PLR2004 (seven bits go into a byte)
-        written.append(value & 0x7F | 0x80)
+    while value > _LOWER_BITS:
+        written.append(value & _LOWER_BITS | 0x80)
         value >>= 7
     written.append(value)
     return bytes(written)

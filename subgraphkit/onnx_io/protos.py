@@ -1,7 +1,7 @@
 """Types between protobuf and subgraphkit, both ways."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache, partial
 from sys import intern
 from typing import Any, Final
@@ -25,9 +25,11 @@ from subgraphkit.types import (
 __all__ = [
     "ALIAS",
     "copy_fields",
+    "drop_notes",
     "is_addressable",
     "normal_domain",
     "read_type",
+    "state_value",
     "substitute_symbols",
     "without_alias",
     "write_value_info",
@@ -70,6 +72,13 @@ def copy_fields(source: Any, target: Any, *, without: Collection[str]) -> None:
             setattr(target, field.name, value)
 
 
+def drop_notes(nodes: Iterable[onnx.NodeProto]) -> None:
+    """Take out of nodes what exporters note of them for people; of many models that is the most."""
+    for node in nodes:
+        node.ClearField("metadata_props")
+        node.ClearField("doc_string")
+
+
 def read_type(proto: onnx.TypeProto, *, inferred: bool = False) -> ValueType | None:
     """Read a type; None if the model leaves it open.
 
@@ -107,9 +116,16 @@ def _read(data: bytes, inferred: bool) -> ValueType | None:  # noqa: FBT001 (one
 
 def write_value_info(name: str, type_: ValueType | None) -> onnx.ValueInfoProto:
     """Write a named, typed value; an element type that is not known is left out."""
-    if type_ is None:
-        return onnx.ValueInfoProto(name=name)
-    return onnx.ValueInfoProto(name=name, type=_written(type_))
+    value = onnx.ValueInfoProto()
+    state_value(value, name, type_)
+    return value
+
+
+def state_value(value: onnx.ValueInfoProto, name: str, type_: ValueType | None) -> None:
+    """Write name and type of a value into a message that is empty; see ``write_value_info``."""
+    value.name = name
+    if type_ is not None:
+        value.type.CopyFrom(_written(type_))
 
 
 @lru_cache(maxsize=4096)

@@ -68,7 +68,7 @@ def read_graph(
         types=types,
         node_constants=constants,
         is_body=is_body,
-        writer=OnnxGraphWriter(model, graph),
+        writer=OnnxGraphWriter(model, graph, table.inputs),
     )
 
 

@@ -16,7 +16,7 @@ from subgraphkit.ir import Graph, Initializer
 from subgraphkit.onnx_io.evaluation import is_open
 from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.operator_types import LARGEST_READ, corrected, inferred
-from subgraphkit.onnx_io.protos import substitute_symbols, write_value_info
+from subgraphkit.onnx_io.protos import drop_notes, substitute_symbols, write_value_info
 from subgraphkit.onnx_io.reading import read_bodies, read_types
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 
@@ -292,6 +292,7 @@ class Skeletons:
         target.node.extend(
             [made[n] if op_types[n] != "STFT" else corrected(made[n]) for n in nodes]
         )
+        drop_notes(target.node)
         return _Skeleton(skeleton, first, has_open_values)
 
     def _question(

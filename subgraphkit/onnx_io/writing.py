@@ -1,6 +1,7 @@
 """From a subgraph back to a stand-alone ``ModelProto``, with its weights or beside them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import numpy.typing as npt
@@ -9,7 +10,7 @@ from onnx import AttributeProto, numpy_helper
 
 from subgraphkit.ir import Initializer, Node, Subgraph, WeightsPlace
 from subgraphkit.onnx_io.attributes import body_protos
-from subgraphkit.onnx_io.protos import write_value_info
+from subgraphkit.onnx_io.protos import drop_notes, state_value
 from subgraphkit.types import DataType, TensorType
 
 __all__ = [
@@ -40,11 +41,18 @@ class OnnxGraphWriter:
     Args:
         model: The model the graph belongs to; not changed.
         graph: The graph; not changed.
+        inputs: What its nodes read, in order.
     """
 
-    def __init__(self, model: onnx.ModelProto, graph: onnx.GraphProto) -> None:
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        graph: onnx.GraphProto,
+        inputs: Sequence[tuple[str, ...]],
+    ) -> None:
         self._model = model
         self._graph = graph
+        self._inputs = inputs
 
     @property
     def model(self) -> onnx.ModelProto:
@@ -55,7 +63,8 @@ class OnnxGraphWriter:
         """Return the node, reading what it reads in its graph; not to be changed."""
         proto: onnx.NodeProto = self._graph.node[node.id]
         read = node.inputs
-        if tuple(proto.input) == read:
+        stated = self._inputs[node.id]
+        if stated is read or stated == read:
             return proto
         # A copy that it read in the model was left out.
         renamed = onnx.NodeProto()
@@ -64,7 +73,9 @@ class OnnxGraphWriter:
         renamed.input.extend(read)
         return renamed
 
-    def subgraph_model(self, subgraph: Subgraph, weights: WeightsPlace) -> onnx.ModelProto:
+    def subgraph_model(
+        self, subgraph: Subgraph, weights: WeightsPlace, *, notes: bool
+    ) -> onnx.ModelProto:
         """Write a subgraph with typed inputs, outputs and inner values.
 
         Names are those of the original model. The IR version is at least 4, so that constants need
@@ -79,43 +90,37 @@ class OnnxGraphWriter:
             model.opset_import.add(domain=domain, version=version)
         graph = model.graph
         graph.name = subgraph.id
-        types = subgraph.graph.types
-        graph.input.extend(write_value_info(n, types.get(n)) for n in subgraph.inputs)
-        graph.output.extend(write_value_info(n, types.get(n)) for n in subgraph.outputs)
-        outputs = subgraph.graph.table.outputs
+        types, outputs = subgraph.graph.types, subgraph.graph.table.outputs
+        for name in subgraph.inputs:
+            state_value(graph.input.add(), name, types.get(name))
+        for name in subgraph.outputs:
+            state_value(graph.output.add(), name, types.get(name))
         restated = self._restated(subgraph, weights)
         nodes = [i for i in subgraph.nodes if restated.isdisjoint(outputs[i])]
         members = [Node(subgraph.graph, i) for i in nodes]
         graph.node.extend([self_contained(self.node_proto(node), node) for node in members])
+        if not notes:
+            drop_notes(graph.node)
         made = {name for i in nodes for name in outputs[i] if name}
         graph.initializer.extend(
-            _reference(constant)
-            if weights == "outside" and may_leave(constant.type)
-            else tensor_of(constant)
+            _reference(constant) if _leaves(constant, weights) else tensor_of(constant)
             for name, constant in subgraph.constants.items()
             if name not in made
         )
-        graph.value_info.extend(
-            write_value_info(name, type_)
-            for name in sorted(made.difference(subgraph.outputs))
-            if (type_ := types.get(name)) is not None and _is_told(type_)
-        )
+        for name in sorted(made.difference(subgraph.outputs)):
+            if (type_ := types.get(name)) is not None and _is_told(type_):
+                state_value(graph.value_info.add(), name, type_)
         return model
 
     def _restated(self, subgraph: Subgraph, weights: WeightsPlace) -> set[str]:
         """Return the constants that become initializers although a node states them."""
-        makers = (i for i in subgraph.nodes if subgraph.graph.is_constant_node(i))
-        restated = set()
-        for node in makers:
-            name = subgraph.graph.table.outputs[node][0]
-            constant = subgraph.constants.get(name)
-            if constant is None:
-                continue
-            # One that was replaced is written as it is now, not as its node states it.
-            leaves = weights == "outside" and may_leave(constant.type)
-            if constant.version or leaves:
-                restated.add(name)
-        return restated
+        graph = subgraph.graph
+        # One that was replaced is written as it is now, not as its node states it.
+        written = {
+            name for name, one in subgraph.constants.items() if one.version or _leaves(one, weights)
+        }
+        outputs = map(graph.table.outputs.__getitem__, subgraph.nodes)
+        return written.intersection(chain.from_iterable(outputs))
 
 
 def outside_weights(model: onnx.ModelProto, subgraph: Subgraph) -> dict[str, npt.NDArray[Any]]:
@@ -148,6 +153,10 @@ def _contiguous(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return copy
 
 
+def _leaves(constant: Initializer, weights: WeightsPlace) -> bool:
+    return weights == "outside" and may_leave(constant.type)
+
+
 def may_leave(type_: TensorType) -> bool:
     """Say whether a constant is worth leaving out and its array is laid out as ONNX stores it."""
     bits = type_.dtype.bits
@@ -168,7 +177,8 @@ def self_contained(proto: onnx.NodeProto, node: Node) -> onnx.NodeProto:
 
 
 def _needs_changes(proto: onnx.NodeProto) -> bool:
-    if proto.input and not proto.input[-1]:
+    read = proto.input
+    if read and not read[-1]:
         return True
     for attribute in proto.attribute:
         kind = attribute.type

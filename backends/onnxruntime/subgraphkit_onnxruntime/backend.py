@@ -138,9 +138,10 @@ class OnnxRuntimeProperty(SubgraphProperty):
     ) -> tuple[Any, HandedWeights]:
         """Open a session; its weights come from files, unless these were replaced meanwhile.
 
+        Notes of nodes may say which provider is to run them, and nothing to processors alone.
         Where ONNX Runtime fails to join quantized operators, they are run as they are.
         """
-        model = subgraph.to_model(weights="outside")
+        model = subgraph.to_model(weights="outside", notes=not settings.is_on_processors)
         _name_nodes(model.graph, subgraph)
         _fill_types(model.graph, self._about(subgraph.graph))
         weights = HandedWeights.of(model, subgraph)

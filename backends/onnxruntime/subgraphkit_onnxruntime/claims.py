@@ -116,7 +116,7 @@ class Claims:
     def _all_nodes(self) -> bytes:
         """Return a model of all nodes, without large constants."""
         subgraph = make_subgraph(self.graph, tuple(self.graph.order), "asked")
-        model: onnx.ModelProto = subgraph.to_model(weights="outside")
+        model: onnx.ModelProto = subgraph.to_model(weights="outside", notes=False)
         graph = model.graph
         kept = [one for one in graph.initializer if one.data_location != one.EXTERNAL]
         inside = {one.name for one in kept}
@@ -171,7 +171,9 @@ class Claims:
     def _question(self, node: Node, *, exactly: bool) -> bytes:
         """Return a model of one node; unless ``exactly``, without sizes and large constants."""
         subgraph = make_subgraph(self.graph, (node.id,), "asked")
-        model: onnx.ModelProto = subgraph.to_model(weights="inside" if exactly else "outside")
+        model: onnx.ModelProto = subgraph.to_model(
+            weights="inside" if exactly else "outside", notes=False
+        )
         graph = model.graph
         stored = subgraph.constants
         weights = [name for name in stored if not exactly and not _is_small(stored[name])]

@@ -77,6 +77,11 @@ class SessionSettings:
         by_provider = tuple(tuple(sorted(given.items())) for given in self.provider_options)
         return self.providers, by_provider, tuple(sorted(self.config.items()))
 
+    @property
+    def is_on_processors(self) -> bool:
+        """Whether nothing but processors may run a node."""
+        return self.providers == (_CPU,)
+
     def for_pool(self, threads: int | None, *, shares_processors: bool) -> "SessionSettings":
         """Return the settings for sessions that may use so many threads.
 
@@ -122,7 +127,7 @@ class SessionSettings:
         if profile:
             chosen.enable_profiling = True
             chosen.profile_file_prefix = profile
-        weights.hand_to(chosen, shared=self.providers == (_CPU,))
+        weights.hand_to(chosen, shared=self.is_on_processors)
         if progress is None or not hasattr(chosen, _CANCEL):
             return self._open(model, chosen)
         with progress.stopping(partial(getattr(chosen, _CANCEL), True)):  # noqa: FBT003 (its own)

@@ -66,7 +66,7 @@ class Written:
 
 def write_model(subgraph: Subgraph) -> Written:
     """Write a subgraph as ONNX, its weights left where they are."""
-    proto = subgraph.to_model(weights="outside")
+    proto = subgraph.to_model(weights="outside", notes=False)
     return Written(proto, outside_weights(proto, subgraph))
 
 

@@ -136,10 +136,10 @@ def _refused_input(turn: TurnInput, rank: int, value: str) -> Refusal | None:
 def _refused_output(turn: TurnInput, rank: int, leaving: set[str]) -> Refusal | None:
     if not turn.inquiry.watches_outputs:
         return None
-    work, node = turn.work, turn.work.node(rank)
-    for value in node.outputs:
-        if value and (value in leaving or value in work.wanted or work.graph.is_output(value)):
-            refusal = turn.inquiry.may_leave(node, value)
+    work, graph = turn.work, turn.work.graph
+    for value in graph.table.outputs[work.order[rank]]:
+        if value and (value in leaving or value in work.wanted or graph.is_output(value)):
+            refusal = turn.inquiry.may_leave(work.node(rank), value)
             if refusal is not None:
                 return refusal
     return None

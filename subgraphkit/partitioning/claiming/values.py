@@ -52,7 +52,7 @@ def _bytes_of_each(types: Iterable[ValueType | None]) -> "array[int]":
             append(bytes_of(type_))
             continue
         dtype, shape = type_.dtype, type_.shape
-        # Keyed by shape alone, because members of an enumeration hash ten times slower.
+        # Keyed by shape alone, so that no pair of both is made for each.
         known_dtype, size = known.get(shape, nothing)
         if known_dtype is not dtype:
             size = _tensor_bytes(dtype, shape)

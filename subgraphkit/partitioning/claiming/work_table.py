@@ -220,12 +220,10 @@ class WorkTable:
 
     def dynamic_inputs(self, rank: int) -> list[tuple[str, int | None]]:
         """Return the values a node reads that are not constant, with the ranks that make them."""
-        constants = self.graph.constants
-        return [
-            (value, self.producer(value))
-            for value in self.graph.read_by(self.order[rank])
-            if value and value not in constants
-        ]
+        graph, node = self.graph, self.order[rank]
+        read = graph.read_by(node) if node in graph.table.bodies else graph.table.inputs[node]
+        constants, producer = graph.constants, self.producer
+        return [(value, producer(value)) for value in read if value and value not in constants]
 
     def nodes_of(self, region: Region, also: Collection[int] = ()) -> list[int]:
         """Return the nodes a region runs, with its copies and other ranks, in running order."""
@@ -245,9 +243,8 @@ class WorkTable:
     def producer(self, value: str) -> int | None:
         """Return the rank that makes a value; None for graph inputs and values from outside."""
         made_by = self.graph.producers.get(value)
-        if made_by is None or self.rank_of[made_by] < 0:
-            return None
-        return self.rank_of[made_by]
+        rank = -1 if made_by is None else self.rank_of[made_by]
+        return rank if rank >= 0 else None
 
     def _constant_ranks(self) -> bytearray:
         graph = self.graph

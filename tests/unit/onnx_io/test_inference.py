@@ -204,3 +204,14 @@ def test_nodes_that_look_the_same_are_inferred_once_and_share_no_sizes_made_up(
     assert len(calls) == 1
     sizes = [dim for name in "ab" for dim in types[name].shape]
     assert len(set(sizes)) == 4
+
+
+def test_what_exporters_note_of_nodes_stays_with_the_model() -> None:
+    proto = parsed("g (float[2] x) => (y) { a = Relu(x) y = Neg(a) }")
+    for node in proto.graph.node:
+        node.metadata_props.add(key="stack_trace", value="where it was written")
+        node.doc_string = "what it is for"
+    before = proto.SerializeToString(deterministic=True)
+    model = sk.load(proto)
+    assert str(infer(model, {}, {}).types["y"]) == "float32[2]"
+    assert model.proto.SerializeToString(deterministic=True) == before

@@ -32,6 +32,16 @@ def _any_size_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(payloads, "_WORTH_TAKING", 1)
 
 
+@pytest.mark.parametrize("length", [0, 5_000, *range(16_250, 16_400, 3), 40_000])
+def test_what_is_before_a_weight_may_be_of_any_length(length: int) -> None:
+    proto, values = model()
+    proto.graph.node[0].doc_string = "-" * length
+    loaded = sk.load(proto.SerializeToString())
+    assert loaded.taken_out == {"w"}
+    assert loaded.proto.graph.node[0] == proto.graph.node[0]
+    np.testing.assert_array_equal(loaded.graph.constants["w"].array(), values)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.complex64, ml_dtypes.bfloat16])
 def test_a_large_weight_is_taken_out_and_reads_the_same(dtype: type) -> None:
     proto, values = model(dtype)

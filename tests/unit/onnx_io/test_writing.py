@@ -54,6 +54,18 @@ def test_only_large_weights_stay_outside() -> None:
     assert stored_outside(subgraph.to_model()) == []
 
 
+def test_notes_of_nodes_are_written_unless_nobody_wants_them() -> None:
+    proto = dense()
+    for node in proto.graph.node:
+        node.doc_string = "what it is for"
+        node.metadata_props.add(key="stack_trace", value="where it was written")
+    subgraph = whole(proto)
+    assert [*subgraph.to_model().graph.node] == [*proto.graph.node]
+    bare = subgraph.to_model(weights="outside", notes=False).graph.node
+    assert [*bare] == [*dense().graph.node]
+    assert [*subgraph.to_model(weights="outside").graph.node] == [*proto.graph.node]
+
+
 def test_weights_left_outside_are_those_of_the_model_and_not_copies() -> None:
     subgraph = whole(dense())
     model = subgraph.to_model(weights="outside")
