@@ -3,10 +3,11 @@
 Usage: ``python benchmarks/backends/bench_placement.py [--models NAME ...] [--backends A,B]
 [--mixed LIST] [--threads 1,2] [--seconds S] [--minutes M] [--save FILE] [--write PAGE]``
 
-For each model and number of threads, in one run and taking turns, a process each: every backend
-alone with NumPy behind it, the lists named by ``--mixed``, ``auto`` where nothing is stored, and
-``auto`` after ``tune``. Then ratios to the best single backend, their geometric means, and that to
-each backend fixed for all models, which is what a user has without measuring. ``--models`` takes
+For each model and number of threads, taking turns, a process each: first every backend alone with
+NumPy behind it, three turns, which say who is near the best; then those that are, the lists named
+by ``--mixed``, ``auto`` where nothing is stored, and ``auto`` after ``tune``, whose turns alone
+count. Then ratios to the best single backend, their geometric means, and that to each backend
+fixed for all models, which is what a user has without measuring. ``--models`` takes
 names and the groups ``exports``, ``light``, ``real``, ``divided`` and ``all``. After ``--minutes``
 no model is begun any more; ``--save`` keeps what was measured, and what is in that file is not
 measured again.
@@ -21,6 +22,7 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -69,6 +71,15 @@ _VARIABLES: Final = (
     "TVM_NUM_THREADS",
 )
 _PATIENCE: Final = 600.0
+_FIRST_TURNS: Final = 3
+_NEAR: Final = 1.1
+"""Whoever took longer by more in the first turns is not measured again.
+
+The quickest in the turns that it is compared by would be quickest in part by luck.
+"""
+_SECONDS_EACH: Final = 2.0
+_TURN_SECONDS: Final = 0.05
+_RUNS_A_TURN: Final = 3
 
 
 class Model(NamedTuple):
@@ -202,23 +213,35 @@ def _row(name: str, threads: int, arguments: Namespace) -> dict[str, Any]:
         except (NoAnswer, RuntimeError) as error:
             problem = f"{type(error).__name__}: {error}"
         spent = time.monotonic() - started
-        singles = [one if one == BEHIND else f"{one},{BEHIND}" for one in arguments.backends]
-        lists = [*singles, *arguments.mixed, "auto", *([] if problem else [f"@{plan}"])]
-        labels = [*arguments.backends, *arguments.mixed, COLD, *([] if problem else [TUNED])]
-        found = bench(
-            path,
-            model.feeds,
-            lists,
-            schedule=Schedule(
-                arguments.repeat, warmup=2, threads=threads, timeout_seconds=_PATIENCE
-            ),
-            cache=False,
-            **settings,
-        )
-    figures = dict(zip(labels, map(_figures, found.measured), strict=True))
+        schedule = Schedule(arguments.repeat, warmup=2, threads=threads, timeout_seconds=_PATIENCE)
+
+        def measured(lists: Mapping[str, str], turns: int) -> dict[str, Any]:
+            taken = replace(schedule, rounds=turns)
+            contenders = [*lists.values()]
+            found = bench(path, model.feeds, contenders, schedule=taken, cache=False, **settings)
+            return dict(zip(lists, map(_figures, found.measured), strict=True))
+
+        figures, near = _compared(measured, arguments, "" if problem else f"@{plan}")
     if problem:
         figures[TUNED] = {"error": problem}
-    return {"contenders": figures, "tuning": spent}
+    return {"contenders": figures, "near": near, "tuning": spent}
+
+
+def _compared(
+    measured: Callable[[Mapping[str, str], int], dict[str, Any]], arguments: Namespace, plan: str
+) -> tuple[dict[str, Any], list[str]]:
+    """Measure all backends for a moment, then the quick ones beside `auto`, and name those."""
+    singles = {one: one if one == BEHIND else f"{one},{BEHIND}" for one in arguments.backends}
+    figures = measured(singles, _FIRST_TURNS)
+    times = {label: one["seconds"] for label, one in figures.items() if one.get("agrees")}
+    least = min(times.values())
+    near = {one: singles[one] for one, taken in times.items() if taken <= _NEAR * least}
+    others = {one: one for one in arguments.mixed} | {COLD: "auto"}
+    if plan:
+        others[TUNED] = plan
+    most = int(_SECONDS_EACH / max(_TURN_SECONDS, _RUNS_A_TURN * least))
+    turns = min(max(arguments.repeat, most), 4 * arguments.repeat)
+    return figures | measured(near | others, turns), [*near]
 
 
 def _figures(one: Measured) -> dict[str, Any]:
@@ -316,7 +339,8 @@ def _tables(rows: Mapping[str, Any], arguments: Namespace) -> Iterator[Table]:
         for one in read
     ]
     notes = [
-        f"Medians of {arguments.repeat} turns, by the best single, NumPy behind it, turn by turn.",
+        f"Medians of {arguments.repeat} turns, or up to {4 * arguments.repeat} if they are short.",
+        "Ratios, turn by turn, are to the best single, NumPy behind it.",
         "In brackets what holds the true ratio with a confidence of 95 %, or all turns if below 6.",
         "As decided: the same backend as auto, tuned, in its own column; what differs is noise.",
         f"Backends: {', '.join(arguments.backends)}.",
@@ -332,9 +356,10 @@ def _read(key: str, row: Mapping[str, Any], arguments: Namespace) -> Row | None:
     name, _, threads = key.rpartition("|")
     found = row["contenders"]
     running = [one for one in arguments.backends if found.get(one, {}).get("agrees")]
-    if not running:
+    near = [one for one in row["near"] if one in running]
+    if not near:
         return None
-    best = min(running, key=lambda one: float(found[one]["seconds"]))
+    best = min(near, key=lambda one: float(found[one]["seconds"]))
     whole = any(set(found[one]["regions"]) == {one} for one in running if one != BEHIND)
     return Row(name, threads, best, whole, found, row["tuning"])
 
