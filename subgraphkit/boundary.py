@@ -9,8 +9,6 @@ from typing import Final
 
 from subgraphkit.errors import InvalidModelError, SubgraphkitError, describe_exception
 
-__all__ = ["PLUGIN_MARK", "is_to_pass", "pass_on", "unforeseen", "walking"]
-
 PLUGIN_MARK: Final = "raised by "
 """What a note begins with on an exception of a plugin that passes as it is."""
 

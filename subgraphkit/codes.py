@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["CODES", "OF_THE_MACHINE"]
-
 CODES: Final[Mapping[str, str]] = MappingProxyType(
     {
         # choosing backends

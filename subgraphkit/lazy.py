@@ -12,8 +12,6 @@ from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import TypeVar
 
-__all__ = ["cached_property", "collector_paused", "lazy_names"]
-
 _Value = TypeVar("_Value")
 
 

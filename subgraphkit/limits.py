@@ -12,8 +12,6 @@ from typing import Final, Self
 from subgraphkit.errors import ConfigError, UnsupportedModelError
 from subgraphkit.processes.memory import machine_bytes
 
-__all__ = ["LoadLimits"]
-
 _HOUR: Final = 3600
 _MOST_TOLD: Final = 10**18
 """Functions that call each other ask for numbers of more digits than Python writes."""

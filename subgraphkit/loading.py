@@ -7,8 +7,6 @@ from subgraphkit import configuration, onnx_io
 from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io import Model, ModelSource
 
-__all__ = ["load"]
-
 
 def load(
     source: ModelSource | Model,

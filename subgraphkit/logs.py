@@ -10,8 +10,6 @@ from typing import Final
 
 from subgraphkit.texts import Screen, folded, paragraph
 
-__all__ = ["logger_of", "show_log"]
-
 
 def logger_of(topic: str) -> logging.Logger:
     """Return the logger ``subgraphkit.TOPIC``, whose messages are printable whatever they name."""

@@ -12,20 +12,6 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TextIO, cast
 
-__all__ = [
-    "Screen",
-    "aligned",
-    "counted",
-    "folded",
-    "in_bytes",
-    "in_seconds",
-    "listed",
-    "paragraph",
-    "printable",
-    "shortened",
-    "width_of",
-]
-
 _GAP: Final = "  "
 _LAYOUT: Final = "\n\t"
 _CUT: Final = "..."

@@ -16,8 +16,6 @@ from itertools import islice
 from types import MemberDescriptorType
 from typing import Any, ClassVar, Final
 
-__all__ = ["Travelling", "carried", "describe_exception", "plain_value", "rebuilt", "text_of"]
-
 _NOTES: Final = "__notes__"
 _WHOLE: Final = frozenset({"code", "message", "hint"})
 """Attributes that are text of ours, and never cut."""

@@ -19,22 +19,6 @@ import numpy as np
 # isort: split
 import ml_dtypes
 
-__all__ = [
-    "DataType",
-    "Dim",
-    "MapType",
-    "OptionalType",
-    "SequenceType",
-    "Shape",
-    "SparseTensorType",
-    "TensorType",
-    "ValueType",
-    "fits",
-    "named",
-    "repeated_names",
-    "slot",
-]
-
 Dim = int | str | None
 """A dimension: known (int), a named symbol (str) or unknown (None)."""
 

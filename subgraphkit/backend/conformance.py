@@ -14,8 +14,6 @@ from subgraphkit.backend.tolerances import Tolerance, tolerance_for
 from subgraphkit.errors import ConfigError
 from subgraphkit.types import DataType
 
-__all__ = ["CAPABILITIES", "Conformance"]
-
 CAPABILITIES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "control_flow": "taking If, Loop and Scan",

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Check", "CompileEvent", "Event", "FallbackEvent", "RunEvent", "StepEvent"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:

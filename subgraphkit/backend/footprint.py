@@ -12,17 +12,6 @@ from typing import Final
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.types import TensorType
 
-__all__ = [
-    "SAME_MEMORY",
-    "Footprint",
-    "ValuesPeak",
-    "attention_scores",
-    "constant_bytes",
-    "is_elementwise",
-    "peak_of_values",
-    "scaled_weights",
-]
-
 SAME_MEMORY: Final = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 """Operators whose result has the bytes of their input, and may be that memory."""
 

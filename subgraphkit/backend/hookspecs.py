@@ -20,19 +20,6 @@ from subgraphkit.backend.contract import Backend, ProbeResult
 from subgraphkit.backend.progress import ProgressEvent
 from subgraphkit.backend.property import PartitionSummary
 
-__all__ = [
-    "BACKEND_HOOKS",
-    "EXTENSION_HOOKS",
-    "PROJECT",
-    "BackendHooks",
-    "ExtensionHooks",
-    "defaulted_arguments",
-    "hook_manager",
-    "hookimpl",
-    "hookspec",
-    "unknown_hooks",
-]
-
 PROJECT: Final = "subgraphkit"
 """Name of the project in pluggy's markers; hooks begin with it."""
 

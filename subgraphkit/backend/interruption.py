@@ -20,8 +20,6 @@ from typing import Any, Final, TypeVar
 from subgraphkit.backend.progress import Progress
 from subgraphkit.logs import logger_of
 
-__all__ = ["Interrupted", "interrupted_here", "interruptible", "limited_to"]
-
 _Result = TypeVar("_Result")
 
 _logger = logger_of("run")

@@ -23,18 +23,6 @@ from subgraphkit.backend.options import Option
 from subgraphkit.backend.plugin_api import BACKEND_NAME, parse_api
 from subgraphkit.errors import OptionError, describe_exception
 
-__all__ = [
-    "MANIFEST_FILE",
-    "OPTIONS_FILE",
-    "Manifest",
-    "OperatorSupport",
-    "Requirement",
-    "find_manifest",
-    "options_of",
-    "parse_manifest",
-    "read_manifest",
-]
-
 MANIFEST_FILE: Final = "subgraphkit-backend.toml"
 """Name of the file beside the package's ``__init__.py``."""
 

@@ -16,19 +16,6 @@ from subgraphkit.errors import (
     OptionError,
 )
 
-__all__ = [
-    "bad_manifest",
-    "bad_option_type",
-    "deprecated_option",
-    "did_you_mean",
-    "lines",
-    "listed",
-    "nearest",
-    "option_out_of_range",
-    "unavailable",
-    "unknown_option",
-]
-
 
 def listed(words: Iterable[str]) -> str:
     """Return words with commas between them; ``(none)`` if there are none."""

@@ -7,8 +7,6 @@ from subgraphkit.boundary import PLUGIN_MARK
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
 from subgraphkit.logs import logger_of
 
-__all__ = ["PLACEMENT_LOG", "is_of_plugin", "mark_as_plugin_error", "warn_user"]
-
 PLACEMENT_LOG: Final = logger_of("placement")
 """Where one warning of a session says that its placement is not as asked."""
 

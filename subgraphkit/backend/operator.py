@@ -10,8 +10,6 @@ import numpy as np
 
 from subgraphkit.backend.progress import Progress
 
-__all__ = ["ON_DEVICE", "InnerTime", "SubgraphOperator", "fill_buffers"]
-
 
 class _Place(enum.Enum):
     ON_DEVICE = enum.auto()

@@ -10,16 +10,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-__all__ = [
-    "READERS",
-    "OptionShapes",
-    "read_bool",
-    "read_bytes",
-    "read_float",
-    "read_int",
-    "read_path",
-]
-
 OptionShapes = Mapping[str, tuple[int | str | tuple[int, ...] | None, ...]]
 """What an option of the kind ``shapes`` holds: by name, a number, a symbol, nothing or a range."""
 

@@ -18,8 +18,6 @@ from subgraphkit.backend.notices import warn_user
 from subgraphkit.backend.option_values import READERS
 from subgraphkit.errors import OptionError
 
-__all__ = ["Option", "OptionKind", "PlainOptions", "cache_values", "validate_options"]
-
 OptionKind = Literal["bool", "int", "float", "str", "enum", "bytes", "path", "list", "shapes"]
 """The kinds of values: ``bytes`` is a size such as ``2GiB``, ``shapes`` maps inputs to shapes."""
 

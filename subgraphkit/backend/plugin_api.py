@@ -9,17 +9,6 @@ import re
 import time
 from typing import Any, ClassVar, Final
 
-__all__ = [
-    "BACKEND_NAME",
-    "PLUGIN_API",
-    "RESERVED_NAMES",
-    "Dated",
-    "api_text",
-    "is_compatible",
-    "name_problem",
-    "parse_api",
-]
-
 RESERVED_NAMES: Final = frozenset({"auto", "none", "default", "reference", "loopback", "process"})
 """Words that mean something in a selection, or may come to, and name no backend."""
 

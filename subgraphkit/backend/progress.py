@@ -12,8 +12,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
-__all__ = ["Progress", "ProgressEvent", "ProgressListener"]
-
 _BEAT_SECONDS: Final = 1.0
 
 

@@ -25,8 +25,6 @@ from subgraphkit.limits import LoadLimits
 from subgraphkit.logs import logger_of
 from subgraphkit.types import Shape, ValueType
 
-__all__ = ["BindContext", "Connectivity", "OptionsT", "PartitionSummary", "SubgraphProperty"]
-
 OptionsT = TypeVar("OptionsT", default=Any)
 """The class ``Options`` of a backend; without one, a type checker does not know the options."""
 

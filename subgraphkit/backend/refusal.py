@@ -9,8 +9,6 @@ from typing import Any, ClassVar, Final
 from subgraphkit.errors import ConfigError
 from subgraphkit.transport import Travelling
 
-__all__ = ["REFUSAL_CODES", "Answer", "Refusal", "Unsupported"]
-
 REFUSAL_CODES: Final[Mapping[str, str]] = MappingProxyType(
     {
         # what a backend says

@@ -16,8 +16,6 @@ from subgraphkit.backend.refusal import Answer, Refusal
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Graph, Node
 
-__all__ = ["OpSelector", "PatternSelector", "Predicate", "SubgraphSelector"]
-
 Predicate = Callable[[Node], Answer]
 """A question about one node."""
 

@@ -10,8 +10,6 @@ from typing import Any, Protocol
 
 from subgraphkit import backend as contract
 
-__all__ = ["ModelOpener", "OpenedModel", "SelfCheck"]
-
 
 class OpenedModel(Protocol):
     """A model opened on the backend under test, with the fallback behind it."""

@@ -15,8 +15,6 @@ from typing import Any, Final
 
 from subgraphkit.types import DataType
 
-__all__ = ["DEFAULT_TOLERANCES", "EXACT", "Tolerance", "ToleranceOf", "tolerance_for"]
-
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:

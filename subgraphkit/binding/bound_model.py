@@ -25,8 +25,6 @@ from subgraphkit.onnx_io import Inferred, Model, infer, with_branches
 from subgraphkit.storing.folders import kept_folder
 from subgraphkit.types import Shape, ValueType
 
-__all__ = ["BoundModel", "bind"]
-
 _MOST_BRANCHES: Final = 32
 """How often branches are taken in a row: as often as bodies may be nested."""
 

@@ -19,8 +19,6 @@ from subgraphkit.lazy import cached_property
 from subgraphkit.onnx_io.weights import shared
 from subgraphkit.types import TensorType
 
-__all__ = ["Computer"]
-
 _KEPT_BYTES: Final = 64 << 10
 """Values up to this size are kept; larger ones are computed again once nobody holds them."""
 

@@ -28,8 +28,6 @@ from subgraphkit.ir import (
 from subgraphkit.limits import LoadLimits
 from subgraphkit.types import DataType, TensorType
 
-__all__ = ["BoundFolding", "fold"]
-
 SMALL_BYTES: Final = 64 << 10
 """What is computed may always be as large as this."""
 

@@ -31,8 +31,6 @@ from subgraphkit.processes.shared_area import SharedArea
 from subgraphkit.transport import Travelling, carried, rebuilt
 from subgraphkit.types import TensorType
 
-__all__ = ["MODEL", "ModelProcess", "ProcessEnded", "described", "plain_error", "with_last_words"]
-
 MODEL: Final = "model.onnx"
 """The file in the folder that the process reads the model from."""
 

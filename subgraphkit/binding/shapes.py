@@ -11,8 +11,6 @@ from subgraphkit.errors import BindError, SubgraphkitWarning
 from subgraphkit.ir import Graph
 from subgraphkit.types import Dim, Shape, TensorType, named
 
-__all__ = ["Shapes", "given_shapes", "renaming"]
-
 _LARGEST: Final = 2**63 - 1
 
 Shapes = Mapping[str, int | Sequence[Dim]]

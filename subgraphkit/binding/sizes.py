@@ -12,8 +12,6 @@ from subgraphkit.ir import BoundGraph, Graph, Node, elements
 from subgraphkit.limits import LoadLimits
 from subgraphkit.types import DataType, Shape, TensorType
 
-__all__ = ["require_bounded", "size_fed_nodes"]
-
 _AMPLE: Final = 8
 """What an operator works in may always have this many times the elements that it reads and makes.
 

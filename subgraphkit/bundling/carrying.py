@@ -18,8 +18,6 @@ from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.handing import plain_value
 from subgraphkit.errors import OptionError
 
-__all__ = ["carried_options", "check_options", "with_carried_options"]
-
 _LAYER = "bundle"
 
 

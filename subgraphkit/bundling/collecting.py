@@ -22,16 +22,6 @@ from subgraphkit.logs import logger_of
 from subgraphkit.partitioning import Claim, Partitioning
 from subgraphkit.planning import Plan, Step
 
-__all__ = [
-    "SYSTEM",
-    "BundleContents",
-    "CollectedSubgraph",
-    "collect",
-    "compile_one",
-    "origin_here",
-    "structure_of",
-]
-
 _logger = logger_of("bundle")
 
 SYSTEM: Final = f"{sys.platform}-{platform.machine()}-{sys.byteorder}"

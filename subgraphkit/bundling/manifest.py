@@ -12,19 +12,6 @@ from typing import Any, Final, TypeVar
 from subgraphkit.backend.contract import EngineOrigin
 from subgraphkit.ir.structure import canonical, data_digest
 
-__all__ = [
-    "DIGEST",
-    "FORMAT",
-    "MARK",
-    "BackendEntry",
-    "BundleManifest",
-    "FileEntry",
-    "MemberError",
-    "SubgraphEntry",
-    "read_manifest",
-    "write_manifest",
-]
-
 FORMAT: Final = 1
 """Number of the format; it grows when an older version could not read what is written."""
 

@@ -11,20 +11,6 @@ from subgraphkit.errors import (
     CompileError,
 )
 
-__all__ = [
-    "backend_is_missing",
-    "contradiction",
-    "damaged",
-    "engine_failed",
-    "not_a_bundle",
-    "other_engine",
-    "other_types",
-    "unknown_format",
-    "unreadable",
-    "untrusted",
-    "unwritable",
-]
-
 _OWN_BACKENDS = (
     "A bundle runs on its own backends alone: open it where they run, or export the model again "
     "for a backend that runs here."

@@ -36,8 +36,6 @@ from subgraphkit.partitioning.claiming.claimants import choose_claimants
 from subgraphkit.planning import Plan, plan
 from subgraphkit.storing.folders import kept_folder
 
-__all__ = ["BundleCall", "open_bundle"]
-
 _Engines = dict[str, bytes | memoryview]
 
 

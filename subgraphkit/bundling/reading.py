@@ -24,8 +24,6 @@ from subgraphkit.storing.answers import Answers, Passing
 from subgraphkit.storing.files import open_through_no_link
 from subgraphkit.storing.folders import HAS_OWNERS, ownership_problem
 
-__all__ = ["MANIFEST", "BundleFiles", "is_bundle"]
-
 MANIFEST: Final = "manifest.json"
 """Name of the file that makes a folder a bundle."""
 

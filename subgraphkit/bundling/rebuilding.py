@@ -12,8 +12,6 @@ from subgraphkit.partitioning import Claim, Partitioning
 from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
 from subgraphkit.partitioning.claiming.turns import Turns
 
-__all__ = ["rebuild"]
-
 
 def rebuild(
     folder: Path, manifest: BundleManifest, bound: BoundModel, claims: Sequence[Claim]

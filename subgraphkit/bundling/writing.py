@@ -32,8 +32,6 @@ from subgraphkit.storing.files import claimed, flush_folder, new_file
 from subgraphkit.storing.folders import ownership_problem
 from subgraphkit.types import TensorType
 
-__all__ = ["check_target", "versions_here", "write_bundle"]
-
 _MODEL: Final = "model.onnx"
 _UNNAMED: Final = "weights.part"
 _PRIVATE: Final = 0o600

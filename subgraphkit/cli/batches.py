@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from subgraphkit.errors import CallerError
 
-__all__ = ["Batches", "batches_in"]
-
 _KINDS = {".npz", ".npy"}
 
 

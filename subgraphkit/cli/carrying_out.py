@@ -19,8 +19,6 @@ from subgraphkit.errors import (
 )
 from subgraphkit.texts import Screen
 
-__all__ = ["carry_out"]
-
 
 def carry_out(words: Sequence[str]) -> int:
     """Carry out a command line; return its exit code."""

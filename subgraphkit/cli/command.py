@@ -7,8 +7,6 @@ from typing import Any, Final, NamedTuple, NoReturn
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.errors import CallerError
 
-__all__ = ["PROGRAM", "Command", "Parser"]
-
 PROGRAM: Final = "subgraphkit"
 
 

@@ -9,8 +9,6 @@ from subgraphkit.partitioning import Partitioning
 from subgraphkit.texts import counted
 from subgraphkit.viewing import colours_of
 
-__all__ = ["as_dot", "as_node_data"]
-
 
 def as_dot(partitioning: Partitioning) -> str:
     """Draw every subgraph as a box coloured by backend, and every value that crosses as an edge.

@@ -22,8 +22,6 @@ from subgraphkit.errors import (
     WeightUpdateError,
 )
 
-__all__ = ["EXIT_CODES", "ExitCode", "exit_code_of"]
-
 
 class ExitCode(enum.IntEnum):
     """The exit code of a command."""

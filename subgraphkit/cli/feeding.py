@@ -9,8 +9,6 @@ from subgraphkit.cli.values import merge_pairs
 from subgraphkit.comparing.feeding import make_feeds
 from subgraphkit.running.samples import Feed
 
-__all__ = ["feeds_as_told", "tell_feeds"]
-
 
 def feeds_as_told(
     bound: BoundModel, arguments: Namespace, report: CommandReport

@@ -11,8 +11,6 @@ from typing import Any, Final, Literal
 from subgraphkit.finding.child_probe import ChildProbe, judged
 from subgraphkit.processes.child_process import Ended, how_it_ended, run_child
 
-__all__ = ["Health", "look_after"]
-
 _CHILD: Final = "subgraphkit.comparing.trial_child"
 
 

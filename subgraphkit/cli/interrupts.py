@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any, Final
 
-__all__ = ["heard", "is_interrupt"]
-
 _AGAIN_SECONDS: Final = 0.02
 _IMPORT_SECONDS: Final = 2.0
 """How long an import may put Ctrl-C off."""

@@ -21,8 +21,6 @@ from subgraphkit.processes import AnsweringChild, NoAnswer, how_it_ended
 from subgraphkit.storing.files import remove_left_over, write_whole
 from subgraphkit.transport import rebuilt
 
-__all__ = ["Job", "compute", "missing_parts", "refuse_other"]
-
 _MODULE: Final = "subgraphkit.cli.parquet_child"
 _MANIFEST: Final = "_subgraphkit.json"
 """Readers pass over names that begin so."""

@@ -26,8 +26,6 @@ from subgraphkit.serving.rows import Rows
 from subgraphkit.storing.files import write_whole
 from subgraphkit.transport import carried
 
-__all__ = ["Parts", "main"]
-
 
 class Parts:
     """Computes parts of a job.

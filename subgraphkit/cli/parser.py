@@ -20,8 +20,6 @@ from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP
 from subgraphkit.errors import CallerError
 from subgraphkit.lazy import collector_paused
 
-__all__ = ["CommandLine"]
-
 _EXAMPLES: Final = (
     "run model.onnx --backend numpy",
     "plan model.onnx --backend tensorrt,numpy --reasons",

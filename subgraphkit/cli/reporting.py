@@ -25,8 +25,6 @@ from subgraphkit.cli.tables import Table
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
 from subgraphkit.texts import Screen, folded, paragraph, printable
 
-__all__ = ["CommandReport", "in_json", "plugin_output_apart"]
-
 SCHEMA_VERSION: Final = 1
 """Version of the JSON documents; members may be added within it, none changes or goes."""
 

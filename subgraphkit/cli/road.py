@@ -11,16 +11,6 @@ from subgraphkit.onnx_io import Model
 from subgraphkit.placing import SessionSpec
 from subgraphkit.types import Dim
 
-__all__ = [
-    "bind_as_told",
-    "chosen_backends",
-    "is_spec",
-    "load_as_told",
-    "read_spec",
-    "shapes_as_told",
-    "spec_as_told",
-]
-
 
 def load_as_told(arguments: Namespace) -> Model:
     """Load the model of a command line.

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from subgraphkit.cli.values import merge_options, merge_pairs
 
-__all__ = ["SCRIPTS", "script_of", "tolerance_words"]
-
 _LINE: Final = 88
 _OTHERS: Final = "options strict fold pin keep_off"
 _LOAD: Final = "model = sk.load({model}, *[data_roots])\n"

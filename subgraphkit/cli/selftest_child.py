@@ -22,8 +22,6 @@ from subgraphkit.finding.child_probe import answering
 from subgraphkit.finding.registry import get_backend
 from subgraphkit.processes import how_it_ended, run_child
 
-__all__ = ["Bench", "attempted", "main"]
-
 _BUILD_SECONDS: Final = 600.0
 _SHOWN: Final = 400
 

@@ -5,8 +5,6 @@ from typing import Any, NamedTuple, Self
 
 from subgraphkit.texts import aligned
 
-__all__ = ["Table", "markdown_table"]
-
 
 class Table(NamedTuple):
     """Rows of text under headings.

@@ -8,20 +8,6 @@ from typing import TypeVar
 
 from subgraphkit.errors import CallerError
 
-__all__ = [
-    "counting",
-    "file_of_input",
-    "file_to_write",
-    "merge_options",
-    "merge_pairs",
-    "option_value",
-    "pair",
-    "seconds",
-    "shape_of",
-    "symbol_size",
-    "tolerance",
-]
-
 _Value = TypeVar("_Value")
 
 

@@ -5,15 +5,6 @@ from typing import Final
 from subgraphkit.cli.command import Parser
 from subgraphkit.cli.values import file_of_input, option_value, shape_of, symbol_size
 
-__all__ = [
-    "A_SPEC",
-    "add_bind_words",
-    "add_data_words",
-    "add_feed_words",
-    "add_placement_words",
-    "add_road_words",
-]
-
 A_SPEC: Final = "a spec that 'subgraphkit spec' wrote, a model or a bundle"
 """What commands take that open a session in other processes."""
 

@@ -25,8 +25,6 @@ from subgraphkit.planning import Plan
 from subgraphkit.processes.memory import peak_bytes, resident_bytes
 from subgraphkit.running import Session
 
-__all__ = ["main"]
-
 _MOST_RUNS: Final = 1000
 
 

@@ -29,8 +29,6 @@ from subgraphkit.errors import CallerError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.onnx_io import ModelSource, read_model
 
-__all__ = ["bench", "file_of"]
-
 _PAUSE: Final = 0.05
 """Seconds before a turn, in which threads that wait by spinning go to sleep."""
 

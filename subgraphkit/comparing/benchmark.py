@@ -13,8 +13,6 @@ from subgraphkit.texts import counted, in_seconds
 from subgraphkit.viewing import Section, Table, Text, fragment, page
 from subgraphkit.viewing.sections import Cell
 
-__all__ = ["Benchmark", "Measured", "Schedule", "Share", "contender_table"]
-
 _MEBIBYTE = 1 << 20
 
 

@@ -26,8 +26,6 @@ from subgraphkit.planning import plan
 from subgraphkit.texts import counted, listed, printable
 from subgraphkit.types import DataType
 
-__all__ = ["Bisection", "bisect"]
-
 _SHOWN: Final = 4
 _HEADINGS: Final[Mapping[Verdict, str]] = {
     "nothing": "Nothing is wrong, so nothing was cut.",

@@ -18,8 +18,6 @@ from subgraphkit.backend import (
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 
-__all__ = ["Bystander"]
-
 
 class _Selector(SubgraphSelector):
     stateless: ClassVar[bool] = True

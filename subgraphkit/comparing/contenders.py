@@ -10,8 +10,6 @@ from subgraphkit.comparing.benchmark import Schedule
 from subgraphkit.comparing.messages import crashed, hung
 from subgraphkit.processes.answering_child import AnsweringChild, NoAnswer
 
-__all__ = ["Contender"]
-
 _MODULE: Final = "subgraphkit.comparing.bench_child"
 _VARIABLES: Final = (
     "OMP_NUM_THREADS",

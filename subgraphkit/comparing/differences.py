@@ -11,8 +11,6 @@ import numpy.typing as npt
 from subgraphkit.backend.tolerances import Tolerance, ToleranceOf, tolerance_for
 from subgraphkit.types import DataType
 
-__all__ = ["Difference", "Stage", "compare_values", "first_difference"]
-
 _Array = npt.NDArray[Any]
 
 _INDICES: Final = ("int32", "int64")

@@ -15,8 +15,6 @@ from subgraphkit.errors import CallerError
 from subgraphkit.running.samples import Feed, samples
 from subgraphkit.types import TensorType
 
-__all__ = ["make_feeds"]
-
 _Array = npt.NDArray[Any]
 
 

@@ -8,8 +8,6 @@ from typing import Literal
 from subgraphkit.comparing.differences import Difference
 from subgraphkit.viewing import Arrow, Box, Drawing, Facts, Section, Table, Text, fragment, page
 
-__all__ = ["Outcome", "SubgraphFinding", "Verification"]
-
 Outcome = Literal["agrees", "differs", "means nothing"]
 """What became of a comparison."""
 

@@ -17,8 +17,6 @@ from subgraphkit.running.tapping import tap_groups, tapped_session
 from subgraphkit.texts import printable
 from subgraphkit.types import DataType, TensorType
 
-__all__ = ["NotFinite", "ValueRange", "find_not_finite"]
-
 _Array = npt.NDArray[Any]
 
 

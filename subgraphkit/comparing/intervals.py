@@ -5,8 +5,6 @@ import statistics
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-__all__ = ["Interval", "interval", "ratio"]
-
 _CONFIDENCE: Final = 0.95
 
 

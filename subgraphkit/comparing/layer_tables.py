@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["LAYERS"]
-
 LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
     "products": {
         "near float float16 double": "MatMul(x[3,N], w![N,5])",

@@ -6,8 +6,6 @@ from pathlib import Path
 from subgraphkit.errors import BackendError, CallerError
 from subgraphkit.processes.child_process import how_it_ended
 
-__all__ = ["crashed", "hung", "meaningless", "unwritable", "wrong"]
-
 
 def crashed(selection: str, doing: str, code: int) -> BackendError:
     """Word that a child process went down (SGK320).

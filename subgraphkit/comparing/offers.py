@@ -19,8 +19,6 @@ from onnx import compose, helper, numpy_helper, parser, printer, shape_inference
 from subgraphkit.comparing.operations import Argument, OperatorForm, offered_forms
 from subgraphkit.comparing.small_models import POSITIVE, ROWS, SmallModel, model_of
 
-__all__ = ["Ask", "Offer", "all_offers", "claims_whole", "offers_taken", "taken_whole", "together"]
-
 _KINDS: Final = {
     "vector": ("N,C", "C"),
     "picture": ("N,C,6,6", "C,1,1"),

@@ -11,8 +11,6 @@ from onnx import parser
 
 from subgraphkit.comparing.operator_tables import TABLES
 
-__all__ = ["FAMILIES", "Argument", "OperatorForm", "offered_forms", "operations"]
-
 FAMILIES: Final = tuple(TABLES)
 """The tables, by name: operators that are varied in the same sizes."""
 

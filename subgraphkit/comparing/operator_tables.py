@@ -17,8 +17,6 @@ from typing import Final
 
 from subgraphkit.comparing.layer_tables import LAYERS
 
-__all__ = ["TABLES"]
-
 _SOME: Final = "float double float16 int32 int64 uint8 uint32 uint64"
 _WHOLE: Final = "int32 int64 uint32 uint64"
 TABLES: Final[Mapping[str, Mapping[str, str]]] = {

@@ -30,8 +30,6 @@ from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph, make_subgraph, within
 from subgraphkit.partitioning import Partitioning
 
-__all__ = ["Built", "PartSearch", "Symptom", "Verdict"]
-
 Symptom = Literal["", "compile", "run", "value"]
 """What is wrong: nothing, it does not compile, it fails while running, or values differ."""
 

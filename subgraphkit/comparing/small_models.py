@@ -9,8 +9,6 @@ import numpy.typing as npt
 import onnx
 from onnx import parser
 
-__all__ = ["POSITIVE", "ROWS", "SmallModel", "model_of"]
-
 ROWS: Final = 4
 """Size of an axis that has none in the model, in what is fed."""
 

@@ -15,8 +15,6 @@ import numpy.typing as npt
 from subgraphkit.errors import CallerError
 from subgraphkit.types import DataType
 
-__all__ = ["restore_values", "store_npz", "store_values"]
-
 _INDEX: Final = "index.json"
 _Array = npt.NDArray[Any]
 

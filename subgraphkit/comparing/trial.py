@@ -28,8 +28,6 @@ from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
 
-__all__ = ["Trial", "try_backend"]
-
 # Reduced precision is a choice of the user's; what is looked for here are results that are wrong.
 _RELATIVE: Final = 0.05
 _ABSOLUTE: Final = 0.05

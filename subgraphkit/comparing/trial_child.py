@@ -13,8 +13,6 @@ from subgraphkit.comparing.trial import try_backend
 from subgraphkit.configuration.config import resolve
 from subgraphkit.finding.child_probe import answering, probe_here
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str]) -> int:
     """Probe and try the backend named by the first argument.

@@ -30,16 +30,6 @@ from subgraphkit.running import Session
 from subgraphkit.running.feeds import admit_input
 from subgraphkit.running.tapping import tap_groups
 
-__all__ = [
-    "admitted",
-    "bind_both",
-    "planned",
-    "reference_values",
-    "selection_of",
-    "verify",
-    "verify_plan",
-]
-
 
 def verify(
     source: ModelSource | Model,

@@ -13,8 +13,6 @@ import subgraphkit
 from subgraphkit.backend.events import CompileEvent, Event, FallbackEvent, RunEvent, StepEvent
 from subgraphkit.backend.hookspecs import hookimpl
 
-__all__ = ["Tracing"]
-
 _ATTRIBUTES: Final = (
     "model",
     "session",

@@ -12,8 +12,6 @@ from subgraphkit.backend.events import CompileEvent, FallbackEvent, RunEvent, St
 from subgraphkit.backend.hookspecs import hookimpl
 from subgraphkit.running.observing import BUCKETS
 
-__all__ = ["Metrics"]
-
 _Metric = TypeVar("_Metric")
 
 

@@ -25,8 +25,6 @@ from torch.nn import functional
 from subgraphkit.errors import CallerError, InputError, UnsupportedModelError, describe_exception
 from subgraphkit.placing import InferenceSession
 
-__all__ = ["compile_graph"]
-
 
 def compile_graph(
     gm: torch.fx.GraphModule,

@@ -20,8 +20,6 @@ from subgraphkit.backend.progress import Progress, ProgressEvent
 from subgraphkit.errors import CompileTimeoutError
 from subgraphkit.logs import logger_of
 
-__all__ = ["attended"]
-
 _logger = logger_of("compile")
 
 _LOOK_SECONDS: Final = 0.1

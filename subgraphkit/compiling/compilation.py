@@ -27,15 +27,6 @@ from subgraphkit.partitioning.claiming.claimants import Claim
 from subgraphkit.partitioning.claiming.constraints import report_lost_nan
 from subgraphkit.processes.memory import give_back
 
-__all__ = [
-    "CompiledSubgraphs",
-    "Means",
-    "compile_elsewhere",
-    "compile_subgraph",
-    "compile_subgraphs",
-    "obtained",
-]
-
 _logger = logger_of("compile")
 
 _WORTH_GIVING: Final = 4 << 20

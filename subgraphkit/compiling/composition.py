@@ -25,8 +25,6 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.compiling.creation import close_all
 from subgraphkit.ir import Graph, Subgraph, last_uses
 
-__all__ = ["ComposedOperator"]
-
 _HOST: Final = "cpu"
 _serial = count()
 

@@ -34,8 +34,6 @@ from subgraphkit.logs import logger_of
 from subgraphkit.partitioning import Claim, Partitioning, partition_within
 from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
 
-__all__ = ["Creation", "close_all", "failure", "given_back"]
-
 _logger = logger_of("compile")
 
 

@@ -45,8 +45,6 @@ from subgraphkit.partitioning.division import claimed
 from subgraphkit.processes.shared_area import Kind, SharedArea
 from subgraphkit.types import DataType, TensorType
 
-__all__ = ["main"]
-
 _WORTH_A_PLACE: Final = 1 << 16
 """Bytes of outputs from which on an operator is given the memory to write them into."""
 

@@ -16,8 +16,6 @@ from subgraphkit.partitioning import Claim
 from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
 from subgraphkit.texts import counted
 
-__all__ = ["IsolatedOperator", "ended_while", "isolated"]
-
 _LOOK_SECONDS: Final = 0.02
 _CLOSING_SECONDS: Final = 5.0
 """How long an operator may take to close before its process is ended."""

@@ -30,8 +30,6 @@ from subgraphkit.configuration.settings import SETTINGS, SettingValues
 from subgraphkit.configuration.trust import require_trust, untrusted
 from subgraphkit.limits import LoadLimits
 
-__all__ = ["Config", "ConfigUndo", "ResolvedConfig", "config", "resolve"]
-
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 

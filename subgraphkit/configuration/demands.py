@@ -13,19 +13,6 @@ from subgraphkit.configuration.selection import NONE
 from subgraphkit.errors import ConfigError
 from subgraphkit.limits import LoadLimits
 
-__all__ = [
-    "EVERYBODY",
-    "Pin",
-    "backend_name",
-    "isolated",
-    "less_isolated",
-    "limits",
-    "looser",
-    "more_folders",
-    "pins",
-    "shares",
-]
-
 EVERYBODY: Final = "process"
 """The word of the setting ``isolate`` that stands for all backends."""
 

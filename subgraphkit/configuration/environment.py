@@ -14,8 +14,6 @@ from subgraphkit.configuration import messages
 from subgraphkit.configuration.layers import Entry, Layer, make_layer, read_options
 from subgraphkit.configuration.settings import ENV_PREFIX, SETTINGS
 
-__all__ = ["read_environment"]
-
 _OPTIONS: Final = "SUBGRAPH_OPTIONS"
 _APART: Final = frozenset({_OPTIONS, "SUBGRAPH_CONFIG"})
 _BY_VARIABLE: Final = {setting.env: setting.name for setting in SETTINGS.values()}

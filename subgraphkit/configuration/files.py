@@ -20,8 +20,6 @@ from subgraphkit.configuration.layers import Layer, make_layer
 from subgraphkit.configuration.settings import read_folders
 from subgraphkit.errors import ConfigError, describe_exception
 
-__all__ = ["config_paths", "read_config_files", "user_file"]
-
 PROJECT_FILE: Final = "subgraphkit.toml"
 _PYPROJECT: Final = "pyproject.toml"
 _TABLE: Final = "tool.subgraphkit"

@@ -6,8 +6,6 @@ from typing import Any
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.settings import SETTINGS
 
-__all__ = ["plain_options", "plain_settings", "plain_value"]
-
 
 def plain_settings(settings: ResolvedConfig, without: Collection[str]) -> dict[str, Any]:
     """Return the settings of a bind by name, those left out that nobody gave.

@@ -13,8 +13,6 @@ from subgraphkit.configuration.selection import parse_selection
 from subgraphkit.configuration.settings import SETTINGS, Setting
 from subgraphkit.errors import ConfigError
 
-__all__ = ["Entry", "Layer", "default_layer", "make_layer", "read_options"]
-
 
 class Entry(NamedTuple):
     """A value and where it comes from.

@@ -5,15 +5,6 @@ from collections.abc import Sequence
 from subgraphkit.backend.messages import did_you_mean, listed
 from subgraphkit.errors import ConfigError
 
-__all__ = [
-    "bad_file",
-    "bad_selection",
-    "bad_setting",
-    "unknown_setting",
-    "unreadable_metadata",
-    "untrusted_file",
-]
-
 
 def bad_selection(origin: str, problem: str) -> ConfigError:
     """SGK107: a selection of backends cannot be read."""

@@ -21,17 +21,6 @@ from typing import Final, NamedTuple
 from subgraphkit.configuration import messages
 from subgraphkit.errors import ConfigError, describe_exception
 
-__all__ = [
-    "BACKENDS_GROUP",
-    "BACKEND_NAMES",
-    "BACKEND_OF",
-    "EXTENSIONS_GROUP",
-    "KNOWN_BACKENDS",
-    "in_our_names",
-    "normalised",
-    "ships_with_us",
-]
-
 BACKENDS_GROUP: Final = "subgraphkit.backends"
 """Entry-point group in which backends register."""
 

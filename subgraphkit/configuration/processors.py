@@ -11,8 +11,6 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
-__all__ = ["processor_name", "thread_limit"]
-
 _PROC: Final = "/proc/self/cgroup"
 _GROUPS: Final = "/sys/fs/cgroup"
 _INFO: Final = Path("/proc/cpuinfo")

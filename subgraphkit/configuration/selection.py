@@ -25,8 +25,6 @@ from subgraphkit.configuration import messages
 from subgraphkit.configuration.names import in_our_names
 from subgraphkit.errors import ConfigError
 
-__all__ = ["AUTO", "NONE", "BackendChoice", "Selection", "parse_selection"]
-
 Selection = object
 """A string of the grammar, a list of items, or one item.
 

@@ -32,17 +32,6 @@ from subgraphkit.configuration.demands import (
 from subgraphkit.configuration.selection import AUTO, NONE, Selection
 from subgraphkit.limits import LoadLimits
 
-__all__ = [
-    "ENV_PREFIX",
-    "SETTINGS",
-    "Folders",
-    "OptionValues",
-    "OtherSettings",
-    "Setting",
-    "SettingValues",
-    "read_folders",
-]
-
 ENV_PREFIX: Final = "SUBGRAPH_"
 """All environment variables of the project begin with it."""
 

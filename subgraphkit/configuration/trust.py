@@ -16,8 +16,6 @@ from subgraphkit.configuration.layers import Layer
 from subgraphkit.configuration.settings import SETTINGS
 from subgraphkit.errors import ConfigError
 
-__all__ = ["require_trust", "untrusted", "unvouched"]
-
 
 def unvouched(layers: Sequence[Layer], trusted: Sequence[Path]) -> Path | None:
     """Return the folder of the file that was found, if nobody vouches for it."""

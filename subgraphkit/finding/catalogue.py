@@ -21,14 +21,6 @@ from subgraphkit.errors import BackendError, SubgraphkitError
 from subgraphkit.finding import messages
 from subgraphkit.texts import printable, shortened
 
-__all__ = [
-    "CATALOGUE",
-    "IN_PROCESS",
-    "BackendRecord",
-    "Catalogue",
-    "State",
-]
-
 State = Literal[
     "registered",
     "loaded",

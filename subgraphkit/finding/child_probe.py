@@ -19,18 +19,6 @@ from subgraphkit.configuration.selection import BackendChoice, parse_selection
 from subgraphkit.errors import ConfigError, SubgraphkitError
 from subgraphkit.processes.child_process import Ended, how_it_ended, run_child
 
-__all__ = [
-    "IS_PROBE",
-    "ChildProbe",
-    "answering",
-    "end_of_traceback",
-    "import_in_child",
-    "judged",
-    "main",
-    "probe_here",
-    "probe_in_child",
-]
-
 IS_PROBE: Final = "_SUBGRAPHKIT_TRIES_A_PLUGIN"
 """The variable of the environment that is set where plugins are tried."""
 

@@ -28,8 +28,6 @@ from subgraphkit.errors import InternalError, describe_exception
 from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import CATALOGUE
 
-__all__ = ["ExtensionManager", "register_extension", "unregister_extension"]
-
 
 class _Source(NamedTuple):
     """An extension that may be loaded: where it comes from and how to get it."""

@@ -12,8 +12,6 @@ from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import CATALOGUE, BackendRecord
 from subgraphkit.finding.requirements import missing_requirements
 
-__all__ = ["list_backends", "refresh_backends", "usable_names"]
-
 
 def list_backends(*, all: bool = False) -> list[BackendRecord]:  # noqa: A002 (reads best)
     """List backends by name, with what is known of each; no plugin is imported.

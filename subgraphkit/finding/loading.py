@@ -30,8 +30,6 @@ from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import BackendRecord
 from subgraphkit.finding.requirements import missing_requirements
 
-__all__ = ["BackendFactory", "adopt", "build", "build_planner", "load", "probe"]
-
 _Result = TypeVar("_Result")
 
 

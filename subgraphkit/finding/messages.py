@@ -14,25 +14,6 @@ from subgraphkit.errors import (
     ConfigError,
 )
 
-__all__ = [
-    "bad_registration",
-    "blocked",
-    "conflict",
-    "extension_failed",
-    "extension_harmful",
-    "forked",
-    "harmful",
-    "incompatible",
-    "load_failed",
-    "missing",
-    "shadowed",
-    "unknown",
-    "unknown_backend_hook",
-    "unknown_distribution",
-    "unknown_hook",
-    "unused_options",
-]
-
 
 def missing(name: str, origin: str, install: str, usable: Sequence[str]) -> BackendNotFoundError:
     """SGK101: the name is known, the distribution is not installed."""

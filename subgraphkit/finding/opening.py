@@ -32,15 +32,6 @@ from subgraphkit.finding.loading import BackendFactory, adopt, build, build_plan
 from subgraphkit.finding.registry import find_record, load_record, probe_record
 from subgraphkit.logs import logger_of
 
-__all__ = [
-    "Among",
-    "declared_tolerances",
-    "load_in_turn",
-    "open_backends",
-    "open_fallback",
-    "open_in_turn",
-]
-
 _LOGGER: Final = logger_of("registry")
 _CANNOT_BE_USED: Final = (
     BackendNotFoundError,

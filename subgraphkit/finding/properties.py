@@ -13,8 +13,6 @@ from subgraphkit.boundary import pass_on
 from subgraphkit.errors import SelectorContractError, SubgraphkitError, describe_exception
 from subgraphkit.finding import messages
 
-__all__ = ["properties_of", "register_property", "unregister_property"]
-
 _Property = TypeVar("_Property", bound=type[SubgraphProperty])
 
 

@@ -20,8 +20,6 @@ from subgraphkit.finding.child_probe import IS_PROBE, ChildProbe, import_in_chil
 from subgraphkit.storing.answers import Answers, Passing
 from subgraphkit.storing.folders import kept_folder
 
-__all__ = ["harm_of"]
-
 _MOST_SECONDS: Final = 15.0
 _FOLDER: Final = "plugins"
 _ANSWERS: Final = Answers("imports")

@@ -34,17 +34,6 @@ from subgraphkit.finding.catalogue import (
 from subgraphkit.finding.listing import usable_names
 from subgraphkit.finding.loading import BackendFactory, adopt, load, probe
 
-__all__ = [
-    "find_record",
-    "forbid",
-    "get_backend",
-    "load_record",
-    "probe_record",
-    "register_backend",
-    "registered",
-    "unregister_backend",
-]
-
 _Registered = TypeVar("_Registered")
 
 

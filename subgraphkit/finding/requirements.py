@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 from subgraphkit.backend.manifest import Requirement
 
-__all__ = ["missing_requirements"]
-
 
 def missing_requirements(requires: Iterable[Requirement], *, libraries: bool) -> list[str]:
     """Name what is missing, each with what to do about it.

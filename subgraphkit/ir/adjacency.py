@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Adjacency"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adjacency:

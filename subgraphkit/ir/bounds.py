@@ -20,8 +20,6 @@ from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir.graph import BoundGraph, Node
 from subgraphkit.types import DataType, TensorType
 
-__all__ = ["Bounds", "integer_bounds"]
-
 Bounds = tuple[int, int]
 """The least and the greatest that an element may be."""
 

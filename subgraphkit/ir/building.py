@@ -9,8 +9,6 @@ from subgraphkit.ir.graph import Graph, GraphWriter, Initializer, NodeTable
 from subgraphkit.texts import counted
 from subgraphkit.types import ValueType
 
-__all__ = ["build_graph"]
-
 
 def build_graph(  # noqa: PLR0913 (one keyword per part of a graph)
     *,

@@ -8,8 +8,6 @@ from typing import Final
 from subgraphkit.ir.graph import Node
 from subgraphkit.types import DataType, Shape
 
-__all__ = ["MOST_AT_BIND", "effort_of", "elements"]
-
 MOST_AT_BIND: Final = 1 << 28
 """Multiplications and additions of which computing something beforehand is not noticed."""
 

@@ -20,16 +20,6 @@ from subgraphkit.ir.adjacency import Adjacency
 from subgraphkit.lazy import cached_property
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 
-__all__ = [
-    "BoundGraph",
-    "Graph",
-    "GraphWriter",
-    "Initializer",
-    "Node",
-    "NodeTable",
-    "WeightsPlace",
-]
-
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NO_NODES: Mapping[int, str] = MappingProxyType({})
 

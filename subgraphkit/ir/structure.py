@@ -34,16 +34,6 @@ from subgraphkit.types import (
     ValueType,
 )
 
-__all__ = [
-    "NoKeyError",
-    "canonical",
-    "data_digest",
-    "file_digest",
-    "file_digests",
-    "structure_digest",
-    "weight_digests",
-]
-
 _WORTH_THREADS: Final = 64 << 20
 """Bytes of weights from which on several threads hash them."""
 

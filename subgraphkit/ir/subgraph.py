@@ -21,8 +21,6 @@ from subgraphkit.ir.graph import BoundGraph, Graph, Initializer, Node, WeightsPl
 from subgraphkit.lazy import cached_property
 from subgraphkit.types import ValueType
 
-__all__ = ["Boundary", "Subgraph", "boundaries", "boundary", "last_uses", "make_subgraph", "within"]
-
 _Bound = TypeVar("_Bound", bound=BoundGraph)
 _NO_COPIES: Mapping[int, Collection[int]] = {}
 

@@ -15,8 +15,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from subgraphkit.types import Shape
 
-__all__ = ["OF_SHAPES", "Fit", "Given", "fit_of", "fit_of_input", "leave"]
-
 
 class Given(NamedTuple):
     """What a node has beside the attribute in question.

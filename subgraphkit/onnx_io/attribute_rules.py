@@ -18,8 +18,6 @@ from subgraphkit.errors import InvalidModelError
 from subgraphkit.texts import printable, shortened
 from subgraphkit.types import DataType
 
-__all__ = ["Rule", "not_allowed", "rule_of", "shown"]
-
 _LEAST, _MOST = -(2**31), 2**31 - 1
 _WIDTH: Final = 80
 """Cells of what is shown of a value."""

@@ -15,8 +15,6 @@ from subgraphkit.onnx_io.protos import read_type
 from subgraphkit.onnx_io.weights import array_of, initializer_of, sparse_initializer_of
 from subgraphkit.types import DataType, TensorType
 
-__all__ = ["LazyAttributes", "body_protos", "constant_of"]
-
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 

@@ -16,8 +16,6 @@ from subgraphkit.onnx_io.protos import copy_fields
 from subgraphkit.onnx_io.reading import read_graph
 from subgraphkit.types import DataType, TensorType, ValueType
 
-__all__ = ["branch_name", "replaceable", "require_conditions", "with_branches"]
-
 
 def branch_name(*, condition: bool) -> str:
     """Return the attribute of an If that holds the branch taken."""

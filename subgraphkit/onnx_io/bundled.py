@@ -20,8 +20,6 @@ from subgraphkit.onnx_io.weights import IN_ENGINES
 from subgraphkit.onnx_io.writing import OnnxGraphWriter, self_contained, tensor_of
 from subgraphkit.types import DataType
 
-__all__ = ["write_bundled_model"]
-
 Write = Callable[[bytes | memoryview], object]
 """Takes data in order."""
 

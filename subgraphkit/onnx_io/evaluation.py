@@ -22,8 +22,6 @@ import numpy.typing as npt
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType, Dim, Shape
 
-__all__ = ["EVALUATED", "evaluate", "is_open", "size_of"]
-
 LARGEST_VALUE: Final = 512
 """The most elements that an operand or a result may have."""
 

@@ -23,8 +23,6 @@ import numpy.typing as npt
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.onnx_io.payloads import read_into
 
-__all__ = ["DataFolders", "MoreFolders"]
-
 MoreFolders = Callable[[], Sequence[Path]]
 """Returns the folders that are trusted beside a model's own; asked only if data is elsewhere."""
 

@@ -21,8 +21,6 @@ from subgraphkit.onnx_io.attribute_fits import (
 from subgraphkit.onnx_io.attribute_rules import not_allowed, shown
 from subgraphkit.types import DataType, ValueType
 
-__all__ = ["require_fitting"]
-
 _WHOLE: Final = frozenset({DataType.INT32, DataType.INT64})
 _MOST_READ: Final = 4096
 """Elements of a constant that is read to be judged."""

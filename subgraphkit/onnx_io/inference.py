@@ -27,8 +27,6 @@ from subgraphkit.onnx_io.ranks import RAISING, TARGETED, RankWatch, target_shape
 from subgraphkit.onnx_io.skeletons import FreshNames, Skeletons, output_types
 from subgraphkit.types import DataType, Shape, TensorType, ValueType, repeated_names
 
-__all__ = ["Inferred", "infer"]
-
 # onnx copies a model four times on the way through inference; a slice at a time bounds that.
 _SLICE: Final = 200_000
 

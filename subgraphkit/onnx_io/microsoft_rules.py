@@ -22,8 +22,6 @@ from subgraphkit.onnx_io.operator_rules import (
 )
 from subgraphkit.types import DataType, Dim, Shape, TensorType
 
-__all__ = ["MICROSOFT"]
-
 _DOMAIN: Final = "com.microsoft"
 _PACKED_RANK: Final = 5
 _CACHE_RANK: Final = 4

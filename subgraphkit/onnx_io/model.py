@@ -22,8 +22,6 @@ from subgraphkit.onnx_io.sources import LimitsOf, ModelSource, ReadModel, parse_
 from subgraphkit.onnx_io.validation import check_graph, opsets_of, require_text
 from subgraphkit.onnx_io.weights import initializer_of
 
-__all__ = ["Model", "inline_functions", "load", "load_read"]
-
 _NODE_BYTES: Final = 1024
 """What inlining repeats counts as a node for each this many bytes, such as those of a constant."""
 

@@ -16,8 +16,6 @@ from subgraphkit.errors import InvalidModelError
 from subgraphkit.onnx_io.attribute_rules import Rule, not_allowed, rule_of, shown
 from subgraphkit.onnx_io.protos import normal_domain
 
-__all__ = ["NodeCheck", "label_of"]
-
 _AGAIN: Final = "The model file is damaged or was written wrongly; export it again."
 _INTERNAL: Final = "__"
 """What names of attributes begin with that onnx leaves to those who pass models on."""

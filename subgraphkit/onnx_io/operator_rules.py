@@ -17,19 +17,6 @@ import numpy.typing as npt
 
 from subgraphkit.types import DataType, Dim, MapType, Shape, TensorType, ValueType
 
-__all__ = [
-    "STANDARD",
-    "WITHOUT_SHAPE",
-    "Call",
-    "Rule",
-    "as_standard",
-    "like",
-    "product",
-    "shape_of",
-    "swapped",
-    "typed",
-]
-
 Array = npt.NDArray[Any]
 Types = Sequence[ValueType | None]
 Rule = Callable[["Call"], Types]

@@ -27,8 +27,6 @@ from subgraphkit.types import (
     ValueType,
 )
 
-__all__ = ["BLIND", "LARGEST_READ", "corrected", "inferred", "inferred_by", "node_types"]
-
 BLIND: Final = frozenset(
     {"DictVectorizer", "EyeLike", "LabelEncoder", "RegexFullMatch", "TreeEnsemble"}
 )

@@ -18,8 +18,6 @@ import numpy.typing as npt
 import onnx
 from google.protobuf.message import DecodeError
 
-__all__ = ["Payload", "marked_length", "read_apart", "read_into", "taken_out"]
-
 _LARGE: Final = 4096
 """Payloads of this many bytes and fewer stay where they are: shape inference may look into them."""
 _WORTH_TAKING: Final = 1 << 20

@@ -22,19 +22,6 @@ from subgraphkit.types import (
     named,
 )
 
-__all__ = [
-    "ALIAS",
-    "copy_fields",
-    "drop_notes",
-    "is_addressable",
-    "normal_domain",
-    "read_type",
-    "state_value",
-    "substitute_symbols",
-    "without_alias",
-    "write_value_info",
-]
-
 _MOST_BYTES: Final = 2**63 - 1
 
 ALIAS: Final = "ai.onnx"

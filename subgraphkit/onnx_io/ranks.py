@@ -18,8 +18,6 @@ from subgraphkit.ir import Graph, Node
 from subgraphkit.limits import LoadLimits
 from subgraphkit.types import Dim, Shape, TensorType, ValueType
 
-__all__ = ["RAISING", "TARGETED", "RankWatch", "target_shape"]
-
 TARGETED: Final = {"ConstantOfShape": 0, "Expand": 1, "Reshape": 1}
 """The operators, and which of their inputs states the shape."""
 

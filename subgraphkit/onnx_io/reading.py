@@ -17,8 +17,6 @@ from subgraphkit.onnx_io.weights import initializer_of, sparse_initializer_of
 from subgraphkit.onnx_io.writing import OnnxGraphWriter
 from subgraphkit.types import ValueType
 
-__all__ = ["read_bodies", "read_graph", "read_types"]
-
 _OVERRIDABLE_SINCE_IR = 4
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 

@@ -20,8 +20,6 @@ from subgraphkit.onnx_io.external_data import DataFolders, MoreFolders
 from subgraphkit.onnx_io.payloads import Payload, read_apart
 from subgraphkit.onnx_io.protos import normal_domain
 
-__all__ = ["LimitsOf", "ModelSource", "ReadModel", "parse_model", "parse_text", "read_model"]
-
 _DEEPEST: Final = 1000
 """Brackets within brackets; parsers recurse, and bodies may be nested no deeper than 32."""
 

@@ -23,8 +23,6 @@ from subgraphkit.onnx_io.node_checks import NodeCheck, label_of
 from subgraphkit.onnx_io.protos import normal_domain, read_type
 from subgraphkit.onnx_io.weights import check_sparse, check_tensor
 
-__all__ = ["MAX_DEPTH", "check_graph", "opsets_of", "require_text"]
-
 MAX_DEPTH: Final = 31
 """Bodies may be nested this deep; no deeper ones can be read from a file, by anybody."""
 

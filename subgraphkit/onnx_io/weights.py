@@ -19,16 +19,6 @@ from subgraphkit.onnx_io.payloads import Payload, marked_length
 from subgraphkit.onnx_io.protos import is_addressable
 from subgraphkit.types import DataType, TensorType
 
-__all__ = [
-    "IN_ENGINES",
-    "array_of",
-    "check_sparse",
-    "check_tensor",
-    "initializer_of",
-    "shared",
-    "sparse_initializer_of",
-]
-
 _Array = npt.NDArray[Any]
 
 IN_ENGINES: Final = "weights-in-the-engines"

@@ -13,15 +13,6 @@ from subgraphkit.onnx_io.attributes import body_protos
 from subgraphkit.onnx_io.protos import drop_notes, state_value
 from subgraphkit.types import DataType, TensorType
 
-__all__ = [
-    "OUTSIDE",
-    "OnnxGraphWriter",
-    "node_key",
-    "outside_weights",
-    "self_contained",
-    "tensor_of",
-]
-
 _OLDEST_IR = 4
 
 OUTSIDE: Final = "weights-outside-the-model"

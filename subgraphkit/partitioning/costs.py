@@ -28,8 +28,6 @@ from subgraphkit.storing.answers import Answers, Passing
 from subgraphkit.storing.folders import kept_folder
 from subgraphkit.texts import counted
 
-__all__ = ["NODE", "RUN", "Costs", "work_of"]
-
 NODE: Final = "node"
 """The class of what every node costs, however small."""
 

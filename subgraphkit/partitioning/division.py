@@ -23,8 +23,6 @@ from subgraphkit.partitioning.claiming.turns import Turns, take_turns
 from subgraphkit.partitioning.claiming.work_table import WorkTable
 from subgraphkit.partitioning.costs import Costs
 
-__all__ = ["claimed", "divided"]
-
 
 def divided(
     bound: BoundModel,

@@ -39,8 +39,6 @@ from subgraphkit.partitioning.division import claimed, divided
 from subgraphkit.partitioning.outcome.partitioning_data import Cut, PartitioningData, cut
 from subgraphkit.texts import counted
 
-__all__ = ["Partitioning", "partition", "partition_within"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Partitioning(PartitioningData):

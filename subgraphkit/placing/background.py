@@ -42,8 +42,6 @@ from subgraphkit.planning import Plan, Step, plan
 from subgraphkit.running import Session
 from subgraphkit.viewing.progress import ShownAs, shown
 
-__all__ = ["BackgroundBuild", "SubgraphStatus", "starting_plan", "statuses"]
-
 _logger = logger_of("placement")
 
 _STOPPED: Final = "the build was stopped"

@@ -24,21 +24,6 @@ from subgraphkit.partitioning.claiming.constraints import configured
 from subgraphkit.running.messages import OPEN_A_FILE, no_spec
 from subgraphkit.viewing.progress import ShownAs
 
-__all__ = [
-    "MARK",
-    "OpenCall",
-    "bound_by",
-    "carried_call",
-    "checked_members",
-    "digest_of",
-    "is_folder",
-    "located",
-    "placed",
-    "plain_json",
-    "read_members",
-    "written",
-]
-
 MARK: Final = "subgraphkit_spec"
 """The member that says that JSON is a spec, and of which schema."""
 

@@ -23,16 +23,6 @@ from subgraphkit.partitioning.claiming.placements import first_output
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.types import TensorType
 
-__all__ = [
-    "Piece",
-    "RegionTimes",
-    "choose",
-    "cut_regions",
-    "name_choice",
-    "node_weights",
-    "quotient_graph",
-]
-
 _MOST_VALUES: Final = 4
 _LEAST_REGIONS: Final = 4
 _WINDOW: Final = 3

@@ -26,8 +26,6 @@ from subgraphkit.placing.choosing import (
 )
 from subgraphkit.placing.measuring import Arena, Candidate
 
-__all__ = ["Course"]
-
 _SLOW: Final = 3.0
 """How many times the time of the quickest a backend may take and still be considered."""
 

@@ -5,8 +5,6 @@ import time
 from subgraphkit import placing
 from subgraphkit.running import Session
 
-__all__ = ["ImprovingSession"]
-
 
 class ImprovingSession(Session):
     """A session whose plan may be exchanged by what works in the background.

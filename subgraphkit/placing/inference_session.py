@@ -33,8 +33,6 @@ from subgraphkit.planning import plan
 from subgraphkit.running.messages import no_spec, refuse_arguments
 from subgraphkit.viewing.progress import ShownAs, shown
 
-__all__ = ["InferenceSession", "SessionSpec"]
-
 
 class InferenceSession(ImprovingSession):
     """Load, bind, partition, compile, plan and be ready to run.

@@ -27,8 +27,6 @@ from subgraphkit.placing.choosing import node_weights
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
 
-__all__ = ["Arena", "Candidate"]
-
 _PAUSE: Final = 0.05
 """Seconds before a turn, in which threads that wait by spinning go to sleep."""
 

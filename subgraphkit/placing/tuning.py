@@ -28,8 +28,6 @@ from subgraphkit.texts import aligned, printable
 from subgraphkit.viewing import Facts, Section, Table, Text, fragment, page
 from subgraphkit.viewing.sections import Cell
 
-__all__ = ["Tuning", "tune"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Tuning:

@@ -39,8 +39,6 @@ from subgraphkit.planning import plan
 from subgraphkit.processes import AnsweringChild, NoAnswer
 from subgraphkit.running import Session
 
-__all__ = ["BackgroundTuning", "main", "tuned", "wanted_tuning"]
-
 _logger: Final = logger_of("placement")
 
 _MODULE: Final = "subgraphkit.placing.tuning_child"

@@ -12,8 +12,6 @@ from subgraphkit.errors import CallerError, InternalError
 from subgraphkit.ir import BoundGraph, Subgraph, last_uses
 from subgraphkit.partitioning import Partitioning, reports
 
-__all__ = ["Plan", "Step", "plan"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:

@@ -21,8 +21,6 @@ from subgraphkit.running import Session
 from subgraphkit.running.tapping import tap_groups, tapped_session
 from subgraphkit.types import DataType, TensorType
 
-__all__ = ["calibrate"]
-
 _Array = npt.NDArray[Any]
 
 

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from subgraphkit.backend.tolerances import ToleranceOf, tolerance_for
 from subgraphkit.types import DataType
 
-__all__ = ["Sums", "ValueAccuracy"]
-
 
 @dataclass(frozen=True, slots=True)
 class ValueAccuracy:

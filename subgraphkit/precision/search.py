@@ -38,8 +38,6 @@ from subgraphkit.precision.search_results import (
 from subgraphkit.rewriting import Precision, Ranges, Rewriting, rewrite
 from subgraphkit.running.tapping import tapped_session
 
-__all__ = ["precision_search"]
-
 _AHEAD: Final = 0.25
 """What a node inherits of the blame of one that reads it: what cancelling brings out was made
 before."""

@@ -7,8 +7,6 @@ from subgraphkit.precision.accuracy import AccuracyReport
 from subgraphkit.rewriting import Precision, Rewriting
 from subgraphkit.texts import printable
 
-__all__ = ["Effort", "PrecisionSearch", "SearchTrial", "StillKept"]
-
 _SHOWN: Final = 10
 """Kept nodes that people are shown; all are in ``kept``."""
 

@@ -12,17 +12,6 @@ import numpy.typing as npt
 
 from subgraphkit.errors import CallerError
 
-__all__ = [
-    "BINS",
-    "LEVELS",
-    "STEPS",
-    "Histogram",
-    "Method",
-    "check_method",
-    "entropy_threshold",
-    "threshold_of",
-]
-
 BINS: Final = 2048
 """With 128 bins, as some tools have, the entropy method has one candidate left: the maximum."""
 

@@ -18,8 +18,6 @@ from subgraphkit.processes.child_process import (
     stop_child,
 )
 
-__all__ = ["AnsweringChild", "DirectChild", "NoAnswer"]
-
 _LOOK_SECONDS: Final = 0.1
 _PIECE: Final = 1 << 20
 _MOST_PRINTED: Final = 1 << 16

@@ -15,17 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-__all__ = [
-    "Ended",
-    "KeptEnd",
-    "child_command",
-    "child_environment",
-    "crowd",
-    "how_it_ended",
-    "run_child",
-    "stop_child",
-]
-
 _MOST_ANSWERED: Final = 64 << 20
 _MOST_PRINTED: Final = 1 << 20
 _PIECE: Final = 1 << 16

@@ -10,8 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-__all__ = ["give_back", "machine_bytes", "peak_bytes", "resident_bytes"]
-
 _PROCESSES: Final = Path("/proc")
 _CONTAINER_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 

@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from subgraphkit.types import DataType
 
-__all__ = ["Kind", "SharedArea"]
-
 _ALIGNMENT: Final = 64
 _STEP: Final = 1 << 20
 _MOST_REMEMBERED: Final = 64

@@ -19,8 +19,6 @@ from subgraphkit.onnx_io.protos import normal_domain, write_value_info
 from subgraphkit.onnx_io.writing import OUTSIDE
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 
-__all__ = ["Draft", "Stored", "attribute", "draft_of", "label_of", "skeleton_of"]
-
 _SMALL: Final = 1024
 """Constants of this many bytes and fewer stay in the message: inference looks into shapes."""
 

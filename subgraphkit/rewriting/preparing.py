@@ -20,8 +20,6 @@ from subgraphkit.rewriting.draft import Draft, attribute, label_of
 from subgraphkit.rewriting.records import Precision
 from subgraphkit.types import DataType
 
-__all__ = ["fold_normalisations", "is_quantized", "make_symmetric", "opset_wanted", "raised"]
-
 _MIDDLE: Final = 128
 _Array = npt.NDArray[Any]
 

@@ -24,8 +24,6 @@ from subgraphkit.rewriting.ranges import Range, Ranges
 from subgraphkit.rewriting.records import QUANTIZED, Kept, Precision
 from subgraphkit.types import DataType, TensorType
 
-__all__ = ["Place", "places", "quantize", "quantized_weight"]
-
 PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _FEW: Final = 16
 """Fewer channels, rows or columns than this leave int8 units idle."""

@@ -24,8 +24,6 @@ from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io.model import Model
 from subgraphkit.storing.files import write_output
 
-__all__ = ["Range", "Ranges", "content_hash", "is_calibration_cache", "read_calibration_cache"]
-
 _SCHEMA: Final = "subgraphkit.ranges/1"
 
 _DAMAGED: Final = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)

@@ -14,18 +14,6 @@ from subgraphkit.errors import CallerError
 from subgraphkit.texts import printable
 from subgraphkit.types import DataType
 
-__all__ = [
-    "KEPT_CODES",
-    "LOW_TYPES",
-    "QUANTIZED",
-    "HighPrecision",
-    "Kept",
-    "Kind",
-    "Precision",
-    "Rewriting",
-    "precision_of",
-]
-
 Kind = Literal["fp16", "bf16", "int8", "fp8"]
 """What nodes are to compute in."""
 

@@ -27,8 +27,6 @@ from subgraphkit.rewriting.records import QUANTIZED, Kept, Precision, Rewriting,
 from subgraphkit.rewriting.rules import FREE, MOVING, Judge, Verdict
 from subgraphkit.types import DataType
 
-__all__ = ["lower", "rewrite"]
-
 _INDIFFERENT: Final = FREE | {"Cast"}
 """Operators that give the same for a short float as for the float32 it is widened to."""
 

@@ -25,8 +25,6 @@ from subgraphkit.rewriting.sensitivity import (
 )
 from subgraphkit.types import DataType
 
-__all__ = ["FREE", "MOVING", "Judge", "Verdict"]
-
 
 @dataclass(frozen=True, slots=True)
 class Formals:

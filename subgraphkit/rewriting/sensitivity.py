@@ -15,8 +15,6 @@ import onnx
 from subgraphkit.rewriting.draft import Draft, attribute
 from subgraphkit.types import TensorType
 
-__all__ = ["angle_nodes", "axis_length", "rounded_nodes", "terms", "variance_nodes"]
-
 _ONE_AXIS: Final = 13  # from here on Softmax sums along one axis
 _SQUARE: Final = 2.0
 

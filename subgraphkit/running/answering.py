@@ -32,8 +32,6 @@ from subgraphkit.running.streams import (
     submitted,
 )
 
-__all__ = ["Answering"]
-
 _SEED: Final = 0
 _FEWEST_WORKERS: Final = 2
 """So that one run goes on while another waits for a device."""

@@ -21,8 +21,6 @@ from subgraphkit.running.messages import check_count, check_seconds, not_batched
 from subgraphkit.running.streams import awaited
 from subgraphkit.types import Dim, TensorType
 
-__all__ = ["Batcher"]
-
 _IDLE_SECONDS: Final = 1.0
 """When the thread ends for want of requests; the next one starts another."""
 

@@ -21,8 +21,6 @@ from subgraphkit.running.devices import (
 )
 from subgraphkit.types import DataType, Shape, TensorType
 
-__all__ = ["IOBinding"]
-
 _Array = npt.NDArray[Any]
 _CUDA: Final = "cuda"
 _TENSOR: Final = re.compile(r"tensor\((\w+)\)")

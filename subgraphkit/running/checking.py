@@ -17,8 +17,6 @@ from subgraphkit.ir import Node, Subgraph
 from subgraphkit.running.devices import is_on_device
 from subgraphkit.types import TensorType, fits
 
-__all__ = ["Apart", "SizeCheck", "check_result", "finite", "read_only"]
-
 
 def read_only(value: Any) -> Any:
     """Return a value that is not to be written to, since others read it as well."""

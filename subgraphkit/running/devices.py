@@ -15,20 +15,6 @@ from subgraphkit.backend.operator import ON_DEVICE
 from subgraphkit.errors import InputError
 from subgraphkit.planning import Plan, Step
 
-__all__ = [
-    "HOST",
-    "DeviceBuffer",
-    "Stay",
-    "device_of",
-    "is_on_device",
-    "left_on_device",
-    "overlap",
-    "placer",
-    "read_elsewhere",
-    "taken_on_device",
-    "to_host",
-]
-
 HOST: Final = "cpu"
 """The device of operators that take arrays of NumPy."""
 

@@ -36,8 +36,6 @@ from subgraphkit.running.devices import (
 from subgraphkit.running.feeds import SymbolCheck, admit_input, check_names
 from subgraphkit.types import DataType, TensorType, ValueType
 
-__all__ = ["Emitted", "emit", "picked"]
-
 _serial = count()
 
 

@@ -21,8 +21,6 @@ from subgraphkit.planning import Plan, Step
 from subgraphkit.running.emission import Emitted
 from subgraphkit.running.stopping import refuse_stopped
 
-__all__ = ["fails_again", "made_elsewhere", "movable"]
-
 
 def movable(
     error: BaseException,

@@ -32,17 +32,6 @@ from subgraphkit.types import (
     fits,
 )
 
-__all__ = [
-    "Admit",
-    "NodeArg",
-    "SymbolCheck",
-    "admit_input",
-    "check_names",
-    "described",
-    "node_args",
-    "places_of",
-]
-
 _SHOWN = 6
 
 

@@ -16,8 +16,6 @@ from subgraphkit.finding.registry import forbid
 from subgraphkit.planning import Plan
 from subgraphkit.running.gate import Gate
 
-__all__ = ["Forkable", "follow", "goes_on", "run_forked", "start_over_in_children"]
-
 
 class _Threaded(Protocol):
     """What is told that it is in a child now."""

@@ -9,8 +9,6 @@ from typing import Any, Final, TypeVar
 
 from subgraphkit.backend.progress import Progress
 
-__all__ = ["Gate", "wait_for"]
-
 _A = TypeVar("_A")
 _T = TypeVar("_T")
 

@@ -7,23 +7,6 @@ from typing import Any, Final, NoReturn
 from subgraphkit.configuration.names import in_our_names
 from subgraphkit.errors import CallerError, InputError
 
-__all__ = [
-    "METHODS",
-    "OPEN_A_FILE",
-    "check_count",
-    "check_seconds",
-    "explain_attribute",
-    "no_output",
-    "no_spec",
-    "not_a_list",
-    "not_batched",
-    "other_model",
-    "profiled_already",
-    "refuse_arguments",
-    "run_closed",
-    "unknown_run_options",
-]
-
 OPEN_A_FILE: Final = (
     "Open the model with InferenceSession, by its path or by that of a bundle which "
     "session.export() wrote."

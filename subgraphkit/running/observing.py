@@ -21,8 +21,6 @@ from subgraphkit.planning import Plan, Step
 from subgraphkit.running.emission import Emitted
 from subgraphkit.running.messages import profiled_already
 
-__all__ = ["BUCKETS", "Observer", "RunStats", "RunTally"]
-
 BUCKETS: Final = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Seconds, from a run of a small network to one of a large one."""
 

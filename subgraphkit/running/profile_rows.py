@@ -10,16 +10,6 @@ from subgraphkit.ir import Subgraph
 from subgraphkit.texts import counted, in_seconds, printable, shortened
 from subgraphkit.viewing import Table
 
-__all__ = [
-    "ProfileRow",
-    "RunTimes",
-    "StepTimes",
-    "profile_lines",
-    "profile_rows",
-    "profile_tables",
-    "trace",
-]
-
 
 @dataclass(slots=True)
 class StepTimes:

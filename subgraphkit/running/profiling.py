@@ -31,8 +31,6 @@ from subgraphkit.running.profile_rows import (
 from subgraphkit.texts import counted, in_seconds, printable
 from subgraphkit.viewing import Text, fragment, page
 
-__all__ = ["Profile", "Recorder"]
-
 _TURNS: Final = 5
 
 

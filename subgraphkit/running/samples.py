@@ -18,8 +18,6 @@ from subgraphkit.ir import Graph, Node
 from subgraphkit.onnx_io import Inferred, infer
 from subgraphkit.types import DataType, Dim, Shape, TensorType, ValueType, fits, slot
 
-__all__ = ["Feed", "samples"]
-
 _TRIED: Final = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 _WEIGHT_PLACE: Final[Mapping[str, int]] = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}
 _WINDOWS: Final = frozenset({*_WEIGHT_PLACE, "AveragePool", "LpPool", "MaxPool", "Pad"})

@@ -35,8 +35,6 @@ from subgraphkit.running.stopping import RunOptions, Stoppable
 from subgraphkit.running.variants import Variants
 from subgraphkit.running.weights import Weights
 
-__all__ = ["Session"]
-
 
 class Session(Answering):
     """Runs a plan, again and again, from any number of threads.

@@ -20,8 +20,6 @@ from subgraphkit.running.emission import Emitted
 from subgraphkit.running.gate import wait_for
 from subgraphkit.running.messages import check_seconds, unknown_run_options
 
-__all__ = ["RunOptions", "Stoppable", "refuse_stopped"]
-
 _HINTS: Final = {
     "SGK138": "The session can be run again. Give it more time, or ask it for less.",
     "SGK139": "The session can be run again, with RunOptions whose terminate is False.",

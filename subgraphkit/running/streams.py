@@ -14,8 +14,6 @@ from subgraphkit.running.forking import run_forked
 from subgraphkit.running.messages import run_closed
 from subgraphkit.running.stopping import RunOptions
 
-__all__ = ["awaited", "patience", "streamed", "streamed_async", "submitted"]
-
 _Feeds = Mapping[str, Any]
 _Results = list[Any]
 _Run = Callable[..., _Results]

@@ -12,8 +12,6 @@ from subgraphkit.planning import plan
 from subgraphkit.running.session import Session
 from subgraphkit.types import TensorType
 
-__all__ = ["tap_groups", "tapped_session"]
-
 _Item = TypeVar("_Item")
 
 _GROUP_BYTES: Final = 1 << 30

@@ -8,8 +8,6 @@ from subgraphkit.running.observing import Observer
 from subgraphkit.running.stopping import Stoppable
 from subgraphkit.running.weights import Weights
 
-__all__ = ["Variants"]
-
 
 class Variants:
     """The functions of one plan, of which those that not every run needs are written on demand.

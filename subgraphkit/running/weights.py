@@ -16,8 +16,6 @@ from subgraphkit.ir import Initializer
 from subgraphkit.logs import logger_of
 from subgraphkit.planning import Plan, Step
 
-__all__ = ["Weights"]
-
 _logger = logger_of("run")
 _Array = npt.NDArray[Any]
 

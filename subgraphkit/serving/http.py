@@ -9,8 +9,6 @@ import subgraphkit as sk
 from subgraphkit.serving import oip
 from subgraphkit.serving.models import Models, refuse
 
-__all__ = ["Answer", "answer", "answer_to"]
-
 Answer = tuple[int, Mapping[str, str], bytes]
 """Status, headers and body."""
 

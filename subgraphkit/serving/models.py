@@ -8,8 +8,6 @@ from typing import Any, Final, NoReturn
 
 import subgraphkit as sk
 
-__all__ = ["Models", "refuse", "with_threads"]
-
 _RECENT_SECONDS: Final = 10.0
 
 

@@ -15,8 +15,6 @@ import subgraphkit as sk
 from subgraphkit.serving.models import with_threads
 from subgraphkit.serving.rows import Outputs, Rows
 
-__all__ = ["map_batches"]
-
 _BATCH: Final = 32
 
 

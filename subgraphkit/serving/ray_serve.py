@@ -20,8 +20,6 @@ import subgraphkit as sk
 from subgraphkit.serving.http import answer, answer_to
 from subgraphkit.serving.models import Models, refuse, with_threads
 
-__all__ = ["Replica", "application", "deployment"]
-
 _MOST_BYTES: Final = 64 << 20
 
 

@@ -11,8 +11,6 @@ import numpy as np
 
 import subgraphkit as sk
 
-__all__ = ["Outputs", "Rows"]
-
 Outputs = Sequence[str] | Mapping[str, str] | None
 """Outputs to compute, or by output the column that it becomes; None for all."""
 

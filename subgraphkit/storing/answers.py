@@ -14,8 +14,6 @@ from subgraphkit.storing.files import remove_left_over
 from subgraphkit.storing.folders import BACKENDS, default_cache_dir
 from subgraphkit.storing.kept_files import KeptFile
 
-__all__ = ["Answers", "Passing", "forget_answers", "is_machine_fault"]
-
 _logger = logger_of("cache")
 
 _MOST_FILES: Final = 2_000

@@ -15,18 +15,6 @@ from typing import BinaryIO, Final
 from subgraphkit.storing import messages
 from subgraphkit.storing.folders import HAS_OWNERS, require_owner
 
-__all__ = [
-    "claimed",
-    "flush_folder",
-    "gone_at_the_end",
-    "new_file",
-    "open_plain",
-    "open_through_no_link",
-    "remove_left_over",
-    "write_output",
-    "write_whole",
-]
-
 _UNFINISHED: Final[dict[Path, int]] = {}
 _PART: Final = re.compile(r"\.subgraphkit-[0-9a-f]{16}\.part")
 _OTHERS_MAY_READ: Final = stat.S_IRGRP | stat.S_IROTH

@@ -18,17 +18,6 @@ from subgraphkit.errors import CacheError
 from subgraphkit.logs import logger_of
 from subgraphkit.storing import messages
 
-__all__ = [
-    "BACKENDS",
-    "HAS_OWNERS",
-    "default_cache_dir",
-    "default_state_dir",
-    "kept_folder",
-    "ownership_problem",
-    "private_folder",
-    "require_owner",
-]
-
 _logger = logger_of("cache")
 
 _OTHERS_MAY_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH

@@ -12,8 +12,6 @@ from subgraphkit.storing.files import open_plain, write_whole
 from subgraphkit.storing.locks import locked
 from subgraphkit.storing.signing import signing_key
 
-__all__ = ["KeptFile"]
-
 _logger = logger_of("cache")
 
 _SIGNATURE: Final = 32

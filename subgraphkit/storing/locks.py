@@ -7,8 +7,6 @@ from pathlib import Path
 
 from subgraphkit.storing.files import gone_at_the_end
 
-__all__ = ["locked"]
-
 
 @contextmanager
 def locked(

@@ -4,8 +4,6 @@ from pathlib import Path
 
 from subgraphkit.errors import CacheError, describe_exception
 
-__all__ = ["engine_failed", "untrusted", "unusable"]
-
 _OTHERWISE = "Or keep engines elsewhere with SUBGRAPH_CACHE_DIR, or none with SUBGRAPH_CACHE=off."
 
 

@@ -14,8 +14,6 @@ from subgraphkit.storing import messages
 from subgraphkit.storing.files import open_plain, write_whole
 from subgraphkit.storing.folders import default_state_dir, private_folder
 
-__all__ = ["signing_key"]
-
 _LENGTH: Final = 32
 _NAME: Final = "engine-cache.key"
 

@@ -15,8 +15,6 @@ from subgraphkit.processes.child_process import how_it_ended, run_child
 from subgraphkit.testing.cases import Finding, Outcome, Stopped
 from subgraphkit.testing.subject import Subject
 
-__all__ = ["called_apart", "found_apart", "main"]
-
 _MODULE: Final = "subgraphkit.testing.apart"
 _LAST_OUTPUT: Final = 600
 

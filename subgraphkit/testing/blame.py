@@ -29,16 +29,6 @@ from subgraphkit.testing.cases import Finding, Outcome
 from subgraphkit.testing.forms import without_foreign
 from subgraphkit.testing.judging import Wanted, compared, shared
 
-__all__ = [
-    "ILL_CONDITIONED",
-    "OF_OTHERS",
-    "REFERENCE",
-    "Blame",
-    "noisy",
-    "reference_results",
-    "told",
-]
-
 REFERENCE: Final = "numpy"
 """The backend whose results count where none are stored."""
 

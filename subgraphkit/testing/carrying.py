@@ -21,15 +21,6 @@ from subgraphkit.testing.foreign import DOMAIN, beside_foreign, is_own
 from subgraphkit.testing.judging import shared, untouched
 from subgraphkit.testing.subject import Subject
 
-__all__ = [
-    "Part",
-    "carry_out",
-    "carry_out_all",
-    "carry_out_jointly",
-    "is_declared",
-    "joint_key",
-]
-
 Part = tuple[onnx.ModelProto, Mapping[str, Any], Sequence[Any]]
 """A model, what to feed and what to expect."""
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Self, TypeVar
 
-__all__ = ["LEVELS", "PASSED", "Case", "Finding", "Outcome", "Stopped", "batches", "broken"]
-
 LEVELS: Final = (
     "static",
     "contract",

@@ -22,15 +22,6 @@ from subgraphkit.finding.registry import find_record
 from subgraphkit.testing.cases import LEVELS, Finding, batches
 from subgraphkit.testing.children import Ended, Pool, Task
 
-__all__ = [
-    "DEFAULT_SECONDS",
-    "GATES",
-    "LAST_LEVEL",
-    "check_backend",
-    "drawn_batches",
-    "subject_of",
-]
-
 LAST_LEVEL: Final = len(LEVELS) - 1
 DEFAULT_SECONDS: Final = 60.0
 """How long a case may take unless told otherwise."""

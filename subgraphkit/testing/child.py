@@ -23,8 +23,6 @@ from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.subject import Subject
 
-__all__ = ["main"]
-
 
 def main() -> int:
     """Answer commands until there are no more."""

@@ -21,8 +21,6 @@ from subgraphkit.processes.child_process import crowd, how_it_ended
 from subgraphkit.processes.memory import machine_bytes, resident_bytes
 from subgraphkit.testing.cases import Finding, Outcome
 
-__all__ = ["Ended", "Pool", "Task"]
-
 _MODULE: Final = "subgraphkit.testing.child"
 _START_SECONDS: Final = 120.0
 """How long a child may take to start and to build the cases of a level."""

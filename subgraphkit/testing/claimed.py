@@ -19,8 +19,6 @@ from subgraphkit.errors import SubgraphkitError
 from subgraphkit.testing.cases import Outcome, Stopped
 from subgraphkit.testing.subject import Subject
 
-__all__ = ["Casting", "casting_of", "model_taken", "models_taken", "usual_offers"]
-
 NOTHING: Final = (
     "it claims none of the models it was offered, alone, in other types, ranks and sizes, nor in "
     "chains, and none of ONNX's node cases; `subgraphkit plan MODEL --backend NAME` says why it "

@@ -9,8 +9,6 @@ from typing import Final
 
 from subgraphkit.comparing.operations import OperatorForm
 
-__all__ = ["PRODUCERS", "combinations"]
-
 _Dims = tuple[int, ...]
 
 PRODUCERS: Final = {

@@ -16,8 +16,6 @@ from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.comparing import Difference, first_difference
 from subgraphkit.testing.official_cases import OfficialCase
 
-__all__ = ["DRAWING", "difference_of_draws", "draws", "repeated"]
-
 DRAWING: Final = frozenset({"Bernoulli", "Dropout"})
 """The operators of which a case may draw."""
 _TIMES: Final = 400

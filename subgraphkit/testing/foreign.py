@@ -25,8 +25,6 @@ from subgraphkit.configuration.selection import BackendChoice
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.partitioning import Constraints
 
-__all__ = ["CARRY", "DOMAIN", "ForeignBackend", "beside_foreign", "is_foreign", "is_own"]
-
 DOMAIN: Final = "subgraphkit.testing"
 """The operator set of the foreign nodes; version 1."""
 

@@ -16,16 +16,6 @@ from onnx import helper, numpy_helper
 
 from subgraphkit.testing.foreign import CARRY, DOMAIN
 
-__all__ = [
-    "FEEDING_FORMS",
-    "FORMS",
-    "can_fold",
-    "folded",
-    "sandwiched",
-    "sandwiched_feeds",
-    "without_foreign",
-]
-
 FORMS: Final = ("alone", "sandwiched", "folded")
 """Names of the forms."""
 

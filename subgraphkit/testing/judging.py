@@ -20,8 +20,6 @@ from subgraphkit.backend.conformance import Conformance
 from subgraphkit.comparing.differences import Difference, compare_values
 from subgraphkit.testing.cases import Finding, Outcome, Stopped
 
-__all__ = ["LEAST", "Wanted", "compared", "shared", "untouched"]
-
 _Array = npt.NDArray[Any]
 _NEAR: Final = {"float32": 1e-5, "float16": 6e-3, "float64": 1e-12}
 """What ``near`` allows: a part of the largest element expected."""

@@ -10,8 +10,6 @@ from xml.etree import ElementTree as ET
 from subgraphkit.testing.cases import Finding, Outcome
 from subgraphkit.testing.report import LevelSummary, Report
 
-__all__ = ["junit_xml"]
-
 _HEAD: Final = '<?xml version="1.0" encoding="UTF-8"?>'
 _ERRORS: Final = frozenset({Outcome.CRASH, Outcome.HANG})
 _DONE: Final = frozenset({Outcome.RIGHT, Outcome.PASSED, Outcome.REFUSED})

@@ -27,16 +27,6 @@ from subgraphkit.configuration.config import resolve
 from subgraphkit.storing.answers import Answers
 from subgraphkit.storing.folders import kept_folder
 
-__all__ = [
-    "LIGHT_MODELS",
-    "REFERENCE_OPSET",
-    "kept_reference_results",
-    "light_model_path",
-    "reference_evaluator",
-    "seeded_feeds",
-    "seeded_model",
-]
-
 LIGHT_MODELS: Final = (
     "bvlc_alexnet",
     "densenet121",

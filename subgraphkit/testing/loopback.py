@@ -16,8 +16,6 @@ from subgraphkit.backend import (
 )
 from subgraphkit.ir import BoundGraph, Node
 
-__all__ = ["LoopbackBackend"]
-
 
 class _Everything(SubgraphSelector):
     stateless: ClassVar[bool] = True

@@ -23,8 +23,6 @@ from subgraphkit.lazy import cached_property
 from subgraphkit.storing.folders import kept_folder
 from subgraphkit.storing.kept_files import KeptFile
 
-__all__ = ["KINDS", "DataSet", "OfficialCase", "as_value", "official_cases", "stored_data"]
-
 KINDS: Final = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
 """The kinds of cases there are."""
 

@@ -13,8 +13,6 @@ from subgraphkit.comparing.operations import OperatorForm
 from subgraphkit.testing.draws import DRAWING
 from subgraphkit.testing.official_cases import OfficialCase, official_cases
 
-__all__ = ["official_offers_taken"]
-
 _PER_OPERATOR: Final = 2
 _MOST_VALUES: Final = 256
 """How large a constant may be that is written into a line."""

@@ -18,8 +18,6 @@ from subgraphkit.placing import InferenceSession
 from subgraphkit.running import Session
 from subgraphkit.testing.official_cases import as_value
 
-__all__ = ["onnx_backend"]
-
 _DEVICES: Final = {DeviceType.CPU: ("cpu",), DeviceType.CUDA: ("cuda", "gpu")}
 """Beginnings of device names, as backends give them, by onnx's kind of device."""
 

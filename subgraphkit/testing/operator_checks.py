@@ -28,8 +28,6 @@ from subgraphkit.testing.forms import FEEDING_FORMS
 from subgraphkit.testing.judging import shared, untouched
 from subgraphkit.testing.subject import Subject
 
-__all__ = ["OPERATOR_CHECKS", "Workbench", "workbench"]
-
 _Array = npt.NDArray[Any]
 
 

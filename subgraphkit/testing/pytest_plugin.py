@@ -16,8 +16,6 @@ from typing import Any, Final
 
 import pytest
 
-__all__ = ["ConformanceCase", "ConformanceFile"]
-
 _PACKAGE: Final = "subgraphkit.testing"
 _HERE: Final = Path(__file__).parent
 _LAST_LEVEL: Final = 7

@@ -13,8 +13,6 @@ from onnx.reference import ReferenceEvaluator
 from subgraphkit.testing.foreign import CARRY, DOMAIN
 from subgraphkit.testing.forms import without_foreign
 
-__all__ = ["random_graph"]
-
 _OPSET: Final = 17
 _IR_VERSION: Final = 8
 _SHORTEST: Final = 12

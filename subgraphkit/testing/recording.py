@@ -21,8 +21,6 @@ from subgraphkit.testing.junit import junit_xml
 from subgraphkit.testing.report import SCHEMA, Report
 from subgraphkit.texts import printable
 
-__all__ = ["FORMS", "Record"]
-
 _RUNNING: Final = "it is still running"
 _LEAST_WAIT: Final = 2.0
 _WRITING: Final = 0.05

@@ -12,8 +12,6 @@ from subgraphkit.errors import ConfigError
 from subgraphkit.lazy import cached_property
 from subgraphkit.testing.cases import LEVELS, Finding, Outcome
 
-__all__ = ["LEVEL_COLUMNS", "SCHEMA", "LevelSummary", "OperatorSummary", "Regression", "Report"]
-
 SCHEMA: Final = "subgraphkit.conformance/1"
 """Name and version of the JSON document; members may be added within it, none changes or goes."""
 

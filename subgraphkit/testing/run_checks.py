@@ -27,24 +27,6 @@ from subgraphkit.testing.cases import Finding, Outcome, Stopped, broken
 from subgraphkit.testing.judging import shared, untouched
 from subgraphkit.testing.subject import Subject
 
-__all__ = [
-    "Check",
-    "bound_outputs_are_new",
-    "buffers_are_filled",
-    "fed_in_a_form",
-    "fed_one_array_for_several",
-    "fed_with",
-    "good_run_after_refused_feeds",
-    "in_a_forked_child",
-    "in_threads",
-    "repeated_runs_are_right",
-    "results_stay",
-    "sessions_by_turns",
-    "spread_buffers_are_filled",
-    "threads_share_a_session",
-    "written_in_place",
-]
-
 _Array = npt.NDArray[Any]
 Check = Callable[[Subject, SmallModel, Session], Finding | None]
 """Finds fault with a session of a model, or returns None."""

@@ -43,8 +43,6 @@ from subgraphkit.testing.cases import Finding, Outcome, Stopped
 from subgraphkit.testing.judging import untouched
 from subgraphkit.testing.official_offers import official_offers_taken
 
-__all__ = ["SETTINGS", "DataSet", "Subject"]
-
 DataSet = tuple[Mapping[str, Any], Sequence[Any]]
 """Feeds by input name, and the outputs expected, in the order of the graph."""
 

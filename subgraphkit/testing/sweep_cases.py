@@ -16,8 +16,6 @@ from subgraphkit.testing.forms import FEEDING_FORMS
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.sweeps import Sweep, number_of
 
-__all__ = ["sweep_cases"]
-
 _LEVEL: Final = 5
 _WIDTHS: Final = (
     *range(1, 34),

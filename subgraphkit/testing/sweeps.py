@@ -15,8 +15,6 @@ from subgraphkit.comparing.operations import Argument, OperatorForm
 from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.testing.judging import LEAST, Wanted
 
-__all__ = ["Sweep", "number_of"]
-
 _IR_VERSION: Final = 10
 _OPEN: Final = "N"
 _LARGEST: Final = 3.0

@@ -20,8 +20,6 @@ from subgraphkit.testing.claimed import Casting
 from subgraphkit.testing.foreign import DOMAIN
 from subgraphkit.testing.forms import without_foreign
 
-__all__ = ["Trap", "chain", "traps"]
-
 _OPSET: Final = 17
 _SHARED: Final = "weights_shared_by_two_subgraphs"
 _OPEN: Final = 5

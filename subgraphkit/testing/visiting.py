@@ -30,8 +30,6 @@ from subgraphkit.testing.foreign import beside_foreign
 from subgraphkit.testing.forms import sandwiched, sandwiched_feeds
 from subgraphkit.testing.subject import Subject
 
-__all__ = ["Imported", "changes_left", "count_in", "imported", "threads_kept"]
-
 _TASKS: Final = Path("/proc/self/task")
 _ROWS: Final = 512
 _MOST_MORE: Final = 2

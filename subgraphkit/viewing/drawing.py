@@ -18,8 +18,6 @@ from subgraphkit.viewing.grouping import DRAWN_AT_ONCE, DRAWN_IN_ALL, Item, Pict
 from subgraphkit.viewing.layout import Column, Extent, place
 from subgraphkit.viewing.sections import Arrow, Drawing, shown
 
-__all__ = ["colours_of", "drawn", "legend", "limits"]
-
 _COLOURS: Final = {
     "onednn": "#56b4e9",
     "onnxruntime": "#e69f00",

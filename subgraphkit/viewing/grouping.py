@@ -9,8 +9,6 @@ from typing import Final
 
 from subgraphkit.viewing.sections import Arrow, Box, Drawing
 
-__all__ = ["DRAWN_AT_ONCE", "DRAWN_IN_ALL", "Item", "Picture", "pictures"]
-
 DRAWN_AT_ONCE: Final = 120
 """Boxes of one picture; where there are more, neighbours are drawn as one."""
 

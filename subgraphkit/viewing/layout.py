@@ -15,8 +15,6 @@ from itertools import accumulate, pairwise
 from math import sqrt
 from typing import Final
 
-__all__ = ["Extent", "place"]
-
 _ROUNDS: Final = 12
 _GAP: Final = 28.0
 _LAYER_GAP: Final = 54.0

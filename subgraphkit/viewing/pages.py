@@ -19,8 +19,6 @@ from subgraphkit.texts import printable
 from subgraphkit.viewing.drawing import colours_of, drawn, legend, limits
 from subgraphkit.viewing.sections import Cell, Drawing, Facts, Section, Table, Text, shown
 
-__all__ = ["fragment", "page"]
-
 _ROWS_IN_A_FRAGMENT = 20
 _ROWS_WITHOUT_SCRIPT = 60
 

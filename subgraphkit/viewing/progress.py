@@ -17,8 +17,6 @@ from subgraphkit.errors import ConfigError
 from subgraphkit.logs import logger_of
 from subgraphkit.texts import Screen, printable, width_of
 
-__all__ = ["ShownAs", "display_missing", "shown"]
-
 ShownAs = Progress | ProgressListener | str | None
 """How progress is shown: a word of the setting ``progress``, a listener, or a ``Progress``."""
 

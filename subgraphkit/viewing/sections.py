@@ -7,18 +7,6 @@ from typing import Final
 
 from subgraphkit.texts import printable
 
-__all__ = [
-    "Arrow",
-    "Box",
-    "Cell",
-    "Drawing",
-    "Facts",
-    "Section",
-    "Table",
-    "Text",
-    "shown",
-]
-
 Cell = str | int | float | None
 """What a table has in a place: text, a number to be sorted as one, or nothing."""
 

@@ -30,7 +30,7 @@ def test_every_lazy_name_can_be_imported_and_is_exported_by_its_home(package: st
     for name, home in room._HOMES.items():
         module = importlib.import_module(home)
         assert getattr(room, name) is getattr(module, name, module)
-        assert not hasattr(module, name) or name in getattr(module, "__all__", [])
+        assert hasattr(module, name) or home == f"{package}.{name}"
 
 
 def test_the_stub_is_beside_its_package() -> None:

@@ -13,8 +13,6 @@ from subgraphkit_iree.claims import IreeProperty
 from subgraphkit_iree.devices import identity_of, open_device, versions
 from subgraphkit_iree.operator import IreeOperator
 
-__all__ = ["IreeBackend"]
-
 _MODULES: Final = {"iree.compiler": "iree-base-compiler[onnx]", "iree.runtime": "iree-base-runtime"}
 
 

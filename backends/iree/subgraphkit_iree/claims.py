@@ -14,8 +14,6 @@ from subgraphkit_iree.deviations import FED_SIZES, LOSES_NAN, deviation, is_fed
 from subgraphkit_iree.devices import compiler_flags, open_device, versions
 from subgraphkit_iree.operator import IreeOperator
 
-__all__ = ["IreeProperty"]
-
 _ANSWERS: Final = Answers("answers")
 
 _COMPILED: Final = Answers("compiled")

@@ -14,8 +14,6 @@ from subgraphkit.backend import BindContext, Progress
 from subgraphkit.processes import AnsweringChild, NoAnswer, how_it_ended
 from subgraphkit_iree.backend_options import Options
 
-__all__ = ["Compiled", "Compiler", "CompilerEndedError", "the_compiler"]
-
 _CHILD: Final = "subgraphkit_iree.compiling_child"
 _ENDED_IDLE: Final = -getattr(signal, "SIGALRM", 0)
 _PRINTED: Final = 2_000

@@ -13,8 +13,6 @@ import numpy as np
 
 import subgraphkit as sk
 
-__all__ = ["FED_SIZES", "LOSES_NAN", "deviation", "is_fed"]
-
 LOSES_NAN: Final = frozenset({"Clip", "Max", "Min", "Sign"})
 """Operators that make a number of NaN."""
 

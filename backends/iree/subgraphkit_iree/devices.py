@@ -13,8 +13,6 @@ from subgraphkit.backend import unavailable
 from subgraphkit.errors import BackendUnavailableError
 from subgraphkit_iree.backend_options import Options
 
-__all__ = ["IreeDevice", "compiler_flags", "identity_of", "open_device", "versions"]
-
 _WHEELS: Final = ("iree-base-compiler", "iree-base-runtime")
 
 _TARGET_FLAGS: Final = {

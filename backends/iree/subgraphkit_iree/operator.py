@@ -13,8 +13,6 @@ from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_iree.compiler import the_compiler
 from subgraphkit_iree.devices import IreeDevice
 
-__all__ = ["IreeOperator"]
-
 _alive: Final["weakref.WeakSet[IreeOperator]"] = weakref.WeakSet()
 
 

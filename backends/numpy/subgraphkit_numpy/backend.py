@@ -33,8 +33,6 @@ from subgraphkit_numpy.kernels.pooling import pooling_memory
 from subgraphkit_numpy.kernels.sizes import GROWING
 from subgraphkit_numpy.operator import NumpyOperator
 
-__all__ = ["NumpyBackend", "NumpyProperty"]
-
 _CONVOLUTIONS: Final = frozenset({"Conv", "ConvTranspose"})
 _OF_A_THREAD: Final = 3 << 20
 """Bytes of the panels that BLAS copies factors to, and of blocks of elementwise operators."""

@@ -24,8 +24,6 @@ from subgraphkit_numpy.compiler import Program, compile_graph, failing_nodes
 from subgraphkit_numpy.kernels.limits import OutputTooLargeError
 from subgraphkit_numpy.parallel import BUFFER, allow_threads, stop_with
 
-__all__ = ["NumpyOperator"]
-
 _LIMITS: Final = LoadLimits()
 _Made = TypeVar("_Made")
 

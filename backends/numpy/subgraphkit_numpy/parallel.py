@@ -24,18 +24,6 @@ import numpy as np
 
 from subgraphkit.backend import Progress, interrupted_here
 
-__all__ = [
-    "BUFFER",
-    "BlasAlone",
-    "allow_threads",
-    "cut",
-    "parts_for",
-    "parts_of",
-    "share",
-    "stop_with",
-    "thread_count",
-]
-
 BUFFER: Final = 1024
 """NumPy's buffer size that broadcasting a column or a row over a matrix is fastest with.
 

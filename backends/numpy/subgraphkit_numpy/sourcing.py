@@ -2,8 +2,6 @@
 
 from types import CodeType
 
-__all__ = ["function_code"]
-
 
 def function_code(source: str, filename: str) -> CodeType:
     """Compile a text that defines one function; return the function's code.

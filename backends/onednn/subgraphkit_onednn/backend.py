@@ -18,8 +18,6 @@ from subgraphkit_onednn.backend_options import Options
 from subgraphkit_onednn.library import LibraryError, open_library
 from subgraphkit_onednn.selecting import OnednnClaims, OnednnProperty, usable_dtypes
 
-__all__ = ["OnednnBackend"]
-
 _LAID_OUT_ANEW: Final = frozenset({"Conv", "ConvTranspose", "Gemm"})
 _LIBRARY: Final = 8 << 20
 """Bytes of code and of threads that oneDNN touches with the first model of some size."""

@@ -8,8 +8,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ALIGNMENT", "Lifetime", "aligned_block", "empty", "plan_places"]
-
 ALIGNMENT: Final = 64
 """Bytes; a cache line, and what oneDNN's kernels like best."""
 

@@ -37,8 +37,6 @@ from subgraphkit_onednn.symbols import (
     LogicalTensor,
 )
 
-__all__ = ["CompiledRegion", "CompiledStep", "compile_region"]
-
 _FREE_OF_LAYOUT: Final = frozenset(
     [
         *("add", "avg_pool", "batch_norm_inference", "clamp", "concat", "conv_transpose"),

@@ -11,8 +11,6 @@ from subgraphkit_onednn.compiling import CompiledRegion, CompiledStep
 from subgraphkit_onednn.handles import DnnlEngine, Stream, Tensor, size_of
 from subgraphkit_onednn.library import DnnlError
 
-__all__ = ["RunContext", "StepError", "scratch_plan"]
-
 
 class StepError(RuntimeError):
     """A partition failed while running.

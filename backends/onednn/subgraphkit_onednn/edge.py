@@ -12,8 +12,6 @@ from subgraphkit.types import TensorType, ValueType
 from subgraphkit_onednn.buffers import empty
 from subgraphkit_onednn.lowering import DraftTensor, GraphDraft
 
-__all__ = ["Edge", "find_ports"]
-
 Array = npt.NDArray[Any]
 _Signature = tuple[str, np.dtype[Any], tuple[int, ...]]
 

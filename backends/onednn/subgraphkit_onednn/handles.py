@@ -15,19 +15,6 @@ from subgraphkit_onednn.symbols import (
     LogicalTensor,
 )
 
-__all__ = [
-    "CompiledPartition",
-    "DnnlEngine",
-    "DnnlGraph",
-    "Handle",
-    "Operation",
-    "Partition",
-    "Stream",
-    "Tensor",
-    "logical_tensor",
-    "size_of",
-]
-
 
 class Handle:
     """One object of the library.

@@ -19,8 +19,6 @@ from subgraphkit_onednn.library import DnnlError
 from subgraphkit_onednn.lowering import DraftOperation, DraftTensor
 from subgraphkit_onednn.symbols import DATA_TYPES
 
-__all__ = ["FusedKernels"]
-
 _BINARY: Final = {
     kind: 0x1FFF0 + place
     for place, kind in enumerate(["add", "multiply", "maximum", "minimum", "divide", "subtract"])

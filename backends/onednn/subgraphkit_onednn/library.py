@@ -22,8 +22,6 @@ from typing import Any, Final
 from subgraphkit.errors import BackendUnavailableError
 from subgraphkit_onednn.symbols import STATUSES, InplacePair, LogicalTensor, Version
 
-__all__ = ["LIBRARY_VARIABLE", "DnnlError", "DnnlLibrary", "LibraryError", "open_library"]
-
 _RUNTIMES: Final = ("libgomp.so.1", "libiomp5.so")
 _WAITING: Final = MappingProxyType({"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "0"})
 """For GNU's OpenMP some tens of microseconds, which is what it takes itself where it sees more

@@ -19,8 +19,6 @@ from subgraphkit_onednn.lowering import GraphDraft, lower
 from subgraphkit_onednn.lowering.draft import RefusedError
 from subgraphkit_onednn.threads import Threads
 
-__all__ = ["OnednnOperator"]
-
 
 class OnednnOperator(SubgraphOperator):
     """A region as partitions compiled by oneDNN.

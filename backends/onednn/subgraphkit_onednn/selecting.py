@@ -19,8 +19,6 @@ from subgraphkit_onednn.lowering import can_lower
 from subgraphkit_onednn.operator import OnednnOperator
 from subgraphkit_onednn.threads import Threads
 
-__all__ = ["OnednnClaims", "OnednnProperty", "usable_dtypes"]
-
 _EVERYWHERE: Final = frozenset({DataType.FLOAT})
 
 

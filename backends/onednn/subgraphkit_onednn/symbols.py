@@ -11,24 +11,6 @@ from typing import Any, ClassVar, Final
 
 from subgraphkit.types import DataType
 
-__all__ = [
-    "ATTRIBUTES",
-    "CPU",
-    "DATA_TYPES",
-    "FUSION",
-    "IN_ORDER",
-    "LAYOUT_ANY",
-    "LAYOUT_STRIDED",
-    "MAX_RANK",
-    "OPERATIONS",
-    "PROPERTY_CONSTANT",
-    "PROPERTY_VARIABLE",
-    "STATUSES",
-    "InplacePair",
-    "LogicalTensor",
-    "Version",
-]
-
 MAX_RANK: Final = 12
 CPU: Final = 1
 IN_ORDER: Final = 1

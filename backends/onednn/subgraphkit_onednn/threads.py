@@ -8,8 +8,6 @@ import os
 
 from subgraphkit_onednn.library import DnnlLibrary
 
-__all__ = ["Threads"]
-
 
 class _Process:
     """The process, as far as OpenMP is concerned: a child waits for threads of its parent."""

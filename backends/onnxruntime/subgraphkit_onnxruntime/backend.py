@@ -39,8 +39,6 @@ from subgraphkit_onnxruntime.tensors import is_plain
 from subgraphkit_onnxruntime.versions import write_for_library
 from subgraphkit_onnxruntime.weights import HandedWeights
 
-__all__ = ["OnnxRuntimeBackend", "OnnxRuntimeProperty"]
-
 _INSTALL: Final = (
     "pip install 'subgraphkit-onnxruntime[cpu]', or [gpu] for NVIDIA devices; one of them only, "
     "since both own the module onnxruntime."

@@ -24,8 +24,6 @@ from subgraphkit_onnxruntime.settings import SessionSettings
 from subgraphkit_onnxruntime.tensors import crosses
 from subgraphkit_onnxruntime.versions import changed_since, newest_opset, write_for_library
 
-__all__ = ["Claims", "is_known"]
-
 _ANSWERS: Final = Answers("answers")
 """For this process alone: a question takes little longer than a file takes to read."""
 

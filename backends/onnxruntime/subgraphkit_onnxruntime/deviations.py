@@ -18,8 +18,6 @@ import onnx.parser
 from subgraphkit.ir import Node
 from subgraphkit_onnxruntime.library import onnxruntime
 
-__all__ = ["cuts_products_off", "deviation"]
-
 
 def deviation(node: Node) -> str:
     """Return what is wrong with ONNX Runtime's way of running a node; empty if nothing is known."""

@@ -16,8 +16,6 @@ from subgraphkit.types import TensorType, ValueType, fits
 from subgraphkit_onnxruntime.library import onnxruntime
 from subgraphkit_onnxruntime.settings import SessionSettings
 
-__all__ = ["HOST", "OrtArray", "device_of", "is_on_device", "taken"]
-
 HOST: Final = "cpu"
 _PROVIDER: Final = "CUDAExecutionProvider"
 _CUDA: Final = frozenset({2, 13})

@@ -10,14 +10,6 @@ from importlib.metadata import distributions
 from types import ModuleType
 from typing import Final
 
-__all__ = [
-    "WHEELS",
-    "installed_wheels",
-    "is_refusal",
-    "onnxruntime",
-    "words_of",
-]
-
 WHEELS: Final = (
     "onnxruntime",
     "onnxruntime-gpu",

@@ -23,8 +23,6 @@ from subgraphkit_onnxruntime.settings import SessionSettings
 from subgraphkit_onnxruntime.tensors import as_array, as_ort_value, is_plain
 from subgraphkit_onnxruntime.weights import HandedWeights
 
-__all__ = ["OnnxRuntimeOperator"]
-
 _OF_VALUES: Final = re.compile(
     r"[Oo]ut of range value|cannot be reshaped|ttempting to broadcast"
     r"|\b([Dd]imensions?|channels|axis)\b"

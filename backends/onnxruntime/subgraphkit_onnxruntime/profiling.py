@@ -12,8 +12,6 @@ from subgraphkit.backend import InnerTime, SubgraphOperator
 from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit_onnxruntime.operator import OnnxRuntimeOperator
 
-__all__ = ["ProfiledOperator"]
-
 _NUMBER: Final = re.compile(r"#(\d+)\b")
 _KERNEL: Final = "_kernel_time"
 

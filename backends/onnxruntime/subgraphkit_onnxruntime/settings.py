@@ -12,8 +12,6 @@ from subgraphkit_onnxruntime.library import onnxruntime
 from subgraphkit_onnxruntime.versions import small_model
 from subgraphkit_onnxruntime.weights import HandedWeights
 
-__all__ = ["NAME", "SessionSettings", "read_settings"]
-
 NAME: Final = "onnxruntime"
 """Name of the backend."""
 

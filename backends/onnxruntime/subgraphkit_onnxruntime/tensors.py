@@ -12,8 +12,6 @@ import numpy.typing as npt
 from subgraphkit.types import DataType, OptionalType, SequenceType, TensorType, ValueType
 from subgraphkit_onnxruntime.library import onnxruntime
 
-__all__ = ["as_array", "as_ort_value", "crosses", "is_plain"]
-
 _PLAIN: Final = frozenset(
     {
         *(DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BOOL, DataType.STRING),

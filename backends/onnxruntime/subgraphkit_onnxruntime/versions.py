@@ -16,8 +16,6 @@ from onnx import TensorProto, defs, helper
 from subgraphkit.ir import Graph, Node
 from subgraphkit_onnxruntime.library import onnxruntime
 
-__all__ = ["changed_since", "newest_opset", "small_model", "write_for_library"]
-
 _FUTURE: Final = 9999
 _NEWEST_IR: Final = re.compile(r"max supported IR version: (\d+)")
 _NEWEST_OPSET: Final = re.compile(r"till opset (\d+)")

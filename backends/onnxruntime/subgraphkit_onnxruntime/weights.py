@@ -20,8 +20,6 @@ from subgraphkit.onnx_io import outside_weights
 from subgraphkit.types import DataType
 from subgraphkit_onnxruntime.library import onnxruntime
 
-__all__ = ["HandedWeights"]
-
 _FOLDER: Final = "session.model_external_initializers_file_folder_path"
 
 

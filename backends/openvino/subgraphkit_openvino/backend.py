@@ -39,8 +39,6 @@ from subgraphkit_openvino.operator import OpenVINOOperator
 from subgraphkit_openvino.questions import Questions
 from subgraphkit_openvino.rules import LOSES_NAN, refusals
 
-__all__ = ["OpenVINOBackend", "OpenVINOProperty"]
-
 _CODE_OF_A_NODE: Final = 80 << 10
 """Bytes of a layer beside its weights, most of them code that is generated for its shapes."""
 _CONVERTING: Final = 6 << 20

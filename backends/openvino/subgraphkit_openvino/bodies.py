@@ -5,8 +5,6 @@ from dataclasses import fields
 
 from subgraphkit.ir import BoundGraph, Graph, Node
 
-__all__ = ["body_graphs"]
-
 
 def body_graphs(node: Node) -> Iterator[BoundGraph]:
     """Yield the bodies of a node."""

@@ -19,8 +19,6 @@ from subgraphkit_openvino.memory import ELEMENT_TYPES, tensor_over, unlocked
 from subgraphkit_openvino.operator import CountedOperator, OpenVINOOperator, opened
 from subgraphkit_openvino.reductions import mend_reductions
 
-__all__ = ["compile_subgraph", "configuration", "numbers_in", "restore"]
-
 _OF_BYTES: Final = frozenset(
     {"ConvInteger", "DequantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul"}
 )

@@ -9,8 +9,6 @@ from subgraphkit.backend import SubgraphOperator
 from subgraphkit.errors import ExecutionError, SubgraphkitWarning
 from subgraphkit.ir import Subgraph
 
-__all__ = ["Fallback", "Guard"]
-
 Fallback = Callable[[Subgraph], SubgraphOperator]
 """Compiles a region on another backend."""
 

@@ -14,8 +14,6 @@ from subgraphkit.types import DataType
 from subgraphkit_openvino import library
 from subgraphkit_openvino.memory import shared_constant
 
-__all__ = ["IgnoredInputsError", "Written", "import_model", "number_nodes", "write_model"]
-
 _LARGE: Final = 1 << 20
 """Weights of this many bytes become constants that share memory. The importer copies smaller ones,
 since it may look into them."""

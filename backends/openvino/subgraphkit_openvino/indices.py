@@ -11,8 +11,6 @@ from typing import Final
 from subgraphkit.ir import Bounds, Node
 from subgraphkit_openvino.bodies import body_graphs
 
-__all__ = ["INDICES", "index_limits", "index_problem"]
-
 INDICES: Final[Mapping[str, frozenset[int]]] = MappingProxyType(
     {
         "ConstantOfShape": frozenset({0}),

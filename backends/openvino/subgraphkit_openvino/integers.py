@@ -20,8 +20,6 @@ from subgraphkit.types import DataType
 from subgraphkit_openvino.bodies import body_graphs
 from subgraphkit_openvino.indices import INDICES, index_limits, index_problem
 
-__all__ = ["WholeNumbers"]
-
 _WHOLE: Final = frozenset(
     {
         *(DataType.INT8, DataType.INT16, DataType.INT32, DataType.INT64, DataType.UINT8),

@@ -16,19 +16,6 @@ import numpy as np
 
 from subgraphkit.errors import OptionError
 
-__all__ = [
-    "check_device",
-    "core",
-    "devices",
-    "exact_bytes",
-    "frontend",
-    "is_installed",
-    "query_settings",
-    "runtime",
-    "said",
-    "versions",
-]
-
 _TELEMETRY: Final = "openvino_telemetry"
 
 

@@ -12,15 +12,6 @@ import numpy.typing as npt
 from subgraphkit.types import DataType
 from subgraphkit_openvino import library
 
-__all__ = [
-    "ELEMENT_TYPES",
-    "element_type",
-    "empty",
-    "shared_constant",
-    "shared_tensor",
-    "tensor_over",
-]
-
 _ALIGNMENT: Final = 64
 """Bytes; a cache line, and what kernels of any library like best."""
 

@@ -19,8 +19,6 @@ from subgraphkit_openvino import library
 from subgraphkit_openvino.guarding import Guard
 from subgraphkit_openvino.memory import empty, shared_tensor, tensor_over
 
-__all__ = ["CountedOperator", "OpenVINOOperator", "opened", "sealed"]
-
 _SEAL: Final = b"subgraphkit-openvino 1"
 _HEADER: Final = Struct("<60sI")
 """What was written, by which version, and a checksum; as long as a cache line, so that the model

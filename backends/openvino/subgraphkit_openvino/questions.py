@@ -31,8 +31,6 @@ from subgraphkit_openvino.importing import (
 )
 from subgraphkit_openvino.memory import ELEMENT_TYPES
 
-__all__ = ["Questions"]
-
 _PLACEHOLDER: Final = "NotSupportedONNXNode"
 _SOURCES: Final = frozenset({"Parameter", "Constant"})
 

@@ -16,8 +16,6 @@ import numpy as np
 from subgraphkit.storing import Answers
 from subgraphkit_openvino import library
 
-__all__ = ["mend_reductions"]
-
 _ANSWERS: Final = Answers("answers")
 
 _REDUCTIONS: Final[Mapping[str, str]] = MappingProxyType(

@@ -17,8 +17,6 @@ from subgraphkit_openvino.bodies import body_graphs
 from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.memory import ELEMENT_TYPES
 
-__all__ = ["LOSES_NAN", "refusals"]
-
 _OUT_OF_LINE: Final[Mapping[str, str]] = MappingProxyType(
     {
         **dict.fromkeys(("Bernoulli", "Multinomial"), "draws other random numbers"),

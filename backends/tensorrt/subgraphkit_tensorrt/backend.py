@@ -42,8 +42,6 @@ from subgraphkit_tensorrt.option_rules import check_agreement, check_library, fo
 from subgraphkit_tensorrt.running.regions import restore
 from subgraphkit_tensorrt.selftest.checklist import checks
 
-__all__ = ["TensorRTBackend"]
-
 _BUILD_ONLY: Final = "build only"
 _PORTABLE: Final = "portable"
 _AMPERE: Final = 8

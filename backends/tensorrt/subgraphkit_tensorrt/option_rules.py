@@ -15,15 +15,6 @@ from subgraphkit.errors import OptionError
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.capabilities import Capabilities, path_of
 
-__all__ = [
-    "NEEDS",
-    "ShapeRanges",
-    "check_agreement",
-    "check_library",
-    "foreign_option",
-    "read_ranges",
-]
-
 _WORDS: Final = ("min_shapes", "opt_shapes", "max_shapes")
 _THREE: Final = 3
 

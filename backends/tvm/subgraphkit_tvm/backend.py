@@ -28,8 +28,6 @@ from subgraphkit_tvm.operator import TvmOperator
 from subgraphkit_tvm.shared_library import load_library, unpack
 from subgraphkit_tvm.tuning import make_tuner, require_tunable
 
-__all__ = ["TvmBackend", "TvmProperty"]
-
 _INSTALL: Final = "pip install 'apache-tvm>=0.27,<0.28'"
 
 

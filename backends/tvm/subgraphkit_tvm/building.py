@@ -9,8 +9,6 @@ from subgraphkit_tvm.library import host_target, quiet, tvm
 from subgraphkit_tvm.scheduling import scheduled
 from subgraphkit_tvm.shared_library import link, load_library
 
-__all__ = ["MAIN", "PREPARE", "Engine", "build", "lower"]
-
 MAIN: Final = "main"
 PREPARE: Final = "main_transform_params"
 """The function that turns weights into what ``main`` takes; made if there are weights."""

@@ -28,8 +28,6 @@ from subgraphkit_tvm.indices import Indices
 from subgraphkit_tvm.library import identity, words_of
 from subgraphkit_tvm.rules import refused_by_rule
 
-__all__ = ["TvmSelector"]
-
 _TAKEN: Final = frozenset(
     {
         *(DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.INT8, DataType.INT16),

@@ -11,8 +11,6 @@ from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_tvm.library import quiet, tvm
 
-__all__ = ["ImportRefusedError", "RelaxRegion", "has_converter", "import_region", "weight_names"]
-
 _FRONTEND: Final = "relax.frontend.onnx.onnx_frontend"
 _SMALL: Final = 1024
 """Bytes up to which ``Subgraph.to_model(weights="outside")`` leaves a constant inside."""

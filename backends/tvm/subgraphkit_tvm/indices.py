@@ -10,8 +10,6 @@ import numpy as np
 
 from subgraphkit.ir import BoundGraph, Bounds, Node, Subgraph, integer_bounds
 
-__all__ = ["IndexWatch", "Indices"]
-
 _Limits = tuple[Sequence[int], Sequence[int]]
 """The least and the greatest index, for each place in the last axis or for all of them."""
 

@@ -13,8 +13,6 @@ from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, Final
 
-__all__ = ["MODULE", "host_target", "identity", "quiet", "raise_here", "tvm", "words_of"]
-
 MODULE: Final = "tvm"
 
 _NOISE: Final = re.compile(r"^(?:Check failed: )?(?:\([^()]*\) is false: )?")

@@ -16,8 +16,6 @@ from subgraphkit_tvm.library import tvm
 from subgraphkit_tvm.pool import use_threads
 from subgraphkit_tvm.shared_library import pack
 
-__all__ = ["TvmOperator"]
-
 _ALIGNMENT: Final = 64
 """Bytes; the compiled code loads and stores vectors without looking where they lie."""
 

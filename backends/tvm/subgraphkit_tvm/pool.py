@@ -16,8 +16,6 @@ from typing import Any, Final
 
 from subgraphkit_tvm.library import tvm
 
-__all__ = ["use_threads"]
-
 _SETTINGS: Final = MappingProxyType({"TVM_BIND_THREADS": "0", "TVM_THREAD_POOL_SPIN_COUNT": "100"})
 """No thread is tied to a processor; a worker looks for work a hundred times, then it sleeps."""
 

@@ -12,8 +12,6 @@ from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType
 
-__all__ = ["refused_by_rule"]
-
 _Rule = Callable[[Node], str]
 """Says in a sentence what TVM does otherwise; nothing if the node is all right."""
 

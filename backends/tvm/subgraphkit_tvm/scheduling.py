@@ -16,8 +16,6 @@ from typing import Any, Final
 
 from subgraphkit_tvm.library import tvm
 
-__all__ = ["scheduled"]
-
 _LANES: Final = 16
 """Elements per vector where nothing is reduced; a register of AVX-512 in float32."""
 

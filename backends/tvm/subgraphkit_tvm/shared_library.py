@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from subgraphkit_tvm.library import tvm
 
-__all__ = ["link", "load_library", "pack", "unpack"]
-
 _MAGIC: Final = b"subgraphkit-tvm 1\n"
 _DIGEST_SIZE: Final = 32
 

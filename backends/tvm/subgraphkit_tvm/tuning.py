@@ -14,8 +14,6 @@ from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit_tvm.backend_options import Options
 from subgraphkit_tvm.library import tvm
 
-__all__ = ["Tune", "make_tuner", "require_tunable"]
-
 _NEEDED: Final = ("cloudpickle", "psutil", "xgboost")
 """What MetaSchedule imports, and apache-tvm does not install: worker processes, cost model."""
 

@@ -17,8 +17,6 @@ from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import CallerError
 from subgraphkit.texts import counted
 
-__all__ = ["COMMAND"]
-
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     if find_spec("pyarrow") is None:

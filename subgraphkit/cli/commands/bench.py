@@ -19,8 +19,6 @@ from subgraphkit.cli.words import add_bind_words, add_feed_words, add_placement_
 from subgraphkit.comparing import Benchmark, Measured, Schedule, bench
 from subgraphkit.texts import in_bytes, in_seconds
 
-__all__ = ["COMMAND"]
-
 _MANY = 12
 
 

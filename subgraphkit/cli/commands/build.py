@@ -24,8 +24,6 @@ from subgraphkit.planning import plan
 from subgraphkit.storing.files import write_output
 from subgraphkit.texts import counted
 
-__all__ = ["COMMAND"]
-
 _NEEDS_NONE: Final = "needs none"
 
 

@@ -21,8 +21,6 @@ from subgraphkit.errors import CallerError
 from subgraphkit.storing.answers import forget_answers
 from subgraphkit.texts import counted, in_bytes
 
-__all__ = ["COMMAND"]
-
 _SHOWN_OF_KEY: Final = 8
 _SECONDS_PER_DAY: Final = 86_400
 _BEING_WRITTEN: Final = 60.0

@@ -14,8 +14,6 @@ from subgraphkit.cli.words import add_bind_words, add_data_words
 from subgraphkit.precision import calibrate
 from subgraphkit.texts import counted
 
-__all__ = ["COMMAND"]
-
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     file_to_write(arguments.output, "the ranges cannot be stored")

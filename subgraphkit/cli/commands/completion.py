@@ -12,8 +12,6 @@ from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.errors import CallerError
 from subgraphkit.finding.listing import list_backends
 
-__all__ = ["COMMAND"]
-
 _PLAIN: Final = re.compile(r"[\w.-]+")
 """What a plugin calls itself and its options becomes part of a script, so nothing else may."""
 _FILES: Final = re.compile(r"MODEL|PLACE|FILE(\.\w+)?|PLAN\.json")

@@ -12,8 +12,6 @@ from subgraphkit.cli.tables import Table
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.files import config_paths
 
-__all__ = ["COMMAND", "described_settings"]
-
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     del arguments

@@ -39,8 +39,6 @@ from subgraphkit.precision import (
 )
 from subgraphkit.storing.files import write_output
 
-__all__ = ["COMMAND"]
-
 _LARGEST_MESSAGE = (1 << 31) - 1
 
 _LAYERS = 10

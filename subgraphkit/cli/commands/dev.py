@@ -23,8 +23,6 @@ from subgraphkit.errors import CallerError, SubgraphkitError
 from subgraphkit.finding.listing import refresh_backends
 from subgraphkit.finding.registry import find_record
 
-__all__ = ["COMMAND"]
-
 _LOOK_SECONDS: Final = 0.2
 """How often files are looked at; a change is over when nothing more has changed for so long."""
 _MOST_TEXT: Final = 300

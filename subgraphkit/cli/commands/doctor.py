@@ -37,8 +37,6 @@ from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.finding.child_probe import ChildProbe
 from subgraphkit.texts import paragraph
 
-__all__ = ["COMMAND"]
-
 _VARIABLES: Final = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
 _SHARED: Final = "onnxruntime"
 _RIVALS: Final = ("onnxruntime", "ort-nightly", "ort_nightly")

@@ -14,8 +14,6 @@ from subgraphkit.configuration.config import resolve
 from subgraphkit.serving.triton import export_triton
 from subgraphkit.texts import printable
 
-__all__ = ["COMMAND"]
-
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     spec = spec_as_told(arguments.spec, arguments.backend)

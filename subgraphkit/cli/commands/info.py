@@ -18,8 +18,6 @@ from subgraphkit.finding.catalogue import BackendRecord
 from subgraphkit.finding.listing import list_backends, usable_names
 from subgraphkit.texts import in_bytes
 
-__all__ = ["COMMAND"]
-
 _ORIGIN = "the command line"
 _COLUMNS = "option type default allowed environment help"
 

@@ -13,8 +13,6 @@ from subgraphkit.finding.catalogue import BackendRecord
 from subgraphkit.finding.listing import list_backends
 from subgraphkit.texts import printable, shortened
 
-__all__ = ["COMMAND", "describe_record"]
-
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     records = list_backends(all=arguments.all)

@@ -23,8 +23,6 @@ from subgraphkit.errors import CallerError, SubgraphkitError
 from subgraphkit.finding.registry import load_record
 from subgraphkit.texts import counted
 
-__all__ = ["COMMAND"]
-
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     states, lines = {}, []

@@ -11,8 +11,6 @@ from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.scaffolding.rendering import SELECTORS, Design, write_package
 from subgraphkit.cli.scaffolding.typed_options import option_of
 
-__all__ = ["COMMAND"]
-
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     options = [option_of(word) for word in _words(arguments.options)]

@@ -25,8 +25,6 @@ from subgraphkit.partitioning.reports.moves import Move, find_moves
 from subgraphkit.partitioning.reports.renderings import dry_run_lines
 from subgraphkit.texts import in_bytes
 
-__all__ = ["COMMAND"]
-
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     html = file_to_write(arguments.html, "the page cannot be written")

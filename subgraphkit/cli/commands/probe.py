@@ -10,8 +10,6 @@ from subgraphkit.cli.values import seconds
 from subgraphkit.serving.oip import probe
 from subgraphkit.texts import printable
 
-__all__ = ["COMMAND"]
-
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     url, model, version = arguments.url, arguments.model, arguments.version

@@ -15,8 +15,6 @@ from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
 
-__all__ = ["COMMAND"]
-
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     chrome = file_to_write(arguments.chrome, "the trace cannot be written")

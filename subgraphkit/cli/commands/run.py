@@ -32,8 +32,6 @@ from subgraphkit.running import Session
 from subgraphkit.running.samples import Feed
 from subgraphkit.texts import counted, listed
 
-__all__ = ["COMMAND"]
-
 _Array = npt.NDArray[Any]
 _Ready = tuple[Plan, dict[str, Feed]]
 _FeedsOf = Callable[[BoundModel], dict[str, Feed]]

@@ -21,8 +21,6 @@ from subgraphkit.finding.registry import get_backend
 from subgraphkit.processes import AnsweringChild, NoAnswer, how_it_ended
 from subgraphkit.storing.files import write_whole
 
-__all__ = ["COMMAND"]
-
 _MODULE: Final = "subgraphkit.cli.selftest_child"
 _MARKS: Final = {"ok": "ok", "warning": "WARN", "failure": "FAIL"}
 _PATIENCE: Final = 5.0

@@ -20,8 +20,6 @@ from subgraphkit.cli.values import counting, merge_pairs, pair
 from subgraphkit.cli.words import A_SPEC
 from subgraphkit.errors import CallerError
 
-__all__ = ["COMMAND"]
-
 _OURS: Final = r"Error: (?=\[SGK)"
 """What is before the text of an error of subgraphkit in a traceback."""
 

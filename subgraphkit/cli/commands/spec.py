@@ -12,8 +12,6 @@ from subgraphkit.cli.values import file_to_write, merge_options, merge_pairs, pa
 from subgraphkit.cli.words import add_road_words
 from subgraphkit.placing import SessionSpec
 
-__all__ = ["COMMAND"]
-
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     target = file_to_write(arguments.output, "the spec cannot be written")

@@ -20,8 +20,6 @@ from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counting, file_to_write, seconds
 from subgraphkit.errors import CallerError
 
-__all__ = ["COMMAND", "choose_cases"]
-
 _MOST_SHOWN: Final = 40
 _SIGNALS: Final = ("SIGTERM", "SIGHUP")
 

@@ -13,8 +13,6 @@ from subgraphkit.cli.values import counting, file_to_write, merge_options, secon
 from subgraphkit.cli.words import add_bind_words, add_feed_words
 from subgraphkit.placing import tune
 
-__all__ = ["COMMAND"]
-
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     output = file_to_write(arguments.output, "the plan cannot be written")

@@ -30,8 +30,6 @@ from subgraphkit.comparing import (
     verify,
 )
 
-__all__ = ["COMMAND"]
-
 _COLUMNS = "output result type wrong max_abs max_rel cosine rms range worst"
 _FIGURES = "wrong max_abs max_rel cosine rms"
 _GIVE = "worst output type range"

@@ -14,8 +14,6 @@ from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
 from subgraphkit.finding.listing import list_backends
 
-__all__ = ["COMMAND", "PACKAGES", "package_versions"]
-
 PACKAGES: Final = (
     "numpy",
     "onnx",

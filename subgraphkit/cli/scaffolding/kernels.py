@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["KERNELS", "WIDTH", "OperatorKernel"]
-
 WIDTH: Final = 6
 """Size of every axis of the weights, and of the axes of an input that meet them."""
 

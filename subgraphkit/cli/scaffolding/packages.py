@@ -7,8 +7,6 @@ from subgraphkit.backend.manifest import MANIFEST_FILE
 from subgraphkit.errors import CallerError
 from subgraphkit.finding.catalogue import CATALOGUE, BackendRecord
 
-__all__ = ["folder_of", "record_of"]
-
 
 def folder_of(word: str) -> Path:
     """Find the folder of a package.

@@ -24,8 +24,6 @@ from subgraphkit.cli.scaffolding.typed_options import option_table, render_optio
 from subgraphkit.configuration.names import KNOWN_BACKENDS
 from subgraphkit.errors import CallerError
 
-__all__ = ["SELECTORS", "Design", "write_package"]
-
 _HERE: Final = Path(__file__).parent
 _TEMPLATE: Final = _HERE / "template"
 _PACKAGE: Final = "package"

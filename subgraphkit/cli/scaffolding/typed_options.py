@@ -13,8 +13,6 @@ from subgraphkit.backend.manifest import Manifest
 from subgraphkit.backend.options import Option
 from subgraphkit.errors import CallerError, OptionError
 
-__all__ = ["WRITTEN", "manifest_text", "option_of", "option_table", "render_options"]
-
 _WIDTH: Final = 100
 WRITTEN: Final = '"""Options of the backend as types'
 """Every file of typed options begins so."""

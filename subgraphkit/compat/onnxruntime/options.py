@@ -8,16 +8,6 @@ from typing import Any, Final
 from subgraphkit.errors import CallerError
 from subgraphkit.running import RunOptions as _RunOptions
 
-__all__ = [
-    "ExecutionMode",
-    "ExecutionOrder",
-    "GraphOptimizationLevel",
-    "ModelMetadata",
-    "RunOptions",
-    "SessionOptions",
-    "no_equivalent",
-]
-
 
 def no_equivalent(what: str, instead: str) -> CallerError:
     """SGK114: something of ONNX Runtime's that does not exist here."""

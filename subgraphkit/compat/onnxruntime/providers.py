@@ -16,17 +16,6 @@ from subgraphkit.errors import CallerError, SubgraphkitError
 from subgraphkit.finding.listing import list_backends
 from subgraphkit.finding.registry import get_backend
 
-__all__ = [
-    "CPU",
-    "Asked",
-    "asked_for",
-    "get_all_providers",
-    "get_available_providers",
-    "get_device",
-    "providers_of",
-    "selection_of",
-]
-
 CPU: Final = "CPUExecutionProvider"
 _ON_THE_HOST: Final = ("onnxruntime", "openvino", "onednn", "numpy")
 _HOPEFUL: Final = ("registered", "loaded", "ready")

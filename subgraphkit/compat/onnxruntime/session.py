@@ -28,8 +28,6 @@ from subgraphkit.running.feeds import NodeArg
 from subgraphkit.running.messages import METHODS
 from subgraphkit.types import TensorType
 
-__all__ = ["InferenceSession"]
-
 _IGNORED: Final = frozenset({"disabled_optimizers", "enable_fallback", "read_config_from_model"})
 
 

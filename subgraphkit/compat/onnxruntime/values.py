@@ -11,8 +11,6 @@ from subgraphkit.running.binding_io import IOBinding as _IOBinding
 from subgraphkit.running.devices import HOST, device_of, to_host
 from subgraphkit.types import DataType
 
-__all__ = ["IOBinding", "OrtValue", "unwrapped", "wrapped"]
-
 
 class OrtValue:
     """An array, of the host or of a device, or a sequence or map of them.

@@ -30,8 +30,6 @@ from subgraphkit.logs import logger_of
 from subgraphkit.partitioning.claiming.claimants import Claim
 from subgraphkit.storing import messages
 
-__all__ = ["EngineCache", "stores_engines"]
-
 Compile = Callable[[], SubgraphOperator]
 """Compiles a subgraph."""
 

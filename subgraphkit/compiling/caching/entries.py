@@ -8,8 +8,6 @@ from typing import Any, Final, NamedTuple
 from subgraphkit.compiling.caching.keying import FORMAT, EngineKey
 from subgraphkit.ir.structure import canonical, data_digest
 
-__all__ = ["About", "DamagedError", "Description", "read_description", "write_description"]
-
 _MEMBERS: Final = frozenset({"schema", "key", "fields", "size", "sha256", "about", "hmac"})
 _ABOUT: Final[Mapping[str, type | tuple[type, ...]]] = {
     "model": str,

@@ -28,8 +28,6 @@ from subgraphkit.ir.structure import (
     weight_digests,
 )
 
-__all__ = ["FORMAT", "BackendIdentity", "EngineKey", "identify", "make_key", "name_implementation"]
-
 _NOT_THE_PLUGINS: Final = frozenset({"abc", "builtins", "subgraphkit", "typing"})
 
 

@@ -29,8 +29,6 @@ from subgraphkit.storing.folders import default_cache_dir, private_folder
 from subgraphkit.storing.locks import locked
 from subgraphkit.storing.signing import signing_key
 
-__all__ = ["EngineStore", "StoredEngine"]
-
 _logger = logger_of("cache")
 
 _ENGINE: Final = ".engine"

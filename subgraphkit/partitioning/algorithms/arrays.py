@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from subgraphkit.lazy import cached_property
 
-__all__ = ["Longs", "Nets", "as_array", "as_ints", "distinct"]
-
 Longs = npt.NDArray[np.int64]
 
 

@@ -16,14 +16,6 @@ from itertools import pairwise
 from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms.arrays import Nets
 
-__all__ = [
-    "claimed_components",
-    "find_knots",
-    "split_to_size",
-    "strong_components",
-    "weak_components",
-]
-
 
 def claimed_components(adjacency: Adjacency, eligible: bytearray) -> list[int]:
     """Join eligible units along edges.

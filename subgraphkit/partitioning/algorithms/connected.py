@@ -32,8 +32,6 @@ from subgraphkit.partitioning.algorithms.search import (
     search,
 )
 
-__all__ = ["connected_regions", "peer_regions"]
-
 
 def peer_regions(knot: Knot, places: Sequence[int], limit: int) -> Division:
     """Return the better of what MXNet and TF-TRT would make of a knot.

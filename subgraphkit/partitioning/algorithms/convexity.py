@@ -13,8 +13,6 @@ from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.levels import level_regions
 from subgraphkit.partitioning.algorithms.merger import RunningOrder
 
-__all__ = ["ClaimedOrder"]
-
 # Edges the first search in each direction may look at; then four times as many, and so on.
 _FIRST_REACH = 64
 # The budget for dividing a candidate that is grown again afterwards anyway.

@@ -21,8 +21,6 @@ from subgraphkit.partitioning.algorithms.convexity import ClaimedOrder
 from subgraphkit.partitioning.algorithms.levels import level_regions
 from subgraphkit.partitioning.algorithms.quotient import run_order
 
-__all__ = ["grow_regions"]
-
 Reason = Literal["not_convex", "filtered", "declined"]
 
 # How often a region that must stay whole is grown again before the seed is tried alone.

@@ -29,8 +29,6 @@ from dataclasses import dataclass, field
 from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms.components import strong_components
 
-__all__ = ["Knot", "Unknotting", "joined_components", "make_knot", "move_edges", "shrink", "unknot"]
-
 # A knot that only loses a little per round is left to merging after this many rounds.
 _ROUNDS = 8
 # How many nodes to look at when searching for an unclaimed node between two neighbours.

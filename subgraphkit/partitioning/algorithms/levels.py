@@ -23,8 +23,6 @@ from itertools import compress
 from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms.arrays import Nets
 
-__all__ = ["level_bound", "level_regions"]
-
 # Up to this many readers of a net, looking at each is faster than keeping count.
 _FEW = 8
 

@@ -20,8 +20,6 @@ from collections.abc import Iterable, Sequence
 
 from subgraphkit.partitioning.algorithms.knots import Knot, move_edges
 
-__all__ = ["MERGED", "Merger", "RunningOrder"]
-
 # Two 30-bit digits: the widest label that CPython still compares at full speed.
 _LABEL_BITS = 60
 

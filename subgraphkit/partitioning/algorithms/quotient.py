@@ -18,15 +18,6 @@ from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms.arrays import Longs, as_array
 from subgraphkit.partitioning.algorithms.components import strong_components
 
-__all__ = [
-    "Contraction",
-    "CyclicGroupsError",
-    "contract",
-    "cycle_path",
-    "run_order",
-    "tied_groups",
-]
-
 
 class CyclicGroupsError(ValueError):
     """Groups cannot be contracted because they would wait on each other.

@@ -18,8 +18,6 @@ from subgraphkit.partitioning.algorithms.arrays import Nets
 from subgraphkit.partitioning.algorithms.knots import Knot, joined_components
 from subgraphkit.partitioning.algorithms.merger import Merger
 
-__all__ = ["Division", "claimed_pairs", "cost_within", "groups_of", "search"]
-
 _Pairs = list[tuple[int, int]]
 
 _Cost = Callable[[Sequence[int]], int]

@@ -20,16 +20,6 @@ from subgraphkit.errors import BackendError, ConfigError, SelectorContractError,
 from subgraphkit.finding.opening import Among, open_fallback, open_in_turn
 from subgraphkit.finding.properties import properties_of
 
-__all__ = [
-    "AT_FAULT",
-    "Claim",
-    "choose_again",
-    "choose_claimants",
-    "choose_claimants_within",
-    "rehearsed",
-    "tell_skipped",
-]
-
 AT_FAULT = "This is a fault of the backend; report it to its author."
 """The hint where a backend's own code raised."""
 

@@ -16,17 +16,6 @@ from subgraphkit.ir import BoundGraph, Graph, Node
 from subgraphkit.partitioning.claiming.claimants import Claim
 from subgraphkit.types import DataType
 
-__all__ = [
-    "NO_DEMANDS",
-    "Constraints",
-    "NodeSelector",
-    "ResolvedConstraints",
-    "configured",
-    "kept_away",
-    "report_lost_nan",
-    "resolve_constraints",
-]
-
 NodeSelector = str | int | Callable[[Node], bool]
 """Names nodes: a node's name, an operator (``com.acme::Conv`` outside the default domain), a place
 in the node list, or a predicate. Text is a node's name if some node has it, else an operator. What

@@ -14,8 +14,6 @@ from subgraphkit.partitioning.claiming.refusals import RefusalColumn
 from subgraphkit.partitioning.claiming.turn_input import TurnInput
 from subgraphkit.partitioning.claiming.work_table import Region, WorkTable
 
-__all__ = ["copies_for", "is_copyable", "may_enter", "most_copies", "pull_in"]
-
 # A chain of n cheap nodes, each read by a region of its own, would be copied n * n / 2 times.
 _COPIES_PER_NODE = 2
 _COPIES_AT_LEAST = 1_000

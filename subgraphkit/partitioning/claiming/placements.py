@@ -32,19 +32,6 @@ from subgraphkit.partitioning.claiming.constraints import Constraints, NodeSelec
 from subgraphkit.storing.answers import Answers, Passing
 from subgraphkit.storing.folders import kept_folder
 
-__all__ = [
-    "Placement",
-    "circumstances",
-    "find_placement",
-    "first_output",
-    "keep_placement",
-    "placement_of",
-    "read_placement",
-    "selected",
-    "surroundings",
-    "warn_of_differences",
-]
-
 _logger = logger_of("placement")
 
 _FORMAT: Final = 1

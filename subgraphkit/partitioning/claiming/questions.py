@@ -27,8 +27,6 @@ from subgraphkit.partitioning.algorithms.arrays import as_ints
 from subgraphkit.partitioning.claiming.claimants import AT_FAULT, Claim
 from subgraphkit.partitioning.claiming.refusals import RefusalColumn
 
-__all__ = ["Inquiry"]
-
 _ABOUT_REGIONS = frozenset({"accept"})
 
 

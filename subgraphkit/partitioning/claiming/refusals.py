@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from subgraphkit.backend.refusal import Refusal
 
-__all__ = ["RefusalColumn", "RefusedBy", "without_repeats"]
-
 
 class RefusedBy(NamedTuple):
     """One property's refusal of one node.

@@ -30,8 +30,6 @@ from subgraphkit.partitioning.claiming.turn_input import TurnInput
 from subgraphkit.partitioning.claiming.work_table import Region
 from subgraphkit.texts import counted
 
-__all__ = ["Candidates", "forbidden_edges", "keep_sound", "passed", "peel", "reject_bad_edges"]
-
 
 def peel(turn: TurnInput, eligible: bytearray) -> None:
     """Drop every unit that has a forbidden value at an edge to what is not eligible.

@@ -27,8 +27,6 @@ from subgraphkit.partitioning.claiming.review import (
 from subgraphkit.partitioning.claiming.turn_input import TurnInput
 from subgraphkit.partitioning.claiming.work_table import Region
 
-__all__ = ["TurnOutcome", "take_turn"]
-
 # Each round grows all regions again without what was given back. Of 2,343 turns on random graphs
 # with sizes, reviews, groups and borders 456 took a second round, one a third and none a fourth.
 # After that the regions that passed are kept, less those that counted on one that did not.

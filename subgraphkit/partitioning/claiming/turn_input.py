@@ -17,8 +17,6 @@ from subgraphkit.partitioning.claiming.questions import Inquiry
 from subgraphkit.partitioning.claiming.refusals import RefusalColumn
 from subgraphkit.partitioning.claiming.work_table import View, WorkTable
 
-__all__ = ["Groups", "TurnInput", "open_turn"]
-
 
 class Groups(NamedTuple):
     """Sets of ranks that a property wants kept together.

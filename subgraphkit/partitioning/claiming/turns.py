@@ -19,8 +19,6 @@ from subgraphkit.partitioning.claiming.turn import TurnOutcome, take_turn
 from subgraphkit.partitioning.claiming.turn_input import open_turn
 from subgraphkit.partitioning.claiming.work_table import WorkTable
 
-__all__ = ["Turns", "finish_turns", "require_all_claimed", "take_turns"]
-
 _SHOWN_NODES = 10
 _TOTAL_BACKEND = "numpy"
 _RUNTIME = "onnxruntime"

@@ -9,8 +9,6 @@ from subgraphkit.ir import Adjacency, Graph
 from subgraphkit.partitioning.algorithms.arrays import Nets, as_array, as_ints, distinct
 from subgraphkit.types import DataType, Shape, SparseTensorType, TensorType, ValueType
 
-__all__ = ["bytes_of", "bytes_of_all", "nets_of_units", "nets_of_values"]
-
 _BITS_OF_TEXT = 128
 """Assumed for a string, and for an element type that is not known: two words."""
 

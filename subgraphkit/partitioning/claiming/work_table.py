@@ -26,8 +26,6 @@ from subgraphkit.partitioning.claiming.claimants import Claim
 from subgraphkit.partitioning.claiming.questions import Inquiry
 from subgraphkit.partitioning.claiming.values import nets_of_units, nets_of_values
 
-__all__ = ["Region", "View", "WorkTable"]
-
 _QUANTIZE = "QuantizeLinear"
 _DEQUANTIZE = "DequantizeLinear"
 

@@ -26,8 +26,6 @@ from subgraphkit.partitioning.outcome.verification import (
     verify_regions,
 )
 
-__all__ = ["Cut", "PartitioningData", "cut"]
-
 
 class _Refusals(Mapping[int, tuple[RefusedBy, ...]]):
     """By node, who refused it, in the order of asking; only nodes that somebody refused."""

@@ -22,8 +22,6 @@ from subgraphkit.partitioning.algorithms.quotient import cycle_path
 from subgraphkit.partitioning.claiming.questions import Inquiry
 from subgraphkit.partitioning.claiming.work_table import Region, WorkTable
 
-__all__ = ["find_violation", "region_by_rank", "verify_borders", "verify_edges", "verify_regions"]
-
 
 class Violation(NamedTuple):
     """One broken promise of a partitioning.

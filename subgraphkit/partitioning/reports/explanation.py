@@ -18,19 +18,6 @@ from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.texts import counted, listed, printable
 from subgraphkit.types import TensorType, ValueType, slot
 
-__all__ = [
-    "AskedProperty",
-    "Cause",
-    "Explanation",
-    "Roots",
-    "example_sizes",
-    "explain",
-    "find_causes",
-    "main_reason",
-    "operators_of",
-    "symbol_words",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class AskedProperty:

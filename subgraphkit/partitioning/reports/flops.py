@@ -32,8 +32,6 @@ from math import prod
 from subgraphkit.ir import Node
 from subgraphkit.types import TensorType, ValueType
 
-__all__ = ["estimate_flops", "is_open"]
-
 _Shape = tuple[int, ...]
 
 

@@ -20,8 +20,6 @@ from subgraphkit.partitioning.claiming.values import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.texts import counted, in_bytes
 
-__all__ = ["Memory", "StepMemory", "check_memory", "foresee"]
-
 _PARSING: Final = 4 << 20
 """Bytes that reading a model takes beside its data, and a second copy of what protobuf parses."""
 _BASE: Final = 1 << 20

@@ -10,8 +10,6 @@ from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import home_nodes
 from subgraphkit.viewing import Table
 
-__all__ = ["Move", "find_moves", "homes", "move_table"]
-
 
 @dataclass(frozen=True, slots=True)
 class Move:

@@ -14,8 +14,6 @@ from subgraphkit.partitioning.reports.flops import estimate_flops, is_open
 from subgraphkit.partitioning.reports.worth import Gain, Worth, worth_of_operators
 from subgraphkit.types import TensorType
 
-__all__ = ["NOTICEABLE", "BackendQuality", "Quality", "home_nodes", "measure"]
-
 NOTICEABLE: Final = 0.01
 """The share of a model's FLOPs below which nobody is told anything."""
 

@@ -21,16 +21,6 @@ from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import NOTICEABLE, BackendQuality, Quality
 from subgraphkit.texts import aligned, counted, in_bytes, printable
 
-__all__ = [
-    "as_data",
-    "as_networkx",
-    "as_text",
-    "dry_run_lines",
-    "find_all_causes",
-    "left_out_lines",
-    "refused_for_good",
-]
-
 _SHOWN_SUBGRAPHS = 40
 _SHOWN_VALUES = 4
 _SHOWN_REFUSALS = 20

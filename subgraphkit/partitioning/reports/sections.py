@@ -21,8 +21,6 @@ from subgraphkit.partitioning.reports.renderings import (
 from subgraphkit.texts import counted, in_bytes, in_seconds, listed
 from subgraphkit.viewing import Arrow, Box, Drawing, Section, Table, Text, fragment, page
 
-__all__ = ["as_fragment", "as_page", "sections_of"]
-
 _NODES = "Nodes"
 _SHOWN_OPERATORS = 6
 _SHOWN_REASONS = 4

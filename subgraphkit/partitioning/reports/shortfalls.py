@@ -30,8 +30,6 @@ from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import NOTICEABLE, home_nodes
 from subgraphkit.texts import counted, printable
 
-__all__ = ["HALF", "LITTLE", "Shortfall", "find_shortfall"]
-
 LITTLE: Final = 0.1
 """The share of the work offered to a backend below which it has little."""
 

@@ -15,8 +15,6 @@ from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.explanation import Roots
 from subgraphkit.partitioning.reports.flops import estimate_flops
 
-__all__ = ["Gain", "Worth", "worth_of_operators"]
-
 # Reasons that would remain if the backend had the operator.
 _NOT_ABOUT_THE_OPERATOR = frozenset(
     {"excluded", "filtered", "group", "not_accepted", "not_convex", "not_worth", "pinned",

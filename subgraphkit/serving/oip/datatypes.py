@@ -11,8 +11,6 @@ import numpy as np
 
 from subgraphkit.errors import InputError
 
-__all__ = ["BINARY_ONLY", "DATATYPES", "LENGTH", "datatype_of", "refuse", "to_binary", "to_json"]
-
 DATATYPES: Final[Mapping[str, tuple[str, np.dtype[Any]]]] = {
     "BOOL": ("bool", np.dtype("bool")),
     **{

@@ -10,15 +10,6 @@ from subgraphkit.serving.oip.datatypes import datatype_of, refuse, to_binary, to
 from subgraphkit.serving.oip.parsing import HEADER, flag, named, parameters, parted
 from subgraphkit.serving.oip.reading import from_binary, from_json, type_and_shape
 
-__all__ = [
-    "InferenceRequest",
-    "Message",
-    "decode_request",
-    "decode_response",
-    "encode_request",
-    "encode_response",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class InferenceRequest:

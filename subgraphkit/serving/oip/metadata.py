@@ -17,8 +17,6 @@ from subgraphkit.serving.oip.datatypes import DATATYPES, refuse
 from subgraphkit.serving.oip.messages import InferenceRequest, decode_response, encode_request
 from subgraphkit.serving.oip.parsing import HEADER
 
-__all__ = ["encode_error", "failure_of", "model_metadata", "probe", "server_metadata"]
-
 _OF_ONNX: Final = {f"tensor({onnx})": name for name, (onnx, _) in DATATYPES.items()}
 
 

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from subgraphkit.serving.oip.datatypes import refuse
 
-__all__ = ["HEADER", "flag", "named", "parameters", "parted"]
-
 HEADER: Final = "Inference-Header-Content-Length"
 """The HTTP header that says how many bytes of JSON come before binary data."""
 

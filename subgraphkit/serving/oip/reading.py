@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from subgraphkit.serving.oip.datatypes import BINARY_ONLY, DATATYPES, LENGTH, refuse
 
-__all__ = ["from_binary", "from_json", "type_and_shape"]
-
 _Array = npt.NDArray[Any]
 
 _KINDS: Final[dict[str, set[type]]] = {

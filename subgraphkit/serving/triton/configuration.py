@@ -6,8 +6,6 @@ from typing import Any, Final
 import subgraphkit as sk
 from subgraphkit.serving.oip.datatypes import DATATYPES
 
-__all__ = ["batch_of", "configuration_of", "no_export"]
-
 _TYPES: Final = {
     f"tensor({onnx})": f"TYPE_{name}" for name, (onnx, _) in DATATYPES.items() if name != "BF16"
 } | {"tensor(string)": "TYPE_STRING"}

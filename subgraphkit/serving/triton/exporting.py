@@ -11,8 +11,6 @@ from typing import Literal
 import subgraphkit as sk
 from subgraphkit.serving.triton.configuration import batch_of, configuration_of, no_export
 
-__all__ = ["export_triton"]
-
 
 def export_triton(  # noqa: PLR0913 (each is a setting of the configuration)
     spec: sk.SessionSpec,

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["TritonPythonModel"]
-
 
 def _use_packages(file: Path) -> None:
     """Import from the folder that a file names, and start children of the Python it belongs to."""

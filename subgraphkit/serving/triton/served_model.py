@@ -17,8 +17,6 @@ from subgraphkit.serving.oip.datatypes import refuse
 from subgraphkit.serving.oip.metadata import failure_of
 from subgraphkit.serving.triton.configuration import no_export
 
-__all__ = ["ServedModel"]
-
 _PROGRAM: Final = Path("/proc/self/exe")
 _TAKEN: Final = ctypes.c_char_p(b"used_dltensor")  # the capsule keeps the pointer, so it stays
 _set_name = ctypes.pythonapi.PyCapsule_SetName

@@ -20,8 +20,6 @@ from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, b
 from subgraphkit.testing.operator_checks import Workbench, new_weights, workbench
 from subgraphkit.testing.subject import Subject
 
-__all__ = ["cases"]
-
 _LEVEL: Final = 6
 _CHILD_SECONDS: Final = 50.0
 _WHAT: Final = "restores what another stored"

@@ -25,8 +25,6 @@ from subgraphkit.testing.operator_checks import OPERATOR_CHECKS, Workbench, work
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.visiting import changes_left, threads_kept
 
-__all__ = ["cases"]
-
 _LEVEL: Final = 1
 _CHILD_SECONDS: Final = 45.0
 _MOST_ASKED: Final = 8

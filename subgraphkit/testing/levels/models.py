@@ -27,8 +27,6 @@ from subgraphkit.testing.light_models import (
 from subgraphkit.testing.official_cases import KINDS, OfficialCase, official_cases, stored_data
 from subgraphkit.testing.subject import DataSet, Subject
 
-__all__ = ["cases"]
-
 _LEVEL: Final = 4
 _LARGE: Final = 5.0  # how much longer than usual a real network may take
 

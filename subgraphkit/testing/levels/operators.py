@@ -22,8 +22,6 @@ from subgraphkit.testing.official_cases import OfficialCase, official_cases
 from subgraphkit.testing.subject import Subject
 from subgraphkit.types import DataType
 
-__all__ = ["cases"]
-
 _LEVEL: Final = 3
 _HOLDS_BODIES: Final = frozenset({"If", "Loop", "Scan"})
 _STATED: Final = "Constant"

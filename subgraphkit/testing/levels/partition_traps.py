@@ -18,8 +18,6 @@ from subgraphkit.testing.foreign import beside_foreign, is_own
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.traps import Trap, chain, traps
 
-__all__ = ["cases"]
-
 _LEVEL: Final = 2
 _SHORT, _LONG = 250, 2000
 _CAST: Final = 10

@@ -30,8 +30,6 @@ from subgraphkit.testing.run_checks import Check
 from subgraphkit.testing.subject import SETTINGS, Subject
 from subgraphkit.testing.sweep_cases import sweep_cases
 
-__all__ = ["cases"]
-
 _LEVEL: Final = 5
 _RANDOM_GRAPHS: Final = 24
 

@@ -19,8 +19,6 @@ from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, b
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.visiting import Imported, imported
 
-__all__ = ["cases"]
-
 _CHILD_SECONDS: Final = 45.0
 _MOST_IMPORT_SECONDS: Final = 5.0
 """Of processor time, the core's own imports and NumPy's not counted."""

@@ -17,8 +17,6 @@ from subgraphkit.testing.run_checks import in_threads
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.visiting import count_in
 
-__all__ = ["cases"]
-
 _LEVEL: Final = 7
 _ROWS: Final = 8192
 _WARM_UP: Final = 50

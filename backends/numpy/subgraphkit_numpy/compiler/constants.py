@@ -7,8 +7,6 @@ import numpy as np
 
 from subgraphkit.ir import Initializer
 
-__all__ = ["Constants", "freeze"]
-
 
 class Folded(NamedTuple):
     """A node that was computed at compile time.

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from subgraphkit_numpy.compiler.lifetimes import Lifetimes
 from subgraphkit_numpy.compiler.lowering import ProgramStep
 
-__all__ = ["Emitted", "emit"]
-
 _NOT_IN_NAMES = re.compile(r"\W")
 
 

@@ -5,8 +5,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 from subgraphkit_numpy.compiler.lowering import ProgramStep
 
-__all__ = ["Lifetimes"]
-
 
 class Lifetimes:
     """The lives of the values of a program.

@@ -26,8 +26,6 @@ from subgraphkit_numpy.kernels import (
     implementation,
 )
 
-__all__ = ["GraphScope", "ProgramStep", "lower"]
-
 FOLD_GROWTH_BYTES: Final = 128 << 20
 """What is folded in one program may be larger by this than what it is folded from."""
 

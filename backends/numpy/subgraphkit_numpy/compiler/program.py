@@ -25,8 +25,6 @@ from subgraphkit_numpy.kernels.wrapping import copied
 from subgraphkit_numpy.parallel import BlasAlone
 from subgraphkit_numpy.sourcing import function_code
 
-__all__ = ["Program", "compile_graph", "failing_nodes"]
-
 _NUMBERS = itertools.count()
 _BY_FILENAME: "weakref.WeakValueDictionary[str, Program]" = weakref.WeakValueDictionary()
 

@@ -27,8 +27,6 @@ from subgraphkit_numpy.kernels.site import Scope, Site
 from subgraphkit_numpy.kernels.sizes import BROADCASTING
 from subgraphkit_numpy.parallel import share
 
-__all__ = ["make_group"]
-
 
 def elementwise(group: Group, scope: Scope) -> MadeGroup | None:
     """Compute a group of expressions tile by tile."""

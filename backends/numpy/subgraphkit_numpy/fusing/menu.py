@@ -17,8 +17,6 @@ from subgraphkit_numpy.kernels.expressions import Expression, expression
 from subgraphkit_numpy.kernels.matrix import UNCUT
 from subgraphkit_numpy.kernels.site import Scope, Site
 
-__all__ = ["ANCHORS", "VIEWS", "Anchor", "AnchorKind", "Menu"]
-
 AnchorKind = Literal["convolution", "product", "products"]
 """A convolution, one matrix product, or a stack of them."""
 

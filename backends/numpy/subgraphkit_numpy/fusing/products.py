@@ -31,8 +31,6 @@ from subgraphkit_numpy.kernels.repeats import find_repeats
 from subgraphkit_numpy.kernels.site import Scope, Site
 from subgraphkit_numpy.parallel import share
 
-__all__ = ["attention", "product", "products"]
-
 _EVERYTHING: Final = slice(None)
 
 _GEMM_ADDEND: Final = 2

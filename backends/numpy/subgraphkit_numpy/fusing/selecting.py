@@ -16,8 +16,6 @@ from subgraphkit_numpy.fusing.menu import Anchor, Menu
 from subgraphkit_numpy.fusing.spaces import Shape, Space
 from subgraphkit_numpy.kernels.expressions import Expression
 
-__all__ = ["Group", "find_groups"]
-
 _MOST_NODES: Final = 32
 """Growth stops here; the longest group seen in real models has 14 nodes."""
 

@@ -4,8 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Shape", "Space", "align", "grouped_by_use"]
-
 Shape = tuple[int, ...]
 
 

@@ -16,8 +16,6 @@ from subgraphkit_numpy.kernels.registry import Array, Kernel
 from subgraphkit_numpy.kernels.site import Scope, Site
 from subgraphkit_numpy.sourcing import function_code
 
-__all__ = ["MadeGroup", "Tail", "made", "make_tail", "seen", "shape_of"]
-
 _EVERYTHING: Final = slice(None)
 _NUMBERS = itertools.count()
 

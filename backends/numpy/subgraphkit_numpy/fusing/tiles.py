@@ -9,16 +9,6 @@ from subgraphkit_numpy.fusing.spaces import Shape
 from subgraphkit_numpy.kernels.matrix import PRODUCTS_PER_NS, areas
 from subgraphkit_numpy.parallel import cut, parts_for, thread_count
 
-__all__ = [
-    "ELEMENTS",
-    "in_parts",
-    "is_worth_sharing",
-    "leading_tiles",
-    "matrix_parts",
-    "nanoseconds",
-    "stack_tiles",
-]
-
 TILE: Final = 1 << 18
 """Elements in a tile at most: 1 MiB of float32, which is still in a cache when it is read again.
 

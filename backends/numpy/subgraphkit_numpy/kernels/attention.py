@@ -18,8 +18,6 @@ from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import filled, widened
 
-__all__ = ["LOWEST", "attend_projected", "merged", "scores_of", "split_heads"]
-
 LOWEST: Final = np.finfo(np.float32).min
 """The score of what is not seen."""
 

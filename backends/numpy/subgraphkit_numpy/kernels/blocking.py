@@ -9,8 +9,6 @@ from subgraphkit_numpy.kernels.registry import Array, Kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import is_half
 
-__all__ = ["FLOATS", "elementwise_kernel", "may_share"]
-
 FLOATS: Final = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 """Element types that block functions take."""
 

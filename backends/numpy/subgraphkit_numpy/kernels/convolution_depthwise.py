@@ -31,8 +31,6 @@ from subgraphkit_numpy.kernels.convolution_tiles import (
 )
 from subgraphkit_numpy.kernels.registry import Array
 
-__all__ = ["depthwise"]
-
 _SMALL_COLUMNS: Final = 9
 """Outputs with at most this many columns are computed with channels last."""
 

@@ -21,8 +21,6 @@ from subgraphkit_numpy.kernels.convolution_tiles import (
 from subgraphkit_numpy.kernels.registry import Array
 from subgraphkit_numpy.parallel import parts_for, parts_of
 
-__all__ = ["ChannelsLast", "PerChannel"]
-
 
 class PerChannel(ABC):
     """Cuts the output into tiles and computes each in a workspace.

@@ -27,8 +27,6 @@ from subgraphkit_numpy.kernels.registry import Array
 from subgraphkit_numpy.kernels.windows import Geometry, pad_spatial
 from subgraphkit_numpy.parallel import parts_for, parts_of
 
-__all__ = ["by_columns", "pointwise"]
-
 _HIGH: Final = 64
 """Products are cut by filters, which leaves the tiles in one piece, if so many are left."""
 

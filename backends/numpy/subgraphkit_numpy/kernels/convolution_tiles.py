@@ -15,19 +15,6 @@ import numpy as np
 from subgraphkit_numpy.kernels.registry import Array
 from subgraphkit_numpy.kernels.windows import Geometry
 
-__all__ = [
-    "LANES",
-    "TILE_BYTES",
-    "Finish",
-    "Prepared",
-    "Problem",
-    "Tile",
-    "Tiling",
-    "Workspace",
-    "WorkspacePool",
-    "zeroed_pool",
-]
-
 Finish = Callable[..., None]
 """``finish(tile, place, *operands)`` continues in place with a finished tile of the output.
 

@@ -35,8 +35,6 @@ from subgraphkit_numpy.kernels.matrix import PRODUCTS_PER_NS
 from subgraphkit_numpy.kernels.registry import Array
 from subgraphkit_numpy.parallel import parts_for, parts_of
 
-__all__ = ["Windowed"]
-
 _SHIFTED_BYTES: Final = 2 << 20
 """The shifted copies a tile needs are at most about this large."""
 

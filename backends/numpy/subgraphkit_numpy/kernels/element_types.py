@@ -19,8 +19,6 @@ from subgraphkit.ir import Node
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_numpy.kernels.microsoft import is_foreign, schema_of
 
-__all__ = ["NUMBERS_ONLY", "Elements", "elements_of", "refused_reduction", "refused_type"]
-
 Elements = tuple[int, ...]
 """Element types as numbers of ``DataType``; 0 where there is none or it is not known."""
 

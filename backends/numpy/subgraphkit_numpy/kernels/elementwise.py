@@ -26,32 +26,6 @@ from subgraphkit_numpy.kernels.registry import Array
 from subgraphkit_numpy.kernels.special import erf_double
 from subgraphkit_numpy.parallel import cut, share, thread_count
 
-__all__ = [
-    "BLOCK",
-    "SHARED_NANOSECONDS",
-    "Block",
-    "blocked",
-    "clip",
-    "clip_between",
-    "cut_blocks",
-    "elu",
-    "erf",
-    "gelu",
-    "gelu_tanh",
-    "hard_sigmoid",
-    "hard_swish",
-    "leaky_relu",
-    "mish",
-    "relu",
-    "scratch",
-    "sigmoid",
-    "silu",
-    "softplus",
-    "softsign",
-    "swish",
-    "tanh",
-]
-
 Block = Callable[[Array, Array], None]
 """Writes a function of every element of its first argument to its second."""
 

@@ -15,8 +15,6 @@ from subgraphkit_numpy.kernels.normalization import batch_scale_and_shift, scale
 from subgraphkit_numpy.kernels.registry import Array, Kernel, as_kernel, find
 from subgraphkit_numpy.kernels.site import Site
 
-__all__ = ["Expression", "expression"]
-
 
 @dataclass(frozen=True, slots=True)
 class Expression:

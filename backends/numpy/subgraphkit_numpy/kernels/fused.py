@@ -24,13 +24,6 @@ from subgraphkit_numpy.kernels.registry import Array, Kernel, Known, Made, Same,
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import filled, is_half, widened
 
-__all__ = [
-    "channels_first",
-    "channels_last",
-    "normalized_embeddings",
-    "rows_looked_up",
-]
-
 _SUM: Final = 3
 """Which output of a norm is the sum that it normalises."""
 

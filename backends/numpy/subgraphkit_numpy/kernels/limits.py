@@ -28,16 +28,6 @@ from subgraphkit_numpy.kernels.registry import (
 from subgraphkit_numpy.kernels.site import Scope, Site
 from subgraphkit_numpy.kernels.sizes import GROWING, SPREADING, Sizer, Values
 
-__all__ = [
-    "MISJUDGED",
-    "OutputTooLargeError",
-    "check_size",
-    "is_covered",
-    "limited",
-    "output_limit",
-    "refused_size",
-]
-
 MISJUDGED: Final = frozenset({"DFT", "Range", "STFT", "StringConcat"})
 """Operators whose size is not in the inferred type: a huge range comes out as 0, a text of any
 length is one element, and what a model says of a transform nobody checks."""

@@ -11,8 +11,6 @@ from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import arrayed, is_half
 from subgraphkit_numpy.parallel import cut, parts_for, parts_of, share, thread_count
 
-__all__ = ["PRODUCTS_PER_NS", "UNCUT", "areas", "multiply"]
-
 SHARED: Final = 1 << 24
 """Multiplications above which a product is cut; one thread takes about 0.3 ms for them."""
 

@@ -16,8 +16,6 @@ from onnx.defs import OpSchema
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
 
-__all__ = ["MICROSOFT", "is_foreign", "opset_of", "refused_form", "schema_of"]
-
 MICROSOFT: Final = "com.microsoft"
 """The domain of ONNX Runtime's own operators."""
 

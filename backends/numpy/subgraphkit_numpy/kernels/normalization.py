@@ -15,8 +15,6 @@ from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import is_half, widened
 
-__all__ = ["batch_scale_and_shift", "scale_and_shift"]
-
 
 @kernel("BatchNormalization")
 def batch_normalization(site: Site) -> Made:

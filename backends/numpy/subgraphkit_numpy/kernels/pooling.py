@@ -19,8 +19,6 @@ from subgraphkit_numpy.kernels.windows import Geometry, WindowAttributes, known_
 from subgraphkit_numpy.kernels.wrapping import is_half
 from subgraphkit_numpy.parallel import parts_for, parts_of, share
 
-__all__ = ["pooling_memory", "window_counts"]
-
 _ELEMENTS_PER_NS: Final = 6.0
 """Elements that one thread combines in a nanosecond, roughly."""
 

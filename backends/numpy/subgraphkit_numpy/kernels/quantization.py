@@ -21,8 +21,6 @@ from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import filled
 
-__all__ = ["dequantized", "quantized", "saturated"]
-
 _WITHOUT_ZERO = frozenset(
     np.dtype(kind)
     for kind in (

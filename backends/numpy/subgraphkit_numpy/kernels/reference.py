@@ -18,8 +18,6 @@ from subgraphkit_numpy.kernels.registry import Implementation, Kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import filled
 
-__all__ = ["missing_operator", "reference_entry", "reference_kernel"]
-
 _MODULES: Final = {
     "": "onnx.reference.ops._op_list",
     "ai.onnx.ml": "onnx.reference.ops.aionnxml._op_list",

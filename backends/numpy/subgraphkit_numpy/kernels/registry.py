@@ -13,18 +13,6 @@ import numpy.typing as npt
 
 from subgraphkit_numpy.kernels.site import Site
 
-__all__ = [
-    "Array",
-    "Factory",
-    "Implementation",
-    "Kernel",
-    "Known",
-    "Made",
-    "Same",
-    "find",
-    "kernel",
-]
-
 Array = npt.NDArray[Any]
 """An array of any element type."""
 

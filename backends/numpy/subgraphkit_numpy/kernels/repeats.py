@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from subgraphkit_numpy.kernels.registry import Array
 
-__all__ = ["Repeats", "find_repeats"]
-
 _HEAD: Final = np.sqrt([1.0, 2.0, 3.0, 5.0])
 """Factors of the first elements of a filter; in the sum of those, trained filters differ."""
 

@@ -21,17 +21,6 @@ from subgraphkit_numpy.kernels.elementwise import (
 from subgraphkit_numpy.kernels.registry import Array
 from subgraphkit_numpy.parallel import BUFFER, share
 
-__all__ = [
-    "RowBlock",
-    "in_rows",
-    "layer_normalize",
-    "log_softmax",
-    "normalize_groups",
-    "rms_normalize",
-    "row_sums",
-    "softmax",
-]
-
 RowBlock = Callable[..., None]
 """Writes a function of every row of its first argument to its second."""
 

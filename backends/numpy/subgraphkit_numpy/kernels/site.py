@@ -11,8 +11,6 @@ from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_numpy.backend_options import Options
 
-__all__ = ["Scope", "Site"]
-
 
 class BodyFunction(Protocol):
     """A compiled body: takes its inputs, then captured values, and returns a tuple of outputs."""

@@ -11,8 +11,6 @@ import numpy as np
 from subgraphkit_numpy.kernels.registry import Array
 from subgraphkit_numpy.kernels.site import Site
 
-__all__ = ["BROADCASTING", "GROWING", "SPREADING", "Sizer", "Values"]
-
 Values = Sequence[Any]
 Sizer = Callable[[Site, Values], Sequence[int]]
 """Returns the shape of the output, from the values of the inputs."""

@@ -8,8 +8,6 @@ import numpy as np
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 
-__all__ = ["pad"]
-
 Index = tuple[Any, ...]
 
 

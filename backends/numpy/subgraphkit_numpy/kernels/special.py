@@ -6,8 +6,6 @@ import numpy as np
 
 from subgraphkit_numpy.kernels.registry import Array
 
-__all__ = ["erf_double"]
-
 
 def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Any:
     """Evaluate by Horner's rule, constant term first, in the type of ``x``."""

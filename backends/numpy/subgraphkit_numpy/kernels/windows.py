@@ -10,8 +10,6 @@ from subgraphkit.ir import Node
 from subgraphkit.types import TensorType, ValueType
 from subgraphkit_numpy.kernels.registry import Array
 
-__all__ = ["Geometry", "WindowAttributes", "known_shape", "pad_spatial"]
-
 
 @dataclass(frozen=True, slots=True)
 class Geometry:

@@ -9,19 +9,6 @@ import numpy as np
 from subgraphkit_numpy.kernels.registry import Array
 from subgraphkit_numpy.kernels.site import Site
 
-__all__ = [
-    "HALVES",
-    "PART",
-    "arrayed",
-    "copied",
-    "filled",
-    "is_half",
-    "legacy_aligned",
-    "part_by_part",
-    "rounded",
-    "widened",
-]
-
 PART: Final = 1 << 14
 """Elements that may be turned into objects of Python, or back, at a stroke.
 

@@ -17,20 +17,6 @@ from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_onednn.symbols import MAX_RANK
 
-__all__ = [
-    "LOWERINGS",
-    "DraftOperation",
-    "DraftTensor",
-    "GraphDraft",
-    "RefusedError",
-    "Source",
-    "float_attribute",
-    "has_input",
-    "lowers",
-    "require",
-    "single_output",
-]
-
 Array = npt.NDArray[Any]
 Dims = tuple[int, ...]
 

@@ -16,8 +16,6 @@ from subgraphkit.ir import Node
 from subgraphkit.types import DataType
 from subgraphkit_onednn.lowering.draft import DraftTensor, GraphDraft, Source, float_attribute
 
-__all__ = ["folded_into_convolution", "folded_into_product"]
-
 Array = npt.NDArray[Any]
 
 

@@ -29,15 +29,6 @@ from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.gpus import kind_of_gpu, machine
 from subgraphkit_tensorrt.library.logger import listening, noting, tail
 
-__all__ = [
-    "BuildPhases",
-    "build_engine",
-    "build_failure",
-    "cancellable",
-    "fault_of_machine",
-    "monitor_for",
-]
-
 # Kernels are timed while a plan is built, and two builds on a device would time each other.
 _DEVICE_LOCKS: Final[defaultdict[int, threading.Lock]] = defaultdict(threading.Lock)
 

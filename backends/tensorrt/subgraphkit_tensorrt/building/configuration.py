@@ -14,8 +14,6 @@ from subgraphkit_tensorrt.building.profiles import InputRange
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import check, listening, tail
 
-__all__ = ["TimingCache", "add_profile", "configure", "timing_cache_for"]
-
 _VERBOSITY: Final = {"none": "NONE", "layer_names": "LAYER_NAMES_ONLY", "detailed": "DETAILED"}
 _HARDWARE: Final = {"same_cc": "SAME_COMPUTE_CAPABILITY", "ampere_plus": "AMPERE_PLUS"}
 _UNSUPPORTED: Final = "unsupported"

@@ -25,8 +25,6 @@ from subgraphkit.rewriting import (
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.lowering import lower
 
-__all__ = ["NameMap", "PreparedModel", "mark_places", "prepare_model", "rename"]
-
 _NOTHING_TO_REWRITE = "SGK230"
 
 

@@ -18,15 +18,6 @@ from subgraphkit_tensorrt.building.profiles import InputRange, shown
 from subgraphkit_tensorrt.library.flavours import Library, network_flags
 from subgraphkit_tensorrt.library.logger import check, listening, tail
 
-__all__ = [
-    "ParsedNetwork",
-    "check_ranges",
-    "differences",
-    "element_type",
-    "make_builder",
-    "parse_model",
-]
-
 _TYPES: Final = {
     "FLOAT": DataType.FLOAT,
     "HALF": DataType.FLOAT16,

@@ -17,8 +17,6 @@ from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.profiles import InputRange
 from subgraphkit_tensorrt.library.capabilities import release_of
 
-__all__ = ["EnginePlan", "engine_fits", "plan_problem", "read_plans", "write_plans"]
-
 _MAGIC: Final = b"subgraphkit-tensorrt plans 2\n"
 _LENGTH: Final = struct.Struct("<Q")
 _HEADS: Final = {b"ftrt": "tensorrt", b"vtrt": "tensorrt_rtx"}

@@ -20,14 +20,6 @@ from subgraphkit.types import DataType, Shape, TensorType, ValueType
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.option_rules import ShapeRanges, read_ranges
 
-__all__ = [
-    "InputRange",
-    "buckets_at_bind",
-    "check_options",
-    "exact_ranges",
-    "shown",
-]
-
 _POINTS: Final = ("smallest", "usual", "largest")
 
 Dims = tuple[int, ...]

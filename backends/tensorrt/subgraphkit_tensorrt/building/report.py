@@ -15,8 +15,6 @@ from subgraphkit_tensorrt.building.model import NameMap
 from subgraphkit_tensorrt.building.network import ParsedNetwork, element_type
 from subgraphkit_tensorrt.library.flavours import Library
 
-__all__ = ["describe", "memory_told", "readable", "tensor_core_misses"]
-
 _ALIGNMENT: Final = 8
 _PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _MATRIX: Final = 2

@@ -12,8 +12,6 @@ from subgraphkit_tensorrt.rules.folding import computes_shapes, shape_values
 from subgraphkit_tensorrt.rules.judged_node import CROSSING, MAX_RANK
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
-__all__ = ["BoundaryRules"]
-
 _INTEGERS = frozenset({DataType.INT32, DataType.INT64, DataType.BOOL})
 
 

@@ -13,8 +13,6 @@ from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.types import TensorType
 from subgraphkit_tensorrt.backend_options import Options
 
-__all__ = ["check_coverage", "multiplications"]
-
 _SHOWN: Final = 5
 
 

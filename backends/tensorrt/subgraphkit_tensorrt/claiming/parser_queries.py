@@ -32,8 +32,6 @@ from subgraphkit_tensorrt.lowering import Conversions
 from subgraphkit_tensorrt.lowering.conversions import apply
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
-__all__ = ["ParserQueries"]
-
 _FORMAT: Final = "1"
 """Changes with what a question is or how its answer is kept."""
 

@@ -21,8 +21,6 @@ from subgraphkit_tensorrt.claiming.sieves import Sieves, blamed_nodes
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.running.regions import compile_region
 
-__all__ = ["TensorRTProperty", "properties_of"]
-
 _BUILDING: Final = frozenset({"SGK162", "SGK170", "SGK171", "SGK172"})
 """Failures that other nodes, or fewer, may do away with."""
 

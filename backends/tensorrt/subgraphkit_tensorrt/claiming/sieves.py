@@ -24,8 +24,6 @@ from subgraphkit_tensorrt.library.logger import listening, tail
 from subgraphkit_tensorrt.lowering import Conversions, load_modules, registered, rules_for
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
-__all__ = ["Sieves", "blamed_nodes", "load_plugins", "plugin_refusal"]
-
 
 class Learned:
     """Facts learnt about the nodes of one graph.

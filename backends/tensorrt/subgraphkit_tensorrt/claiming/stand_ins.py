@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from subgraphkit.ir import Initializer
 
-__all__ = ["model_file", "put_small_weights_in", "stand_in"]
-
 _SMALL: Final = 1 << 16
 """Weights of this many bytes and fewer are asked with their data: scales and zero points count."""
 _PAGE: Final = 4096

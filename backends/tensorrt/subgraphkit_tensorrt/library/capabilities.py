@@ -18,8 +18,6 @@ import re
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-__all__ = ["OLDEST", "Capabilities", "is_there", "path_of", "release_of"]
-
 _PATH: Final = "path"
 _ENUMERATION: Final = "enumeration"
 _DOCUMENTED: Final = {"tensorrt_rtx": "1.7"}

@@ -18,8 +18,6 @@ from typing import Any, Final
 
 from subgraphkit.errors import BackendUnavailableError, ExecutionError
 
-__all__ = ["Cuda", "cuda_runtime", "on_device"]
-
 _NAMES: Final = ("libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0")
 """What the loader knows them by, newest first; that of CUDA 11 names its minor version."""
 _FOLDERS: Final = ("nvidia.cu13", "nvidia.cuda_runtime")

@@ -22,20 +22,6 @@ from subgraphkit_tensorrt.library.capabilities import OLDEST, Capabilities
 from subgraphkit_tensorrt.library.gpus import Gpu, Machine, machine
 from subgraphkit_tensorrt.library.logger import check, listening, logger_for, tail
 
-__all__ = [
-    "FLAVOURS",
-    "Installation",
-    "Library",
-    "find",
-    "has_operator",
-    "kernels_problem",
-    "network_flags",
-    "planning_library",
-    "trial_plan",
-    "trial_problem",
-    "wanted_flavour",
-]
-
 _VARIABLE: Final = "SUBGRAPH_TENSORRT_FLAVOUR"
 _LAZY: Final = "CUDA_MODULE_LOADING"
 

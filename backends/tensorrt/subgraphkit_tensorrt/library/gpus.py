@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-__all__ = ["FP8_FROM", "Gpu", "Machine", "kind_of_gpu", "machine"]
-
 FP8_FROM: Final = (8, 9)
 """The compute capability from which GPUs multiply numbers of float8: Ada, Hopper and newer."""
 _LIBRARY: Final = "libcuda.so.1"

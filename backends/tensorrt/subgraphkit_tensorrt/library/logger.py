@@ -25,8 +25,6 @@ from typing import Any, Final, TypeVar
 from subgraphkit.errors import BackendError, CompileError, ExecutionError
 from subgraphkit.logs import logger_of
 
-__all__ = ["LOGGER", "check", "check_run", "hear", "listening", "logger_for", "noting", "tail"]
-
 LOGGER: Final = logger_of("tensorrt")
 """Where the words of TensorRT go."""
 

@@ -31,8 +31,6 @@ from subgraphkit_tensorrt.lowering.registry import (
 )
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
-__all__ = ["Conversions", "apply", "converter", "lower", "rules_for"]
-
 _MENDABLE: Final = frozenset({"op_unsupported", "attribute", "rank"})
 """Reasons that another way to write a node may do away with; element types stay what they are."""
 

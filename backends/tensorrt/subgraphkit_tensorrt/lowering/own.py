@@ -21,8 +21,6 @@ from subgraphkit.types import DataType
 from subgraphkit_tensorrt.lowering.registry import Fresh, Lowering, Replacement
 from subgraphkit_tensorrt.rules.judged_node import wide_axes
 
-__all__ = ["OWN", "as_defined"]
-
 _SEQUENCES: Final = (0,)
 _STATES: Final = (5, 6)
 _BATCH_SECOND: Final = [1, 0, 2]

@@ -18,23 +18,6 @@ from subgraphkit.errors import OptionError
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType
 
-__all__ = [
-    "Converter",
-    "Fresh",
-    "Lowering",
-    "Namer",
-    "Replacement",
-    "Sample",
-    "add",
-    "identity",
-    "load_modules",
-    "registered",
-    "replace_nodes",
-    "sample_model",
-    "sample_of_schema",
-    "unregister",
-]
-
 _SHAPE = (2, 3, 4)
 
 

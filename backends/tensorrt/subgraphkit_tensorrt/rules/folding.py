@@ -10,8 +10,6 @@ from typing import Final
 from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType, TensorType
 
-__all__ = ["Folding", "computes_shapes", "shape_values"]
-
 SHAPE_INPUTS: Final = {
     "ConstantOfShape": (0,),
     "CumSum": (1,),

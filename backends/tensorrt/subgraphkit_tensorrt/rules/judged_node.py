@@ -11,20 +11,6 @@ from subgraphkit.ir import Node
 from subgraphkit.types import DataType
 from subgraphkit_tensorrt.rules.folding import Folding
 
-__all__ = [
-    "CROSSING",
-    "KNOWN",
-    "MAX_RANK",
-    "JudgedNode",
-    "Objections",
-    "is_read",
-    "plain",
-    "rounded_up",
-    "too_wide",
-    "types_of",
-    "wide_axes",
-]
-
 TYPES: Final = MappingProxyType(
     {
         "f32": DataType.FLOAT,

@@ -15,30 +15,6 @@ from subgraphkit_tensorrt.rules.judged_node import (
     types_of,
 )
 
-__all__ = [
-    "attention",
-    "branches",
-    "cast",
-    "constant",
-    "conv_transpose",
-    "deform_conv",
-    "einsum",
-    "hardmax",
-    "loop",
-    "mat_mul",
-    "mod",
-    "pool",
-    "quantization",
-    "recurrent",
-    "resize",
-    "reverse_sequence",
-    "scatter_elements",
-    "split",
-    "squeeze",
-    "stft",
-    "top_k",
-]
-
 _TF: Final = "tf_half_pixel_for_nn"
 _INTERPOLATED: Final = 3
 """Most axes that are interpolated along."""

@@ -18,8 +18,6 @@ from subgraphkit_tensorrt.library.capabilities import release_of
 from subgraphkit_tensorrt.rules import operator_rules as ruled
 from subgraphkit_tensorrt.rules.judged_node import MAX_RANK, JudgedNode, Objections, types_of
 
-__all__ = ["RANDOM", "Operator", "operator_table"]
-
 _Release = tuple[int, ...]
 _FLOATS: Final = "f32 f16 bf16"
 _HALVES: Final = "f32 f16"

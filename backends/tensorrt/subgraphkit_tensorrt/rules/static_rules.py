@@ -15,8 +15,6 @@ from subgraphkit_tensorrt.rules.folding import Folding
 from subgraphkit_tensorrt.rules.judged_node import KNOWN, MAX_RANK, JudgedNode, is_read
 from subgraphkit_tensorrt.rules.operators import RANDOM, Operator, operator_table
 
-__all__ = ["Rules"]
-
 _FIRST_OPSET: Final = 9
 _ABOUT_TYPES: Final = frozenset({"dtype", "rank", "shape", "dynamic_shape"})
 _BODIES: Final = frozenset({"If", "Loop", "Scan"})

@@ -11,8 +11,6 @@ from subgraphkit_tensorrt.running import dlpack
 from subgraphkit_tensorrt.running.device import Device
 from subgraphkit_tensorrt.running.memory import Block
 
-__all__ = ["DeviceArray", "Foreign", "fetched", "foreign", "is_on_device"]
-
 _TYPESTRS = frozenset("?bhilqBHILQefd")
 _DEFAULT_STREAM = 1
 """The number by which protocols call CUDA's default stream."""

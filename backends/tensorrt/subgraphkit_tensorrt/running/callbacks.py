@@ -13,8 +13,6 @@ from subgraphkit_tensorrt.library.logger import hear
 from subgraphkit_tensorrt.running.device import Device
 from subgraphkit_tensorrt.running.memory import Block
 
-__all__ = ["LayerTimes", "OutputMemory", "allocator_class", "profiler_class", "recorder_class"]
-
 _ERRORS_KEPT: Final = 100
 
 

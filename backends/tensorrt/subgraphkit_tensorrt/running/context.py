@@ -23,8 +23,6 @@ from subgraphkit_tensorrt.running.device import Device, Loader
 from subgraphkit_tensorrt.running.ends import EngineInput, IOTensor
 from subgraphkit_tensorrt.running.memory import Lane
 
-__all__ = ["Context", "Recording"]
-
 _TRIES: Final = 3
 _SHAPES: Final = (
     "The engine was built for a range of shapes; options dims, min_shapes and max_shapes set it."

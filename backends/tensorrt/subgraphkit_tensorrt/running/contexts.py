@@ -19,8 +19,6 @@ from subgraphkit_tensorrt.running.callbacks import LayerTimes
 from subgraphkit_tensorrt.running.context import Context
 from subgraphkit_tensorrt.running.device import Loader
 
-__all__ = ["Contexts", "Kernels", "kernels_for"]
-
 _STRATEGIES: Final = {
     "shared": "USER_MANAGED",
     "static": "STATIC",

@@ -17,8 +17,6 @@ from subgraphkit_tensorrt.library.logger import check, listening
 from subgraphkit_tensorrt.running.memory import Block, DeviceMemory, Lane
 from subgraphkit_tensorrt.running.streams import Streams
 
-__all__ = ["Device", "Loader", "release_stream"]
-
 _USERS_LANES: Final = 8
 """Streams of users whose memory is kept while they rest."""
 _IDLE: Final = 10.0

@@ -13,8 +13,6 @@ from typing import Any, ClassVar, Final
 import ml_dtypes
 import numpy as np
 
-__all__ = ["CUDA", "ON_CUDA", "Taken", "export", "is_row_major", "take"]
-
 CUDA: Final = 2
 """DLPack's number for memory of a GPU."""
 ON_CUDA: Final = frozenset({CUDA, 13})

@@ -11,18 +11,6 @@ from subgraphkit.errors import ExecutionError, InputError
 from subgraphkit_tensorrt.running.arrays import DeviceArray, Foreign
 from subgraphkit_tensorrt.running.memory import ALIGNMENT, Block, aligned
 
-__all__ = [
-    "EngineInput",
-    "EngineOutput",
-    "IOTensor",
-    "check_target",
-    "is_usable",
-    "laid_out",
-    "overlap",
-    "to_engine",
-    "unshaped",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class IOTensor:

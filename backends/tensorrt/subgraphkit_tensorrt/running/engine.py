@@ -18,8 +18,6 @@ from subgraphkit_tensorrt.running.contexts import Contexts, Kernels
 from subgraphkit_tensorrt.running.device import Device, Loader
 from subgraphkit_tensorrt.running.ends import IOTensor
 
-__all__ = ["DTYPES", "LoadedEngine", "refit"]
-
 DTYPES: Final = {
     "FLOAT": np.dtype(np.float32),
     "HALF": np.dtype(np.float16),

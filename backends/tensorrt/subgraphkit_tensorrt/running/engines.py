@@ -24,8 +24,6 @@ from subgraphkit_tensorrt.running.device import Device, Loader
 from subgraphkit_tensorrt.running.ends import IOTensor
 from subgraphkit_tensorrt.running.engine import LoadedEngine, refit
 
-__all__ = ["Builder", "Engines", "builder_for"]
-
 Builder = Callable[[Subgraph, Mapping[str, InputRange]], EnginePlan]
 """Builds a plan for a subgraph and the ranges of its inputs."""
 

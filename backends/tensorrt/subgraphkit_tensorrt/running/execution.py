@@ -31,8 +31,6 @@ from subgraphkit_tensorrt.running.ends import (
 from subgraphkit_tensorrt.running.engine import LoadedEngine
 from subgraphkit_tensorrt.running.memory import Block, Lane, aligned
 
-__all__ = ["Execution"]
-
 _LARGE: Final = 1 << 20
 """Bytes from which on a copy is worth calls of its own."""
 

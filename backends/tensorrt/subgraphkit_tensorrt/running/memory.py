@@ -20,8 +20,6 @@ from subgraphkit.errors import ExecutionError
 from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running.streams import Streams
 
-__all__ = ["ALIGNMENT", "Block", "DeviceMemory", "Lane", "Pinned", "aligned"]
-
 ALIGNMENT: Final = 256
 """Alignment of every address that TensorRT is given, in bytes."""
 

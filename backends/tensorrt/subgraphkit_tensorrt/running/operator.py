@@ -26,8 +26,6 @@ from subgraphkit_tensorrt.running.engines import Builder, Engines
 from subgraphkit_tensorrt.running.execution import Execution
 from subgraphkit_tensorrt.running.streams import stream_for
 
-__all__ = ["TensorRTOperator"]
-
 
 class TensorRTOperator(SubgraphOperator):
     """Runs a region by engines, each for a range of shapes.

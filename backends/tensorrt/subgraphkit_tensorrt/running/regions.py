@@ -17,8 +17,6 @@ from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.running.engines import builder_for
 from subgraphkit_tensorrt.running.operator import TensorRTOperator
 
-__all__ = ["compile_region", "restore"]
-
 _OPEN: Final = "SGK169"
 
 

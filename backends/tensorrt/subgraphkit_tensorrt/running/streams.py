@@ -12,8 +12,6 @@ from subgraphkit.errors import ExecutionError
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.cudart import Cuda
 
-__all__ = ["Streams", "on_stream", "stream_for"]
-
 _STREAM: Final[ContextVar[int | None]] = ContextVar("subgraphkit_tensorrt_stream", default=None)
 
 

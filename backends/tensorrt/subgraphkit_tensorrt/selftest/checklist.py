@@ -8,8 +8,6 @@ from subgraphkit.backend import Check, ModelOpener, SelfCheck
 from subgraphkit_tensorrt.selftest import computing, device_checks, engines
 from subgraphkit_tensorrt.selftest.computing import NotAvailable
 
-__all__ = ["CHECKS", "checks"]
-
 Checked = Callable[[ModelOpener], str]
 """Tries one thing and says in a sentence what was seen; raises if it was not as it should be."""
 

@@ -17,33 +17,6 @@ from subgraphkit_tensorrt.library.gpus import FP8_FROM, Gpu
 from subgraphkit_tensorrt.rules.operators import operator_table
 from subgraphkit_tensorrt.selftest import models
 
-__all__ = [
-    "NotAsExpected",
-    "NotAvailable",
-    "agreed",
-    "brain",
-    "convolutions",
-    "cuda_library",
-    "draw",
-    "eight_bit_floats",
-    "element_types",
-    "every_length",
-    "gpus",
-    "half",
-    "installation",
-    "module",
-    "odd_inputs",
-    "opened",
-    "perceptron",
-    "quantized",
-    "range_of_shapes",
-    "require",
-    "same",
-    "shapes_from_data",
-    "shapes_from_values",
-    "tensorrt",
-]
-
 
 class NotAsExpected(Exception):  # noqa: N818 (its text is the finding)
     """Something came out differently."""

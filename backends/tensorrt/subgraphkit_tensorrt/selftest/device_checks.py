@@ -22,20 +22,6 @@ from subgraphkit_tensorrt.selftest.computing import (
     require,
 )
 
-__all__ = [
-    "copies",
-    "cuda_runtime",
-    "device_arrays",
-    "driver",
-    "graph_of_a_copy",
-    "lengths",
-    "order_of_streams",
-    "threads_that_copy",
-    "torch_arrays",
-    "torch_tensors",
-    "user_stream",
-]
-
 _TYPES: Final = (
     "f4",
     "f2",

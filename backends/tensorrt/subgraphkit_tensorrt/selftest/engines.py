@@ -26,28 +26,6 @@ from subgraphkit_tensorrt.selftest.computing import (
     tensorrt,
 )
 
-__all__ = [
-    "build_and_load",
-    "compatible_plans",
-    "control_flow",
-    "cuda_graphs",
-    "found_again",
-    "interrupted",
-    "layers",
-    "lean_runtime",
-    "many_runs",
-    "many_runs_of_any_length",
-    "plans_without_weights",
-    "refit",
-    "scratch_memory",
-    "second_gpu",
-    "several_ranges",
-    "threads",
-    "time_of_a_run",
-    "two_sessions",
-    "weight_streaming",
-]
-
 _THREADS: Final = 4
 _RUNS: Final = 250
 _PAIRED: Final = 50

@@ -7,19 +7,6 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-__all__ = [
-    "CHAIN",
-    "CONTROLLED",
-    "CONVOLUTION",
-    "EIGHT_BITS",
-    "PERCEPTRON",
-    "PICKED",
-    "QUANTIZED",
-    "RESHAPED",
-    "TYPED",
-    "model",
-]
-
 _OPSET: Final = 17
 _SEED: Final = 7
 

@@ -7,8 +7,6 @@ import numpy as np
 
 from subgraphkit.types import DataType
 
-__all__ = ["TypeHelper"]
-
 
 class TypeHelper:
     """Translates types such as ``tensor(float)``."""
