@@ -35,9 +35,6 @@ def pass_on(error: BaseException) -> None:
     Ctrl-C may strike where a lock is taken or given back, and whatever is cleaned up behind it
     then fails for having been left half done.
 
-    Args:
-        error: What was caught; it is not looked further than to where that was.
-
     Raises:
         BaseException: That is to pass.
     """
@@ -60,11 +57,6 @@ def walking(
 
     Errors with a code pass, and so do warnings that are errors, and what a plugin raises where the
     user wants to see that as it is.
-
-    Args:
-        step: The step.
-        model: Name of the model.
-        own: Says whether an exception is the caller's own, and passes too.
 
     Raises:
         InvalidModelError: Anything else was raised (SGK219).

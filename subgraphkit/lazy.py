@@ -37,10 +37,6 @@ def collector_paused(*, importing: bool = False) -> Iterator[None]:
     over takes a fifth of its time, and two fifths where many sets are merged. Nothing is ever lost,
     only found later.
 
-    Args:
-        importing: Whether all that is made lasts as long as the process. Then it is old afterwards,
-            and not scanned once more as young as soon as the collector is on.
-
     Thread-safety: the collector is one for the process, so others do without it for as long.
     """
     was_enabled = gc.isenabled()
@@ -61,13 +57,7 @@ def collector_paused(*, importing: bool = False) -> Iterator[None]:
 def lazy_names(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
-    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
-
-    Args:
-        package: Name of the package, ``__name__``.
-        homes: By public name, the module that defines it; a module that defines nothing of that
-            name is itself what the name stands for.
-    """
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package."""
     names = sorted(homes)
 
     def get(name: str) -> object:

@@ -48,12 +48,7 @@ class Travelling:
 
 
 def carried(error: Any) -> tuple[list[str], tuple[Any, ...], dict[str, Any], dict[str, Any]]:
-    """Return what ``rebuilt`` takes to make a travelling exception anew; JSON can hold it.
-
-    Returns:
-        The class and its public bases, the arguments, the attributes, and those of slots and of
-        Python's own classes.
-    """
+    """Return what ``rebuilt`` takes to make a travelling exception anew; JSON can hold it."""
     kinds = [
         kind
         for kind in type(error).__mro__
@@ -108,12 +103,7 @@ def rebuilt(
 ) -> BaseException:
     """Make an exception of what ``carried`` returned.
 
-    Args:
-        names: The classes, the first that is found is taken.
-        args: Its arguments.
-        state: Its attributes.
-        natives: Those of slots and of Python's own classes.
-        imports: Whether to import the module of a class; otherwise it must have been.
+    ``imports``: Whether to import the module of a class; otherwise it must have been.
     """
     for name in names:
         kind = _found(name, imports=imports)
@@ -180,10 +170,7 @@ def plain_value(value: Any, room: int = 1 << 12, depth: int = 0) -> Any:
 
     Sets become tuples, and what is none of all that its short text.
 
-    Args:
-        value: The value.
-        room: About how many bytes it may take; what there is no room for is left out.
-        depth: How deep in another it is.
+    ``room``: About how many bytes it may take; what there is no room for is left out.
     """
     if value is None or isinstance(value, bool):
         return value

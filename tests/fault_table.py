@@ -76,13 +76,7 @@ def measure() -> None:
 
 
 def main(tree: Path, names: list[str]) -> None:
-    """Measure the corruptions with the kit of a tree, and write the table.
-
-    Args:
-        tree: A checkout.
-        names: The corruptions to be measured, all if there are none; what was measured of the
-            others stays.
-    """
+    """Measure the corruptions with the kit of a tree, and write the table."""
     from tests.faulty.corruptions import CORRUPTIONS  # noqa: PLC0415 (of this tree)
 
     chosen = names or list(CORRUPTIONS)

@@ -13,12 +13,7 @@ from subgraphkit.cli import interrupts
 
 
 def interrupt(step: Callable[[], object], after: float) -> None:
-    """Take a step again and again until Ctrl-C comes.
-
-    Args:
-        step: The step.
-        after: Seconds from the first step to Ctrl-C.
-    """
+    """Take a step again and again until Ctrl-C comes."""
     started = threading.Event()
 
     def strike() -> None:

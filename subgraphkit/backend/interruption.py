@@ -190,11 +190,7 @@ def _settle() -> None:
 
 
 class _Hush:
-    """Takes the place of ``sys.unraisablehook``, so that what Python drops of ours is not printed.
-
-    Args:
-        before: Is handed everything else.
-    """
+    """Stands in for ``sys.unraisablehook``, so that no interruption of ours is printed."""
 
     def __init__(self, before: Callable[[Any], object]) -> None:
         self._before = before

@@ -209,10 +209,6 @@ class _Walk:
 
     Every match that starts at the node is a beginning of this one way, so that each node is looked
     at once for all patterns.
-
-    Attributes:
-        path: The nodes walked so far.
-        refusal: Why no pattern fits.
     """
 
     def __init__(self, graph: Graph, start: Node, where: Predicate | None) -> None:

@@ -36,10 +36,8 @@ class BoundModel(BoundGraph):
     Attributes:
         settings: What was configured when the model was bound, with the origin of every value.
         extensions: Who listens to what happens to the model from now on.
-        model: The model that was bound.
         inlined: The model of this graph: ``model``, but for Ifs replaced by the branch that is
             taken, where that is known.
-        input_shapes: Whole shapes given for inputs.
         folding: What was computed at bind, and how to compute it again; None if nothing was to be.
 
     Thread-safety: immutable, safe.
@@ -78,10 +76,6 @@ class BoundModel(BoundGraph):
     ) -> Mapping[str, ValueType]:
         """Infer the types the values would have for other shapes, on top of those given at bind.
 
-        Args:
-            sizes: Sizes of named dimensions.
-            shapes: Whole shapes of inputs.
-
         Raises:
             InvalidModelError: They contradict the model, or what was decided at bind (SGK222).
         """
@@ -111,12 +105,7 @@ class BoundModel(BoundGraph):
     def refolded(
         self, changed: Mapping[str, Initializer], current: Mapping[str, Initializer]
     ) -> dict[str, Initializer]:
-        """Return what was computed from constants that have changed, to be computed anew.
-
-        Args:
-            changed: The constants that have changed, by name.
-            current: All constants, those that have changed included.
-        """
+        """Return what was computed from constants that have changed, to be computed anew."""
         return {} if self.folding is None else self.folding.refolded(changed, current)
 
     def kept_folder(self, backend: str) -> Path | None:

@@ -28,11 +28,6 @@ _Array = npt.NDArray[Any]
 class Computer:
     """Computes nodes whose inputs are known.
 
-    Args:
-        graph: The graph as the model has it.
-        values: Small values that are known already.
-        settings: Names the fallback backend; where there is none, nothing is computed.
-
     Thread-safety: safe; two threads may at worst compute the same value twice.
     """
 
@@ -55,13 +50,7 @@ class Computer:
     def initializer(
         self, name: str, constants: Mapping[str, Initializer], version: int = 0
     ) -> Initializer:
-        """Return a value as a constant that is computed when first read.
-
-        Args:
-            name: The value.
-            constants: Constants by name; looked into when the value is read.
-            version: How often it was replaced.
-        """
+        """Return a value as a constant that is computed when first read."""
         type_ = self._type(name)
         compute = partial(self._computed, name, constants)
         keeps = (type_.nbytes or 0) <= _KEPT_BYTES

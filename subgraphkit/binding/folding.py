@@ -68,10 +68,7 @@ class BoundFolding:
     """What was computed at bind, and how to compute it again.
 
     Attributes:
-        source: The graph as the model has it.
-        values: Small values, computed with the types.
         sources: For every value that was computed, the stored constants it depends on.
-        computer: Computes the others.
     """
 
     source: BoundGraph
@@ -82,12 +79,7 @@ class BoundFolding:
     def refolded(
         self, changed: Mapping[str, Initializer], current: Mapping[str, Initializer]
     ) -> dict[str, Initializer]:
-        """Return what depends on constants that have changed, to be computed anew.
-
-        Args:
-            changed: The constants that have changed, by name.
-            current: All constants, those that have changed included.
-        """
+        """Return what depends on constants that have changed, to be computed anew."""
         stale = [name for name, read in self.sources.items() if not read.isdisjoint(changed)]
         renewed = dict(current)
         for name in stale:
@@ -100,11 +92,6 @@ def fold(
     source: BoundGraph, values: Mapping[str, _Array], settings: ResolvedConfig
 ) -> tuple[BoundGraph, BoundFolding]:
     """Compute what is known, and take out what need not run.
-
-    Args:
-        source: The graph as the model has it; not changed.
-        values: Small values that were computed with the types.
-        settings: Names the fallback backend, and the limits to what is computed from constants.
 
     Raises:
         UnsupportedModelError: More would be computed than the limits allow (SGK216), now or by a
@@ -120,7 +107,6 @@ class _Work:
     """One pass over a graph.
 
     Attributes:
-        computer: Computes values.
         sources: For every value that is computed, the stored constants it depends on.
     """
 
@@ -328,12 +314,7 @@ def _is_copy(node: Node) -> bool:
 
 
 def _dependencies(graph: BoundGraph, earlier: Adjacency) -> Iterator[Sequence[int]]:
-    """Go through the nodes, with those that each waits for.
-
-    Args:
-        graph: The graph that is left.
-        earlier: The dependencies before nodes left it.
-    """
+    """Go through the nodes, with those that each waits for."""
     find, constants, gone = graph.producers.get, graph.constants, graph.left_out
     nodes_gone = frozenset(gone)
     for node in range(len(graph.table.op_types)):

@@ -52,12 +52,7 @@ _PROCESSES: Final[weakref.WeakSet["ModelProcess"]] = weakref.WeakSet()
 
 
 class ProcessEnded(Exception):  # noqa: N818 (an ending, worded by whoever knows the subgraph)
-    """The process went down while it was asked, or there is to be no other.
-
-    Attributes:
-        how: How it ended, such as ``signal SIGSEGV``.
-        printed: What it printed last.
-    """
+    """The process went down while it was asked, or there is to be no other."""
 
     def __init__(self, how: str, printed: str = "") -> None:
         self.how = how
@@ -68,13 +63,8 @@ class ProcessEnded(Exception):  # noqa: N818 (an ending, worded by whoever knows
 class ModelProcess:
     """Starts the process of a model when it is first asked, and again when it has gone down.
 
-    Args:
-        graph: The bound model; not kept alive.
-
     Attributes:
         lock: To be held from storing values to reading those of the answer.
-        inward: Memory for what the process is given.
-        outward: Memory for what it answers.
         generation: The number of the process at work; what was made in another is not in this one.
 
     Thread-safety: ``ready``, ``ask`` and ``end`` by whoever holds the lock.
@@ -116,9 +106,6 @@ class ModelProcess:
     def ready(self, progress: Progress | None = None) -> int:
         """Start the process unless it is at work; return its generation.
 
-        Args:
-            progress: As ``ask`` takes it.
-
         Raises:
             ProcessEnded: It went down too often.
         """
@@ -136,11 +123,7 @@ class ModelProcess:
     ) -> dict[str, Any]:
         """Have something done and wait for the answer.
 
-        Args:
-            what: The request.
-            progress: Told what the process reports meanwhile; when it is cancelled, the process is
-                ended.
-            seconds: After how long without a word the process is ended.
+        ``seconds``: After how long without a word the process is ended.
 
         Raises:
             ProcessEnded: It went down.

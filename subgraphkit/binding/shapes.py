@@ -24,13 +24,7 @@ _AXIS_OF: Final = re.compile(r"(?P<input>.+)\[(?P<axis>\d+)\]", re.DOTALL)
 
 
 def renaming(graph: Graph, symbol: str, places: Places) -> str:
-    """Write the argument that gives the dimensions of one name a name each.
-
-    Args:
-        graph: The graph.
-        symbol: The name that they share.
-        places: Where it is found; it keeps its name at the first.
-    """
+    """Write the argument that gives the dimensions of one name a name each."""
     numbers = {place: number for number, place in enumerate(places, 1)}
     shapes = {
         name: tuple(

@@ -22,10 +22,6 @@ Windows of convolutions overlap, and attention is computed from scores.
 def require_bounded(graph: BoundGraph, limits: LoadLimits) -> None:
     """Refuse a graph with a value, or a node that works in something, beyond the limits.
 
-    Args:
-        graph: The graph, every value typed.
-        limits: The limits.
-
     Raises:
         UnsupportedModelError: There is one (SGK216).
     """
@@ -179,10 +175,6 @@ def size_fed_nodes(graph: Graph, entering: Collection[str]) -> Iterator[tuple[in
 
     Sizes that follow from constants are known at bind, and those that follow from the shapes of
     what is there are bounded by these.
-
-    Args:
-        graph: The graph, or a body.
-        entering: Its values that are fed.
     """
     table = graph.table
     if not table.bodies and _DECIDING.keys().isdisjoint(table.op_types):

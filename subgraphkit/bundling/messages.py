@@ -90,12 +90,8 @@ def backend_is_missing(
 ) -> BackendNotFoundError | BackendUnavailableError:
     """SGK101, SGK104, SGK117: what was compiled has nobody to run it.
 
-    Args:
-        folder: The bundle.
-        error: What was raised for a backend that is to be compiled for; no way around it that it
-            names helps here.
-        backend: The backend.
-        counts: How many subgraphs are the backend's, and how many there are.
+    ``error``: What was raised for a backend that is to be compiled for; no way around it that it
+    names helps here.
     """
     mine, total = counts
     problem = error.context.get("problem", error.message)

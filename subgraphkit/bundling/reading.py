@@ -51,16 +51,11 @@ def is_bundle(folder: Path) -> bool:
 class BundleFiles:
     """The files of one bundle.
 
-    Args:
-        folder: The bundle; the folder itself may be named by a link, its files may not.
-        trust: Whether it does not matter who could have written it.
-
     Raises:
         BundleError: It is no bundle or of an unknown format (SGK181), damaged (SGK182), or somebody
             else could have written it (SGK183).
 
     Attributes:
-        folder: The folder, links resolved.
         manifest: What it says of itself; digest and kinds are checked, files are not.
         digest: The SHA-256 of the manifest, in which there are those of all files.
         is_own: Whether the folder is this user's, no other user can write to it, and no link leads
@@ -104,13 +99,8 @@ class BundleFiles:
         this user may be able to, and a bundle is only ever replaced by another folder. A file that
         is the same as when it had that digest is not hashed again.
 
-        Args:
-            entry: The file.
-            kept: The folder where it is remembered which files had their digests; None for the
-                memory of this process alone.
-
-        Returns:
-            The content; of a file that others than this user could write, a copy.
+        ``kept``: The folder where it is remembered which files had their digests; None for the
+        memory of this process alone.
 
         Raises:
             BundleError: As ``read``.

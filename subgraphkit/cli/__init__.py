@@ -18,14 +18,7 @@ _INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Carry out a command line.
-
-    Args:
-        arguments: The words after the name of the program; those of this process if not given.
-
-    Returns:
-        An exit code, as listed in ``subgraphkit.cli.exits``.
-    """
+    """Carry out a command line."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     with heard():
         try:

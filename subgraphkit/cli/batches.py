@@ -66,11 +66,6 @@ class Batches:
 def batches_in(places: Sequence[str], inputs: Sequence[str]) -> Batches:
     """Find the batches in files and folders.
 
-    Args:
-        places: ``.npz`` files with an array per input, ``.npy`` files where there is one input, or
-            folders of such files, which are taken in the order of their names.
-        inputs: Names of the model's inputs.
-
     Raises:
         CallerError: A place does not exist or holds no batch (SGK301).
     """

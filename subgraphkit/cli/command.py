@@ -11,12 +11,7 @@ PROGRAM: Final = "subgraphkit"
 
 
 class Parser(argparse.ArgumentParser):
-    """Opens its help with examples, and raises what argparse would print and exit with.
-
-    Args:
-        examples: Command lines that open the help, mostly without the name of the program.
-        **settings: As ``ArgumentParser`` takes them.
-    """
+    """Opens its help with examples, and raises what argparse would print and exit with."""
 
     def __init__(self, examples: Sequence[str] = (), **settings: Any) -> None:
         # Abbreviated options would change their meaning when an option is added.
@@ -35,18 +30,7 @@ class Parser(argparse.ArgumentParser):
         within: argparse._ActionsContainer | None = None,
         **more: Any,
     ) -> None:
-        """Add a word.
-
-        Args:
-            spelling: Its flags, or its name where it is without one; behind them what stands for
-                its value, as in ``-o --output FILE``. A flag alone is on or off.
-            purpose: Its help; the default is told behind it, unless it tells one itself.
-            kind: Reads the value.
-            default: The value if none is given.
-            several: Whether it may be given again, and makes a list.
-            within: The group it is in.
-            **more: What else ``add_argument`` takes.
-        """
+        """Add a word."""
         *names, last = spelling.split()
         if last.startswith("-"):
             names.append(last)

@@ -19,12 +19,9 @@ class Health:
     """The health of a backend: the results of its probe and of its trial.
 
     Attributes:
-        probe: What its probe found.
         state: How the trial ended, which is made if the probe is ``ok``: as ``Trial.state``, or
             ``crash`` or ``hang`` of the process; ``untried`` if there was none.
-        operators: The operators tried last.
         code: Code of the error of the trial, or an empty string.
-        text: What happened in the trial; empty if ``ok``.
         evidence: The end of the backend's traceback, or of what it printed.
     """
 
@@ -37,14 +34,7 @@ class Health:
 
 
 def look_after(name: str, timeout_seconds: float, *, deep: bool, origin: str) -> Health:
-    """Probe a backend and let it compile and run a small model, in a child process.
-
-    Args:
-        name: Name of the backend, or ``name@distribution``.
-        timeout_seconds: After how long the child is stopped.
-        deep: Whether the backend is to probe thoroughly.
-        origin: Who named the backend, for messages.
-    """
+    """Probe a backend and let it compile and run a small model, in a child process."""
     if not sys.executable:
         text = "this process does not know its Python interpreter"
         return Health(ChildProbe(name, "error", text=text))

@@ -35,14 +35,6 @@ class Job:
     """What is to be computed of which rows, in plain values.
 
     Attributes:
-        source: The Parquet file.
-        folder: Where the parts go.
-        spec: The session, as ``SessionSpec.to_json`` returns it.
-        columns: As for ``Rows``.
-        outputs: As for ``Rows``, or empty for all.
-        keep: As for ``Rows``.
-        batch_size: Rows that are run at once.
-        part_rows: Rows of a part.
         threads: Threads of each process, unless the spec says how many.
     """
 
@@ -67,9 +59,6 @@ class Job:
 
 def missing_parts(job: Job) -> tuple[list[int], int]:
     """Make the folder of a job, or find what is missing in it.
-
-    Returns:
-        The parts that are to be computed, and how many there are in all.
 
     Raises:
         CallerError: The file cannot be read (SGK301), or the folder has something else in it than
@@ -126,11 +115,7 @@ def compute(job: Job, parts: Sequence[int], replicas: int, done: Callable[[], ob
 
     A part whose process ended is tried again in a new one.
 
-    Args:
-        job: What they are parts of.
-        parts: Their numbers.
-        replicas: How many processes there are.
-        done: Called when a part is written, by any thread.
+    ``done``: Called when a part is written, by any thread.
 
     Raises:
         SubgraphkitError: What a part raised; those that were written before stay.

@@ -27,17 +27,7 @@ _EXAMPLES: Final = (
 
 
 class CommandLine:
-    """The parser with its commands.
-
-    Args:
-        called: Name of the command that is called, whose words are added; all others are listed.
-        every: Whether the words of every command are added.
-
-    Attributes:
-        parser: The parser.
-        commands: Where commands are added; handed to extensions.
-        command: The built-in command that is called, or None.
-    """
+    """The parser with its commands."""
 
     def __init__(self, called: str = "", *, every: bool = False) -> None:
         codes = "\n".join(f"  {code:>3}  {meaning}" for code, meaning in EXIT_CODES.items())

@@ -32,13 +32,7 @@ SCHEMA_VERSION: Final = 1
 class CommandReport:
     """Collects what a command has to say and writes it at the end.
 
-    Args:
-        command: Name of the command; part of the schema.
-        as_json: Whether to write one JSON document instead of text.
-        debug: Whether to show tracebacks.
-
     Attributes:
-        data: What the JSON document holds under ``data``.
         assumption: Sizes that the command had to invent, in words; every error mentions them.
         width: Cells in a line of standard output; None where it is no terminal.
     """

@@ -24,11 +24,6 @@ def load_as_told(arguments: Namespace) -> Model:
 def bind_as_told(model: Model, arguments: Namespace, *, require: str | None = None) -> BoundModel:
     """Bind a model with the shapes, backends and options of a command line.
 
-    Args:
-        model: The model.
-        arguments: The command line.
-        require: The least shares of the work for backends, as the setting takes them.
-
     Raises:
         CallerError: Something is given twice (SGK301).
         SubgraphkitError: As ``bind``.
@@ -72,10 +67,6 @@ def is_spec(place: str) -> bool:
 
 def spec_as_told(place: str, backend: str | None) -> SessionSpec:
     """Read a spec, or make one of a model or a bundle.
-
-    Args:
-        place: A file of JSON that ``subgraphkit spec`` wrote, or a model or bundle.
-        backend: Backends of the session, unless a spec says them.
 
     Raises:
         CallerError: The file cannot be read, or backends are given beside a spec (SGK301).

@@ -10,9 +10,7 @@ class Table(NamedTuple):
     """Rows of text under headings.
 
     Attributes:
-        columns: The headings.
         rows: One tuple of cells per row, as many as there are columns.
-        right: Headings of the columns that are aligned right.
         give: Headings of the columns that give way where there is little room, first to last; if
             empty, all that are not aligned right, from the last to the first.
     """
@@ -24,22 +22,14 @@ class Table(NamedTuple):
 
     @classmethod
     def of(cls, columns: str, rows: Any, *, right: str = "", give: str = "") -> Self:
-        """Build a table.
-
-        Args:
-            columns: The headings, separated by blanks.
-            rows: Rows of anything that can be written.
-            right: Headings of the columns that are aligned right, separated by blanks.
-            give: Headings of the columns that give way, in that order, separated by blanks.
-        """
+        """Build a table."""
         cells = tuple(tuple("" if cell is None else str(cell) for cell in row) for row in rows)
         return cls(tuple(columns.split()), cells, frozenset(right.split()), tuple(give.split()))
 
     def lines(self, width: int | None = None) -> list[str]:
         """Render as lines, the headings in capitals.
 
-        Args:
-            width: Cells in a line; None for lines without end.
+        ``width``: Cells in a line; None for lines without end.
         """
         place = self.columns.index
         rows = [tuple(column.upper() for column in self.columns), *self.rows]

@@ -105,10 +105,6 @@ def tolerance(text: str) -> float:
 def file_to_write(given: str | None, what: str) -> Path | None:
     """Refuse a file that could not be written before any work is done.
 
-    Args:
-        given: The path on the command line, or None.
-        what: What is to be written, with a verb, such as "the outputs cannot be stored".
-
     Raises:
         CallerError: It is a folder, its folder is missing, or no file can have that name
             (SGK301).

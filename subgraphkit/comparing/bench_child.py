@@ -29,11 +29,7 @@ _MOST_RUNS: Final = 1000
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Carry out the job of a file.
-
-    Returns:
-        The exit status: 0 unless nobody is listening any more.
-    """
+    """Carry out the job of a file."""
     job = Namespace(**json.loads(Path(arguments[0]).read_text(encoding="utf-8")))
     PLACEMENT_LOG.disabled = True  # what it would say is in the answer to the bind
     with answering() as answer:

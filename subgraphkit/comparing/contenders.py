@@ -26,15 +26,10 @@ _PATIENCE_AT_THE_END: Final = 10.0
 class Contender:
     """A child process that binds a model on a selection of backends, and what is known of it.
 
-    Args:
-        selection: Its backends; None for what is configured.
-        job: What to do, see ``bench_child``; JSON-able.
-        folder: A new folder for its files.
-        schedule: How many threads libraries are told to use, and how long an answer may take.
+    ``selection``: Its backends; None for what is configured.
+    ``schedule``: How many threads libraries are told to use, and how long an answer may take.
 
     Attributes:
-        results: Where it stores what its first run returns.
-        facts: What it has told of itself.
         turns: What it has told of each of its turns.
         failed: Why it is out, in the words of ``Measured``; empty unless it is.
 
@@ -64,16 +59,7 @@ class Contender:
         return self._selection or str(self.facts.get("selection", self._called))
 
     def ask(self, what: Mapping[str, Any] | None, doing: str) -> dict[str, Any]:
-        """Give a command and wait for the answer; None only waits.
-
-        Args:
-            what: The command.
-            doing: What it does, for messages, such as ``taking a turn``.
-
-        Returns:
-            The answer; nothing if the contender is out, or is from now on: for an error of its own,
-            a crash (SGK320) or no answer (SGK321).
-        """
+        """Give a command and wait for the answer; None only waits."""
         if self.failed:
             return {}
         if what is not None:

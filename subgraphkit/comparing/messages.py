@@ -8,13 +8,7 @@ from subgraphkit.processes.child_process import how_it_ended
 
 
 def crashed(selection: str, doing: str, code: int) -> BackendError:
-    """Word that a child process went down (SGK320).
-
-    Args:
-        selection: The backends it worked with.
-        doing: What it did, such as ``running``.
-        code: Its exit status, negative for a signal.
-    """
+    """Word that a child process went down (SGK320)."""
     return BackendError(
         "SGK320",
         f"{selection!r} took its process down while {doing}: {how_it_ended(code)}",

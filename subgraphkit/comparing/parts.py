@@ -51,9 +51,7 @@ class Built:
     """A part that was built and run.
 
     Attributes:
-        symptom: What is wrong with it.
         compared: What it returned beside what was expected; None if it did not compile.
-        error: What the compiler failed with.
     """
 
     symptom: Symptom
@@ -71,17 +69,7 @@ class PartSearch:
     Kept are the values at its inputs, and those at the inputs of what is still to be searched;
     others are computed from these when a part is built.
 
-    Args:
-        partitioning: The partitioning of the model on the backends under test.
-        guilty: The subgraph of it that is wrong.
-        symptom: What is wrong with it; a part that fails otherwise does not count.
-        trusted: The model on the backends that are believed.
-        feeds: Arrays by input name.
-        tolerance: From an element type to its tolerance.
-        progress: Told before every build; stops the search.
-
     Attributes:
-        builds: How many parts were built.
         graph: The model, its settings such that parts are built by the backend at fault alone.
     """
 
@@ -124,11 +112,7 @@ class PartSearch:
         return self._results.get(part)
 
     def search(self, is_still_wrong: Callable[[], bool]) -> Verdict:
-        """Search; ``smallest`` is what was found.
-
-        Args:
-            is_still_wrong: Says whether the subgraph is wrong when all is built once more.
-        """
+        """Search; ``smallest`` is what was found."""
         order, low, high = self._order, 0, len(self._order)
         known = order
         while high - low > 1:

@@ -22,11 +22,6 @@ _Array = npt.NDArray[Any]
 def store_values(values: Mapping[str, Any], folder: Path) -> None:
     """Store values by name in a new folder.
 
-    Args:
-        values: Arrays, lists (sequences), mappings, None (absent optionals), or what NumPy makes an
-            array of.
-        folder: The folder; made here.
-
     Raises:
         CallerError: A value has an element type that ONNX does not have (SGK141).
     """

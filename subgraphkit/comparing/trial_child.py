@@ -15,11 +15,7 @@ from subgraphkit.finding.child_probe import answering, probe_here
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Probe and try the backend named by the first argument.
-
-    Returns:
-        The exit status: 0 whenever findings were written.
-    """
+    """Probe and try the backend named by the first argument."""
     name, *words = arguments
     origin = next((word for word in words if word != "--deep"), "")
     with answering() as answer:

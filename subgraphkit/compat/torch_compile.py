@@ -35,12 +35,6 @@ def compile_graph(
 ) -> Callable[..., Any]:
     """Compile a graph that PyTorch captured.
 
-    Args:
-        gm: The graph.
-        example_inputs: What it is going to be called with: tensors, and sizes of dimensions.
-        options: ``backends``, a selection of backends, and whatever else
-            ``subgraphkit.InferenceSession`` takes by name.
-
     Returns:
         A function that computes the same. Tensors go in and out without copies where the memory
         is the host's. Gradients cannot be computed through it; to try raises an error.
@@ -66,8 +60,6 @@ class _Layout:
     """Where the arguments of a graph and its results are.
 
     Attributes:
-        fixed: Places of parameters and buffers.
-        fed: Places of tensors to feed.
         sizes: Places of sizes; each with the tensor, counted among those fed, and the axis that
             has this size; None if no tensor does.
         open_axes: For each tensor fed, the axes whose sizes may change.

@@ -40,11 +40,7 @@ def attended(
     Work that does not stop when it is cancelled goes on by itself until it comes to its next step,
     or the program ends; the program does not wait for it.
 
-    Args:
-        work: Is given the progress it reports to, and that stops it.
-        progress: That of the caller.
-        release: Takes the result if nobody waits for it any more.
-        seconds: How long it may take; None for as long as it takes.
+    ``seconds``: How long it may take; None for as long as it takes.
 
     Raises:
         CompileTimeoutError: It took longer (SGK135).

@@ -36,10 +36,6 @@ class ComposedOperator(SubgraphOperator):
 
     Values between regions stay on the device if all operators have the same one.
 
-    Args:
-        graph: The graph as the subgraph sees it: its inputs and outputs are the operator's.
-        parts: The regions in the order in which they run, each with its operator.
-
     Thread-safety: ``run`` may be called from any thread; an operator that is not thread-safe is
     run by one at a time.
     """

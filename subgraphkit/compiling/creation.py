@@ -41,11 +41,8 @@ class Creation(NamedTuple):
     """Asks properties for operators, and gives them what they may call on meanwhile.
 
     Attributes:
-        graph: The bound model.
         constraints: What the user demands; holds inside subgraphs as well.
-        shares_processors: What ``BindContext`` says of it.
         is_cached: Whether engines are looked for in the cache and kept there.
-        progress: What a property reports to while it compiles.
         compose: Compiles a division of a subgraph into one operator.
     """
 

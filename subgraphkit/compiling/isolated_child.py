@@ -284,11 +284,7 @@ def _end_with_parent(line: int) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Carry out requests until there are no more.
-
-    Returns:
-        The exit status: 0.
-    """
+    """Carry out requests until there are no more."""
     folder, inward, outward, line = arguments
     _end_with_parent(int(line))
     with answering() as answer:

@@ -31,15 +31,6 @@ def isolated(
 ) -> "IsolatedOperator":
     """Have a region compiled, or its engine restored, in the process of its model.
 
-    Args:
-        subgraph: The region, of a bound model.
-        claim: Who compiles it.
-        constraints: What the user demands.
-        progress: Told how far it is; when it is cancelled, the process is ended.
-        how: ``shares``, whether the processors are shared, and ``cached``, whether its engine is
-            looked for in the cache and kept there.
-        engine: An engine to restore; None to compile.
-
     Raises:
         CompileError: The process went down (SGK136), or the backend failed to compile the region
             (SGK130).
@@ -67,16 +58,7 @@ class IsolatedOperator(SubgraphOperator):
 
     Inputs are copied once into memory that both processes share, and outputs once out of it.
 
-    Args:
-        process: The process.
-        subgraph: What the operator runs.
-        recipe: How it is made there.
-        engine: What it is restored from; None if it is compiled.
-        progress: Told how far compiling is.
-
-    Attributes:
-        restored: Whether its engine came from the cache.
-        kept: Whether its engine is in the cache.
+    ``engine``: What it is restored from; None if it is compiled.
 
     Thread-safety: ``run`` may be called from any thread; the operators of a process run one at a
     time.

@@ -22,11 +22,6 @@ _BY_VARIABLE: Final = {setting.env: setting.name for setting in SETTINGS.values(
 def read_environment(environ: Mapping[str, str], backends: Callable[[], Collection[str]]) -> Layer:
     """Read every ``SUBGRAPH_*`` variable; a blank one counts as unset.
 
-    Args:
-        environ: The environment.
-        backends: Returns the names of backends that may have variables of the form
-            ``SUBGRAPH_<BACKEND>_<OPTION>``; asked only if there is one that may be of that form.
-
     Raises:
         ConfigError: If a value is of the wrong kind (SGK107, SGK108).
 

@@ -30,11 +30,6 @@ _PLACE: Final = re.compile(r"\s*(?:\[\s*([\w\-.\"' ]+?)\s*\]|([\w\-.\"' ]+?)\s*=
 def config_paths(environ: Mapping[str, str], working_directory: Path) -> list[tuple[str, Path]]:
     """Return the files to read, with the name of the layer of each, the winning one first.
 
-    Args:
-        environ: The environment; ``SUBGRAPH_CONFIG``, ``XDG_CONFIG_HOME``, ``APPDATA`` and ``HOME``
-            are looked at.
-        working_directory: Where the search begins.
-
     Raises:
         ConfigError: If ``SUBGRAPH_CONFIG`` names a file that does not exist (SGK109).
     """
@@ -71,10 +66,6 @@ def read_config_files(environ: Mapping[str, str], working_directory: Path) -> li
 
 def read_config_file(path: Path, layer: str = "file") -> Layer:
     """Read one configuration file.
-
-    Args:
-        path: A TOML file; of ``pyproject.toml`` only ``[tool.subgraphkit]`` is read.
-        layer: Name of the layer.
 
     Raises:
         ConfigError: As ``read_config_files``.

@@ -8,12 +8,7 @@ from subgraphkit.configuration.settings import SETTINGS
 
 
 def plain_settings(settings: ResolvedConfig, without: Collection[str]) -> dict[str, Any]:
-    """Return the settings of a bind by name, those left out that nobody gave.
-
-    Args:
-        settings: The settings.
-        without: Names of those that are not handed on, or not as they are.
-    """
+    """Return the settings of a bind by name, those left out that nobody gave."""
     values = {name: getattr(settings, name) for name in SETTINGS if name not in without}
     return {name: plain_value(value) for name, value in values.items() if value not in (None, ())}
 

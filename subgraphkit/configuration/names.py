@@ -59,11 +59,7 @@ _PROVIDER: Final = re.compile(r"\b\w+ExecutionProvider\b", re.IGNORECASE)
 
 
 def in_our_names(text: str) -> str:
-    """Return a selection with ONNX Runtime's names of providers replaced by backends.
-
-    Returns:
-        The names of backends, each once; an empty string unless every provider has a backend.
-    """
+    """Return a selection with ONNX Runtime's names of providers replaced by backends."""
     found = [_FOLDED.get(name.casefold(), "") for name in _PROVIDER.findall(text)]
     return ",".join(dict.fromkeys(found)) if all(found) else ""
 
@@ -82,7 +78,6 @@ class _Installed(NamedTuple):
     """What the metadata of installed distributions says about plugins.
 
     Attributes:
-        by_group: Entry points by their group.
         unreadable: What is wrong with distributions whose metadata cannot be read.
     """
 

@@ -30,9 +30,6 @@ def unvouched(layers: Sequence[Layer], trusted: Sequence[Path]) -> Path | None:
 def require_trust(layers: Sequence[Layer], values: Mapping[str, Any]) -> Path | None:
     """Check what the file that was found says, where it is what holds; the winning layer is first.
 
-    Returns:
-        The folder of the file, if nobody vouches for it.
-
     Raises:
         ConfigError: It widens what is trusted (SGK126).
     """

@@ -34,19 +34,12 @@ class ChildProbe:
     """The result of probing a backend in a child process.
 
     Attributes:
-        name: The backend asked for.
         state: ``ok``; ``unavailable`` if it cannot run here; ``error`` if it could not be found,
             loaded or probed; ``crash`` if it took the process down; ``hang`` if it did not return;
             ``unstarted`` if the process came to an end before it turned to the backend.
-        code: Code of the error, or an empty string.
         text: What happened, as the user would be told; if ``ok``, why it only builds, or nothing.
-        devices: Devices the backend found.
-        versions: Versions of its libraries, by name.
-        missing: Requirements of the manifest that are not met.
         seconds: How long it took, the start of the process included.
-        output: The end of what the plugin printed.
         trace: The end of the traceback of the plugin's own exception, if it raised one.
-        builds_only: Whether it can compile here and run nothing.
     """
 
     name: str
@@ -68,12 +61,6 @@ def probe_in_child(
     """Load and probe an installed backend in a child process, and check the options given for it.
 
     A backend registered by a call is not known to the child, nor are settings made by a call.
-
-    Args:
-        name: Name of the backend, or ``name@distribution``.
-        timeout_seconds: After how long the child is stopped and the state is ``hang``.
-        deep: Whether to let the backend compile and run a small model.
-        origin: Who named the backend, for messages; the argument ``name`` if not given.
 
     Returns:
         What became of it; this function does not raise because of a plugin.
@@ -127,9 +114,6 @@ def main(arguments: Sequence[str]) -> int:
 
     The second argument, if there is one, says who named it. With ``--import`` it is the group of
     an entry point that is imported, and the last argument is where the plugin is.
-
-    Returns:
-        The exit status: 0 whenever findings were written.
     """
     name, *words = arguments
     origin = next((word for word in words if word != "--deep"), "")

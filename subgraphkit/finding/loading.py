@@ -37,10 +37,8 @@ class HookFactory:
     """A backend given as a namespace with hooks; it is used like a ``Backend`` class.
 
     Attributes:
-        name: Name of the backend.
         namespace: The module, class or object the entry point refers to.
         options: The options the backend understands, from the manifest, or else from the backend.
-        option_class: What holds their values.
         api: The plugin API it uses, from the same place.
 
     Thread-safety: as far as the plugin's own functions.
@@ -128,10 +126,6 @@ def _described(record: BackendRecord) -> str:
 
 def load(record: BackendRecord, *, raise_errors: bool = False) -> BackendFactory:
     """Import a backend and check what it is.
-
-    Args:
-        record: A backend that has no error yet.
-        raise_errors: Whether to let an exception of the plugin's import pass as it is.
 
     Raises:
         BackendLoadError: If importing failed (SGK103), the entry point is no backend or has

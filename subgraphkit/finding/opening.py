@@ -65,21 +65,9 @@ def open_in_turn(
 
     Who needs no more of them stops, so that no library is imported for nodes that are taken.
 
-    Args:
-        resolved: The configuration of the bind.
-        on_skip: Called for every backend that is left out.
-        dry_run: Whether a backend that would raise because it cannot run here is opened all the
-            same, to plan, if it can do that much; it has ``cannot_run`` set. What would be left
-            out is left out.
-        among: Picks and orders the backends that ``auto``, at the end of a selection, stands for:
-            it is given their names by priority, and asked for the next when one more is needed. If
-            not given, all of them.
-
-    Yields:
-        New instances in order, one for each choice that can be used; none for ``none``. If ``auto``
-        ends the selection, first those named before it and one more, then one more each time. It
-        stands for all backends that can run here, by the priority in their manifests and then by
-        name, with the fallback last.
+    ``dry_run``: Whether a backend that would raise because it cannot run here is opened all the
+    same, to plan, if it can do that much; it has ``cannot_run`` set. What would be left out is left
+    out.
 
     Raises:
         BackendNotFoundError: If a backend that somebody named is not installed (SGK101) or unknown
@@ -154,9 +142,6 @@ def _in_order(
 def load_in_turn(resolved: ResolvedConfig) -> Iterator[tuple[BackendChoice, BackendFactory]]:
     """Load the backends a bind has selected, and the fallback, without opening any.
 
-    Yields:
-        The choices in order, each with what builds it; those that cannot be loaded are left out.
-
     Raises:
         BackendError: As ``open_in_turn``, for a backend that somebody named.
     """
@@ -189,13 +174,6 @@ def open_fallback(resolved: ResolvedConfig) -> Backend | None:
 
 def declared_tolerances(names: Iterable[str], resolved: ResolvedConfig) -> "contract.Conformance":
     """Collect how far results of a computation that backends share may be off.
-
-    Args:
-        names: Names of the backends that take part.
-        resolved: The configuration of the bind they take part in.
-
-    Returns:
-        For each dtype the widest tolerance that one of them declares; nothing else.
 
     Raises:
         BackendLoadError: What a backend declares cannot be read (SGK115).

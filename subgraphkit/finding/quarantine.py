@@ -31,8 +31,6 @@ class Harm(NamedTuple):
 
     Attributes:
         code: SGK320 if the process ended, SGK321 if it had to be stopped.
-        text: What happened.
-        is_news: Whether it was tried now, and not before.
     """
 
     code: str
@@ -45,11 +43,7 @@ def harm_of(
 ) -> Harm | None:
     """Find out whether a plugin can be imported without harm to the process; the first time, try.
 
-    Args:
-        plugin: Where the plugin says it is.
-        distribution: The distribution that provides it.
-        version: Version of the distribution.
-        resolved: Says where answers are kept; None if in memory alone.
+    ``resolved``: Says where answers are kept; None if in memory alone.
 
     Returns:
         What it does to a process; None if it comes back, whether it can be used or not, or if no

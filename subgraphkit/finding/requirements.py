@@ -9,13 +9,7 @@ from subgraphkit.backend.manifest import Requirement
 
 
 def missing_requirements(requires: Iterable[Requirement], *, libraries: bool) -> list[str]:
-    """Name what is missing, each with what to do about it.
-
-    Args:
-        requires: The requirements of a manifest.
-        libraries: Whether to load shared libraries as well. Loading one runs its initialisers, so
-            do this only in a process that may crash.
-    """
+    """Name what is missing, each with what to do about it."""
     problems = []
     for requirement in requires:
         problem = _module_problem(requirement) if requirement.module else ""

@@ -63,11 +63,7 @@ def _of_type(dtype: DataType) -> Bounds | None:
 
 
 class _Pass:
-    """One pass over a graph.
-
-    Attributes:
-        found: Bounds by name.
-    """
+    """One pass over a graph."""
 
     def __init__(self, graph: BoundGraph, given: Mapping[str, Bounds], longest: int) -> None:
         self.found: dict[str, Bounds] = {}

@@ -26,18 +26,7 @@ def build_graph(  # noqa: PLR0913 (one keyword per part of a graph)
 ) -> Graph:
     """Index a graph and check that it is acyclic and single assignment.
 
-    Args:
-        name: Name of the graph, used in messages.
-        table: The nodes.
-        inputs: Names the caller must feed.
-        outputs: Names of the results.
-        initializers: Constants stored in the graph.
-        defaults: Initializers that are also inputs.
-        opset_imports: Version of each operator set by domain.
-        types: Types of values, as far as known.
-        node_constants: Outputs of ``Constant`` nodes.
-        is_body: Whether names that are not found are captures rather than errors.
-        writer: Writes parts of the graph back as ONNX.
+    ``inputs``: Names the caller must feed.
 
     Raises:
         InvalidModelError: A cycle (SGK203), a value made twice (SGK204), a value read but never

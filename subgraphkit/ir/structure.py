@@ -107,10 +107,6 @@ def _hash(weight: Initializer) -> str:
 def file_digests(path: Path, pattern: str = "*") -> dict[str, str]:
     """Return the digest of a file, or of every file below a folder, by relative path.
 
-    Args:
-        path: A file or a folder; what does not exist has no digests.
-        pattern: Which files of a folder count.
-
     Raises:
         OSError: A file cannot be read.
     """
@@ -135,10 +131,6 @@ class NoKeyError(Exception):
 
 def structure_digest(subgraph: Subgraph, *, with_names: bool = False) -> str:
     """Return the digest of all that a subgraph computes but the data of its constants.
-
-    Args:
-        subgraph: The subgraph; its weights are not read, those of its bodies are.
-        with_names: Whether the names of nodes, values and dimensions count as well.
 
     Raises:
         NoKeyError: Something in the subgraph has no canonical form.

@@ -21,7 +21,6 @@ class Given(NamedTuple):
 
     Attributes:
         shapes: Shapes of its inputs; None for one that is absent or not known.
-        attributes: Its attributes.
     """
 
     shapes: Sequence[Shape | None]
@@ -43,14 +42,7 @@ Fit: TypeAlias = Callable[[Any, Given], str]
 
 
 def _axis(value: Any, given: Given, *, more: int = 0, end: int = 0) -> str:
-    """Judge axes of the first input, or of what gets more axes.
-
-    Args:
-        value: One axis, or several.
-        given: What is beside it.
-        more: How many axes are added.
-        end: 1 if the place behind the last axis counts as well.
-    """
+    """Judge axes of the first input, or of what gets more axes."""
     shape = given.shapes[0] if given.shapes else None
     if shape is None:
         return ""
@@ -331,13 +323,7 @@ _INFERRED_BY: Final = frozenset(
 
 
 def fit_of(op_type: str, name: str, *, is_typed: bool) -> Fit:
-    """Return what judges an attribute.
-
-    Args:
-        op_type: The operator.
-        name: The attribute.
-        is_typed: Whether onnx has inferred without complaint what the node makes.
-    """
+    """Return what judges an attribute."""
     if is_typed and f"{op_type}.{name}" in _INFERRED_BY:
         return leave
     return _FITS.get(f"{op_type}.{name}") or _FITS.get(name, leave)

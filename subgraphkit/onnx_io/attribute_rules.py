@@ -27,9 +27,7 @@ class Rule(NamedTuple):
     """What a value may be.
 
     Attributes:
-        text: The same in words.
         holds: Says whether it may; of a list, asked of each element.
-        kinds: The types of attributes it is about.
         is_of_list: Whether a list is asked about as a whole.
     """
 
@@ -193,15 +191,7 @@ _RULES: Final[Mapping[str, Rule]] = {
 
 
 def rule_of(op_type: str, name: str, kind: int, *, is_standard: bool) -> Rule | None:
-    """Return what an attribute may be by itself; None if it may be anything.
-
-    Args:
-        op_type: The operator.
-        name: The attribute.
-        kind: Its type, a number of ``AttributeProto.AttributeType``.
-        is_standard: Whether the operator is of the default domain, where whole numbers are axes
-            and sizes unless the table knows better; elsewhere they may name anything.
-    """
+    """Return what an attribute may be by itself; None if it may be anything."""
     found = _RULES.get(f"{op_type}.{name}") or _RULES.get(name)
     if found is not None and kind in found.kinds:
         return None if found is _ANY else found
@@ -211,15 +201,7 @@ def rule_of(op_type: str, name: str, kind: int, *, is_standard: bool) -> Rule | 
 def not_allowed(
     label: str, name: str, found: str, allowed: str, kind: str = "attribute"
 ) -> InvalidModelError:
-    """Word that an attribute, or an input, is not what its operator allows (SGK218).
-
-    Args:
-        label: What names the node.
-        name: The attribute.
-        found: What it is.
-        allowed: What it may be.
-        kind: Whether it is an attribute or an input.
-    """
+    """Word that an attribute, or an input, is not what its operator allows (SGK218)."""
     return InvalidModelError(
         "SGK218",
         f"{label}: {kind} {name!r} is {found}, expected {allowed}",

@@ -25,16 +25,7 @@ def branch_name(*, condition: bool) -> str:
 def replaceable(
     graph: Graph, types: Mapping[str, ValueType], condition_of: Callable[[int], bool | None]
 ) -> dict[int, bool]:
-    """Return the Ifs that a branch can replace: it hands out as many tensors.
-
-    Args:
-        graph: The graph.
-        types: Types of its values by name.
-        condition_of: Returns the condition of a node, if it is an If and that is known.
-
-    Returns:
-        By number, their conditions.
-    """
+    """Return the Ifs that a branch can replace: it hands out as many tensors."""
     found = {}
     for node, bodies in graph.table.bodies.items():
         if (condition := condition_of(node)) is None:
@@ -51,10 +42,6 @@ def replaceable(
 
 def require_conditions(model: Model, truth_of: Callable[[str], bool | None]) -> None:
     """Make sure that the branches in the places of Ifs are still the ones to take.
-
-    Args:
-        model: The model.
-        truth_of: Returns what is known of a condition by name.
 
     Raises:
         InvalidModelError: A condition is not what it was (SGK222).
@@ -77,10 +64,6 @@ def with_branches(model: Model, conditions: Mapping[int, bool]) -> Model:
     nodes of the branch follow after the last. What a branch hands out has the name that the If
     gave it; other names of the branch stay, unless they are taken elsewhere in the model. Data of
     initializers and of large constants is shared with the given model.
-
-    Args:
-        model: The model; not changed.
-        conditions: By number, Ifs with the value of their condition.
     """
     work = _Work(model, conditions)
     for node, condition in conditions.items():

@@ -40,18 +40,6 @@ def write_bundled_model(
 ) -> bytes:
     """Write the model of a bound graph, with the data of the kept constants alone.
 
-    Args:
-        graph: The bound graph; its nodes keep their places.
-        constants: The constants with their data of today, by name.
-        kept: Names of the constants whose data is needed.
-        write: Takes large data, piece by piece, as the write method of a file does.
-        location: Names that file once all data is in it, for whoever reads the model from the
-            folder it is in.
-
-    Returns:
-        The model. Data that is not in it and was not written is said to be in the engines; see
-        ``weights.IN_ENGINES``.
-
     Raises:
         InvalidModelError: The data of a constant that is kept cannot be read (SGK184, SGK208,
             SGK211).

@@ -43,10 +43,7 @@ def is_open(value: _Array) -> bool:
 def evaluate(node: Node, operands: _Operands, dtype: DataType) -> tuple[_Array, ...] | None:
     """Compute the outputs of a node from small operands.
 
-    Args:
-        node: A node of one of the ``EVALUATED`` operators.
-        operands: The inputs, None where one is left out; not changed.
-        dtype: Element type of the outputs, if elements of an input are open.
+    ``operands``: The inputs, None where one is left out; not changed.
 
     Returns:
         The outputs, or None if the node is to be left alone: it is not covered, its result would be
@@ -70,12 +67,7 @@ def evaluate(node: Node, operands: _Operands, dtype: DataType) -> tuple[_Array, 
 
 
 def size_of(node: Node, shape: Shape | None) -> tuple[_Array] | None:
-    """Compute a ``Shape`` or ``Size`` node; None if not even the rank is known.
-
-    Args:
-        node: The node.
-        shape: The shape of what it looks at.
-    """
+    """Compute a ``Shape`` or ``Size`` node; None if not even the rank is known."""
     if shape is None or len(shape) > LARGEST_VALUE or node.opset < _FIRST_OPSET:
         return None
     if node.op_type == "Size":

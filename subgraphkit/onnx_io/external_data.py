@@ -56,16 +56,6 @@ class DataFolders:
     Where the system cannot open a file from a folder's descriptor, as on Windows, a path is
     resolved and then opened, and whoever may write in these folders could come in between.
 
-    Args:
-        model: The path of the model.
-        more: Returns what the caller trusts.
-        mapped: Data files beside the model that are in memory already, by name, which are not
-            looked for again.
-
-    Attributes:
-        folder: The folder of the model.
-        mapped: As given.
-
     Thread-safety: safe.
     """
 
@@ -88,9 +78,6 @@ class DataFolders:
 
     def read_model(self, read: Callable[[BinaryIO, int], _Read]) -> _Read | None:
         """Read the model itself, and trust the folder that its path leads to.
-
-        Args:
-            read: Reads it from a file, of whose size it is told.
 
         Returns:
             What was read; None if there is no plain file, which includes one that is moved
@@ -192,10 +179,6 @@ class DataFolders:
 
     def open(self, location: str, subject: str) -> BinaryIO:
         """Open a data file for reading.
-
-        Args:
-            location: What the model says: a path, relative to the model's folder unless absolute.
-            subject: What is in the file, for messages.
 
         Raises:
             InvalidModelError: It is not a plain file in a trusted folder (SGK210), or is missing

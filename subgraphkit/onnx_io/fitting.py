@@ -30,7 +30,6 @@ class _Judges(NamedTuple):
     """What judges an operator.
 
     Attributes:
-        attributes: What judges an attribute, by name.
         inputs: Place and name of an input, and what judges it.
     """
 
@@ -64,13 +63,6 @@ def require_fitting(
     are_typed: bool = False,
 ) -> None:
     """Check attributes and constant axes of nodes, and in bodies, beside the shapes they read.
-
-    Args:
-        graph: The graph of the nodes.
-        types: Types of the values in their scope, as far as they are known.
-        bodies: Bodies with their values typed, by node and attribute name.
-        nodes: The nodes.
-        are_typed: Whether onnx has inferred without complaint what the nodes make.
 
     Raises:
         InvalidModelError: An attribute or an input is not what the operator allows (SGK218).

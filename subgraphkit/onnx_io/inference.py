@@ -72,14 +72,6 @@ def infer(
     nothing: exporters leave sizes behind that are no longer true once a dimension is symbolic. No
     size is computed from what a model says.
 
-    Args:
-        model: The model.
-        symbols: Values of named dimensions.
-        input_shapes: Shapes of inputs that replace those of the model.
-        replaced: Constants that have other values than in the model.
-        slice_size: How many nodes are looked at together at most.
-        limits: How many dimensions a value may have.
-
     Raises:
         InvalidModelError: The types or shapes of the model contradict each other (SGK222).
         UnsupportedModelError: A value has more dimensions than the limits allow (SGK216).

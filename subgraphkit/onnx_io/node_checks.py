@@ -57,10 +57,7 @@ def label_of(node: onnx.NodeProto, index: int) -> str:
 class NodeCheck:
     """What is asked of every node of one operator.
 
-    Args:
-        schema: What onnx says of the operator; None if that is nothing.
-        domain: Its domain.
-        op_type: Its name.
+    ``schema``: What onnx says of the operator; None if that is nothing.
     """
 
     def __init__(self, schema: defs.OpSchema | None, domain: str, op_type: str) -> None:
@@ -78,10 +75,6 @@ class NodeCheck:
 
     def __call__(self, node: onnx.NodeProto, index: int) -> None:
         """Check a node.
-
-        Args:
-            node: The node.
-            index: Its place, for messages.
 
         Raises:
             InvalidModelError: It has more or fewer inputs or outputs than its operator, or leaves

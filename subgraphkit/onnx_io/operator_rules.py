@@ -31,9 +31,6 @@ class Call(NamedTuple):
 
     Attributes:
         inputs: Types of its inputs; None for an absent or unknown one.
-        values: Contents of inputs that are known, by position.
-        attributes: The attributes that the node states.
-        outputs: How many outputs the node names.
         standard: Asks onnx for the output types of a standard operator, in the same way as the
             function ``as_standard``.
     """
@@ -101,16 +98,7 @@ def as_standard(
     without: frozenset[str] = frozenset(),
     renamed: Mapping[str, str] = _NOTHING,
 ) -> Rule:
-    """Return the rule by which an operator has the output types of a standard one.
-
-    Args:
-        op_type: The standard operator.
-        version: The operator set it is taken from.
-        places: Which inputs the standard operator takes; an input that is not there is absent.
-        without: Attributes that mean something else to the standard operator. Those that it does
-            not have are left out in any case.
-        renamed: Attributes that have another name there.
-    """
+    """Return the rule by which an operator has the output types of a standard one."""
 
     def rule(call: Call) -> Types:
         count = len(call.inputs)

@@ -42,12 +42,6 @@ def inferred(
 ) -> onnx.ModelProto:
     """Return a model with the types that onnx infers.
 
-    Args:
-        model: The model; nodes in its bodies may be hidden afterwards.
-        places: The nodes that have bodies.
-        strict: Whether a contradiction is an error.
-        propagates: Whether onnx follows the contents of small values.
-
     Raises:
         InferenceError: The types of what a node reads contradict it.
     """
@@ -121,13 +115,6 @@ def node_types(
 
     A type that is not known is left out, which includes all outputs of an operator of somebody's
     own. An input of unknown type contradicts nothing.
-
-    Args:
-        node: The node; its bodies are looked into.
-        types: Types of the values in its scope; those that are not there are not known.
-        values: Contents of values that are known; large ones are not looked at.
-        opsets: Versions of the operator sets, by domain with the default one as ``""``.
-        ir_version: IR version of the model.
 
     Raises:
         shape_inference.InferenceError: The types and contents of the inputs contradict the

@@ -47,9 +47,7 @@ _BYTES_OF_A_FIELD: Final = 4096
 class Payload:
     """The bytes of one tensor, in memory until they are let go, and then read again when needed.
 
-    Args:
-        start: Where they begin in the serialized model.
-        data: The bytes.
+    ``data``: The bytes.
 
     Thread-safety: safe; two threads may at worst read the same data twice.
     """
@@ -73,8 +71,7 @@ class Payload:
     def let_go(self, again: Callable[[int, int], npt.NDArray[np.uint8]]) -> None:
         """Leave the bytes to those who hold them now.
 
-        Args:
-            again: Reads so many bytes from a place of the serialized model.
+        ``again``: Reads so many bytes from a place of the serialized model.
         """
         self._again = again
         self._data = None
@@ -107,9 +104,7 @@ class _OtherwiseError(Exception):
 def read_apart(file: BinaryIO, size: int) -> tuple[bytes, list[Payload]]:
     """Read a serialized model, large payloads apart.
 
-    Args:
-        file: Where it is, from its beginning on.
-        size: Its bytes.
+    ``size``: Its bytes.
 
     Returns:
         The model with numbers in place of payloads, and the payloads; all of it as it is, and none,

@@ -69,11 +69,6 @@ def drop_notes(nodes: Iterable[onnx.NodeProto]) -> None:
 def read_type(proto: onnx.TypeProto, *, inferred: bool = False) -> ValueType | None:
     """Read a type; None if the model leaves it open.
 
-    Args:
-        proto: The type.
-        inferred: Whether inference wrote it, whose names for sizes that it does not know
-            (``unk__7``) are kept: equal ones are equal sizes.
-
     Raises:
         InvalidModelError: It is of an element type that ONNX lacks, or larger than any memory
             (SGK214).

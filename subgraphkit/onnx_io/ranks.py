@@ -31,12 +31,7 @@ def target_shape(
 ) -> Shape | None:
     """Return the shape of what a node makes; None if not even the rank is known.
 
-    Args:
-        node: A node of one of the ``TARGETED`` operators.
-        data: Shape of its first input.
-        target: Shape of the input that states the shape.
-        value: Its elements, of which some may be open; None if they are not known.
-        unsure: Names that may have several sizes in a run.
+    ``value``: Its elements, of which some may be open; None if they are not known.
     """
     if value is not None and value.ndim == 1:
         stated: list[Dim] = value.tolist()
@@ -111,13 +106,7 @@ _LEEWAY: Final = 4
 
 
 class RankWatch:
-    """Follows the number of dimensions through nodes that are typed later, many at a time.
-
-    Args:
-        graph: The graph.
-        types: Types of values as far as they are known; they become more.
-        limits: How many dimensions a value may have.
-    """
+    """Follows the number of dimensions through nodes that are typed later, many at a time."""
 
     def __init__(self, graph: Graph, types: Mapping[str, ValueType], limits: LoadLimits) -> None:
         self._graph = graph
@@ -130,10 +119,6 @@ class RankWatch:
 
     def note(self, node: int, flush: Callable[[], None]) -> None:
         """Take note of a node that will wait.
-
-        Args:
-            node: The node.
-            flush: Types those that wait; called if that has to be before anything is known of this.
 
         Raises:
             UnsupportedModelError: It would make too many dimensions (SGK216).

@@ -35,13 +35,7 @@ def read_graph(
     Before IR version 4 every initializer had to be listed among the inputs, so there only later
     models say by it that a caller may override it (ONNX Runtime reads it the same way).
 
-    Args:
-        model: The model.
-        graph: Its main graph, or a body.
-        opsets: Versions of the operator sets by domain.
-        folders: Where the model's external data may be; None if nowhere.
-        is_body: Whether the graph is a body.
-        held: Initializers whose data is not to be read from the model, by name.
+    ``folders``: Where the model's external data may be; None if nowhere.
 
     Raises:
         InvalidModelError: The graph has a cycle, a value is made twice or never (SGK203 to SGK205).

@@ -25,11 +25,7 @@ _MADE_UP: Final = "unk__"
 
 
 class FreshNames:
-    """Names of dimensions that onnx makes up: the same in no two of its runs over one model.
-
-    Args:
-        types: The types that are known before; names in them are taken.
-    """
+    """Names of dimensions that onnx makes up: the same in no two of its runs over one model."""
 
     def __init__(self, types: Iterable[ValueType]) -> None:
         self._taken = {dim for type_ in types for dim in _symbols(type_)}
@@ -38,12 +34,7 @@ class FreshNames:
     def renamed(
         self, types: Mapping[str, ValueType], made_up: Collection[str]
     ) -> Mapping[str, ValueType]:
-        """Return the types found by one run with names changed that an earlier one made up.
-
-        Args:
-            types: The types.
-            made_up: The names in them that the run made up.
-        """
+        """Return the types found by one run with names changed that an earlier one made up."""
         names = {dim: self._fresh(made_up) for dim in sorted(made_up) if dim in self._taken}
         self._taken.update(dim for dim in made_up if dim not in names)
         self._taken.update(names.values())
@@ -60,12 +51,7 @@ class FreshNames:
 
 
 def made_up_names(types: Iterable[ValueType], graph: onnx.GraphProto) -> Collection[str]:
-    """Return the names in types that onnx found which it made up in that run.
-
-    Args:
-        types: The types.
-        graph: What they were found in; names in its inputs are what they are.
-    """
+    """Return the names in types that onnx found which it made up in that run."""
     # Many values have one type.
     distinct = {id(type_): type_ for type_ in types}.values()
     made_up = {dim for one in distinct for dim in _symbols(one) if dim.startswith(_MADE_UP)}
@@ -76,12 +62,7 @@ def made_up_names(types: Iterable[ValueType], graph: onnx.GraphProto) -> Collect
 
 
 def output_types(body: Graph, names: Sequence[str]) -> dict[str, ValueType]:
-    """Return the types of the outputs of a body, if no name of a dimension in them was made up.
-
-    Args:
-        body: The body.
-        names: Names for the outputs, in order.
-    """
+    """Return the types of the outputs of a body, if no name of a dimension in them was made up."""
     return {
         name: body.types[inner]
         for name, inner in zip(names, body.outputs, strict=True)
@@ -111,7 +92,6 @@ class Answer(NamedTuple):
     """What onnx infers of some nodes.
 
     Attributes:
-        types: Types of the values they make.
         made_up: Names of dimensions in those that onnx made up.
         bodies: Bodies of nodes with their values typed, by node and attribute name.
     """
@@ -125,7 +105,6 @@ class _Skeleton(NamedTuple):
     """Some nodes of a model.
 
     Attributes:
-        proto: The model of them.
         first: Place of the first of the nodes in it; before it are nodes that state constants.
         has_open_values: Whether a value is stated of which only some elements are known.
     """
@@ -136,14 +115,7 @@ class _Skeleton(NamedTuple):
 
 
 class Skeletons:
-    """What a model says of its values, with the given shapes put in.
-
-    Args:
-        model: The model.
-        symbols: Values of named dimensions.
-        input_shapes: Shapes of inputs that replace those of the model.
-        replaced: Constants that have other values than in the model.
-    """
+    """What a model says of its values, with the given shapes put in."""
 
     def __init__(
         self,
@@ -218,12 +190,6 @@ class Skeletons:
         strict: bool = False,
     ) -> Answer:
         """Let onnx infer the types that nodes make; of nodes by themselves, the same only once.
-
-        Args:
-            nodes: The nodes.
-            types: Types of the values made before them.
-            values: Of some of those, the data, elements of which may be open.
-            strict: Whether a contradiction is an error.
 
         Raises:
             InferenceError: The types of what a node reads contradict it.

@@ -33,11 +33,6 @@ _SUGGESTIONS = 1
 def require_text(model: onnx.ModelProto, *, everywhere: bool) -> None:
     """Check that what is to be text is UTF-8, which protobuf does not.
 
-    Args:
-        model: The model.
-        everywhere: Whether to look at all of it, which takes a while; not only at what it says of
-            itself as a whole.
-
     Raises:
         InvalidModelError: Something is not (SGK214).
     """
@@ -103,15 +98,7 @@ def check_graph(
 ) -> set[str]:
     """Check operators, tensors and nesting of a graph and all bodies in it.
 
-    Args:
-        graph: The graph.
-        opsets: Versions of the operator sets by domain.
-        folders: Where the model's external data may be; None if nowhere.
-        hold: Called before single nodes are looked at, with what the model asks for by the limit of
-            ``LoadLimits`` that bounds it.
-
-    Returns:
-        The domains of the operators, as nodes write them.
+    ``folders``: Where the model's external data may be; None if nowhere.
 
     Raises:
         InvalidModelError: An unknown operator (SGK207), a tensor whose payload does not fit

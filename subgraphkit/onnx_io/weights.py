@@ -51,11 +51,8 @@ def initializer_of(
 ) -> Initializer:
     """Wrap a tensor so that its data is read when asked for.
 
-    Args:
-        tensor: The tensor, already passed by ``check_tensor``; kept, not copied.
-        folders: Where the model's external data may be; None if nowhere.
-        name: Name of the value; the tensor's own if empty.
-        payload: The tensor's data, if it was taken out of the tensor.
+    ``tensor``: The tensor, already passed by ``check_tensor``; kept, not copied.
+    ``folders``: Where the model's external data may be; None if nowhere.
     """
     type_ = _sized(tensor.data_type, tuple(tensor.dims)).type
     if payload is None:
@@ -266,12 +263,7 @@ def check_sparse(sparse: onnx.SparseTensorProto, folders: DataFolders | None, wh
 
 
 def shared(read: Callable[[], _Array], *, keeps: bool = False) -> Callable[[], _Array]:
-    """Return a reader that reads again only after the last array it returned was dropped.
-
-    Args:
-        read: Reads the array.
-        keeps: Whether the array is held from the first reading on.
-    """
+    """Return a reader that reads again only after the last array it returned was dropped."""
     held: Callable[[], _Array | None] = lambda: None  # noqa: E731 (the state before any reading)
 
     def array() -> _Array:

@@ -27,13 +27,7 @@ the threshold of onnx's own ``save_model`` as well."""
 
 
 class OnnxGraphWriter:
-    """Writes nodes and subgraphs of one graph as ONNX.
-
-    Args:
-        model: The model the graph belongs to; not changed.
-        graph: The graph; not changed.
-        inputs: What its nodes read, in order.
-    """
+    """Writes nodes and subgraphs of one graph as ONNX."""
 
     def __init__(
         self,

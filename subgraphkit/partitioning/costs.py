@@ -104,12 +104,7 @@ _VIEWS: Final = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Squeeze",
 
 
 def work_of(bound: BoundModel, place: int) -> tuple[str, int]:
-    """Return the class of a node and how much of its work there is: operations, or bytes.
-
-    Args:
-        bound: The bound model.
-        place: The node. Dimensions that are not known count as 1.
-    """
+    """Return the class of a node and how much of its work there is: operations, or bytes."""
     node = Node(bound, place)
     kind = _BY_OPERATIONS.get(node.op_type)
     if kind is not None:
@@ -123,12 +118,7 @@ def work_of(bound: BoundModel, place: int) -> tuple[str, int]:
 
 
 class Costs:
-    """Predictions for one bound model.
-
-    Args:
-        bound: The bound model.
-        settings: What was configured, with the cache in which measured costs are kept.
-    """
+    """Predictions for one bound model."""
 
     def __init__(self, bound: BoundModel, settings: ResolvedConfig) -> None:
         self._bound = bound
@@ -148,8 +138,7 @@ class Costs:
     def ranked(self, names: Sequence[str]) -> list[str]:
         """Return backends in the order to try them: those measured change places by prediction.
 
-        Args:
-            names: The backends by priority; who was never measured keeps its place.
+        ``names``: The backends by priority; who was never measured keeps its place.
         """
         known = [name for name in names if name in self._names]
         if len(known) < 2:  # noqa: PLR2004 (nobody to change places with)
@@ -194,12 +183,7 @@ class Costs:
         return seconds
 
     def worth(self, work: WorkTable, region: Region) -> Refusal | None:
-        """Return why a region is not worth handing over; None if it is.
-
-        Args:
-            work: The work table, with the claimants after that of the region.
-            region: The region.
-        """
+        """Return why a region is not worth handing over; None if it is."""
         claims = [inquiry.claim for inquiry in work.inquiries[region.claimant :]]
         name = claims[0].backend.name
         later = [one.backend.name for one in claims if one.backend.name != name]
@@ -267,9 +251,8 @@ class Costs:
 
         What a run took is distributed among the classes as it was predicted.
 
-        Args:
-            seconds: By backend that takes every node, the seconds of a run.
-            handing: By backend, the seconds to hand over to it.
+        ``seconds``: By backend that takes every node, the seconds of a run.
+        ``handing``: By backend, the seconds to hand over to it.
         """
         folder = _folder(self._settings)
         if folder is None:

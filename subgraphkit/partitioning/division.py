@@ -38,13 +38,6 @@ def divided(
     hand over than they gain are given back, and all goes to one backend that takes everything
     where that is predicted to be quicker.
 
-    Args:
-        bound: The bound model.
-        settings: What was configured, with the selection of backends.
-        demands: What the user demands.
-        named: Gets the backends that somebody named; see ``choose_claimants``.
-        dry_run: Whether backends claim that can plan here and not run.
-
     Raises:
         SubgraphkitError: As ``partition``.
     """

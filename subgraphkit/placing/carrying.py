@@ -241,11 +241,6 @@ def _each(nodes: Any) -> Iterator[Any]:
 def plain_json(value: Any, what: str, depth: int = 0) -> Any:
     """Return a value as JSON can hold it.
 
-    Args:
-        value: The value.
-        what: What it is of.
-        depth: How deep in that it is.
-
     Raises:
         CallerError: It is of a kind that it cannot, or nested too deep (SGK192).
     """

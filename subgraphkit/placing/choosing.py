@@ -38,7 +38,6 @@ class Piece:
 
     Attributes:
         nodes: Indices into the model's node list, in order of running.
-        weight: What its nodes weigh; see ``node_weights``.
         kind: The same for regions that are equal node by node, whatever their names and weights.
     """
 
@@ -68,11 +67,6 @@ def cut_regions(bound: BoundModel, weights: Mapping[int, float], most: int) -> l
 
     Values are allowed one more at a time, until there are some cuts to choose from. Inputs of the
     model and constants cost nothing to hand over and do not count.
-
-    Args:
-        bound: The model.
-        weights: The nodes in order of running, with what each weighs.
-        most: About how many regions of a like weight there may be.
     """
     order = list(weights)
     if not order:
@@ -164,11 +158,7 @@ def choose(
     one. The result is the best there is, but where a region has so many neighbours that the table
     would be too large: it then goes by its own time.
 
-    Args:
-        quotient: A ``networkx`` graph of the regions, by place.
-        seconds: For each region what it takes, by backend; those that do not take it are left out.
-        passing: What it costs that one backend hands to another, or to itself; less than nothing
-            where keeping two regions together gains.
+    ``seconds``: For each region what it takes, by backend; those that do not take it are left out.
     """
     import networkx as nx  # noqa: PLC0415 (only those who measure pay for it)
 
@@ -224,9 +214,6 @@ def _fixed(
 class RegionTimes:
     """What regions took on backends; regions of one kind are measured and decided together.
 
-    Args:
-        regions: The regions of a model.
-
     Attributes:
         handing: By backend, the seconds it takes to hand over between it and the best single one.
     """
@@ -245,10 +232,7 @@ class RegionTimes:
     ) -> Iterator[tuple[str, ...]]:
         """Yield choices by what regions took: as measured, only what is sure, by backend.
 
-        Args:
-            quotient: The graph of the regions.
-            alone: The seconds of each backend that runs the whole model.
-            base: The best of them.
+        ``alone``: The seconds of each backend that runs the whole model.
         """
         medians = self._costs(lambda one, _: one.median)
         sure = self._costs(lambda one, name: one.low if name == base else one.high)

@@ -63,9 +63,7 @@ _Assignment = tuple[str, ...]  # the backend of every region
 class Course:
     """Measures a model on backends, alone and composed.
 
-    Args:
-        arena: The model, and what contenders need; left when the course is run.
-        seconds: About how long it may take; None for what suits the model, 17 to 90.
+    ``seconds``: About how long it may take; None for what suits the model, 17 to 90.
 
     Thread-safety: used by one thread.
     """

@@ -269,12 +269,6 @@ class SessionSpec:
     ) -> Self:
         """Return the spec of a call, of which it is known what holds for it.
 
-        Args:
-            call: The arguments.
-            settings: What holds.
-            digest: The digest of the model.
-            warm_up: As for ``of``.
-
         Raises:
             CallerError: Something of it cannot be sent (SGK192).
         """

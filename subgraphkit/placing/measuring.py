@@ -42,19 +42,6 @@ _MOST_RUNS: Final = 1000
 class Candidate:
     """A session that runs a model as a placement has it.
 
-    Args:
-        label: What it is called in reports.
-        bound: The model.
-        placement: Who takes which nodes.
-        progress: Told how far compiling is; stops it.
-        clocked: Whether subgraphs are timed as well, which costs a little.
-
-    Attributes:
-        label: What it is called in reports.
-        placement: Who takes which nodes.
-        opening: Seconds from the bound model to a session.
-        turns: The time of each turn.
-
     Raises:
         SubgraphkitError: As ``partition`` and ``compile_subgraphs``.
 
@@ -158,11 +145,7 @@ class Candidate:
         return time.perf_counter() - started
 
     def node_turns(self, weights: Mapping[int, float]) -> list[dict[int, float]]:
-        """Return for each turn what every node took: its part, by weight, of its subgraph's time.
-
-        Args:
-            weights: The weight of every node that counts.
-        """
+        """Return each node's time in each turn: its part, by weight, of its subgraph's."""
         turns: list[dict[int, float]] = [{} for _ in self.turns]
         for subgraph in self.partitioning.subgraphs:
             nodes = [node for node in subgraph.home if node in weights]
@@ -191,23 +174,11 @@ class Arena:
 
     Contenders that are opened are closed on leaving it, if they were not before.
 
-    Args:
-        bound: The model.
-        options: The options of the backends that take part, by name.
-        feeds: Arrays by input name.
-        progress: Told how far it is; stops it.
-        circumstances: What placements hold for.
-
     Attributes:
-        bound: The model.
         options: The options of the backends that take part, by name.
-        feeds: Arrays by input name.
         weights: The nodes in order of running, with what each weighs.
-        began: When it was made, on the monotonic clock.
         seconds: About how long all of it may take.
         patience: How long the first run of a contender may take.
-        out: By label, why a contender is out.
-        notes: What else there is to say.
 
     Thread-safety: used by one thread.
     """

@@ -89,15 +89,6 @@ class BackgroundTuning:
 
     The session goes on as it is if anything fails.
 
-    Args:
-        session: The session; not kept alive.
-        source: What its model was loaded from.
-        shapes: The shapes it was bound with.
-        before: Called before the session gets another plan, to wait for what makes it one.
-
-    Attributes:
-        state: As ``InferenceSession.tuning``.
-
     Thread-safety: all methods may be called from any thread.
     """
 
@@ -198,11 +189,7 @@ def _divided(partitioning: Partitioning) -> set[tuple[str, tuple[int, ...]]]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure what a job says and answer with the placement.
-
-    Returns:
-        The exit status: 0.
-    """
+    """Measure what a job says and answer with the placement."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if hasattr(os, "nice"):
         os.nice(_NICENESS)

@@ -15,11 +15,7 @@ _CONTAINER_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 
 
 def resident_bytes(process: int | None = None) -> int | None:
-    """Return the memory in use now; what was the peak so far, where only that is known.
-
-    Args:
-        process: The number of another process, of which None may be known; this one if not given.
-    """
+    """Return the memory in use now; what was the peak so far, where only that is known."""
     if process is not None:
         return _field("VmRSS", str(process))
     return _field("VmRSS") or peak_bytes()

@@ -31,9 +31,6 @@ class SharedArea:
     What is written last takes the place of what was before, so the two take turns. How arrays lie
     in it is worked out once for each list of dtypes and shapes.
 
-    Args:
-        descriptor: That of the memory, if another process made it; None to make it.
-
     Attributes:
         descriptor: The number by which a child that inherits it opens the same.
 
@@ -49,10 +46,6 @@ class SharedArea:
 
     def store(self, values: Sequence[Any]) -> str:
         """Copy values into the memory; return what describes them.
-
-        Args:
-            values: Arrays, lists (sequences), dictionaries (maps) and None (absent optionals). One
-                of ``places`` of the same kinds is there already.
 
         Raises:
             KeyError: An array has a dtype that ONNX does not have.

@@ -30,7 +30,6 @@ class Stored:
     """Constants taken out of a model.
 
     Attributes:
-        large: The constants, by name.
         outside: Names of those whose data the caller holds beside the model.
     """
 
@@ -45,11 +44,7 @@ class Draft:
     Attributes:
         frame: The model without nodes and constants: inputs, outputs, operator sets, metadata.
         nodes: The nodes, in an order in which they can run.
-        constants: Constants by name: initializers and results of ``Constant``.
-        types: Types of values, as far as known.
         pinned: Values whose name and type must stay: outputs, and what bodies read.
-        outside: Constants whose data stays outside the model.
-        changed: Constants that are new.
         folded: Names of what was folded into a node, by the node's first output.
     """
 
@@ -183,11 +178,6 @@ def skeleton_of(
     source: onnx.ModelProto | Model, weights: Mapping[str, _Array] | None
 ) -> tuple[onnx.ModelProto, Stored]:
     """Separate a model from its large constants, which become inputs in their place.
-
-    Args:
-        source: The model; not changed. A ``ModelProto`` may have initializers whose data is
-            outside, as ``Subgraph.to_model(weights="outside")`` writes them.
-        weights: The data of those, by name.
 
     Raises:
         InvalidModelError: The model breaks a rule of ONNX (SGK202 to SGK215).

@@ -34,9 +34,6 @@ def make_symmetric(draft: Draft) -> int:
 
     Both hold ``(q - 128) * scale`` for 256 values of ``q``, so nothing is lost.
 
-    Returns:
-        How many values and constants were converted.
-
     Raises:
         UnsupportedModelError: A zero point is not constant, or is neither 0 of int8 nor 128 of
             uint8, so no symmetric int8 stands for the same numbers (SGK235).
@@ -123,9 +120,6 @@ def fold_normalisations(draft: Draft) -> int:
 
     Source: Jacob et al., "Quantization and Training of Neural Networks for Efficient
     Integer-Arithmetic-Only Inference", 2018, section 3.2.
-
-    Returns:
-        How many were folded.
     """
     producers, read = draft.producers(), draft.readers()
     gone: set[int] = set()
@@ -220,12 +214,7 @@ def opset_wanted(model: onnx.ModelProto, precision: Precision) -> int:
 def raised(skeleton: onnx.ModelProto, version: int) -> tuple[onnx.ModelProto, str]:
     """Convert a model to a newer version of the operator set.
 
-    Args:
-        skeleton: The model, its large weights being inputs, since the converter is slow on weights.
-        version: The version wanted.
-
-    Returns:
-        The model and an empty string; or the model as it was, and why it could not be converted.
+    ``skeleton``: The model, its large weights being inputs, since the converter is slow on weights.
     """
     try:
         converted = version_converter.convert_version(skeleton, version)

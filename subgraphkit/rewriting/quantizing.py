@@ -45,7 +45,6 @@ class Place:
     """A node that is to read int8.
 
     Attributes:
-        node: The node.
         data: Which input is a computed value to be quantized.
         weight: Which input is a constant to be quantized; None for an Add.
         axis: The axis of the weight with a scale each.
@@ -204,9 +203,6 @@ def quantize(
 
     A value is quantized once for all its readers, right where it is made. Values that a Concat
     joins share the scale of the whole, so that it can join int8.
-
-    Returns:
-        Labels of the nodes.
     """
     wanted = {place.node.input[place.data] for place in found}
     work = _Quantizing(draft, _shared(draft, wanted, ranges, precision), precision.kind)

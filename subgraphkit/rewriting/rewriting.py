@@ -38,8 +38,6 @@ class Lowered:
     Attributes:
         nodes: Labels of the nodes that compute in the short float now.
         outputs: The first output of each of them, as it was called.
-        kept: The nodes that do not, and why.
-        casts: How many Casts were added.
     """
 
     nodes: tuple[str, ...]

@@ -32,8 +32,6 @@ class Formals:
 
     Attributes:
         inputs: A type or the name of a type variable, per input.
-        outputs: The same per output.
-        allowed: The types of each type variable.
         version: Version of the operator set that defined the operator so.
     """
 
@@ -140,14 +138,7 @@ class Verdict:
 
 @dataclass(eq=False)
 class Judge:
-    """Judges the nodes of a draft, each after those that make its inputs.
-
-    Attributes:
-        draft: The draft; only read.
-        precision: What is asked for.
-        low: The short float.
-        ranges: How large values were seen to get.
-    """
+    """Judges the nodes of a draft, each after those that make its inputs."""
 
     draft: Draft
     precision: Precision

@@ -33,11 +33,8 @@ class _Request:
     """What one caller wants.
 
     Attributes:
-        feeds: Arrays by input name.
         places: The places of the outputs wanted; None for all.
-        rows: How many rows it has.
         kind: Requests of one kind are stacked; None runs alone.
-        future: Takes the results.
         since: When it came.
     """
 

@@ -53,9 +53,6 @@ def finite(names: Sequence[str], results: list[Any]) -> list[Any]:
 class Apart:
     """Checks that what an operator returns is its own: no input, no output twice, no result kept.
 
-    Args:
-        subgraph: What it computes.
-
     Thread-safety: safe; of runs at the same time, one may not be held against the other.
     """
 
@@ -106,13 +103,6 @@ def check_result(
 ) -> None:
     """Check one output of an operator: kind, dtype, rank and known dimensions.
 
-    Args:
-        subgraph: What the operator computes.
-        name: Name of the output.
-        type_: What the bound graph says of it.
-        result: What the operator returned.
-        may_stay: Whether it may be an array on a device, which is let pass.
-
     Raises:
         ExecutionError: It is not as declared (SGK132).
     """
@@ -140,23 +130,14 @@ def _wrong(subgraph: Subgraph, stage: str, got: str, expected: str) -> Execution
 
 
 class SizeCheck:
-    """Refuses feeds with which a value would be larger than the limits allow.
-
-    Args:
-        graph: The bound graph.
-        symbols: Names of dimensions, and the places ``(input, axis)`` where each is found.
-    """
+    """Refuses feeds with which a value would be larger than the limits allow."""
 
     def __init__(self, graph: BoundModel, symbols: Mapping[str, Sequence[tuple[str, int]]]) -> None:
         self._graph, self._symbols = graph, symbols
         self._limit = graph.settings.limits.value_bytes
 
     def tests(self, sizes: Mapping[str, str]) -> list[str]:
-        """Return expressions one of which is true if a value would be too large.
-
-        Args:
-            sizes: For each symbol the expression of its size.
-        """
+        """Return expressions one of which is true if a value would be too large."""
         if not self._limit or not self._symbols:
             return []
         fed = self._factors(self._graph.inputs)

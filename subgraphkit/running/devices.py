@@ -27,24 +27,13 @@ _DEFAULT_STREAM: Final = 1
 
 
 class Stay(NamedTuple):
-    """In place of a buffer: the output is to be left on a device.
-
-    Attributes:
-        device: The device, such as ``"cuda:0"``.
-    """
+    """In place of a buffer: the output is to be left on a device."""
 
     device: str
 
 
 class DeviceBuffer:
-    """Memory of a GPU that somebody described; it is neither owned nor freed.
-
-    Args:
-        interface: What ``__cuda_array_interface__`` says, version 3.
-        dtype: The element type, where the interface has no word for it.
-        owner: Kept alive with it.
-        device: Number of the device, if it is known.
-    """
+    """Memory of a GPU that somebody described; it is neither owned nor freed."""
 
     def __init__(
         self,

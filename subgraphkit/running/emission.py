@@ -45,9 +45,6 @@ class Emitted(NamedTuple):
     Attributes:
         execute: Takes feeds by name, and per output a buffer, a ``Stay`` or None if ``buffered``;
             returns the outputs in order.
-        source: The Python text, for people.
-        filename: The file name that tracebacks show.
-        step_of_line: The step that stands on a line.
     """
 
     execute: Callable[..., list[Any]]
@@ -107,13 +104,7 @@ def emit(
 ) -> Emitted:
     """Write a plan out as one function and compile it.
 
-    Args:
-        plan: The plan.
-        defaults: Arrays used for inputs that are not fed.
-        constants: For outputs of the graph that are constants, what makes a copy.
-        run_of: What is called to run an operator.
-        wait: Called with the lock of an operator that is not thread-safe, before that is taken.
-        buffered: Whether the function takes output buffers.
+    ``wait``: Called with the lock of an operator that is not thread-safe, before that is taken.
     """
     writer = _Writer()
     writer.line("def execute(feeds, buffers):" if buffered else "def execute(feeds):")

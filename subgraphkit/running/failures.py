@@ -31,12 +31,8 @@ def movable(
 ) -> ExecutionError:
     """Return the failure of a step that is to move to the fallback; raise any other.
 
-    Args:
-        error: What a run raised.
-        emitted: The code that ran.
-        plan: The plan it was made of.
-        feeds: What was fed.
-        progress: That of the run; None if it may take as long as it takes.
+    ``error``: What a run raised.
+    ``progress``: That of the run; None if it may take as long as it takes.
 
     Raises:
         RunTimeoutError: It took longer than it may (SGK138).
@@ -73,11 +69,6 @@ def movable(
 def made_elsewhere(plan: Plan, index: int, failure: ExecutionError) -> Plan:
     """Return a plan one of whose steps runs on the fallback.
 
-    Args:
-        plan: The plan.
-        index: The step.
-        failure: Why it is to move.
-
     Raises:
         ExecutionError: It cannot, or is there already; the failure.
     """
@@ -96,11 +87,7 @@ def made_elsewhere(plan: Plan, index: int, failure: ExecutionError) -> Plan:
 def fails_again(emitted: Emitted, index: int, failure: ExecutionError, feeds: Any) -> bool:
     """Say whether a step fails on the fallback as well, and have the failure say whose fault it is.
 
-    Args:
-        emitted: The code with the fallback in place.
-        index: The step.
-        failure: The failure before.
-        feeds: What was fed.
+    ``emitted``: The code with the fallback in place.
     """
     try:
         emitted.execute(feeds)

@@ -43,12 +43,7 @@ _AT_WORK: Final[set[str]] = set()
 
 
 def follow(session: Forkable, gate: Gate) -> Gate:
-    """Have ``leave_parent`` called in every child that is forked from now on.
-
-    Args:
-        session: What is to be told.
-        gate: The gate of its runs, which says whether there is one.
-    """
+    """Have ``leave_parent`` called in every child that is forked from now on."""
     _FOLLOWED[session] = gate
     return gate
 

@@ -40,16 +40,7 @@ class Gate:
     def through(
         self, run: Callable[[_A], _T], argument: _A, progress: Progress | None = None
     ) -> _T:
-        """Call a run when no change is being made, and keep changes waiting until it is over.
-
-        Args:
-            run: What to call.
-            argument: Its argument.
-            progress: That of the run, which may be cancelled while it waits for a change.
-
-        Returns:
-            What ``run`` returned.
-        """
+        """Call a run when no change is being made, and keep changes waiting until it is over."""
         if self._is_taken:
             self._wait(progress)
         try:
@@ -87,14 +78,7 @@ class Gate:
         return sum(map(_is_held, list(self._passages)))
 
     def alone(self, change: Callable[[], _T]) -> _T:
-        """Keep new runs out, wait for those inside, and make a change.
-
-        Args:
-            change: What to do meanwhile.
-
-        Returns:
-            What ``change`` returned.
-        """
+        """Keep new runs out, wait for those inside, and make a change."""
         return _holding(self._turn, partial(self._alone, change))
 
     def _alone(self, change: Callable[[], _T]) -> _T:
@@ -133,9 +117,7 @@ def _holding(lock: Any, work: Callable[..., _T], *arguments: object) -> _T:
 def wait_for(lock: Any, check: Callable[[], object]) -> None:
     """Wait until a reentrant lock is free, which is seen at once, and ask now and then to go on.
 
-    Args:
-        lock: The lock; taken for a moment, and never left locked.
-        check: Raises if there is no more to wait for.
+    ``lock``: The lock; taken for a moment, and never left locked.
     """
     try:
         while not lock.acquire(timeout=_LOOK_SECONDS):

@@ -37,11 +37,6 @@ def check_count(name: str, value: object) -> None:
 def check_seconds(name: str, value: object, *, may_be_none: bool = True) -> None:
     """Make sure that an argument says how long something may take.
 
-    Args:
-        name: Name of the argument.
-        value: Its value.
-        may_be_none: Whether None is taken, for as long as it takes.
-
     Raises:
         CallerError: It does not (SGK142).
     """

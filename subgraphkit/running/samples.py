@@ -146,17 +146,7 @@ def _choose_sizes(
     given: Mapping[str, tuple[int, ...]],
     learned: Mapping[str, int],
 ) -> dict[str, int]:
-    """Choose a size for every dimension of the inputs that is still open.
-
-    Args:
-        bound: The bound model.
-        shapes: Shapes of the inputs to be made up.
-        given: Shapes of the inputs of which the arrays are given.
-        learned: Sizes of named dimensions that are known.
-
-    Returns:
-        Sizes by ``slot``.
-    """
+    """Choose a size for every dimension of the inputs that is still open."""
     fixed = {name: shape for name, shape in given.items() if fits(shape, bound.shape(name) or ())}
     growing: dict[str, list[str]] = {}
     ones: dict[str, int] = {}
@@ -186,13 +176,7 @@ def _larger(
 
 
 def _works(bound: BoundModel, shapes: Mapping[str, Shape], largest: int) -> bool:
-    """Say whether no window is larger than what it slides over, or steps across all of it.
-
-    Args:
-        bound: The bound model.
-        shapes: Shapes of its inputs.
-        largest: The largest size chosen, which stands for sizes that inference does not find.
-    """
+    """Say whether no window is larger than what it slides over, or steps across all of it."""
     try:
         inferred = infer(bound.inlined, bound.symbols, {**bound.input_shapes, **shapes})
     except InvalidModelError:

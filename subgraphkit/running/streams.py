@@ -42,9 +42,7 @@ def patience(timeout: float | None) -> float | None:
 async def awaited(future: "Future[_Results]", timeout: float | None) -> _Results:  # noqa: ASYNC109 (see ``Answering.arun``)
     """Wait for results while the event loop goes on; when nobody waits any more, they are dropped.
 
-    Args:
-        future: Takes them.
-        timeout: Seconds to wait; None for as long as it takes.
+    ``timeout``: Seconds to wait; None for as long as it takes.
 
     Raises:
         RunTimeoutError: They are not there in time (SGK138).
@@ -84,14 +82,7 @@ def _begun(pool: Executor, run: _Run, items: Iterable[_Feeds]) -> "Iterator[Futu
 def streamed(
     run: _Run, options: RunOptions, items: Iterable[_Feeds], depth: int
 ) -> Iterator[_Results]:
-    """Yield the results of runs in order; see ``Answering.stream``.
-
-    Args:
-        run: Runs on an item.
-        options: What ends these runs.
-        items: The items.
-        depth: How many runs are under way at most.
-    """
+    """Yield the results of runs in order; see ``Answering.stream``."""
     process = os.getpid()
     pool = ThreadPoolExecutor(depth, "subgraphkit stream")
     futures = _begun(pool, run, items)

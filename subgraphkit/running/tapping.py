@@ -24,13 +24,7 @@ _UNKNOWN_BYTES: Final = 16 << 20
 def tap_groups(
     bound: BoundGraph, items: Iterable[_Item], values_of: Callable[[_Item], Iterable[str]]
 ) -> Iterator[list[_Item]]:
-    """Divide things so that the values of one run they need fit into memory, about 1 GiB at once.
-
-    Args:
-        bound: The bound graph.
-        items: The things.
-        values_of: Says which values of the graph one needs.
-    """
+    """Divide things so that the values that one run keeps fit into memory, about 1 GiB."""
     group: list[_Item] = []
     size = 0
     for item in items:
@@ -52,13 +46,6 @@ def _bytes_of(bound: BoundGraph, name: str) -> int:
 
 def tapped_session(bound: BoundModel, values: Sequence[str]) -> Session:
     """Make a session whose outputs are the values named, and nothing else.
-
-    Args:
-        bound: The bound model; not changed.
-        values: Values of the graph, each once.
-
-    Returns:
-        The session, to be closed.
 
     Raises:
         SubgraphkitError: Whatever a step of the road raises.

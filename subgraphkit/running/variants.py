@@ -12,12 +12,6 @@ from subgraphkit.running.weights import Weights
 class Variants:
     """The functions of one plan, of which those that not every run needs are written on demand.
 
-    Args:
-        plan: The plan.
-        weights: The weights of today.
-        observer: Who listens.
-        stoppable: Which runs may end early.
-
     Attributes:
         plain: That of a run that takes no buffers and ends when it is done.
 

@@ -59,13 +59,7 @@ class Weights:
         Whatever comes between, Ctrl-C included, puts the old weights and the old plan back. The
         operators that are no longer used stay open.
 
-        Args:
-            plan: The plan of the moment.
-            changed: New values by name.
-            take: Takes the plan with recompiled operators in place.
-
-        Returns:
-            What happened, by subgraph id.
+        ``take``: Takes the plan with recompiled operators in place.
 
         Raises:
             WeightUpdateError: The weights do not fit, or an operator cannot take them (SGK133).
@@ -190,11 +184,6 @@ def _handed(
     plan: Plan, renewed: Mapping[str, Initializer], touched: list[_Touched]
 ) -> tuple[Plan, dict[str, str]]:
     """Hand new weights to the operators that use them and do not have them yet.
-
-    Args:
-        plan: Whose operators.
-        renewed: The weights by name.
-        touched: Gets an entry for every operator that may have new weights.
 
     Returns:
         The plan with recompiled operators in place, and what happened by subgraph id.

@@ -23,15 +23,7 @@ _PATH: Final = re.compile(
 async def answer(
     models: Models, method: str, path: str, headers: Mapping[str, str], body: Any
 ) -> Answer:
-    """Answer a request over HTTP, whatever is before ``/v2`` in its path; never raises.
-
-    Args:
-        models: What is served.
-        method: ``GET`` or ``POST``.
-        path: What is asked for.
-        headers: Of the request.
-        body: Of the request.
-    """
+    """Answer a request over HTTP, whatever is before ``/v2`` in its path; never raises."""
     try:
         return await _answered(models, method, path, headers, body)
     except Exception as error:  # noqa: BLE001 (the client is told)

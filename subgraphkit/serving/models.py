@@ -32,10 +32,6 @@ class Models:
         What is new is opened first; then all are exchanged at once, and what has gone is closed
         when its requests are over. Equal specs keep their models, and exchanges take turns.
 
-        Args:
-            specs: By name, what ``SessionSpec.to_json`` returns.
-            batching: Arguments of ``Batcher`` by name; none if each request runs by itself.
-
         Raises:
             SubgraphkitError: A model cannot be opened; all is as before.
         """
@@ -89,14 +85,7 @@ class Models:
 
 
 class LiveModel:
-    """A model as one spec has it.
-
-    Attributes:
-        session: Its session.
-        version: The beginning of its digest.
-        words: What it was made of.
-        idle: Set while nobody uses it.
-    """
+    """A model as one spec has it."""
 
     def __init__(self, spec: str, batching: dict[str, Any]) -> None:
         self.words, said = (spec, batching), sk.SessionSpec.from_json(spec)

@@ -33,22 +33,8 @@ def map_batches(  # noqa: PLR0913 (those of Dataset.map_batches that matter here
 ) -> Dataset:
     """Run a model over a dataset; lazily, as Ray Data does.
 
-    Args:
-        dataset: The rows; each input of the model is fed from a column.
-        spec: The session that every actor opens, or finds open in its process.
-        columns: By input, the column that it is fed from; others are fed from those of their name.
-        outputs: The outputs to compute, or by output the column that it becomes; None for all.
-        keep: Columns of the dataset that go over into the result, such as a key.
-        batch_size: Rows that are run at once, at most. A model that is made for a fixed number gets
-            that many.
-        replicas: How many actors, or how many at least and at most.
-        num_cpus: Processors of an actor; a session has as many threads, unless the spec says.
-        num_gpus: Graphics processors of an actor.
-        **settings: Further arguments of ``Dataset.map_batches``, such as ``memory``,
-            ``runtime_env`` or ``max_restarts``.
-
-    Returns:
-        A dataset of the columns that are kept and those that are computed.
+    ``outputs``: The outputs to compute, or by output the column that it becomes; None for all.
+    ``num_cpus``: Processors of an actor; a session has as many threads, unless the spec says.
 
     The driver is raised errors of a session as what they are, ``InputError`` with its ``code``,
     which are Ray's ``RayTaskError`` as well; ``error.cause`` is the error of the session.

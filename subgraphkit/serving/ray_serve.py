@@ -32,10 +32,6 @@ class Replica:
     async def reconfigure(self, config: Mapping[str, Any]) -> None:
         """Serve what is said here from now on.
 
-        Args:
-            config: ``models``, a spec by name, as text or as what it is in JSON; ``batching``,
-                arguments of ``Batcher``; ``max_body_bytes``. All but the first may be missing.
-
         Raises:
             SubgraphkitError: A model cannot be opened.
         """
@@ -55,13 +51,7 @@ class Replica:
     ) -> Any:
         """Answer a request over HTTP, or feeds that come by a handle.
 
-        Args:
-            request: Arrays by input name.
-            outputs: The outputs to compute; None for all.
-            model: Name of the model; may be left out where there is one.
-
-        Returns:
-            The outputs, in order.
+        ``outputs``: The outputs to compute; None for all.
 
         Raises:
             InputError: There is no such model (SGK341).
@@ -103,19 +93,8 @@ def deployment(  # noqa: PLR0913 (those of Serve's that matter here)
 ) -> serve.Deployment:
     """Return a deployment of Serve; ``bind`` makes an application of it.
 
-    Args:
-        spec: The session that each replica opens, or several by name of the model.
-        name: Name of the model, where there is one; it is in the path of requests.
-        max_batch: How many rows of requests run together at most; 1 for each request by itself.
-        max_wait_s: Seconds that a request waits for others at most, if there are batches.
-        replicas: How many processes, or how many at least and at most, as there is to do.
-        num_cpus: Processors of a replica; a session has as many threads, unless its spec says.
-        num_gpus: Graphics processors of a replica.
-        max_ongoing_requests: How many requests a replica has at once; None for two batches or 8.
-        max_queued_requests: How many others wait, for each proxy or handle. One more is refused:
-            over HTTP with the status 503, or what the option ``backpressure_config`` says; by a
-            handle with Serve's ``BackPressureError``.
-        max_body_bytes: Size of a request over HTTP, at most; a larger one gets the status 413.
+    ``num_cpus``: Processors of a replica; a session has as many threads, unless its spec says.
+    ``max_ongoing_requests``: How many requests a replica has at once; None for two batches or 8.
 
     For all else there is ``Deployment.options``.
     """

@@ -22,12 +22,6 @@ _KINDS: Final = "biufOU"  # of arrays that tables hold
 class Rows:
     """Runs a session over tables, which are arrays by column.
 
-    Args:
-        session: The session; each input and output has the rows along its first axis.
-        columns: By input, the column that it is fed from; others are fed from those of their name.
-        outputs: What is computed, and what it is called.
-        keep: Columns that go over into the result, such as a key.
-
     Raises:
         InputError: The session has no such input or output, or one that has no rows; or two columns
             of the result have one name (SGK340).

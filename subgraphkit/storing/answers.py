@@ -138,11 +138,7 @@ def is_machine_fault(said: BaseException | str) -> bool:
 def forget_answers(cache_dir: Path | None) -> int:
     """Remove the answers that backends keep in files; their other files stay.
 
-    Args:
-        cache_dir: The folder of the cache; None for the default.
-
-    Returns:
-        How many answers were removed. Nothing else is touched, and no link is followed.
+    ``cache_dir``: The folder of the cache; None for the default.
 
     Raises:
         CacheError: The home directory is not known (SGK151).

@@ -35,9 +35,7 @@ def open_through_no_link(path: Path) -> BinaryIO:
 def open_plain(path: Path, *, secret: bool = False) -> BinaryIO:
     """Open a file of this user's for reading, through no link.
 
-    Args:
-        path: The file.
-        secret: Whether others must not even be able to read it.
+    ``secret``: Whether others must not even be able to read it.
 
     Raises:
         OSError: It cannot be opened, or is a link.
@@ -69,11 +67,6 @@ def _check_file(path: Path, status: os.stat_result, *, secret: bool) -> None:
 def new_file(path: Path, mode: int = 0o600, *, durable: bool = True) -> Iterator[BinaryIO]:
     """Make a file that is not there yet, and hand it out for writing.
 
-    Args:
-        path: The file.
-        mode: Its mode, less what the user's mask takes away.
-        durable: Whether its content is on disk when the block ends.
-
     Raises:
         OSError: It is there already, or cannot be written; what was written stays.
     """
@@ -98,12 +91,7 @@ def write_whole(
     A writer that is killed leaves a hidden ``.subgraphkit-*.part`` beside it, which is known to be
     left over by that nobody claims it; see ``remove_left_over``.
 
-    Args:
-        path: The file.
-        data: All that is in it.
-        mode: Its mode, less what the user's mask takes away.
-        durable: Whether it is to last through a power failure, which takes milliseconds.
-        replace: Whether it replaces a file that is there; if not, that one stays.
+    ``durable``: Whether it is to last through a power failure, which takes milliseconds.
 
     Raises:
         OSError: It cannot be written; nothing is left of it.
@@ -145,13 +133,6 @@ def claimed(path: Path, *, wait: bool = True) -> Iterator[bool]:
 
     The system frees the lock when the process ends, however it ends: what nobody claims is left
     over. Where there are no such locks, nothing is known to be left over.
-
-    Args:
-        path: What is worked on; through no link.
-        wait: Whether to wait for whoever claims it now.
-
-    Yields:
-        Whether it is claimed, and is still there.
     """
     descriptor, held = -1, False
     try:
@@ -169,11 +150,7 @@ def claimed(path: Path, *, wait: bool = True) -> Iterator[bool]:
 
 
 def remove_left_over(path: Path) -> bool:
-    """Remove a file that a writer which was killed has left of ``write_whole``; no other.
-
-    Returns:
-        Whether it is gone.
-    """
+    """Remove a file that a writer which was killed has left of ``write_whole``; no other."""
     if not _PART.fullmatch(path.name):
         return False
     with claimed(path, wait=False) as is_left_over:

@@ -52,9 +52,7 @@ def kept_folder(cache_dir: Path | None, backend: str) -> Path | None:
     It is this user's alone, and whatever is in it may be gone tomorrow. ``KeptFile`` and
     ``Answers`` write there what is read as it was written or not at all.
 
-    Args:
-        cache_dir: The folder of the cache; None for the default.
-        backend: Name of the backend.
+    ``cache_dir``: The folder of the cache; None for the default.
 
     Returns:
         The folder; None if the place cannot be used or trusted.
@@ -112,11 +110,7 @@ def ownership_problem(
 ) -> tuple[str, str] | None:
     """Say who else could have written a file or a folder.
 
-    Args:
-        path: Where it lies, for the fix.
-        status: Its status.
-        owners: Users to be trusted beside this one.
-        whole: The folder that is to be mended with all that is in it; None for the path alone.
+    ``whole``: The folder that is to be mended with all that is in it; None for the path alone.
 
     Returns:
         What is wrong and how to mend it, in words; None if nobody could, or the system has no

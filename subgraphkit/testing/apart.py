@@ -24,12 +24,7 @@ def called_apart(
 ) -> Any:
     """Call a function in a new process, let that end by itself, and return what it returned.
 
-    Args:
-        function: At the top level of a module; what it returns is JSON-able, or a ``Finding``.
-        subject: Its first argument.
-        seconds: How long the process may take.
-        *words: Its other arguments.
-        what: What the process does, for findings, such as ``imports and probes it``.
+    ``seconds``: How long the process may take.
 
     Raises:
         Stopped: The process did not end (``HANG``), or not well (``CRASH``); or the function did.

@@ -72,8 +72,6 @@ class Blame:
     """Says whether results are what they must be, and whose fault it is if they are not.
 
     Attributes:
-        backend: Name of the backend under test.
-        declared: What its author declares.
         least: Relative and absolute tolerance granted to every dtype that is not exact.
     """
 
@@ -82,12 +80,7 @@ class Blame:
     least: tuple[float, float] = (0.0, 0.0)
 
     def difference(self, expected: Sequence[Any], actual: Sequence[Any]) -> Finding | None:
-        """Return what is wrong with results, whoever made them; None if they are right.
-
-        Args:
-            expected: The values as they should be: arrays, sequences of them, or ``Wanted``.
-            actual: The values as they are.
-        """
+        """Return what is wrong with results, whoever made them; None if they are right."""
         return next((found for _, found in self._differences(expected, actual)), None)
 
     def verdict(

@@ -41,8 +41,6 @@ class Ended(Exception):  # noqa: N818 (an ending, told as a finding)
     """A child went down, kept silent for too long or took too much memory.
 
     Attributes:
-        outcome: ``CRASH`` or ``HANG``.
-        detail: How it ended, and what it printed last.
         is_own: Whether the process did that itself, and was not ended from outside.
     """
 
@@ -64,7 +62,6 @@ class Task:
     Attributes:
         case: A finding that says which case it is, and nothing yet of how it ended.
         seconds: How long it may take, where nobody else wants the processors.
-        joint: As that of a ``Case``.
     """
 
     case: Finding
@@ -76,7 +73,6 @@ class _Child:
     """One child process.
 
     Attributes:
-        level: The level whose cases it has built last.
         carried_out: What it was given to carry out, in order.
 
     Thread-safety: used by one thread, except for ``stop``.
@@ -165,11 +161,7 @@ class _Worker:
             raise
 
     def findings(self, tasks: Sequence[Task]) -> list[Finding]:
-        """Carry cases out, in one model if there are several and nothing is wrong with it.
-
-        Returns:
-            What became of each; and of a case before it, if that has done harm to this one.
-        """
+        """Carry cases out, in one model if there are several and nothing is wrong with it."""
         if len(tasks) > 1:
             try:
                 found = self._living().carry_out_jointly(tasks)
@@ -255,12 +247,6 @@ class _Worker:
 class Pool:
     """Children that share the work.
 
-    Args:
-        subject: What describes the backend under test, as JSON has it.
-        size: How many children there may be.
-        most_memory: Bytes of memory that a child may take; half the machine's if not given. It is
-            looked at while a case is carried out, where the system tells it.
-
     Thread-safety: ``close`` may be called from any thread; the rest from one.
     """
 
@@ -282,11 +268,6 @@ class Pool:
         self, batches: Iterable[Sequence[Task]], until: float = math.inf
     ) -> Iterator[Finding]:
         """Carry out cases, and yield what is found as it comes.
-
-        Args:
-            batches: The cases, in the order in which they are begun; those of a batch have one
-                level and one ``joint``.
-            until: When the last may be begun, by the monotonic clock; the others are ``UNTRIED``.
 
         Yields:
             A finding for each case. Where one is found to have harmed another after it, it comes a

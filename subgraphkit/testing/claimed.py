@@ -53,11 +53,6 @@ def usual_offers() -> Mapping[str, Offer]:
 def model_taken(subject: Subject, rows: int = ROWS) -> SmallModel:
     """Return the first model of which the backend takes a node: a usual one, or of its claims.
 
-    Args:
-        subject: The backend.
-        rows: Size of the first axis of ``x``, where the backend leaves a choice; of pictures there
-            are fewer.
-
     Raises:
         Stopped: It takes none of any (``UNCLAIMED``), or fails when it is asked.
     """
@@ -136,12 +131,7 @@ class Casting:
         return max(offer.form.opset for offer in self.offers)
 
     def of(self, text: str, *, shares: bool = False) -> str:
-        """Write a trap anew.
-
-        Returns:
-            The graph in onnx's text form; empty if it is about one element type or operator, and
-            means nothing with others.
-        """
+        """Write a trap anew."""
         types, operators = set(_TYPED.findall(text)), set(_OPERATOR.findall(text))
         open_ = "float[n,4]" in types
         plain = types <= {"float[n,4]" if open_ else "float[4]"} and operators <= _PLAIN

@@ -105,12 +105,7 @@ def _argument(dims: _Dims, *, stored: bool) -> str:
 
 
 def combinations(kind: str, *, in_full: bool = False) -> Iterator[OperatorForm]:
-    """Yield combinations behind producers of a kind, as operations of one size.
-
-    Args:
-        kind: A key of ``PRODUCERS``.
-        in_full: Whether every operator is combined with every form behind every producer.
-    """
+    """Yield combinations behind producers of a kind, as operations of one size."""
     for place, (producer, dims) in enumerate(PRODUCERS[kind]):
         forms = list(_forms(dims))
         pairs: Sequence[tuple[int, int]]

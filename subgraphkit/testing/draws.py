@@ -49,14 +49,7 @@ def repeated(
 def difference_of_draws(
     case: OfficialCase, feeds: Mapping[str, Any], results: Sequence[Any], tolerance: ToleranceOf
 ) -> Difference | None:
-    """Compare what was drawn with what its distribution says.
-
-    Args:
-        case: The case, one for which ``draws`` is true.
-        feeds: What was fed to the model of ``repeated``.
-        results: What it computed.
-        tolerance: From an element type to its tolerance.
-    """
+    """Compare what was drawn with what its distribution says."""
     if case.operator == "Dropout":
         return _difference_of_dropout(list(feeds.values()), results, tolerance)
     (probabilities,) = feeds.values()

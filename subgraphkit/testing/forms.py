@@ -28,9 +28,6 @@ def sandwiched(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model with a foreign node before every input and behind every output.
 
     Inputs that have a default stay as they are, because nothing could stand before a default.
-
-    Returns:
-        A model whose inputs and outputs have other names, see ``sandwiched_feeds``.
     """
     made = onnx.ModelProto()
     made.CopyFrom(model)

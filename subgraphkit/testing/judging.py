@@ -35,12 +35,8 @@ class Wanted(NamedTuple):
     """What is expected of a result that the table of tolerances is too wide for.
 
     Attributes:
-        array: The values, in double where precision is judged.
-        judged: How strictly, in a word.
-        label: What it is the result of.
         terms: How many times more was added up than ``near`` is meant for.
         least: What counts for the largest element where all are smaller.
-        signs: Whether zeros have their signs.
     """
 
     array: _Array
@@ -51,13 +47,7 @@ class Wanted(NamedTuple):
     signs: bool = True
 
     def compared(self, given: Any, declared: Mapping[str, tuple[float, float]]) -> Difference:
-        """Compare a result.
-
-        Args:
-            given: The result.
-            declared: Relative and absolute tolerances by dtype, which widen what is allowed where
-                anything is.
-        """
+        """Compare a result."""
         want, have = self.array, np.asarray(given)
         if have.shape != want.shape:
             return Difference(self.label, "shape", f"shape {have.shape}, expected {want.shape}")
@@ -114,14 +104,7 @@ class Wanted(NamedTuple):
 def compared(
     want: Any, have: Any, declared: Conformance, least: tuple[float, float] = (0.0, 0.0)
 ) -> list[Difference]:
-    """Compare a result with what it must be.
-
-    Args:
-        want: An array, a sequence of them, or a ``Wanted``.
-        have: The result.
-        declared: What the backend's author declares.
-        least: Relative and absolute tolerance granted to every dtype that is not exact.
-    """
+    """Compare a result with what it must be."""
     if isinstance(want, Wanted):
         return [want.compared(have, declared.tolerances)]
 

@@ -79,14 +79,6 @@ def seeded_model(name: str, seed: int = 0, *, opset: int | None = None) -> onnx.
     1 (around 0.5 where a residual branch ends, or the sum would grow with every block), variances
     around 1, means and biases around 0. The same name and seed give the same weights everywhere.
 
-    Args:
-        name: One of ``LIGHT_MODELS``.
-        seed: Seed of the generator.
-        opset: Version of the operator set to convert the graph to; as shipped (9) if not given.
-
-    Returns:
-        A model of the same nodes without ``ConstantOfShape``, whose only input is the picture.
-
     Raises:
         ValueError: There is no network of that name.
         FileNotFoundError: This build of onnx comes without its backend tests.

@@ -39,12 +39,8 @@ class OfficialCase:
     """One official case; its model and data are read when asked for.
 
     Attributes:
-        kind: One of ``KINDS``.
-        name: Its name, such as ``test_conv_with_strides_padding``.
         operator: The operator that a node case is about; empty for other kinds.
         domain: Domain of the operator; empty for the default one.
-        rtol: Relative tolerance stated by ONNX.
-        atol: Absolute tolerance stated by ONNX.
     """
 
     kind: str
@@ -130,12 +126,7 @@ class OfficialCase:
 
 
 def stored_data(folder: Path, model: onnx.ModelProto) -> DataSet:
-    """Read inputs and outputs from ``input_0.pb``, ``output_0.pb`` and so on.
-
-    Args:
-        folder: A directory ``test_data_set_N`` beside a model.
-        model: The model, which says of what kind each of them is.
-    """
+    """Read inputs and outputs from ``input_0.pb``, ``output_0.pb`` and so on."""
     graph = model.graph
     return _stored(folder, "input", graph.input), _stored(folder, "output", graph.output)
 

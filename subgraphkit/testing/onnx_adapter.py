@@ -94,13 +94,7 @@ class _OnnxBackend(Backend):
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> "_Prepared":
-        """Open a session.
-
-        Args:
-            model: The model.
-            device: Checked only; which device is used is a matter of the backend's options.
-            **kwargs: Other settings, as for ``InferenceSession``.
-        """
+        """Open a session."""
         if not cls.supports_device(device):
             raise CallerError(
                 "SGK310", f"backend {cls.choice.name!r} has found no device {device!r}"
@@ -129,15 +123,7 @@ class _OnnxBackend(Backend):
         outputs_info: Sequence[tuple[Any, Sequence[int]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """Run one node on arrays, one for each input that is not left out.
-
-        Args:
-            node: The node.
-            inputs: The arrays, in order.
-            device: As for ``prepare``.
-            outputs_info: Dtypes and shapes of the outputs; unless given, they are inferred.
-            **kwargs: ``opset_version``, the newest unless given.
-        """
+        """Run one node on arrays, one for each input that is not left out."""
         version = kwargs.get("opset_version", onnx.defs.onnx_opset_version())
         given = [as_value(value) for value in inputs]
         names = [name for name in node.input if name]

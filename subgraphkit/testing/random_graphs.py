@@ -31,7 +31,6 @@ class RandomGraph:
 
     Attributes:
         model: The model, foreign nodes included; at least one of them.
-        feeds: Something to feed.
     """
 
     model: onnx.ModelProto

@@ -97,11 +97,7 @@ class Record:
             self.save(_RUNNING)
 
     def report(self, cut_short: str = "") -> Report:
-        """Return what was found.
-
-        Args:
-            cut_short: Why the run ended before its end; empty if it did not.
-        """
+        """Return what was found."""
         return Report(
             self._backend,
             self._findings,

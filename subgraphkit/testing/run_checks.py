@@ -191,12 +191,9 @@ def in_threads(
 ) -> Finding | None:
     """Run a session in each of several threads, all at once, with feeds of its own.
 
-    Args:
-        subject: What is run.
-        model: The model of all sessions.
-        entrances: Each is called in a thread of its own and returns that thread's session.
-        runs: How often each thread runs it at least.
-        seconds: How long each goes on at least, for threads meet where they take long enough.
+    ``entrances``: Each is called in a thread of its own and returns that thread's session.
+    ``runs``: How often each thread runs it at least.
+    ``seconds``: How long each goes on at least, for threads meet where they take long enough.
     """
     start = threading.Barrier(len(entrances))
     fed = [model.feeds(number) for number in range(len(entrances))]

@@ -48,14 +48,7 @@ def number_of(name: str) -> int:
 
 
 class Sweep(SmallModel):
-    """A model of operations that have nothing to do with one another.
-
-    Args:
-        rows: The operations, each with the size that its ``N`` has.
-        is_open: Whether ``N`` is a symbol, the same for all, and their sizes only the usual ones.
-        is_apart: Whether it is a symbol of each argument alone, which then may be repeated.
-        signs: Whether the signs of zeros count.
-    """
+    """A model of operations that have nothing to do with one another."""
 
     def __init__(
         self,
@@ -81,13 +74,7 @@ class Sweep(SmallModel):
     def feeds(
         self, seed: int = 0, size: int | None = None, repeated: int | None = None
     ) -> Mapping[str, _Array]:
-        """Return something to feed; another seed gives other values.
-
-        Args:
-            seed: Which values.
-            size: The size of ``N`` where it is open, or the usual one.
-            repeated: The place of the argument of each whose ``N`` is 1 nevertheless.
-        """
+        """Return something to feed; another seed gives other values."""
         fed: dict[str, _Array] = {}
         for number, (operation, usual) in enumerate(self.rows):
             actual = usual if size is None else size
@@ -140,13 +127,7 @@ class Sweep(SmallModel):
     def special(
         self, seed: int, losing: frozenset[str], *, denormals: bool = True
     ) -> Mapping[str, _Array]:
-        """Return feeds with zeros of both signs, infinities, NaN, denormal and extreme numbers.
-
-        Args:
-            seed: Which values.
-            losing: Operators that are fed no NaN, nor infinities of which they are to make NaN.
-            denormals: Whether there are denormal ones, and others that lead to them.
-        """
+        """Return feeds with zeros of both signs, infinities, NaN, denormal and extreme numbers."""
         careful = {
             number
             for number, (operation, _) in enumerate(self.rows)

@@ -32,10 +32,7 @@ class Trap:
     """One graph.
 
     Attributes:
-        name: What is special about it.
         text: The graph in onnx's text form; empty if that cannot say it.
-        finish: Adds what the text cannot say.
-        needs: Capabilities it needs.
         expected: The results, where onnx's own implementation cannot run the model.
     """
 

@@ -50,11 +50,8 @@ class Imported:
         error: Why the backend could not be loaded, or empty.
         seconds: Processor time that loading it took.
         listing: Modules that listing the backends imported from the backend's package.
-        changed: What importing it changed in the process.
         printed: What it wrote to standard output or standard error meanwhile.
         probe_error: What its probe raised, or returned in place of a ``ProbeResult``.
-        probe_seconds: How long the probe took.
-        problems: Why it cannot run here.
     """
 
     error: str = ""
@@ -234,12 +231,7 @@ def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 
 @contextmanager
 def _output_kept(tell: Callable[[str], None], streams: Sequence[int] = (1, 2)) -> Iterator[None]:
-    """Keep what Python or C code writes to standard output and standard error.
-
-    Args:
-        tell: Called at the end with the last of what was written.
-        streams: Which descriptors are kept.
-    """
+    """Keep what Python or C code writes to standard output and standard error."""
     sys.stdout.flush()
     sys.stderr.flush()
     saved = [os.dup(stream) for stream in streams]

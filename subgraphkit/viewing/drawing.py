@@ -184,13 +184,7 @@ class _Path:
 
 
 def _path(points: Sequence[_Point], columns: Sequence[Column], aside: float) -> _Path:
-    """Draw curves from point to point; to the next column along its left side, with corners.
-
-    Args:
-        points: Where the arrow begins, passes and ends.
-        columns: The columns of the picture.
-        aside: How far from others of its kind a line between columns is.
-    """
+    """Draw curves from point to point; to the next column along its left side, with corners."""
     legs = [f"M{points[0][0]:.0f} {points[0][1]:.0f}"]
     middle = (len(points) - 1) // 2
     label = points[0]

@@ -57,8 +57,6 @@ class Placed:
         centres: Of each box, the point that its arrows meet.
         routes: Of each arrow, the points it passes between its boxes.
         columns: The columns that the layers are folded into, from left to right; mostly one.
-        width: Of the whole.
-        height: Of the whole.
     """
 
     centres: list[tuple[float, float]]
@@ -73,8 +71,6 @@ class _Grid:
 
     Attributes:
         layers: Each layer's items in order; those that are no boxes are passing places.
-        above: Of each item, its neighbours one layer up.
-        below: Of each item, its neighbours one layer down.
     """
 
     def __init__(self, extents: Sequence[Extent], arrows: Sequence[tuple[int, int]]) -> None:
@@ -184,12 +180,7 @@ class _Grid:
 
 
 def place(extents: Sequence[Extent], arrows: Sequence[tuple[int, int]]) -> Placed:
-    """Place boxes in layers from top to bottom; many layers in columns from left to right.
-
-    Args:
-        extents: What each box takes up.
-        arrows: Pairs of boxes, each from an earlier to a later one.
-    """
+    """Place boxes in layers from top to bottom; many layers in columns from left to right."""
     if not extents:
         return Placed([], [], [], 0.0, 0.0)
     grid = _Grid(extents, arrows)

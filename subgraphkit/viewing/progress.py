@@ -105,12 +105,7 @@ class _Last:
 
 
 class _Lines:
-    """The words of events, now and then.
-
-    Args:
-        wait: Seconds between two lines.
-        write: Writes the line of an event, and at the end, of None, nothing in its place.
-    """
+    """The words of events, now and then."""
 
     def __init__(self, wait: float, write: Callable[[ProgressEvent | None], object]) -> None:
         self._wait, self._write, self._phase = wait, write, ""

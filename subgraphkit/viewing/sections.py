@@ -16,12 +16,7 @@ _WHOLE: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A paragraph.
-
-    Attributes:
-        text: The words; no markup, whatever they hold.
-        title: The heading above, or nothing.
-    """
+    """A paragraph."""
 
     text: str
     title: str = ""
@@ -29,12 +24,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Names with a value each.
-
-    Attributes:
-        rows: The names and values, in the order shown.
-        title: The heading above, or nothing.
-    """
+    """Names with a value each."""
 
     rows: Sequence[tuple[str, Cell]]
     title: str = ""
@@ -46,7 +36,6 @@ class Table:
 
     Attributes:
         columns: The heads of the columns, with the unit where the numbers have one.
-        rows: As many cells each as there are columns.
         title: The heading above; also how a drawing names the table that its boxes open.
         caption: A sentence that says what the rows are, or nothing.
         bars: The columns of numbers that show a bar, as long as the number is large; in a column
@@ -66,11 +55,8 @@ class Box:
 
     Attributes:
         key: Its name, which is what the table it opens has in its first column.
-        group: What its colour stands for.
         size: What its area stands for, in any unit; 0 is drawn as a small box.
-        note: A few words below its name.
         facts: What is shown of it when it is opened.
-        marked: Whether its edge is drawn bold.
     """
 
     key: str
@@ -104,8 +90,6 @@ class Drawing:
 
     Attributes:
         boxes: The boxes, in an order in which no arrow leads back.
-        arrows: The arrows.
-        title: The heading above.
         caption: A sentence that says what boxes, areas and arrows are.
         colours: The colour of every group, in the order of the legend; if empty, that which
             ``colours_of`` gives to the groups of all boxes of the page.

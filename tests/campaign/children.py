@@ -34,11 +34,7 @@ class Child:
 
     A fork inherits what was imported, so that it is ready in a few milliseconds.
 
-    Args:
-        work: What is done in it with every request; what it raises is an outcome.
-        wall: Seconds after which a request has taken too long.
-        scratch: A folder for what it prints; None to print where this process does.
-        begin: What is done in it first, if anything, and waited for.
+    ``work``: What is done in it with every request; what it raises is an outcome.
     """
 
     def __init__(
@@ -186,9 +182,7 @@ def judge_child(attack: Attack, scratch: Path) -> Child:
 def in_fork(step: Callable[[], Outcome | None], seconds: float = 30.0) -> Outcome:
     """Carry a step out in a fork of this process, which may lose its limits, its disk or its life.
 
-    Args:
-        step: The step; that it ran to its end, None says.
-        seconds: After how long it hangs, and is killed.
+    ``seconds``: After how long it hangs, and is killed.
     """
 
     def work(_: object) -> Outcome:

@@ -25,15 +25,7 @@ _LARGEST: Final = 30_000
 
 
 class Engine:
-    """Carries out trials of one attack on one backend.
-
-    Args:
-        attack: What is tried.
-        backend: On which backend.
-        scratch: A folder for what lies about meanwhile.
-        found: Where failures are kept; None to keep none.
-        patience: Seconds for which one failure is minimised.
-    """
+    """Carries out trials of one attack on one backend."""
 
     def __init__(
         self,

@@ -38,14 +38,7 @@ _LARGEST: Final = 4096
 
 
 class Mutator:
-    """Spoils one model with the draws of one generator.
-
-    Args:
-        model: The model, which is changed.
-        feeds: What is fed, which is changed.
-        rng: Where chance comes from.
-        strange: A node of another model, of which things are borrowed.
-    """
+    """Spoils one model with the draws of one generator."""
 
     def __init__(
         self,

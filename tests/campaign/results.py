@@ -94,14 +94,7 @@ def commit() -> str:
 
 
 def record(attack: Attack, backend: str, start: tuple[str, int], tally: Tally) -> dict[str, Any]:
-    """Write a tally as it is kept.
-
-    Args:
-        attack: What was tried.
-        backend: On which backend.
-        start: The revision and the first seed.
-        tally: What came of it.
-    """
+    """Write a tally as it is kept."""
     revision, first = start
     codes = sorted(tally.codes.items(), key=lambda one: -one[1])
     plain: dict[str, int] = {}

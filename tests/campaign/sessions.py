@@ -75,10 +75,7 @@ class Threads(_Sessions):
 class _Crowd:
     """Threads that run a session until they are told to stop, or it is closed.
 
-    Args:
-        session: The session.
-        count: How many threads.
-        may_close: Whether the session is closed while they run.
+    ``count``: How many threads.
     """
 
     def __init__(self, session: sk.InferenceSession, count: int, *, may_close: bool) -> None:

@@ -26,9 +26,7 @@ class Outcome:
     """What came of a trial.
 
     Attributes:
-        kind: One of ``KINDS``.
         key: What tells this failure from others of its kind; the code of a coded error.
-        text: What a person wants to read.
         times: How often the thing in question was done in this trial.
         answers: A file with the outputs, where there are some to be judged.
         seconds: Processor time.
@@ -60,13 +58,11 @@ class Attack(ABC):
 
     Attributes:
         name: Its name on the command line and in the results.
-        backends: On which it makes sense.
         wall: Seconds after which a trial hangs, on a machine that does other things, too.
         cpu: Seconds of processor time that a trial may take.
         bytes: How much memory a trial may take beyond what was in use before.
         may_refuse: Whether an error with a code is an answer; where nothing is wrong with what is
             asked, it is not.
-        about: What is tried, for the page of results.
     """
 
     name: ClassVar[str]
@@ -105,10 +101,6 @@ class Tally:
     """What came of many trials.
 
     Attributes:
-        counts: How often each outcome was met.
-        trials: How many trials there were.
-        judged: How many of them the judges could answer.
-        codes: How often each code was met.
         seconds: Wall-clock time.
         found: Failures with the seed, the first of each signature.
     """

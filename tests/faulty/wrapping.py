@@ -51,15 +51,8 @@ class EveryNode(SubgraphSelector):
 class WrappedOperator(SubgraphOperator):
     """Hands everything on to another operator.
 
-    Args:
-        inner: The other operator.
-        subgraph: What it was compiled from.
-
     Attributes:
-        inner: The other operator.
-        subgraph: What it was compiled from.
         corrupt: What is wrong with its results; None if they are right.
-        state: What it remembers.
         makers: The nodes of its region by what they make.
     """
 
@@ -108,11 +101,7 @@ class WrappedOperator(SubgraphOperator):
 
 
 class WrappingProperty(SubgraphProperty):
-    """Claims what its selector takes and wraps what the fallback makes of it.
-
-    Args:
-        backend: The backend it belongs to, which says what to make.
-    """
+    """Claims what its selector takes and wraps what the fallback makes of it."""
 
     name: ClassVar[str] = "wrapping"
 
@@ -148,16 +137,10 @@ class Fault:
     """One way in which a backend is wrong, and what the kit is to find.
 
     Attributes:
-        text: What it does.
         takes: The operators it claims; everything, if there are none.
         case: The case that must find it.
         corrupt: What it does to results, if that is what is wrong.
         outcome: How that case must end.
-        operator: Attributes and methods of its operator.
-        selector: Those of its selector.
-        strategy: Those of its property.
-        backend: Those of the backend itself.
-        base: The backend of which it is a variant.
     """
 
     text: str
@@ -198,12 +181,7 @@ class Fault:
 
 
 def results(change: Callable[[Any], Any], where: Callable[[Node], Any] | None = None) -> _Corrupt:
-    """Corrupt each result that a node makes for which ``where`` is true.
-
-    Args:
-        change: Is given a result of its own, and changes it or returns another.
-        where: Says of a node whether its results are corrupted; of all, if it is None.
-    """
+    """Corrupt each result that a node makes for which ``where`` is true."""
 
     def corrupt(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
         made = right(inputs)
@@ -220,10 +198,8 @@ def results(change: Callable[[Any], Any], where: Callable[[Node], Any] | None = 
 def instead(op_type: str, compute: Callable[..., Any]) -> _Corrupt:
     """Compute something else for an operator, where all it reads comes from outside of the region.
 
-    Args:
-        op_type: The operator.
-        compute: Is given the node and what it reads; returns its first result, or None where that
-            is to be as it should.
+    ``compute``: Is given the node and what it reads; returns its first result, or None where that
+    is to be as it should.
     """
 
     def corrupt(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:

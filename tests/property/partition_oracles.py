@@ -83,16 +83,7 @@ def check_disjoint(
 
 
 def cut_bytes(nets: Nets, region_of: Sequence[int]) -> int:
-    """Add up the bytes that cross from a region into another or into the rest.
-
-    Args:
-        nets: The values.
-        region_of: For each unit its region, or -1 for a unit outside all regions.
-
-    Returns:
-        Bytes, where a value counts once for every region other than its producer's that reads it,
-        and once if units outside all regions read it while a region makes it.
-    """
+    """Add up the bytes that cross from a region into another or into the rest."""
     total = 0
     start = 0
     sinks = nets.sinks

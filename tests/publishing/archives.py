@@ -58,9 +58,7 @@ def rehearse() -> Iterator[Line]:
 def _copy_tree(into: Path, *, age: float) -> None:
     """Copy the files that are under version control, with other times and rights.
 
-    Args:
-        into: A folder that is not there.
-        age: How many seconds ago the copies say that they were written; 0 leaves rights alone.
+    ``age``: How many seconds ago the copies say that they were written; 0 leaves rights alone.
     """
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -82,17 +80,7 @@ def _copy_tree(into: Path, *, age: float) -> None:
 
 
 def _build(project: Project, tree: Path, into: Path, *, through_archive: bool) -> str:
-    """Build both kinds of archive of a project from a copy of the tree.
-
-    Args:
-        project: Which one.
-        tree: The copy.
-        into: Where the files go.
-        through_archive: Whether the wheel is made from the source archive, as pip may do.
-
-    Returns:
-        Why that failed, or nothing.
-    """
+    """Build both kinds of archive of a project from a copy of the tree."""
     into.mkdir(parents=True, exist_ok=True)
     folder = tree / project.folder.relative_to(ROOT)
     if through_archive:

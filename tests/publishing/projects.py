@@ -17,12 +17,7 @@ __all__ = ["CORE", "PROJECTS", "Project", "claimed_pythons", "lowest"]
 
 @dataclass(frozen=True)
 class Project:
-    """A distribution of this tree.
-
-    Attributes:
-        folder: Where it is.
-        described: The table ``project`` of its ``pyproject.toml``.
-    """
+    """A distribution of this tree."""
 
     folder: Path
     described: Mapping[str, Any]

@@ -43,8 +43,6 @@ class Line:
     """A line of the table.
 
     Attributes:
-        first: Which Python, or which step.
-        what: Which distributions, or what of the step.
         outcome: What became of them; begins with FAILED or "left out" where that is so.
     """
 
@@ -54,12 +52,7 @@ class Line:
 
 
 def try_pythons(only: Sequence[str], named: Iterable[str]) -> Iterator[Line]:
-    """Run the choice on every Python that is claimed, or on some of them.
-
-    Args:
-        only: Versions such as ``3.12``; none means all that are claimed.
-        named: Interpreters that are preferred to those found.
-    """
+    """Run the choice on every Python that is claimed, or on some of them."""
     there = interpreters(named)
     for version in only or claimed_pythons():
         if version not in there:

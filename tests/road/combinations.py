@@ -26,18 +26,7 @@ _OPSET: Final = 21
 
 
 class Chain:
-    """One chain, with an input of its own, so that nothing of it is shared with another.
-
-    Args:
-        seed: Which chains.
-        number: Which of them.
-
-    Attributes:
-        nodes: Its nodes.
-        constants: Its constants.
-        feeds: What it is fed.
-        output: The value it ends in.
-    """
+    """One chain, with an input of its own, so that nothing of it is shared with another."""
 
     def __init__(self, seed: int, number: int) -> None:
         self._rng = np.random.default_rng([seed, number])

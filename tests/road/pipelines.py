@@ -54,11 +54,6 @@ class Pipeline:
     """A model to train, what it is trained on, and how it is converted.
 
     Attributes:
-        name: Its name.
-        make: Makes it, untrained.
-        x: The rows it is trained on.
-        y: What it is to predict.
-        converted: Turns the trained model into ONNX.
         feeds: Turns rows into what the ONNX model is fed.
     """
 

@@ -27,7 +27,6 @@ class Job:
 
     Attributes:
         extra: The extra of this project that has the engine.
-        tests: Which files, as patterns below the root.
         seconds: How long the tests may take, the installation apart.
         apart: What is installed without its dependencies, since they contradict ours.
         embeds: Whether the engine embeds Python, and so needs one that is a shared library.

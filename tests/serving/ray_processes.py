@@ -7,12 +7,7 @@ __all__ = ["ray_processes"]
 
 
 def ray_processes(title: str, doing: str = "") -> list[int]:
-    """Return the ids of processes whose title begins so, and has what they are doing in it.
-
-    Args:
-        title: The beginning of the title.
-        doing: Part of it.
-    """
+    """Return the ids of processes whose title begins so, and has what they are doing in it."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         try:

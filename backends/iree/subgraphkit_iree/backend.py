@@ -19,10 +19,6 @@ _MODULES: Final = {"iree.compiler": "iree-base-compiler[onnx]", "iree.runtime": 
 class IreeBackend(sk.Backend[Options]):
     """Compiles regions with IREE, and runs them on its runtime.
 
-    Args:
-        options: As for every backend.
-        runs: Whether something is to be run, and not only planned.
-
     Raises:
         BackendUnavailableError: The options name a device that is not here (SGK104).
     """

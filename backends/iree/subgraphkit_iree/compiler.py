@@ -32,9 +32,7 @@ class Compiled:
     """What became of a model.
 
     Attributes:
-        problem: What speaks against it; empty if nothing does.
         nodes: Places in the model of the nodes that the problem names.
-        engine: The compiled module.
     """
 
     problem: str
@@ -62,10 +60,6 @@ class Compiler:
         """Return what speaks against the operators of a model, an empty text if nothing does.
 
         It takes some milliseconds, since nothing is compiled.
-
-        Args:
-            model: The model, with its large weights outside.
-            context: Has the limits, and is cancelled if nobody waits any more.
 
         Raises:
             CompilerEndedError: The compiler does not survive the question.

@@ -93,10 +93,7 @@ def _axes(node: sk.Node) -> str:
 def is_fed(node: sk.Node, place: int, inside: Collection[int] | None = None) -> bool:
     """Say whether an input may depend on more than constants and the shapes of what is fed.
 
-    Args:
-        node: The node.
-        place: Which of its inputs.
-        inside: The nodes of a region, all else being fed to it; None for those of the graph.
+    ``inside``: The nodes of a region, all else being fed to it; None for those of the graph.
     """
     asked, seen = [(node, place)], set[int]()
     while asked:

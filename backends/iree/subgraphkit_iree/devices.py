@@ -36,15 +36,10 @@ _open: "weakref.WeakValueDictionary[tuple[str, int], IreeDevice]" = weakref.Weak
 class IreeDevice:
     """An open device; its threads end with the last operator that holds it.
 
-    Args:
-        name: The device, as the option ``device`` has it.
-        threads: How many threads compute on the processor; 0 leaves it to IREE.
+    ``threads``: How many threads compute on the processor; 0 leaves it to IREE.
 
     Attributes:
-        driver: IREE's name of what runs the device.
         threads: The same.
-        hal: The device, as the runtime has it.
-        instance: The virtual machine that its modules belong to.
 
     Raises:
         BackendUnavailableError: There is no such device here (SGK104).
@@ -79,9 +74,7 @@ def _missing(name: str, said: str) -> BackendUnavailableError:
 def open_device(options: Options, threads: int | None) -> IreeDevice:
     """Return the device that options mean, one for all who want the same number of threads.
 
-    Args:
-        options: Options of the backend.
-        threads: How many the session has; None leaves it to IREE.
+    ``threads``: How many the session has; None leaves it to IREE.
 
     Raises:
         BackendUnavailableError: There is no such device here (SGK104).

@@ -19,9 +19,6 @@ _alive: Final["weakref.WeakSet[IreeOperator]"] = weakref.WeakSet()
 class IreeOperator(sk.SubgraphOperator):
     """A module of IREE's virtual machine.
 
-    Args:
-        weights: What the module reads as parameters, by name and in their order.
-
     Thread-safety: one thread at a time is inside ``run``, since a context of the virtual machine
     has a state.
     """

@@ -45,8 +45,7 @@ _BETWEEN: Final = 8
 class NumpySelector(SubgraphSelector):
     """Takes every node that has an implementation, bodies included.
 
-    Args:
-        max_output_bytes: The most bytes that one output may have; 0 means no limit.
+    ``max_output_bytes``: The most bytes that one output may have; 0 means no limit.
     """
 
     stateless: ClassVar[bool] = True

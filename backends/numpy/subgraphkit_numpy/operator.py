@@ -31,9 +31,7 @@ _Made = TypeVar("_Made")
 class NumpyOperator(SubgraphOperator):
     """A region as one straight-line Python function over NumPy.
 
-    Args:
-        threads: How many threads may share the work; None for one per CPU.
-        limits: How large values may be.
+    ``threads``: How many threads may share the work; None for one per CPU.
 
     Raises:
         Unsupported: For nodes nothing implements.
@@ -64,10 +62,8 @@ class NumpyOperator(SubgraphOperator):
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         """Compute the outputs; floating-point exceptions give infinities and NaNs silently.
 
-        Args:
-            inputs: Arrays in the order of the subgraph's inputs.
-            outputs: Buffers to copy results into, None where there is none. They may be strided,
-                and may overlap the inputs.
+        ``outputs``: Buffers to copy results into, None where there is none. They may be strided,
+        and may overlap the inputs.
 
         Raises:
             ExecutionError: If a node fails; the message names it (SGK131).

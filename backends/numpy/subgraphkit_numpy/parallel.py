@@ -68,13 +68,7 @@ def stop_with(progress: Progress) -> None:
 
 
 def cut(length: int, parts: int, multiple: int = 1) -> list[slice]:
-    """Cut a range into slices of nearly the same length.
-
-    Args:
-        length: End of the range, which starts at 0.
-        parts: Slices wanted; fewer are returned where there is not enough to cut.
-        multiple: Every slice starts at a multiple of this.
-    """
+    """Cut a range into slices of nearly the same length."""
     units = -(-length // multiple)
     parts = max(1, min(parts, units))
     edges = [min(length, units * part // parts * multiple) for part in range(parts + 1)]
@@ -86,13 +80,8 @@ def _halves(length: int, multiple: int, nanoseconds: float) -> list[slice]:
 
     The first slice, which the caller takes, is longer by what the other thread takes to begin.
 
-    Args:
-        length: End of the range, which starts at 0.
-        multiple: The second slice starts at a multiple of this.
-        nanoseconds: What one thread takes for the whole range.
-
-    Returns:
-        One slice if there is too little to cut.
+    ``multiple``: The second slice starts at a multiple of this.
+    ``nanoseconds``: What one thread takes for the whole range.
     """
     units = -(-length // multiple)
     if units < 2:  # noqa: PLR2004 (one for each thread)
@@ -114,12 +103,8 @@ def parts_of(
 ) -> list[slice]:
     """Cut a range into an even number of slices, or one, so that two threads get equal shares.
 
-    Args:
-        length: End of the range, which starts at 0.
-        parts: Slices wanted.
-        multiple: Every slice starts at a multiple of this.
-        nanoseconds: What one thread takes for the whole range. The first of two slices is longer
-            by what the other thread takes to begin, so that both end at the same time.
+    ``nanoseconds``: What one thread takes for the whole range. The first of two slices is longer by
+    what the other thread takes to begin, so that both end at the same time.
     """
     if parts > 1:
         parts += parts % 2
@@ -245,10 +230,7 @@ def share(work: Work, parts: Sequence[Any], *arguments: Any) -> None:
 
     Floating-point exceptions are silent on the pool's threads.
 
-    Args:
-        work: Called as ``work(part, *arguments)``; parts must not depend on each other.
-        parts: The parts, the longest first if they differ.
-        *arguments: Further arguments of ``work``.
+    ``work``: Called as ``work(part, *arguments)``; parts must not depend on each other.
 
     Raises:
         BaseException: What ``work`` raised; the other parts may or may not have been done.

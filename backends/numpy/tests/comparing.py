@@ -66,14 +66,7 @@ def check(
 ) -> None:
     """Compare a node, with constants and without, with shapes known and not.
 
-    Args:
-        op_type: The operator.
-        inputs: Arrays, None for an input left out.
-        outputs: Element types of the outputs.
-        reference: Whether to compare with onnx.reference instead of ONNX Runtime.
-        rtol: How far numbers may be apart.
-        shapes: Whether shapes are known, for every time.
-        **more: Attributes of the node, and arguments of ``node_model``.
+    ``inputs``: Arrays, None for an input left out.
     """
     candidates = [place for place, value in enumerate(inputs) if place and value is not None]
     for constants in {(), tuple(candidates)}:

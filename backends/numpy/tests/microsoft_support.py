@@ -45,11 +45,7 @@ def agrees(
 ) -> None:
     """Compare a node with ONNX Runtime, with constants and without, shapes known and not.
 
-    Args:
-        op_type: The operator.
-        inputs: Arrays, None for an input left out; trailing ones are dropped.
-        outputs: Element types of the outputs; by default one as the first input.
-        **attributes: Attributes of the node.
+    ``inputs``: Arrays, None for an input left out; trailing ones are dropped.
     """
     inputs = [None if one is None else np.asarray(one) for one in inputs]
     while inputs[-1] is None:

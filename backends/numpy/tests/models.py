@@ -28,15 +28,8 @@ def node_model(  # noqa: PLR0913 (what nodes differ in)
 ) -> onnx.ModelProto:
     """Make a model of one node.
 
-    Args:
-        op_type: The operator.
-        inputs: Arrays that tell the types; None for an input left out.
-        output_types: Element types of the outputs; None for an output left out.
-        opset: Version of the operator set.
-        constants: Places of inputs that are stored in the model rather than fed.
-        typed: Whether shapes are declared.
-        clashing: Attributes of the node whose names are taken by arguments.
-        **attributes: Attributes of the node.
+    ``inputs``: Arrays that tell the types; None for an input left out.
+    ``output_types``: Element types of the outputs; None for an output left out.
     """
     names = ["" if value is None else f"x{place}" for place, value in enumerate(inputs)]
     results = ["" if one is None else f"y{place}" for place, one in enumerate(output_types)]

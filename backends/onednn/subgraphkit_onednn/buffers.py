@@ -14,14 +14,7 @@ ALIGNMENT: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """A value that lives from the step that makes it to the last that reads it.
-
-    Attributes:
-        number: Number of its tensor.
-        size: Bytes.
-        first: Step that makes it.
-        last: Last step that reads it.
-    """
+    """A value that lives from the step that makes it to the last that reads it."""
 
     number: int
     size: int

@@ -52,11 +52,8 @@ class CompiledStep:
     """One compiled partition.
 
     Attributes:
-        partition: The code.
         inputs: Numbers of the tensors it reads, in calling order.
         outputs: Numbers of the tensors it makes, in calling order.
-        operations: Names of the operations in it.
-        nodes: The nodes it belongs to, ascending.
     """
 
     partition: CompiledPartition
@@ -140,10 +137,6 @@ class _Compiler:
 
     def compile(self, partition: Partition, layouts: dict[int, LogicalTensor]) -> CompiledStep:
         """Compile one partition.
-
-        Args:
-            partition: The partition.
-            layouts: Layouts of what earlier partitions make; those it makes are added.
 
         Raises:
             Unsupported: The library cannot compile it.
@@ -287,13 +280,7 @@ def compile_region(
 ) -> CompiledRegion:
     """Compile a region, or only what depends on constants that changed.
 
-    Args:
-        engine: Where it is to run.
-        draft: The region.
-        outputs: The tensors it hands out, by themselves or by what has their memory.
-        data_of: Returns the data of a constant of the region.
-        earlier: The same region, compiled before.
-        changed: Names of the constants whose data changed since.
+    ``changed``: Names of the constants whose data changed since.
 
     Raises:
         Unsupported: The library cannot take some of the nodes.

@@ -13,11 +13,7 @@ from subgraphkit_onednn.library import DnnlError
 
 
 class StepError(RuntimeError):
-    """A partition failed while running.
-
-    Attributes:
-        step: Its place among the steps.
-    """
+    """A partition failed while running."""
 
     def __init__(self, step: int, error: DnnlError) -> None:
         super().__init__(str(error))
@@ -68,10 +64,8 @@ def scratch_plan(
 class RunContext:
     """Everything a run writes to, except what it hands out; for one caller at a time.
 
-    Args:
-        inputs: Numbers of the tensors to be fed; None for an input nothing reads.
-        outputs: Numbers of the tensors handed out; None for what is copied from elsewhere.
-        plan: What ``scratch_plan`` returned.
+    ``inputs``: Numbers of the tensors to be fed; None for an input nothing reads.
+    ``outputs``: Numbers of the tensors handed out; None for what is copied from elsewhere.
     """
 
     def __init__(
@@ -106,10 +100,6 @@ class RunContext:
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Run all steps and wait for the last.
-
-        Args:
-            inputs: Addresses of dense arrays.
-            outputs: Addresses of dense arrays to write to; none of them among the inputs.
 
         Raises:
             StepError: A step failed.

@@ -17,12 +17,7 @@ _Signature = tuple[str, np.dtype[Any], tuple[int, ...]]
 
 
 class Edge:
-    """The values that cross the edge of a region.
-
-    Args:
-        subgraph: The region; all shapes of its outputs, and of the inputs that are computed with,
-            are known.
-    """
+    """The values that cross the edge of a region."""
 
     def __init__(self, subgraph: Subgraph) -> None:
         self._inputs = _signatures(subgraph.inputs, subgraph.input_types)
@@ -111,10 +106,7 @@ class Copy:
     """An output that shows the elements of something else, which must not share its memory.
 
     Attributes:
-        output: Place of the output.
         source: Place of the input or output with the elements; unused for a constant.
-        tensor: The constant with the elements, or None.
-        is_input: Whether ``source`` is the place of an input.
     """
 
     output: int
@@ -141,8 +133,6 @@ class Ports:
         entering: By place of an input, the number of its tensor; None if nothing computes with it.
         leaving: By place of an output, the number of the tensor that has its memory; None if it
             is a copy.
-        made: The tensors that are handed out.
-        copies: The outputs that are copies.
     """
 
     entering: tuple[int | None, ...]

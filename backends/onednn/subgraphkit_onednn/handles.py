@@ -17,13 +17,7 @@ from subgraphkit_onednn.symbols import (
 
 
 class Handle:
-    """One object of the library.
-
-    Attributes:
-        library: The library that made it.
-        pointer: Its address.
-        destroy: The function that destroys it.
-    """
+    """One object of the library."""
 
     __slots__ = ("destroy", "library", "pointer")
 
@@ -152,12 +146,7 @@ class Partition(Handle):
 
 
 class CompiledPartition(Handle):
-    """A partition with code for given shapes and layouts.
-
-    Args:
-        inputs: One per input port, in order; layouts strided or opaque.
-        outputs: One per output port, in order; layouts strided, or any to let the library choose.
-    """
+    """A partition with code for given shapes and layouts."""
 
     __slots__ = ()
 
@@ -238,17 +227,7 @@ def logical_tensor(  # noqa: PLR0913 (as many as the structure has fields)
     kind: int,
     strides: Sequence[int] | None = None,
 ) -> LogicalTensor:
-    """Make a logical tensor.
-
-    Args:
-        library: The library.
-        number: Its number, unique in the graph.
-        data_type: ``dnnl_data_type_t``.
-        dims: Lengths of its axes; at least one.
-        layout: Strided or any.
-        kind: Constant or variable.
-        strides: Steps along the axes in elements; dense unless given.
-    """
+    """Make a logical tensor."""
     made = LogicalTensor()
     lengths = (ctypes.c_int64 * len(dims))(*dims)
     head = ctypes.byref(made), number, data_type, len(dims), lengths

@@ -37,12 +37,7 @@ _MATRIX: Final = 2
 
 
 class FusedKernels:
-    """Asks the library which kernels it has.
-
-    Args:
-        free: Numbers of the tensors whose layout is the library's to choose: the plain one, or one
-            with the channels last. Kernels are needed for both.
-    """
+    """Asks the library which kernels it has."""
 
     def __init__(self, engine: DnnlEngine, free: AbstractSet[int]) -> None:
         self._engine = engine
@@ -50,11 +45,7 @@ class FusedKernels:
         self._choices = frozenset[int](), free
 
     def cuts(self, operations: Sequence[DraftOperation]) -> Iterator[int]:
-        """Yield the numbers of tensors at which a fusion must end for its parts to have kernels.
-
-        Args:
-            operations: What the library fused, in an order in which they can run.
-        """
+        """Yield the numbers of tensors at which a fusion must end for its parts to have kernels."""
         left = list(operations)
         while left:
             chain = [left.pop(0)]

@@ -172,12 +172,7 @@ _PROTOTYPES: Final[dict[str, tuple[Any, ...]]] = {
 
 
 class LibraryError(BackendUnavailableError):
-    """oneDNN is not there, or not one that this package can speak to (SGK104).
-
-    Attributes:
-        problem: One sentence for a probe.
-        remedy: What to do about it.
-    """
+    """oneDNN is not there, or not one that this package can speak to (SGK104)."""
 
     def __init__(self, problem: str, remedy: str = _HINT) -> None:
         super().__init__(
@@ -191,11 +186,7 @@ class LibraryError(BackendUnavailableError):
 
 
 class DnnlError(RuntimeError):
-    """A call of oneDNN failed; the text names the call and the status.
-
-    Attributes:
-        status: Name of the status, such as ``unimplemented``.
-    """
+    """A call of oneDNN failed; the text names the call and the status."""
 
     def __init__(self, call: str, number: int) -> None:
         self.status = STATUSES[number] if 0 <= number < len(STATUSES) else f"status {number}"
@@ -206,8 +197,6 @@ class DnnlLibrary:
     """oneDNN, loaded and checked.
 
     Attributes:
-        path: What was loaded.
-        version: Its version, such as ``3.2.0``.
         spins: Whether threads of its OpenMP may spin for milliseconds when a run is over.
 
     Raises:
@@ -305,10 +294,6 @@ class DnnlLibrary:
 
 def open_library(path: Path | None = None) -> DnnlLibrary:
     """Load oneDNN; the same library is loaded once.
-
-    Args:
-        path: The file; without one, ``SUBGRAPH_ONEDNN_LIBRARY``, then the installed wheel, then
-            what the system's loader finds.
 
     Raises:
         LibraryError: There is none, or not the right one (SGK104).

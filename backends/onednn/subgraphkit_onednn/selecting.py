@@ -57,9 +57,6 @@ class OnednnClaims(SubgraphProperty):
 class OnednnProperty(OnednnClaims):
     """The same regions, compiled.
 
-    Attributes:
-        library: What it compiles with.
-
     Raises:
         LibraryError: oneDNN is missing or not the right one (SGK104).
         OptionError: A number of threads is given to a library that has no OpenMP (SGK112).

@@ -30,9 +30,7 @@ class Threads:
     OpenMP keeps that number per thread. What was compiled for a number of threads must not be run
     with another: kernels divide their scratch memory by it.
 
-    Args:
-        count: How many; None or 0 leaves it to OpenMP.
-        ends: Whether threads that would spin after a run are ended instead.
+    ``ends``: Whether threads that would spin after a run are ended instead.
 
     Thread-safety: safe.
     """

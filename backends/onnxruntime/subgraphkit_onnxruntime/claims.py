@@ -49,7 +49,6 @@ class _Verdict:
     """What a session of one node told.
 
     Attributes:
-        answer: Whether the node can run.
         types: Types of the outputs that are not left out, in order; None where not understood.
     """
 

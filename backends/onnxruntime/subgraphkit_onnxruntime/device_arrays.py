@@ -53,12 +53,6 @@ class _Ready:
 def taken(value: Any, name: str, type_: ValueType, settings: SessionSettings) -> Any:
     """Return an ``OrtValue`` over the memory of an array on the device.
 
-    Args:
-        value: The array; has to live until the run is over.
-        name: What it is fed as, or to be written to.
-        type_: What the model says of it.
-        settings: Those of the session.
-
     Raises:
         InputError: It is of another shape (SGK140) or element type (SGK141), or cannot be read
             where it is (SGK177).

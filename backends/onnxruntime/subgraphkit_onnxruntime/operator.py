@@ -39,14 +39,6 @@ class OnnxRuntimeOperator(SubgraphOperator):
     them. Output buffers are written to directly; element types that NumPy lacks go the same way.
 
     Thread-safety: any number of threads may be inside ``run``; ONNX Runtime allows it.
-
-    Args:
-        inputs: Types of the inputs by name, in order.
-        outputs: Types of the outputs by name, in order.
-        weights: What the session reads from; held as long as it is open.
-        settings: Those of the session; arrays are taken and given on the GPU they name, if any.
-        facts: What ``info`` says beside what the session tells.
-        profiled: Opens the region again for an operator that records times.
     """
 
     thread_safe: ClassVar[bool] = True

@@ -19,10 +19,6 @@ _KERNEL: Final = "_kernel_time"
 class ProfiledOperator(SubgraphOperator):
     """A region in a session that ONNX Runtime profiles; the times are known once it is closed.
 
-    Args:
-        open_with: Opens the session that writes its profile to files with a prefix.
-        subgraph: The region, whose nodes have their numbers in their names, ``#12``.
-
     Thread-safety: as of ``OnnxRuntimeOperator``.
     """
 

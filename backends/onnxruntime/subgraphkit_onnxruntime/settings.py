@@ -55,14 +55,7 @@ _SEVERITIES: Final = {"verbose": 0, "info": 1, "warning": 2, "error": 3, "fatal"
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """The settings that every session of a bind has in common.
-
-    Attributes:
-        providers: Names as ONNX Runtime spells them, best first.
-        provider_options: For each provider its options.
-        options: The options of the backend.
-        config: Session configuration entries, those of ours among them.
-    """
+    """The settings that every session of a bind has in common."""
 
     providers: tuple[str, ...]
     provider_options: tuple[Mapping[str, str], ...]
@@ -83,10 +76,9 @@ class SessionSettings:
     def for_pool(self, threads: int | None, *, shares_processors: bool) -> "SessionSettings":
         """Return the settings for sessions that may use so many threads.
 
-        Args:
-            threads: How many threads to compute with where the options do not say; None leaves it
-                to ONNX Runtime.
-            shares_processors: Whether no thread may spin after a run; entries of the user's win.
+        ``threads``: How many threads to compute with where the options do not say; None leaves it
+        to ONNX Runtime.
+        ``shares_processors``: Whether no thread may spin after a run; entries of the user's win.
         """
         options = replace(
             self.options,
@@ -108,13 +100,6 @@ class SessionSettings:
         progress: Progress | None = None,
     ) -> Any:
         """Open an ``onnxruntime.InferenceSession`` that never changes its providers by itself.
-
-        Args:
-            model: A serialized ``ModelProto``.
-            weights: The initializers that the model leaves out; read as long as the session lives,
-                so hold them.
-            profile: Prefix of the profile to write; nothing is written if empty.
-            progress: Stops it, where this version of ONNX Runtime has the flag for it.
 
         Raises:
             Exception: What ONNX Runtime raises.

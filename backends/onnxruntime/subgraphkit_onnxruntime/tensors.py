@@ -68,12 +68,7 @@ class _Memory:
 
 
 def as_array(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return a tensor that ONNX Runtime made as an array over the same memory.
-
-    Args:
-        value: An ``onnxruntime.OrtValue`` on the host.
-        dtype: Its element type.
-    """
+    """Return a tensor that ONNX Runtime made as an array over the same memory."""
     if 0 in value.shape():
         return np.empty(tuple(value.shape()), dtype)
     return np.asarray(_Memory(value, dtype)).view(dtype)

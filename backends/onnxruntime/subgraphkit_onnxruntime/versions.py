@@ -44,12 +44,7 @@ def newest_opset() -> int:
 
 
 def changed_since(node: Node, opset: int) -> str:
-    """Return an operator of a node or its bodies that ``opset`` has in an older form, or ``""``.
-
-    Args:
-        node: A node.
-        opset: A version of the default operator set.
-    """
+    """Return an operator of a node or its bodies that ``opset`` has in an older form, or ``""``."""
     if node.opset <= opset:
         return ""
     return next((one for one in _operators(node, node.opset) if _since(*one) > opset), ("",))[0]
@@ -58,8 +53,7 @@ def changed_since(node: Node, opset: int) -> str:
 def write_for_library(model: onnx.ModelProto) -> bytes:
     """Serialize a model whose operators the library knows, in versions that it reads.
 
-    Args:
-        model: The model; its versions are lowered in place.
+    ``model``: The model; its versions are lowered in place.
     """
     model.ir_version = min(model.ir_version, newest_ir())
     for imported in model.opset_import:

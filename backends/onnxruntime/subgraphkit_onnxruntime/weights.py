@@ -54,9 +54,7 @@ class HandedWeights:
     def of(cls, model: onnx.ModelProto, subgraph: Subgraph) -> "HandedWeights":
         """Take the weights of a subgraph, and have its model name the files of those in files.
 
-        Args:
-            model: What ``to_model(weights="outside")`` returned, changed in place.
-            subgraph: What it was written from.
+        ``model``: What ``to_model(weights="outside")`` returned, changed in place.
         """
         arrays = outside_weights(model, subgraph)
         files: set[Path] = set()
@@ -83,12 +81,7 @@ class HandedWeights:
         return all(map(Path.exists, self.files))
 
     def hand_to(self, options: Any, *, shared: bool) -> None:
-        """Enter the weights into the options of one session.
-
-        Args:
-            options: The options.
-            shared: Whether arrays are read where they are, as only processors can.
-        """
+        """Enter the weights into the options of one session."""
         for file in self.files:
             options.add_session_config_entry(_FOLDER, str(file.parent))
         if not self.arrays:

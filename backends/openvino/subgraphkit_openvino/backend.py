@@ -48,11 +48,7 @@ _LIBRARY: Final = 14 << 20
 
 
 class _Answered(SubgraphSelector):
-    """Takes every node without a refusal.
-
-    Args:
-        refusals: Reasons by node.
-    """
+    """Takes every node without a refusal."""
 
     stateless: ClassVar[bool] = True
 

@@ -78,13 +78,8 @@ def compile_subgraph(
 ) -> OpenVINOOperator:
     """Compile a region for a device.
 
-    Args:
-        subgraph: The region.
-        options: The backend's options.
-        context: The threads to compute with, and the fallback for numbers that OpenVINO would get
-            wrong.
-        imported: The region as an ``openvino.Model``, if there is one already, which is changed;
-            and what that refers to.
+    ``context``: The threads to compute with, and the fallback for numbers that OpenVINO would get
+    wrong.
 
     Raises:
         CompileError: The importer or the device fails (SGK130).
@@ -115,12 +110,7 @@ def _compiled(
 ) -> tuple[Any, tuple[Any, ...]]:
     """Return a compiled model and what it refers to.
 
-    Args:
-        subgraph: The region.
-        options: The backend's options.
-        context: The threads to compute with.
-        imported: The region as an ``openvino.Model``, and what that refers to.
-        counts: Whether the model is to take the times of its layers.
+    ``context``: The threads to compute with.
     """
     settings = _settings(subgraph, options, context)
     if counts:

@@ -16,10 +16,6 @@ Fallback = Callable[[Subgraph], SubgraphOperator]
 class Guard:
     """Sends a run elsewhere if it is fed whole numbers that OpenVINO would compute wrong.
 
-    Args:
-        limits: Places of inputs, with the least and the greatest number that they may hold.
-        fallback: Compiles the region on another backend; called when first needed.
-
     Thread-safety: any number of threads may call.
     """
 

@@ -78,13 +78,6 @@ def number_nodes(graph: onnx.GraphProto, subgraph: Subgraph) -> None:
 def import_model(written: Written, *, partially: bool = False) -> Any:
     """Convert a written subgraph.
 
-    Args:
-        written: The subgraph.
-        partially: Whether nodes that cannot be converted may stay, as placeholders without types.
-
-    Returns:
-        An ``openvino.Model`` with inputs and outputs in the order of the subgraph.
-
     Raises:
         IgnoredInputsError: The importer made something that does not read all inputs.
         Exception: Whatever else the importer raises.

@@ -58,9 +58,7 @@ _UNCHECKED: Final = frozenset({"GatherND", "Scatter", "ScatterElements"})
 def index_problem(node: Node, known: Bounds | None) -> str:
     """Return why OpenVINO must not be given the indices of a node; empty if it may.
 
-    Args:
-        node: The node.
-        known: Bounds of its indices; None if they are checked before every run.
+    ``known``: Bounds of its indices; None if they are checked before every run.
     """
     if node.op_type not in _ALONG_AN_AXIS | _UNCHECKED:
         return ""
@@ -76,12 +74,7 @@ def index_problem(node: Node, known: Bounds | None) -> str:
 
 
 def index_limits(nodes: Iterable[Node], otherwise: Bounds) -> dict[str, Bounds]:
-    """Return between which numbers values must be that nodes, or those in their bodies, look up by.
-
-    Args:
-        nodes: The nodes.
-        otherwise: The limits where no size is known.
-    """
+    """Return the range that each index must keep, for nodes and those in their bodies."""
     found: dict[str, Bounds] = {}
     for node in nodes:
         for place in INDICES.get(node.op_type, ()):

@@ -88,9 +88,6 @@ _QUANTISED: Final = frozenset(
 class WholeNumbers:
     """The whole numbers in a graph, as far as they are known.
 
-    Args:
-        given: Bounds of the numbers that enter; unless given, they are checked before every run.
-
     Attributes:
         trusting: Nodes that were not refused because of what is checked before every run.
     """
@@ -151,11 +148,7 @@ class WholeNumbers:
         return Refusal("dtype", f"{labels}, which OpenVINO computes in float32 or saturates here")
 
     def guards(self, subgraph: Subgraph) -> tuple[tuple[int, int, int], ...]:
-        """Return what has to hold of the inputs of a region for its whole numbers to come out.
-
-        Returns:
-            Places of inputs, with the least and the greatest number that they may hold.
-        """
+        """Return what has to hold of the inputs of a region for its whole numbers to come out."""
         nodes = [self._graph.nodes[node] for node in subgraph.nodes]
         trusts = any(map(self.trusts, nodes))
         indexed = index_limits(nodes, _24_BITS)

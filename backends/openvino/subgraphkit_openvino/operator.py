@@ -43,13 +43,6 @@ Below that, binding an array costs more than a copy."""
 class OpenVINOOperator(SubgraphOperator):
     """A region that OpenVINO compiled.
 
-    Args:
-        compiled: The ``openvino.CompiledModel``, inputs and outputs in the order of the subgraph.
-        guard: Runs elsewhere what OpenVINO would get wrong.
-        held: What the compiled model refers to.
-        stored: What the operator was restored from, if it was.
-        counted: Compiles the region anew for an operator that records times.
-
     Thread-safety: any number of threads may be inside ``run``; each works with a request of its
     own. Requests are made when needed and kept.
     """
@@ -87,11 +80,10 @@ class OpenVINOOperator(SubgraphOperator):
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         """Compute the outputs.
 
-        Args:
-            inputs: Arrays in the order of the subgraph's inputs. Contiguous, writeable ones are
-                read where they are; others are copied first.
-            outputs: Buffers for the results, None where there is none. Large contiguous ones that
-                overlap no input are written by OpenVINO itself.
+        ``inputs``: Arrays in the order of the subgraph's inputs. Contiguous, writeable ones are
+        read where they are; others are copied first.
+        ``outputs``: Buffers for the results, None where there is none. Large contiguous ones that
+        overlap no input are written by OpenVINO itself.
 
         Raises:
             ExecutionError: OpenVINO failed (SGK131).
@@ -195,14 +187,7 @@ class OpenVINOOperator(SubgraphOperator):
 
 
 class CountedOperator(OpenVINOOperator):
-    """A region whose layers OpenVINO counts; it says how long each took, and not when it began.
-
-    Args:
-        compiled: As of ``OpenVINOOperator``, with counters, in one stream, of nodes that
-            ``number_nodes`` named.
-        guard: Runs elsewhere what OpenVINO would get wrong.
-        held: What the compiled model refers to.
-    """
+    """A region whose layers OpenVINO counts; it says how long each took, and not when it began."""
 
     def __init__(
         self, compiled: Any, subgraph: Subgraph, guard: Guard, held: Sequence[Any], record: _Record

@@ -38,10 +38,6 @@ _SOURCES: Final = frozenset({"Parameter", "Constant"})
 class Questions:
     """Asks about the nodes of one graph.
 
-    Args:
-        configuration: OpenVINO's properties for it.
-        asks: Whether the device is asked, beside the importer; None to ask any but the processor.
-
     Thread-safety: used by one thread at a time.
     """
 
@@ -64,11 +60,7 @@ class Questions:
         self._imported: tuple[Subgraph, Any, tuple[Any, ...]] | None = None
 
     def refusals(self, candidates: Iterable[int]) -> dict[int, Refusal]:
-        """Return those of the candidates that OpenVINO does not run, each with its reason.
-
-        Args:
-            candidates: Nodes that are no ``Constant``.
-        """
+        """Return those of the candidates that OpenVINO does not run, each with its reason."""
         candidates = set(candidates)
         last = set(filter(self._needs_a_typed_input, candidates))
         refused = self._asked(candidates - last)
@@ -113,11 +105,7 @@ class Questions:
         return refused
 
     def _ask(self, nodes: Sequence[int]) -> tuple[dict[int, Refusal], bool]:
-        """Ask about many nodes at once.
-
-        Returns:
-            Refusals, and whether that is all; if not, they are to be left out of the next question.
-        """
+        """Ask about many nodes at once."""
         try:
             subgraph = make_subgraph(self._graph, nodes, "openvino")
             written = self._written(subgraph)

@@ -41,9 +41,8 @@ _FARTHEST: Final = 8
 def mend_reductions(model: Any, folder: Path | None) -> None:
     """Write anew the reductions of a model whose results may be combined along a wrong axis.
 
-    Args:
-        model: The ``openvino.Model``; changed in place.
-        folder: Where the answer is kept whether this version needs it; None for this process alone.
+    ``model``: The ``openvino.Model``; changed in place.
+    ``folder``: Where the answer is kept whether this version needs it; None for this process alone.
     """
     suspects = [op for op in model.get_ops() if _is_suspect(op)]
     if suspects and _is_wrong(folder):

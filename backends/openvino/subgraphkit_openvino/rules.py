@@ -49,9 +49,7 @@ LOSES_NAN: Final = frozenset(
 def refusals(graph: BoundGraph, numbers: WholeNumbers | None) -> dict[int, Refusal]:
     """Return the nodes that OpenVINO must not be asked about, each with the reason.
 
-    Args:
-        graph: The graph.
-        numbers: The whole numbers in it; None if 64-bit numbers may be computed in 32 bits.
+    ``numbers``: The whole numbers in it; None if 64-bit numbers may be computed in 32 bits.
     """
     watched = _before_isnan(graph)
     rules: list[Callable[[Node], Refusal | None]] = [_types, _operator, lambda n: _nan(n, watched)]

@@ -50,12 +50,6 @@ _AMPERE: Final = 8
 class TensorRTBackend(Backend[Options]):
     """Runs the nodes that TensorRT takes on NVIDIA's GPUs.
 
-    Args:
-        options: The options; defaults if not given.
-
-    Attributes:
-        library: The TensorRT in use.
-
     Raises:
         BackendUnavailableError: There is no TensorRT that works here, or it can build and not run
             and the option ``build_only`` is not set (SGK104).
@@ -88,9 +82,6 @@ class TensorRTBackend(Backend[Options]):
 
         A machine that can build engines and not run them counts as available, because building is
         all that the option ``build_only`` asks for; the result says so in ``builds_only``.
-
-        Args:
-            deep: Whether to build an engine of one node, and to load it where there is a GPU.
         """
         found = find(wanted_flavour())
         versions = _versions(found)

@@ -28,7 +28,6 @@ class ShapeRanges:
     """The ranges of shapes known before the first run.
 
     Attributes:
-        dims: Smallest, usual and largest value, by symbolic dimension.
         inputs: Smallest, usual and largest shape, by input of the model.
     """
 
@@ -38,9 +37,6 @@ class ShapeRanges:
 
 def read_ranges(options: Options) -> tuple[ShapeRanges, ...]:
     """Read ``dims``, ``min_shapes``, ``opt_shapes`` and ``max_shapes``.
-
-    Returns:
-        The ranges, apart for every combination of ranges of dimensions.
 
     Raises:
         OptionError: They contradict one another or themselves, or are to have more engines than are

@@ -70,13 +70,7 @@ def compiled(subgraph: Subgraph, double: Double, options: Options) -> SubgraphOp
 
 
 class Opened:
-    """A model compiled as one subgraph, by hand.
-
-    Args:
-        model: The model, or its text.
-        double: The TensorRT.
-        given: Options of the backend.
-    """
+    """A model compiled as one subgraph, by hand."""
 
     def __init__(self, model: onnx.ModelProto | str, double: Double, **given: Any) -> None:
         proto = parsed(model) if isinstance(model, str) else model

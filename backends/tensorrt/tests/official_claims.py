@@ -22,7 +22,6 @@ class Verdict:
 
     Attributes:
         claimed: Whether nothing we know speaks against its nodes and edges.
-        converted: Whether some node is claimed as others.
         problem: What parser or builder say against it; empty if nothing.
     """
 

@@ -23,13 +23,7 @@ _CUDA = "CUDAExecutionProvider"
 
 
 class OrtValue:
-    """Memory of the device or of the host.
-
-    Args:
-        address: Where it is on the device; 0 for the host.
-        array: The array, for the host; on the device one of its shape and type.
-        owner: Kept alive.
-    """
+    """Memory of the device or of the host."""
 
     def __init__(self, double: Double, address: int, array: Any, owner: Any = None) -> None:
         self._double, self._owner = double, owner
@@ -146,13 +140,9 @@ class Session:
 class OnnxRuntimeDouble:
     """The module.
 
-    Args:
-        trt: The double of TensorRT, whose device it computes on.
-
     Attributes:
         read: By input of a run, the address that was read last.
         wrote: By output, the address on the device that was written last.
-        streams: The streams that runs were put on.
     """
 
     def __init__(self, trt: Double) -> None:

@@ -33,11 +33,7 @@ Snapshot = Mapping[str, Mapping[str, Any]]
 
 
 class Api:
-    """The names of one release.
-
-    Args:
-        release: A column of the data, such as ``"10.3.0"`` or ``"rtx-1.7.1"``.
-    """
+    """The names of one release."""
 
     def __init__(self, release: str) -> None:
         self.release = release

@@ -21,7 +21,6 @@ class Engine:
     """Compiled code.
 
     Attributes:
-        module: The runtime module that virtual machines load.
         library: The shared library it was loaded from; None if the machine has no linker.
     """
 
@@ -55,9 +54,6 @@ def lower(imported: RelaxRegion) -> Any:
 
 def build(module: Any) -> Engine:
     """Generate code for this machine.
-
-    Args:
-        module: What ``lower`` returned; loops that nobody has arranged are arranged by rule.
 
     Raises:
         Exception: Whatever TVM raises.

@@ -45,8 +45,7 @@ _ANSWERS: Final = Answers("answers")
 class TvmSelector(SubgraphSelector):
     """Takes the nodes that TVM imports with the right types and has loops for.
 
-    Args:
-        folder: Where answers are kept; None for in memory alone.
+    ``folder``: Where answers are kept; None for in memory alone.
     """
 
     stateless = True

@@ -31,7 +31,6 @@ class RelaxRegion:
 
     Attributes:
         module: An ``IRModule`` whose function ``main`` takes the inputs, then the weights.
-        input_count: How many of its parameters are inputs.
         weights: Names of the constants that are parameters, in order.
     """
 

@@ -24,9 +24,6 @@ _LONGEST_OUTPUT: Final = 2000
 def tvm(name: str = "") -> Any:
     """Import TVM or one of its modules; the first import takes seconds.
 
-    Args:
-        name: Name of the module below ``tvm``.
-
     Raises:
         ImportError: It is not installed, or broken.
     """

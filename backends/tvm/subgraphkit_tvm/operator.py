@@ -29,10 +29,7 @@ class TvmOperator(SubgraphOperator):
     Thread-safety: any number of threads may be inside ``run``. A virtual machine of TVM serves one
     thread at a time, so each call takes one from a pool; code and weights are shared.
 
-    Args:
-        weights: Names of the constants that are parameters of the code, in order.
-        facts: What ``info`` says.
-        threads: With how many threads to compute; None leaves it to TVM.
+    ``threads``: With how many threads to compute; None leaves it to TVM.
     """
 
     thread_safe: ClassVar[bool] = True

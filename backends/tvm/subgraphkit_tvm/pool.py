@@ -33,9 +33,6 @@ def use_threads(count: int | None) -> None:
     """Let the calling thread compute with so many threads, itself included.
 
     A pool never grows: in a thread that computed with one, more than one are not to be had.
-
-    Args:
-        count: How many; None leaves it to TVM, which takes half of the processors.
     """
     used = getattr(_of_thread, "count", -1)
     if used == count:

@@ -69,9 +69,6 @@ def require_tunable(backend: str, options: Options) -> None:
 def make_tuner(context: BindContext[Options]) -> Tune | None:
     """Return what tunes, as the options say; None if they say not to.
 
-    Args:
-        context: What is known of the bind; its options were checked by ``require_tunable``.
-
     Raises:
         BackendUnavailableError: The libraries installed cannot write records (SGK104).
     """

@@ -125,7 +125,6 @@ class _Development:
     """A backend that is being written, with what is wrong with it.
 
     Attributes:
-        rounds: How often it was tried.
         wrong: By case that was wrong when it was last tried, what was found.
     """
 

@@ -52,11 +52,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 
 def _beside(folder: Path) -> tuple[str, list[str]]:
-    """Look for what a class declares and its manifest does not.
-
-    Returns:
-        What the manifest lacks, as TOML, and what is to be done about the class.
-    """
+    """Look for what a class declares and its manifest does not."""
     record = record_of(folder)
     backend: Any = None
     if record is not None:

@@ -72,11 +72,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 def _run(
     arguments: Namespace, only: str | Collection[str], record: Any, report: CommandReport
 ) -> str:
-    """Carry the cases out; name those that are wrong as they are found.
-
-    Returns:
-        Why that is not all that was to be tried; empty if it is.
-    """
+    """Carry the cases out; name those that are wrong as they are found."""
     count = wrong = 0
     gone = set(only) if arguments.rerun else set()
     with report.doing(arguments.name) as progress:

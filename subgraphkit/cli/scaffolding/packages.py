@@ -11,9 +11,6 @@ from subgraphkit.finding.catalogue import CATALOGUE, BackendRecord
 def folder_of(word: str) -> Path:
     """Find the folder of a package.
 
-    Args:
-        word: The folder itself, or the name of an installed backend.
-
     Raises:
         CallerError: The backend of that name is in no folder (SGK242).
     """

@@ -57,10 +57,7 @@ class Design:
     """The choices about a new backend, from which all that is written follows.
 
     Attributes:
-        name: The backend's name.
-        selector: A key of ``SELECTORS``.
         operators: What it takes; in a chain, in their order. Some that suit the selector if empty.
-        options: Options besides ``min_nodes``, which every new backend has.
 
     Raises:
         CallerError: No new backend may be called that (SGK330), or it cannot be as described
@@ -248,9 +245,6 @@ class Design:
 
 def write_package(design: Design, folder: Path) -> list[Path]:
     """Write the package.
-
-    Returns:
-        The files written, relative to ``folder``, sorted.
 
     Raises:
         CallerError: The folder holds something already, or cannot be written to (SGK331).

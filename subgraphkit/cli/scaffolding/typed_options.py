@@ -35,9 +35,6 @@ _IMPORTS: Final = {
 def option_of(word: str) -> Option:
     """Read ``NAME:TYPE=DEFAULT``; the choices of an ``enum`` are in place of it, the default first.
 
-    Args:
-        word: Such as ``tile:int=8``, ``mode:enum=fast|exact`` or ``folder:path``.
-
     Raises:
         CallerError: It is none, or the default is not of the type (SGK243).
     """

@@ -157,11 +157,7 @@ class SessionOptions:
 
 
 class RunOptions(_RunOptions):
-    """Options of a run; ``terminate`` ends the runs that have them, all others change nothing.
-
-    Args:
-        timeout_s: Seconds that each run may take, which ONNX Runtime has no word for.
-    """
+    """Options of a run; ``terminate`` ends the runs that have them, all others change nothing."""
 
     def __init__(self, timeout_s: float | None = None) -> None:
         super().__init__(timeout_s)
@@ -196,17 +192,7 @@ class RunOptions(_RunOptions):
 
 @dataclass(frozen=True)
 class ModelMetadata:
-    """What a model says of itself.
-
-    Attributes:
-        producer_name: What made the model.
-        graph_name: The graph's name.
-        domain: The model's domain.
-        description: The model's documentation.
-        graph_description: The graph's documentation.
-        version: The model's version.
-        custom_metadata_map: Further properties by name.
-    """
+    """What a model says of itself."""
 
     producer_name: str
     graph_name: str

@@ -24,12 +24,7 @@ Provider = str | tuple[str, Mapping[str, Any]]
 
 
 class Asked(NamedTuple):
-    """Providers that a program asks for.
-
-    Attributes:
-        names: Their names, best first.
-        options: Their options, by name.
-    """
+    """Providers that a program asks for."""
 
     names: tuple[str, ...]
     options: Mapping[str, Mapping[str, Any]]

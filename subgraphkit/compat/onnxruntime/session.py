@@ -34,15 +34,8 @@ _IGNORED: Final = frozenset({"disabled_optimizers", "enable_fallback", "read_con
 class InferenceSession:
     """Opens a model and runs it; ONNX Runtime's signatures.
 
-    Args:
-        path_or_bytes: A path or the bytes of a model; whatever else ``subgraphkit.load`` takes will
-            do, and so does the folder of a bundle.
-        sess_options: Options; see ``SessionOptions`` for what becomes of each.
-        providers: Execution providers, best first, as names or pairs of a name and options; what
-            is configured wins over them. Options of providers are kept and not carried out.
-        provider_options: Options, one mapping for each provider.
-        **others: ``disabled_optimizers``, ``enable_fallback`` and ``read_config_from_model``, which
-            mean nothing here.
+    ``path_or_bytes``: A path or the bytes of a model; whatever else ``subgraphkit.load`` takes will
+    do, and so does the folder of a bundle.
 
     Raises:
         SubgraphkitError: As ``subgraphkit.InferenceSession``.
@@ -190,16 +183,7 @@ class InferenceSession:
         user_data: Any,
         run_options: RunOptions | None = None,
     ) -> None:
-        """Compute outputs in another thread, and call back from there.
-
-        Args:
-            output_names: As for ``run``.
-            input_feed: As for ``run``.
-            callback: Called with the results, ``user_data`` and an empty string; if the run failed,
-                with an empty list and what was wrong.
-            user_data: Handed to the callback.
-            run_options: As for ``run``.
-        """
+        """Compute outputs in another thread, and call back from there."""
         _check(run_options)
 
         def work() -> None:

@@ -15,8 +15,7 @@ from subgraphkit.types import DataType
 class OrtValue:
     """An array, of the host or of a device, or a sequence or map of them.
 
-    Args:
-        value: The array; shared, not copied.
+    ``value``: The array; shared, not copied.
 
     Thread-safety: safe, but for ``update_inplace``.
     """
@@ -138,9 +137,6 @@ def wrapped(value: Any) -> OrtValue:
 
 class IOBinding(_IOBinding):
     """As the binding of a subgraphkit session, with values in ONNX Runtime's wrapping.
-
-    Args:
-        session: The session that it is for.
 
     Thread-safety: none; use one binding per thread.
     """

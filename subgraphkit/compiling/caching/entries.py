@@ -28,7 +28,6 @@ class About(NamedTuple):
     Attributes:
         model: Name of the graph it was first compiled for.
         subgraph: Identifier of the subgraph it was first compiled for.
-        node_count: How many nodes it runs.
         seconds: How long compiling took.
         created: When it was stored, in seconds since 1970.
     """
@@ -41,14 +40,7 @@ class About(NamedTuple):
 
 
 class Description(NamedTuple):
-    """The description of a stored engine.
-
-    Attributes:
-        key: What it is stored under.
-        size: Bytes of the engine.
-        sha256: Digest of the engine.
-        about: What people want to know.
-    """
+    """The description of a stored engine."""
 
     key: EngineKey
     size: int
@@ -84,11 +76,6 @@ def write_description(description: Description, signing_key: bytes) -> bytes:
 
 def read_description(text: bytes, digest: str, signing_key: bytes) -> Description:
     """Read a description; nothing in it is believed before the signature is checked.
-
-    Args:
-        text: What was stored.
-        digest: The key it was found under.
-        signing_key: The user's key.
 
     Raises:
         DamagedError: It is not what ``write_description`` wrote for that key.

@@ -34,10 +34,6 @@ _NOT_THE_PLUGINS: Final = frozenset({"abc", "builtins", "subgraphkit", "typing"}
 def describe_implementation(backend: Backend, parts: Iterable[object]) -> dict[str, str] | None:
     """Tell which code compiles for a backend.
 
-    Args:
-        backend: The backend.
-        parts: Other objects whose classes have a hand in it, such as the property.
-
     Returns:
         The distribution with its version (empty if there is none) and the digest of the sources;
         None if neither is known, so that nothing tells one state of the code from another.
@@ -62,10 +58,6 @@ def name_implementation(backend: Backend, parts: Iterable[object]) -> str:
 
     A release is named by distribution and version, because its sources do not change; what belongs
     to no distribution, by the digest of its sources.
-
-    Args:
-        backend: The backend.
-        parts: Other objects whose classes have a hand in it, such as the properties.
 
     Raises:
         NoKeyError: The code of a part belongs to no distribution and has no sources, or these have
@@ -159,7 +151,6 @@ class BackendIdentity(NamedTuple):
     """The part of a key that is the same for every subgraph one property compiles in one bind.
 
     Attributes:
-        fields: Its members of the key.
         with_names: Whether the options may name parts of the model, so that names count.
     """
 
@@ -169,11 +160,6 @@ class BackendIdentity(NamedTuple):
 
 def identify(backend: Backend, property_: SubgraphProperty, name: str) -> BackendIdentity:
     """Find out who compiles: library, device, code and options.
-
-    Args:
-        backend: The backend.
-        property_: The property that compiles.
-        name: Name of the property in reports.
 
     Raises:
         NoKeyError: The code cannot be told from other code, an option has no canonical form,

@@ -45,8 +45,6 @@ class StoredEngine(NamedTuple):
     """An entry as it is in the folder.
 
     Attributes:
-        digest: The key it is stored under, in hexadecimal.
-        size: Bytes of engine and description on disk.
         last_used: When it was stored or last used, in seconds since 1970.
         description: What is known of it, or None if it is damaged.
         problem: In what it is damaged; empty if it is not, as far as was looked.
@@ -66,10 +64,6 @@ class StoredEngine(NamedTuple):
 
 class EngineStore:
     """Engines by key, in one folder.
-
-    Args:
-        folder: A folder that can be trusted, see ``open``.
-        key: The key that signs them.
 
     Thread-safety: any number of threads and processes may use a folder at once.
     """
@@ -131,9 +125,6 @@ class EngineStore:
     def entries(self, *, deep: bool = False) -> list[StoredEngine]:
         """Return all entries, least recently used first.
 
-        Args:
-            deep: Whether to read and check every engine, not its description alone.
-
         Raises:
             CacheError: The folder cannot be read (SGK151).
         """
@@ -162,10 +153,6 @@ class EngineStore:
 
         Sizes and times are looked at, and no file is read.
 
-        Args:
-            limit: Bytes that may be left.
-            keep: Key of an entry that stays in any case.
-
         Returns:
             How many bytes may still be added.
 
@@ -193,8 +180,7 @@ class EngineStore:
     def remove_left_overs(self, age: float = _LEFT_OVER_AFTER) -> None:
         """Remove what writers that were killed have left.
 
-        Args:
-            age: Seconds since the last change, where nobody can tell whether the writer lives.
+        ``age``: Seconds since the last change, where nobody can tell whether the writer lives.
         """
         self._remove_left_overs(self._scan(), age)
 

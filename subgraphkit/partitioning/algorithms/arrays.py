@@ -43,7 +43,6 @@ class Nets:
     The readers of net ``i`` are ``sinks[sink_start[i]:sink_start[i + 1]]``.
 
     Attributes:
-        source: Unit that makes the value.
         bytes_: Size of the value in bytes; 0 where it is not known.
         sink_start: One offset per net into ``sinks``, and the length of ``sinks`` at the end.
         sinks: Units that read the value, each once per net.

@@ -18,15 +18,7 @@ from subgraphkit.partitioning.algorithms.arrays import Nets
 
 
 def claimed_components(adjacency: Adjacency, eligible: bytearray) -> list[int]:
-    """Join eligible units along edges.
-
-    Args:
-        adjacency: The graph, numbered topologically.
-        eligible: 1 for every unit that may be claimed.
-
-    Returns:
-        For each unit the first unit of its weak component; an ineligible unit is its own.
-    """
+    """Join eligible units along edges."""
     root = list(range(adjacency.count))
     preds = adjacency.preds.tolist()
     start = 0
@@ -54,15 +46,7 @@ def _find(root: list[int], unit: int) -> int:
 
 
 def weak_components(adjacency: Adjacency, units: Sequence[int]) -> list[list[int]]:
-    """Divide a set of units where no edge inside it joins them.
-
-    Args:
-        adjacency: The graph.
-        units: Units, ascending.
-
-    Returns:
-        The components, each ascending, ordered by first unit.
-    """
+    """Divide a set of units where no edge inside it joins them."""
     home = dict.fromkeys(units, -1)
     components: list[list[int]] = []
     for origin in units:
@@ -80,14 +64,7 @@ def weak_components(adjacency: Adjacency, units: Sequence[int]) -> list[list[int
 
 
 def strong_components(rows: Sequence[Sequence[int]]) -> list[int]:
-    """Number the strong components of a graph.
-
-    Args:
-        rows: Successors of each node.
-
-    Returns:
-        For each node the number of its component. Numbers descend along edges between components.
-    """
+    """Number the strong components of a graph."""
     walk = _Walk(rows)
     for origin in range(len(rows)):
         if not walk.low[origin]:
@@ -149,15 +126,7 @@ class _Walk:
 
 
 def find_knots(adjacency: Adjacency, home: Sequence[int]) -> list[list[int]]:
-    """Find the sets of units whose groups wait on each other.
-
-    Args:
-        adjacency: The graph, numbered topologically.
-        home: For each unit its group, named by a unit of the group.
-
-    Returns:
-        For each strong component of several groups its units, ascending; ordered by first unit.
-    """
+    """Find the sets of units whose groups wait on each other."""
     tied = _peel(adjacency, home)
     if not tied:
         return []
@@ -265,16 +234,6 @@ def split_to_size(
     Among the ways to cut it into that many, one is taken for which the bytes of values that are
     alive at the cuts are fewest. The parts can run one after the other in place of the region,
     because they are slices of a topological order.
-
-    Args:
-        adjacency: The graph, numbered topologically.
-        region: Units of one convex region, ascending.
-        max_nodes: Largest number of units of a part, at least 1.
-        nets: Values with their sizes; None takes every unit for one value of equal size.
-        connected: Whether to divide parts that do not hang together.
-
-    Returns:
-        The parts in an order in which they can run, each ascending.
     """
     if len(region) <= max_nodes:
         parts = [region]

@@ -34,14 +34,7 @@ from subgraphkit.partitioning.algorithms.search import (
 
 
 def peer_regions(knot: Knot, places: Sequence[int], limit: int) -> Division:
-    """Return the better of what MXNet and TF-TRT would make of a knot.
-
-    Args:
-        knot: A knot in which nothing was contracted, numbered topologically.
-        places: What ``leaving_places`` returned for the graph it was cut from.
-        limit: Edges to look at; a peer that needs more is left out. ``regions`` is empty if both
-            were.
-    """
+    """Return the better of what MXNet and TF-TRT would make of a knot."""
     found = Division()
     pairs = claimed_pairs(knot)
     for like_mxnet in (False, True):
@@ -100,15 +93,6 @@ def _merge_like_tensorflow(merger: Merger, knot: Knot, places: Sequence[int], li
 
     Nodes come in the order in which a depth-first walk leaves them; each takes in all claimed
     consumers that it may, over and over.
-
-    Args:
-        merger: The knot under contraction.
-        knot: A knot in which nothing was contracted.
-        places: What ``leaving_places`` returned for the graph it was cut from.
-        limit: Edges to look at.
-
-    Returns:
-        False if ``merger.work`` exceeded ``limit`` before the end.
     """
     for node in sorted(range(len(knot.members)), key=lambda n: places[knot.members[n][0]]):
         while knot.claimed[node] and _take_in_consumers(merger, knot.claimed, node):
@@ -128,12 +112,7 @@ def _take_in_consumers(merger: Merger, claimed: bytearray, node: int) -> bool:
 
 
 def _grow_like_mxnet(knot: Knot, limit: int) -> "_MxnetGrowth":
-    """Grow regions of a fresh knot breadth first from each seed, as MXNet does.
-
-    Args:
-        knot: A knot in which nothing was contracted, numbered topologically.
-        limit: Give up after this many edges.
-    """
+    """Grow regions of a fresh knot breadth first from each seed, as MXNet does."""
     growth = _MxnetGrowth(knot, limit)
     for seed, claimed in enumerate(knot.claimed):
         if claimed and growth.label[seed] < 0 and not growth.grow(seed):
@@ -142,12 +121,7 @@ def _grow_like_mxnet(knot: Knot, limit: int) -> "_MxnetGrowth":
 
 
 class _MxnetGrowth:
-    """Regions as MXNet grows them; they may wait on each other.
-
-    Attributes:
-        label: For each node its region, or -1.
-        work: Edges looked at.
-    """
+    """Regions as MXNet grows them; they may wait on each other."""
 
     def __init__(self, knot: Knot, limit: int) -> None:
         self.label = [-1] * len(knot.members)
@@ -184,12 +158,7 @@ class _MxnetGrowth:
     def _reach(
         self, seed: int, excluded: set[int]
     ) -> tuple[list[int], dict[int, int], dict[int, int]]:
-        """Walk from the seed.
-
-        Returns:
-            The nodes reached; the unlabelled nodes around that they need, with the last that needs
-            it; and those that they feed, with the last that feeds it.
-        """
+        """Walk from the seed."""
         region = [seed]
         inside = {seed}
         entries: dict[int, int] = {}
@@ -258,16 +227,10 @@ def connected_regions(
 ) -> Division:
     """Partition the eligible units into few weakly connected regions.
 
-    Args:
-        adjacency: The graph, numbered topologically. Regions claimed before are units of it.
-        eligible: 1 for every unit that may be claimed.
-        nets: Values with their sizes; between results of as many regions the one that cuts fewer
-            bytes is kept.
-        work_limit: Edges to look at while improving the result; None for enough. The exact stages
-            are near-linear and always run to their end.
-
-    Returns:
-        The regions in an order in which they can run, each ascending.
+    ``nets``: Values with their sizes; between results of as many regions the one that cuts fewer
+    bytes is kept.
+    ``work_limit``: Edges to look at while improving the result; None for enough. The exact stages
+    are near-linear and always run to their end.
     """
     home = claimed_components(adjacency, eligible)
     knots = find_knots(adjacency, home) if not all(eligible) else []

@@ -22,9 +22,6 @@ _LOOKS_PER_EDGE = 8
 class ClaimedOrder:
     """A topological order of the quotient of the regions claimed so far.
 
-    Attributes:
-        work: Edges looked at so far.
-
     Thread-safety: none; one thread at a time.
     """
 
@@ -43,14 +40,7 @@ class ClaimedOrder:
     ) -> tuple[list[list[int]], list[int]]:
         """Divide a candidate into regions that can be claimed together.
 
-        Args:
-            units: Unclaimed units, ascending; at least one.
-            connected: Whether each region must hang together.
-            thorough: Whether to spend the full budget on finding few connected regions.
-
-        Returns:
-            The regions, just the candidate if it can be claimed as it is; and, if a path leaves it
-            and comes back, that path.
+        ``connected``: Whether each region must hang together.
         """
         path, between = self._detour(units)
         if not path:
@@ -66,12 +56,7 @@ class ClaimedOrder:
         return [sorted(names[place] for place in part) for part in found], path
 
     def claim(self, units: list[int]) -> None:
-        """Make a region of units that can be claimed as they are.
-
-        Args:
-            units: What ``divide`` returned for the state as it is, or one of several regions that
-                it returned together.
-        """
+        """Make a region of units that can be claimed as they are."""
         leaving, entering = self._edges(units)
         exits = {self._home[edge[1]] for edge in leaving}
         entries = {self._home[edge[0]] for edge in entering}
@@ -171,12 +156,7 @@ class ClaimedOrder:
         return leaving, entering
 
     def _detour(self, units: list[int]) -> tuple[list[int], list[int]]:
-        """Look for a path that leaves a candidate and comes back.
-
-        Returns:
-            The path, and all that lies outside between the first exit and the last entry. Both
-            empty if there is no such path.
-        """
+        """Look for a path that leaves a candidate and comes back."""
         label, home = self._order.label, self._home
         inside = set(units)
         leaving, entering = self._edges(units)

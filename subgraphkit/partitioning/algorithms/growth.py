@@ -58,7 +58,6 @@ class Exclusion(NamedTuple):
     """Why an eligible unit is in no region.
 
     Attributes:
-        unit: The unit.
         reason: ``"declined"``: no selector took it; ``"filtered"``: a filter dropped it;
             ``"not_convex"``: a region with it would have waited on what lies outside.
         path: For ``"not_convex"`` a way that leaves the candidate and comes back, from unit to
@@ -77,7 +76,6 @@ class GrowthResult(NamedTuple):
     Attributes:
         regions: The regions in an order in which they can run, each ascending.
         excluded: One entry for every eligible unit in no region, ascending.
-        work: Questions asked and edges looked at.
         complete: False if the selector gave units back so often that the budget ran out, after
             which a unit given back once more was not tried again.
     """
@@ -101,14 +99,7 @@ def grow_regions(
     A unit is offered only while it is eligible and in no region. What the driver raises passes
     through.
 
-    Args:
-        adjacency: The graph, numbered topologically. Regions claimed before are units of it.
-        eligible: 1 for every unit that may be claimed; not changed.
-        driver: Puts the questions.
-        connectivity: ``"connected"`` divides what does not hang together after ``filter``;
-            ``"any"`` divides all that was taken anew into the fewest regions, unless a selector
-            that took some of it is not splittable.
-        nets: Values with their sizes, for dividing anew where fewer bytes cross.
+    ``nets``: Values with their sizes, for dividing anew where fewer bytes cross.
     """
     growth = _Growth(adjacency, eligible, driver, connected=connectivity == "connected")
     for seed in range(adjacency.count):
@@ -129,8 +120,6 @@ class _Growth:
 
     Attributes:
         open: 1 for units that may be offered and be seeds.
-        regions: Regions accepted, in order of acceptance.
-        complete: Whether the budget lasted.
         splittable: Whether every selector that took a region lets it be cut.
     """
 
@@ -230,13 +219,7 @@ class _Growth:
     def _reach(
         self, seed: int, allowed: frozenset[int] | None, own: tuple[int, int] | None
     ) -> list[int]:
-        """Ask breadth first; return what the selector took, ascending.
-
-        Args:
-            seed: The seed, taken already.
-            allowed: The only units to offer, if not None.
-            own: The division and part of the seed; units of its other parts are not offered.
-        """
+        """Ask breadth first; return what the selector took, ascending."""
         adjacency, driver, free = self._adjacency, self._driver, self.open
         taken = {seed}
         queue = [seed]

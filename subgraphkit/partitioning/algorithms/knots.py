@@ -43,9 +43,7 @@ class Knot:
 
     Attributes:
         members: For each node its units; empty for a node contracted into another.
-        claimed: 1 for every node of claimed units.
         feeds: For each node the nodes that read from it.
-        needs: For each node the nodes it reads from.
         joins: For each claimed node the claimed neighbours it could share a region with.
     """
 
@@ -86,14 +84,7 @@ _NOTHING: set[int] = set()
 
 
 def move_edges(feeds: list[set[int]], needs: list[set[int]], kept: int, gone: int) -> None:
-    """Move the edges of ``gone`` to ``kept``; one between the two goes.
-
-    Args:
-        feeds: For each node the nodes that read from it; changed.
-        needs: For each node the nodes it reads from; changed.
-        kept: The node that gets the edges.
-        gone: The node that has none afterwards.
-    """
+    """Move the edges of ``gone`` to ``kept``; one between the two goes."""
     for near, far in ((feeds, needs), (needs, feeds)):
         for other in near[gone]:
             far[other].discard(gone)
@@ -129,11 +120,7 @@ def make_knot(adjacency: Adjacency, eligible: bytearray, units: Sequence[int]) -
 def shrink(knot: Knot) -> int:
     """Apply the three facts until none applies near a node that changed.
 
-    Args:
-        knot: The graph; changed in place.
-
-    Returns:
-        The work done, in edges looked at.
+    ``knot``: The graph; changed in place.
     """
     shrinking = _Shrinking(knot)
     shrinking.run()
@@ -250,7 +237,6 @@ class Unknotting:
     Attributes:
         regions: Sets of units that are regions of some best partitioning.
         knots: What is left, each to be solved on its own.
-        work: Edges looked at.
     """
 
     regions: list[list[int]] = field(default_factory=list)
@@ -259,11 +245,7 @@ class Unknotting:
 
 
 def unknot(knot: Knot) -> Unknotting:
-    """Shrink a knot and cut it apart until neither changes anything.
-
-    Args:
-        knot: The knot; used up.
-    """
+    """Shrink a knot and cut it apart until neither changes anything."""
     outcome = Unknotting()
     stack = [(knot, 0)]
     while stack:

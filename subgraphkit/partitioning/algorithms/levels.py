@@ -30,17 +30,7 @@ _FEW = 8
 def level_regions(
     adjacency: Adjacency, eligible: bytearray, nets: Nets | None = None
 ) -> list[list[int]]:
-    """Partition the eligible units into the fewest regions that can run one after the other.
-
-    Args:
-        adjacency: The graph, numbered topologically.
-        eligible: 1 for every unit that may be claimed.
-        nets: Values with their sizes; None leaves every unit at its earliest level.
-
-    Returns:
-        The regions in the order of their levels, each ascending. Their number is
-        ``level_bound(adjacency, eligible)``, with or without ``nets``.
-    """
+    """Partition the eligible units into the fewest regions that can run one after the other."""
     levels, _ = _earliest_levels(adjacency, eligible)
     count = max(compress(levels, eligible), default=0)
     if nets is not None and count > 1:
@@ -61,13 +51,7 @@ def level_bound(adjacency: Adjacency, eligible: bytearray) -> int:
 
 
 def _earliest_levels(adjacency: Adjacency, eligible: bytearray) -> tuple[list[int], list[int]]:
-    """Compute for each unit the earliest level its consumers can run at.
-
-    Returns:
-        ``(inner, outer)``: the level of an eligible consumer and of an ineligible one's eligible
-        consumer. For an eligible unit ``inner`` is its own level and ``outer`` one more; for an
-        ineligible unit both are the same. Levels count from 1.
-    """
+    """Compute for each unit the earliest level its consumers can run at."""
     inner: list[int] = []
     outer: list[int] = []
     preds = adjacency.preds.tolist()
@@ -88,12 +72,8 @@ def _earliest_levels(adjacency: Adjacency, eligible: bytearray) -> tuple[list[in
 def _settle(adjacency: Adjacency, eligible: bytearray, nets: Nets, levels: list[int]) -> list[int]:
     """Move eligible units with slack to the level at which the fewest bytes are cut.
 
-    Args:
-        adjacency: The graph, numbered topologically.
-        eligible: 1 for every unit that may be claimed.
-        nets: Values with their sizes. Each counts as one byte more than its size, so that values of
-            unknown size are worth keeping inside too.
-        levels: The earliest level of each eligible unit; not changed.
+    ``nets``: Values with their sizes. Each counts as one byte more than its size, so that values of
+    unknown size are worth keeping inside too.
 
     Returns:
         A level for each eligible unit, allowed by the recurrence of ``_earliest_levels``, with at
@@ -110,7 +90,6 @@ class _Settling:
 
     Attributes:
         level: Current level of each eligible unit; 0 for the others.
-        gain: Bytes (and one per value) saved so far.
     """
 
     def __init__(self, nets: Nets, eligible: bytearray, levels: list[int]) -> None:
@@ -129,11 +108,7 @@ class _Settling:
         self._readers: dict[int, dict[int, int]] = {}
 
     def sweep_backwards(self, adjacency: Adjacency) -> list[int]:
-        """Offer each unit the latest level its consumers allow, last unit first.
-
-        Returns:
-            The units that moved, ascending.
-        """
+        """Offer each unit the latest level its consumers allow, last unit first."""
         level = self.level
         succs, start = adjacency.succs.tolist(), adjacency.succ_start.tolist()
         top = max(level, default=0)

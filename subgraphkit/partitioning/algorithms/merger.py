@@ -29,7 +29,6 @@ class RunningOrder:
 
     Attributes:
         label: One increasing label per item; read it, never write it.
-        work: Number of items relabelled so far, for budgets.
 
     Thread-safety: none; one thread at a time.
     """
@@ -139,7 +138,6 @@ class Merger:
 
     Attributes:
         root: For each node the node it was contracted into, perhaps over several steps.
-        work: Edges looked at or moved so far.
 
     Thread-safety: none; one thread at a time.
     """
@@ -163,15 +161,7 @@ class Merger:
         return node
 
     def merge_all(self, pairs: Iterable[tuple[int, int]], limit: int) -> bool:
-        """Try to contract each pair in turn, over and over until nothing changes.
-
-        Args:
-            pairs: Claimed neighbours.
-            limit: Give up when ``work`` exceeds this.
-
-        Returns:
-            Whether the end was reached: no pair could be contracted any more.
-        """
+        """Try to contract each pair in turn, over and over until nothing changes."""
         find = self.find
         changed = True
         while changed:
@@ -193,13 +183,7 @@ class Merger:
     def try_merge(self, first: int, second: int) -> int:
         """Contract two neighbours unless that made a cycle.
 
-        Args:
-            first: A claimed node that is its own root.
-            second: Another, joined to it by an edge in either direction.
-
-        Returns:
-            ``MERGED``; ``BLOCKED`` if other nodes lie between the two; ``SEPARATED`` if so does an
-            unclaimed node, which no later contraction can change.
+        ``second``: Another, joined to it by an edge in either direction.
         """
         label = self._order.label
         if label[first] > label[second]:

@@ -35,13 +35,7 @@ class CyclicGroupsError(ValueError):
 
 
 class Contraction(NamedTuple):
-    """A graph in which groups of units have become one unit each.
-
-    Attributes:
-        adjacency: The smaller graph, numbered topologically.
-        unit_of: For each old unit its new one.
-        members: For each new unit its old ones, ascending.
-    """
+    """A graph in which groups of units have become one unit each."""
 
     adjacency: Adjacency
     unit_of: "array[int]"
@@ -53,10 +47,6 @@ def contract(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> Contracti
 
     Units in no group stay as they are. Of the units that could come next, the one whose first
     member is smallest does, so the new numbering stays as close to the old as possible.
-
-    Args:
-        adjacency: The graph, numbered topologically.
-        groups: Disjoint sets of units, each not empty.
 
     Raises:
         CyclicGroupsError: If the groups would wait on each other.
@@ -95,10 +85,6 @@ def tied_groups(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> list[l
 
     A knot is a strong component of several nodes of the quotient. At least one group lies in each,
     and each group in a knot lies on a cycle in it.
-
-    Args:
-        adjacency: The graph, numbered topologically.
-        groups: Disjoint sets of units, each not empty.
     """
     home, leaders = _homes(adjacency.count, groups)
     small = _quotient(adjacency, home, len(leaders))
@@ -176,14 +162,8 @@ def _emit(
 def cycle_path(adjacency: Adjacency, home: Sequence[int], waiting: Sequence[int]) -> list[int]:
     """Find a cycle among the groups that were never ready.
 
-    Args:
-        adjacency: The graph of units.
-        home: For each unit its group.
-        waiting: For each group how many of its incoming edges come from groups that were never
-            ready; positive for at least one group, else zero.
-
-    Returns:
-        Units as described at ``CyclicGroupsError.path``.
+    ``waiting``: For each group how many of its incoming edges come from groups that were never
+    ready; positive for at least one group, else zero.
     """
     entry: dict[int, tuple[int, int]] = {}
     for unit in range(adjacency.count):

@@ -34,9 +34,7 @@ class Division:
     """Connected regions, and how good they are.
 
     Attributes:
-        regions: Sets of units.
         lower_bound: No partitioning of the same units into connected regions has fewer.
-        work: Edges looked at to find them.
         maximal: Whether it is known that no two neighbouring regions can still be merged.
     """
 
@@ -56,10 +54,7 @@ class Division:
 def search(knot: Knot, cost: _Cost | None, limit: int) -> Division:
     """Try orders of contraction until the bound is met or the budget is spent.
 
-    Args:
-        knot: The knot, numbered topologically.
-        cost: Decides between partitionings of as many regions; None if nothing does.
-        limit: Edges to look at. The first attempt is cut short only if it alone exceeds that.
+    ``cost``: Decides between partitionings of as many regions; None if nothing does.
     """
     state = _Search(knot, cost, limit)
     for order in _systematic_orders(knot):
@@ -175,11 +170,7 @@ def claimed_pairs(knot: Knot) -> _Pairs:
 
 
 def _systematic_orders(knot: Knot) -> Iterator[_Pairs]:
-    """Yield the claimed pairs of a knot in one order after the other, most promising first.
-
-    Args:
-        knot: The knot, numbered topologically.
-    """
+    """Yield the claimed pairs of a knot in one order after the other, most promising first."""
     pairs = claimed_pairs(knot)
     latest = _latest(knot)
     backwards = pairs[::-1]
@@ -220,12 +211,7 @@ def _runs(nodes: Sequence[int], rows: Sequence[set[int]], claimed: bytearray) ->
 
 
 def _connected_bound(knot: Knot, limit: int) -> int:
-    """Return a number of regions below which no partitioning of the knot into connected ones goes.
-
-    Args:
-        knot: The knot, numbered topologically.
-        limit: Edges to look at. Components left over then count as one region.
-    """
+    """Return a lower bound on the number of connected regions of the knot."""
     components: dict[int, list[int]] = {}
     for node, home in enumerate(joined_components(knot)):
         if knot.claimed[node]:

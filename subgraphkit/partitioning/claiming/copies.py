@@ -59,11 +59,6 @@ def copies_for(
     Where there is no room for all, these are the copies that the region cannot do without, because
     the value may not cross, here or where it is made; and others as far as there is room.
 
-    Args:
-        turn: The turn.
-        ranks: The region.
-        room: Most copies to make.
-
     Returns:
         The ranks, or None if not even those fit that it cannot do without; and whether these are
         all.
@@ -195,11 +190,6 @@ def pull_in(work: WorkTable, kept: list[Region], refusals: RefusalColumn) -> Non
 
     A node's new home is the first of its readers' regions to run, so all its edges still lead
     forwards and no cycle can arise.
-
-    Args:
-        work: The work table; ``kept`` is entered into it already, and changed.
-        kept: The regions of one property.
-        refusals: The property's refusals.
     """
     graph = work.graph
     home = {rank: region for region in kept for rank in region.ranks}

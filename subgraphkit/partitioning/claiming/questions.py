@@ -34,14 +34,6 @@ class Inquiry:
     """One property's questioning: makes its selectors, and blames it for what they raise.
 
     A value at the edge of a region is asked about once per node and side, whoever wants to know.
-
-    Attributes:
-        claim: The property asked.
-        graph: The graph it is asked about.
-
-    Args:
-        claim: The property asked.
-        graph: The graph it is asked about.
     """
 
     def __init__(self, claim: Claim, graph: BoundGraph) -> None:
@@ -186,12 +178,6 @@ class Inquiry:
     def ask(self, question: str, node: Node, ask: Callable[[], Any], code: str) -> Refusal | None:
         """Put one question about one node, or the region that starts there; None means yes.
 
-        Args:
-            question: The method asked.
-            node: The node.
-            ask: Calls it.
-            code: The contract at stake: of the selector (SGK121) or the property (SGK122).
-
         Raises:
             SelectorContractError: It raised, or the answer is none, or a refusal that says nothing.
         """
@@ -227,17 +213,7 @@ class Inquiry:
         candidates: bytearray,
         refusals: RefusalColumn,
     ) -> bytearray:
-        """Ask a stateless selector about each candidate once.
-
-        Args:
-            selector: The selector.
-            order: The node of each rank.
-            candidates: By rank, 1 for the nodes to ask about.
-            refusals: Where to keep the reasons.
-
-        Returns:
-            By rank, 1 for the nodes it takes.
-        """
+        """Ask a stateless selector about each candidate once."""
         graph, select = self.graph, selector.select
         wanted, left = bytearray(len(candidates)), candidates
         if isinstance(selector, OpSelector) and _selects_by_operator(selector):
@@ -326,11 +302,7 @@ _OPEN, _TAKEN = 0, 1
 
 
 class _Verdicts(dict[tuple[str, str], int]):
-    """By domain and operator, what becomes of its nodes; asked for when first looked up.
-
-    Attributes:
-        refusals: The reason for each verdict above ``_TAKEN``.
-    """
+    """By domain and operator, what becomes of its nodes; asked for when first looked up."""
 
     def __init__(self, selector: OpSelector) -> None:
         super().__init__()

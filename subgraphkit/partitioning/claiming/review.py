@@ -32,12 +32,7 @@ from subgraphkit.texts import counted
 
 
 def peel(turn: TurnInput, eligible: bytearray) -> None:
-    """Drop every unit that has a forbidden value at an edge to what is not eligible.
-
-    Args:
-        turn: The turn; reasons are kept there.
-        eligible: By unit, 1 for what is eligible; changed.
-    """
+    """Drop every unit that has a forbidden value at an edge to what is not eligible."""
     view, work = turn.view, turn.work
     taken = view.by_rank(eligible)
     leaving: set[str] = set()  # what somebody reads who is not taken
@@ -65,12 +60,9 @@ def forbidden_edges(
 ) -> list[tuple[int, int, Refusal]]:
     """Return region, rank and reason for every node with a forbidden value at an edge.
 
-    Args:
-        turn: The turn.
-        regions: For each region its ranks.
-        copies_serve: Whether a reader in another of the regions is served by a copy of the
-            node, if the node may be copied. Without that, what is found is right whatever
-            becomes of the other regions.
+    ``copies_serve``: Whether a reader in another of the regions is served by a copy of the node, if
+    the node may be copied. Without that, what is found is right whatever becomes of the other
+    regions.
     """
     region_of = {rank: index for index, ranks in enumerate(regions) for rank in ranks}
     leaving = _leaving(turn, region_of, copies_serve=copies_serve)
@@ -173,10 +165,7 @@ class Candidates:
     """Candidate regions in units, with what is known of their number.
 
     Attributes:
-        regions: The candidates.
         lower_bound: The fewest regions possible, or None if it has to be computed.
-        maximal: Whether every possible merge was tried.
-        rejected: Candidates given back; they are not among ``regions``.
     """
 
     regions: list[list[int]]

@@ -46,12 +46,10 @@ class TurnOutcome:
     """The outcome of one property's turn.
 
     Attributes:
-        regions: Number of regions claimed.
         lower_bound: No partitioning of the claimed nodes by this rule has fewer regions; None once
             some of them, or of those claimed before, were given back.
         maximal: False if the work budget ended before every possible merge had been tried.
         adjacency: Dependencies between units when the property had its turn.
-        unit_of: The unit of each rank.
         eligible: By unit, 1 for what the property could take.
         whole: Whether the turn was over the whole graph rather than one region given back.
     """
@@ -67,9 +65,6 @@ class TurnOutcome:
 
 def take_turn(turn: TurnInput) -> TurnOutcome:
     """Let one property claim regions of what is free.
-
-    Args:
-        turn: What the turn depends on; the claimed regions are entered into its work table.
 
     Raises:
         SelectorContractError: A selector (SGK121) or the property (SGK122) broke its contract.
@@ -171,9 +166,6 @@ class _SelectorDriver:
 
     What is said of a seed outweighs what is said of an offered node, since the seed question is
     about the node alone.
-
-    Args:
-        turn: The property's turn.
     """
 
     def __init__(self, turn: TurnInput) -> None:
@@ -253,11 +245,7 @@ class _SelectorDriver:
         return self._in_vain.get(unit, 0) > limit
 
     def _take_rest(self, ranks: Sequence[int], first: int) -> tuple[Refusal | None, int, int]:
-        """Offer the other nodes of a group.
-
-        Returns:
-            The first refusal, where it was met, and how many nodes were asked about.
-        """
+        """Offer the other nodes of a group."""
         waiting = set(ranks) - {first}
         adjacency = self._work.adjacency
         frontier = deque([first])

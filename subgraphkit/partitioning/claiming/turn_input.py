@@ -22,7 +22,6 @@ class Groups(NamedTuple):
     """Sets of ranks that a property wants kept together.
 
     Attributes:
-        named: The groups all of whose nodes are free.
         parted: What is left of groups of which a node was claimed before.
         loose: Ranks of groups that do not hang together by themselves.
         together: Ranks of all groups and atoms; none of them runs a second time alone.
@@ -40,14 +39,8 @@ class TurnInput:
 
     Attributes:
         work: The work table; no region is entered into it before the turn ends.
-        index: Place of the property among those asked.
-        refusals: The property's refusals.
-        groups: What it wants kept together.
         torn: Atoms that could not be made one unit; a property after this one can take what this
             one would part.
-        view: The graph in units.
-        selector: Any selector of the property.
-        splittable: Whether its selectors let regions be cut.
         barred: By rank, 1 for nodes that are kept from the backend.
         takes: By unit, 1 for what the property may take.
         copyable: By rank, what was found out about nodes to be copied.
@@ -126,13 +119,6 @@ class TurnInput:
 
 def open_turn(work: WorkTable, index: int, refusals: RefusalColumn, barred: bytearray) -> TurnInput:
     """Ask a property what it wants kept together and, where that is simple, what it takes.
-
-    Args:
-        work: The work table.
-        index: The place of the property whose turn it is.
-        refusals: Where its reasons are kept.
-        barred: By rank, 1 for nodes that constraints keep from the backend; their reasons are in
-            ``refusals`` already.
 
     Raises:
         SelectorContractError: A selector (SGK121) or the property (SGK122) broke its contract.

@@ -29,9 +29,7 @@ class Turns(NamedTuple):
     """The outcome of all turns.
 
     Attributes:
-        claims: The properties in the order of their turns.
         columns: Their refusals; None for a property that had nothing left to be asked about.
-        outcomes: What came of each turn; None likewise.
     """
 
     claims: tuple[Claim, ...]
@@ -49,14 +47,9 @@ def take_turns(
 ) -> Turns:
     """Let every property claim regions of what those before it left.
 
-    Args:
-        work: The work table; regions are entered into it.
-        barred: Tells for each place among the properties which nodes are kept from it, and why.
-        first: The first property to have a turn; those before it are passed over.
-        earlier: What came of the turns when the whole graph was partitioned, if this is a second
-            pass over a part of it; its columns are changed. The bounds of the properties that have
-            a turn again are struck out: they were about other nodes.
-        told: Called before each turn.
+    ``earlier``: What came of the turns when the whole graph was partitioned, if this is a second
+    pass over a part of it; its columns are changed. The bounds of the properties that have a turn
+    again are struck out: they were about other nodes.
     """
     claims = tuple(inquiry.claim for inquiry in work.inquiries)
     columns: list[RefusalColumn | None] = [None] * len(claims)
@@ -103,12 +96,6 @@ def finish_turns(
     earlier: Turns | None = None,
 ) -> None:
     """Show the finished partitioning to every property that had its first turn.
-
-    Args:
-        graph: The bound graph.
-        partitioning: The partitioning.
-        turns: What came of the turns.
-        earlier: What came of the turns before, whose properties have seen a partitioning already.
 
     Raises:
         SelectorContractError: ``finish`` raised (SGK122).

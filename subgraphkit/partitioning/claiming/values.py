@@ -16,9 +16,6 @@ _BITS_OF_TEXT = 128
 def bytes_of(type_: ValueType | None) -> int:
     """Return the size of a value; dimensions that are not known count as one element.
 
-    Args:
-        type_: The type; what is not a tensor counts as one element of two words.
-
     Returns:
         At least 1, so that a value whose size is not known still weighs something.
     """
@@ -28,11 +25,7 @@ def bytes_of(type_: ValueType | None) -> int:
 
 
 def bytes_of_all(types: Iterable[ValueType | None]) -> "array[int]":
-    """Return the sizes of many values, faster where they share a type or a shape.
-
-    Returns:
-        One size per type, of array type code ``q``.
-    """
+    """Return the sizes of many values, faster where they share a type or a shape."""
     # The list keeps every type alive, so that no two have the same identity.
     listed = list(types)
     shared = dict(zip(map(id, listed), listed, strict=True))
@@ -68,13 +61,7 @@ def _tensor_bytes(dtype: DataType, shape: Shape | None) -> int:
 
 
 def nets_of_values(graph: Graph, adjacency: Adjacency, order: "array[int]") -> Nets:
-    """Return one net per rank, and one more for every value of a node that makes several.
-
-    Args:
-        graph: The graph.
-        adjacency: Dependencies between ranks.
-        order: The node of each rank.
-    """
+    """Return one net per rank, and one more for every value of a node that makes several."""
     made, types = graph.table.outputs, graph.types
     source = array("i", range(len(order)))
     sink_start, sinks = adjacency.succ_start[:], adjacency.succs[:]
@@ -97,13 +84,7 @@ def nets_of_values(graph: Graph, adjacency: Adjacency, order: "array[int]") -> N
 
 
 def nets_of_units(nets: Nets, unit_of: "array[int]", count: int) -> Nets:
-    """Return the nets of ranks between the units that the ranks were contracted to.
-
-    Args:
-        nets: The nets between ranks.
-        unit_of: The unit of each rank.
-        count: Number of units.
-    """
+    """Return the nets of ranks between the units that the ranks were contracted to."""
     home = as_ints(unit_of).astype(np.int64)
     counts = np.diff(as_ints(nets.sink_start))
     net = np.repeat(np.arange(len(counts), dtype=np.int64), counts)

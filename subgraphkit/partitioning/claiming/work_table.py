@@ -41,7 +41,6 @@ class Region:
         claimant: Place of the property that claimed it among those asked.
         ranks: Its home nodes by rank, ascending; never a constant node.
         copies: Ranks of nodes at home elsewhere that it runs as well.
-        connected: Whether the region is promised to hang together.
     """
 
     claimant: int
@@ -54,8 +53,6 @@ class View(NamedTuple):
     """The graph as one property sees it.
 
     Attributes:
-        adjacency: Dependencies between units, which are numbered topologically.
-        unit_of: The unit of each rank.
         members: The ranks of each unit, ascending; None if every unit is the rank of its number.
     """
 
@@ -98,11 +95,8 @@ class WorkTable:
     """The state of one partition pass over a graph or over one convex region of it.
 
     Attributes:
-        graph: The bound graph.
         inquiries: The properties that claim, in order, to be asked.
-        order: The node of each rank.
         rank_of: The rank of each node; -1 for nodes the pass does not work on.
-        adjacency: Dependencies between ranks.
         in_file_order: Whether every rank is the number of its node.
         constant: By rank, 1 for nodes that only state a constant.
         foreign: By rank, 1 for nodes that are at home outside and may only be copied.
@@ -110,22 +104,14 @@ class WorkTable:
         unavailable: Values of foreign nodes that no other subgraph hands out.
         wanted: Values that are read where the edges of the graph do not show it: outside the part
             that is worked on, or by a copy in a region claimed so far.
-        regions: What was claimed so far.
         atoms: Sets of ranks that no property may cut: each QuantizeLinear with the
             DequantizeLinear nodes it feeds. Where a path leaves one and comes back, so that it is
             whole only in a region that takes the path as well, the last property may cut it.
-        in_atoms: The ranks of all atoms.
         worth: Says why a region is not worth handing over, None if it is; itself None where nobody
             weighs regions.
 
-    Args:
-        graph: The bound graph.
-        claims: The properties that claim, in order.
-        nodes: Nodes of a convex region to work on, in an order in which they can run that is part
-            of the graph's own; None for all.
-        foreign: Those of ``nodes`` that are at home outside.
-        unavailable: Values of foreign nodes that no other subgraph hands out.
-        wanted: Values read outside ``nodes``.
+    ``nodes``: Nodes of a convex region to work on, in an order in which they can run that is part
+    of the graph's own; None for all.
     """
 
     def __init__(
@@ -166,9 +152,6 @@ class WorkTable:
 
     def view(self, groups: Sequence[Sequence[int]] = ()) -> tuple[View, list[Sequence[int]]]:
         """Contract the claimed regions, the atoms and the groups of a property.
-
-        Args:
-            groups: Sets of free ranks.
 
         Returns:
             The view, and those groups and atoms that cannot stay together because a path leaves

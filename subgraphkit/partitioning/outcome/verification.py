@@ -30,7 +30,6 @@ class Violation(NamedTuple):
         kind: ``"unassigned"`` (a unit has no region, or a number that is none), ``"empty"`` (a
             region without units), ``"cycle"`` (regions wait on each other) or ``"disconnected"``
             (a region that should hang together does not).
-        regions: The regions concerned.
         path: The units that show it. For a cycle: even positions lead by an edge to the next
             position, odd positions and what follows lie in one region. For a disconnected region:
             two units that no chain of edges inside the region joins.
@@ -47,15 +46,6 @@ def find_violation(
     """Check that the regions are a partition, can run one after the other, and hang together.
 
     That every region is convex follows from the quotient having no cycle.
-
-    Args:
-        adjacency: The graph of units; its numbering does not matter.
-        region_of: For each unit its region, in ``range(region_count)``.
-        region_count: Number of regions.
-        connected: For each region whether it was promised to be weakly connected.
-
-    Returns:
-        The first broken promise found, or None.
     """
     if len(region_of) != adjacency.count:
         return Violation("unassigned", (), (min(len(region_of), adjacency.count),))
@@ -180,11 +170,6 @@ def verify_edges(
 ) -> None:
     """Check the inputs and outputs of all subgraphs.
 
-    Args:
-        work: The work table.
-        subgraphs: The subgraphs cut from it.
-        also_wanted: Values read outside the part of the graph that was worked on.
-
     Raises:
         InternalError: A subgraph takes in something other than its nodes read, or hands out
             something other than others read.
@@ -201,10 +186,6 @@ def verify_borders(work: WorkTable, made: Iterable[tuple[Subgraph, int]]) -> Non
 
     Only properties that answer ``accept_input`` or ``accept_output`` themselves are concerned, and
     hardly any is asked anew: their answers are kept with the work table.
-
-    Args:
-        work: The work table.
-        made: The subgraphs with the places of the properties that claimed them.
 
     Raises:
         InternalError: A forbidden value crosses.

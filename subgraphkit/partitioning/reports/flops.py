@@ -36,11 +36,7 @@ _Shape = tuple[int, ...]
 
 
 def estimate_flops(node: Node) -> int:
-    """Return the operations of one run of a node.
-
-    Args:
-        node: The node; a node with bodies (If, Loop, Scan) counts as one pass through each.
-    """
+    """Return the operations of one run of a node."""
     if node.bodies:
         return sum(estimate_flops(inner) for body in node.bodies.values() for inner in body.nodes)
     formula = _FORMULAS.get(node.op_type, _per_output)
@@ -48,11 +44,7 @@ def estimate_flops(node: Node) -> int:
 
 
 def is_open(node: Node) -> bool:
-    """Say whether a tensor that a node reads or makes has a dimension that is not known.
-
-    Args:
-        node: The node; for a node with bodies, what is inside counts.
-    """
+    """Say whether a tensor that a node reads or makes has a dimension that is not known."""
     inner = (one for body in node.bodies.values() for one in body.nodes)
     types = (node.graph.types.get(name) for name in (*node.inputs, *node.outputs) if name)
     return any(map(is_open, inner)) or any(

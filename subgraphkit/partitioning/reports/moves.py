@@ -17,9 +17,6 @@ class Move:
 
     Attributes:
         source: Who has them in the partitioning that is compared with.
-        target: Who has them now.
-        nodes: Their numbers.
-        flops: Their operations.
     """
 
     source: str
@@ -57,12 +54,7 @@ def find_moves(partitioning: PartitioningData, against: PartitioningData) -> lis
 
 
 def move_table(moves: Sequence[Move], all_flops: int) -> Table:
-    """Return what moved from where to where as a table.
-
-    Args:
-        moves: What moved.
-        all_flops: The operations of the whole model.
-    """
+    """Return what moved from where to where as a table."""
     rows = [
         (
             move.source,

@@ -136,11 +136,7 @@ def as_text(
 ) -> str:
     """Render the partitioning as tables.
 
-    Args:
-        partitioning: The partitioning.
-        quality: Its measures.
-        verbose: Whether to list every subgraph, value and refusal instead of the first few.
-        width: Cells in a line, to which tables are fitted; None for lines without end.
+    ``width``: Cells in a line, to which tables are fitted; None for lines without end.
     """
     subgraphs = len(partitioning.subgraphs)
     rest_on = [f"{name} ({evidence})" for name, evidence in partitioning.evidence.items()]

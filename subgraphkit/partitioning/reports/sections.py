@@ -34,8 +34,6 @@ class _Portrait:
     """A partitioning as sections of a page.
 
     Attributes:
-        partitioning: The partitioning.
-        quality: Its measures.
         times: Seconds of one run, by subgraph id and by number of a node, as far as they are known.
         before: By node, who has it in the partitioning that this one is compared with.
     """
@@ -88,12 +86,7 @@ class _Portrait:
         )
 
     def drawing(self, title: str, *, opens: str = "") -> Drawing:
-        """Return the picture of the subgraphs.
-
-        Args:
-            title: The heading above.
-            opens: The table that shows the nodes of a box.
-        """
+        """Return the picture of the subgraphs."""
         running = [one for one in self.partitioning.subgraphs if one.outputs]
         what, sizes = self._sizes(running)
         words = (

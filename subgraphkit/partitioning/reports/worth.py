@@ -100,12 +100,7 @@ def worth_of_operators(partitioning: PartitioningData, backend: str, roots: Root
 
 
 class _Crossings:
-    """The values that cross between backends, and what would become of them.
-
-    Args:
-        partitioning: The partitioning.
-        backend: Name of the backend that would get more nodes.
-    """
+    """The values that cross between backends, and what would become of them."""
 
     def __init__(self, partitioning: PartitioningData, backend: str) -> None:
         self._partitioning = partitioning
@@ -168,7 +163,6 @@ class _Supposing:
     Attributes:
         refused: By operator, the nodes it refused that ended on another backend; under an empty
             name those that are refused because sizes are open.
-        sizes: Those sizes.
     """
 
     def __init__(

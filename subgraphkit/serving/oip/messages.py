@@ -16,11 +16,7 @@ class InferenceRequest:
     """A request.
 
     Attributes:
-        inputs: Arrays by name, to feed a session with.
         outputs: By name of each output asked for, whether it is to be binary; empty for all.
-        binary: Whether other outputs are to be binary.
-        id: What the answer is to repeat, or None.
-        parameters: What else is said of the request.
     """
 
     inputs: Mapping[str, Any]
@@ -41,9 +37,8 @@ class Message:
 def decode_request(body: Any, header_length: str | int | None = None) -> InferenceRequest:
     """Read a request.
 
-    Args:
-        body: Bytes, or what lends its memory as bytes.
-        header_length: What the header ``HEADER`` says; None where it is missing.
+    ``body``: Bytes, or what lends its memory as bytes.
+    ``header_length``: What the header ``HEADER`` says; None where it is missing.
 
     Raises:
         InputError: It is none (SGK343). Nothing larger than the body was allocated for it.
@@ -83,12 +78,6 @@ def encode_response(
     request: InferenceRequest, results: Mapping[str, Any], model: str, version: str | None = None
 ) -> Message:
     """Write an answer, in which each output is as the request wants it.
-
-    Args:
-        request: What is answered.
-        results: Arrays by name of output.
-        model: Name of the model.
-        version: Which version of it ran, where there are several.
 
     Raises:
         InputError: A tensor cannot travel, or not in JSON (SGK344).

@@ -29,11 +29,6 @@ def server_metadata() -> dict[str, Any]:
 def model_metadata(session: sk.Session, name: str, versions: Sequence[str] = ()) -> dict[str, Any]:
     """Return what ``GET /v2/models/NAME`` answers.
 
-    Args:
-        session: A session of the model. An open dimension is -1.
-        name: Name of the model.
-        versions: Those that can be asked for; empty where there are none.
-
     Raises:
         InputError: An input or output is no tensor of a type that the protocol has (SGK344).
     """
@@ -80,11 +75,8 @@ def probe(url: str, model: str, version: str | None = None, *, timeout_s: float 
     zeros and empty texts, with 1 for sizes that are open; a model that finds fault with these has
     answered as well.
 
-    Args:
-        url: The server, such as ``http://127.0.0.1:8000``.
-        model: Name of the model.
-        version: Which version of it; None for what the server chooses.
-        timeout_s: How long the server may be silent, in seconds.
+    ``version``: Which version of it; None for what the server chooses.
+    ``timeout_s``: How long the server may be silent, in seconds.
     """
     if not url.startswith(("http://", "https://")):
         return f"{url!r} is no address of a server; expected one such as http://127.0.0.1:8000"

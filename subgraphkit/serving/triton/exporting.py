@@ -30,22 +30,12 @@ def export_triton(  # noqa: PLR0913 (each is a setting of the configuration)
     whole, so that a server which polls the repository never sees half of one; versions that are
     there stay as they are.
 
-    Args:
-        spec: What is opened by each instance; where files are, ``SUBGRAPH_MODEL_ROOT`` says there.
-        folder: The model repository.
-        name: Name of the model, and of its folder.
-        version: Its number, from 1 up; Triton serves the highest.
-        max_batch: How many rows Triton may gather from requests, 0 for none; for that, one open
-            dimension must be the first of all inputs and outputs. If not given, 16 where it is and
-            none has this axis alone, because Triton has its clients write these as ``[N, 1]``.
-        delay_s: How long a request may wait for others, in seconds.
-        instances: How many processes open the session.
-        device: For which Triton reserves them.
-        packages: Folder in which Triton's Python finds subgraphkit; empty for those that it looks
-            into by itself, None for that of the Python at work here.
-
-    Returns:
-        The folder of the version.
+    ``max_batch``: How many rows Triton may gather from requests, 0 for none; for that, one open
+    dimension must be the first of all inputs and outputs. If not given, 16 where it is and none has
+    this axis alone, because Triton has its clients write these as ``[N, 1]``.
+    ``delay_s``: How long a request may wait for others, in seconds.
+    ``packages``: Folder in which Triton's Python finds subgraphkit; empty for those that it looks
+    into by itself, None for that of the Python at work here.
 
     Raises:
         CallerError: Triton cannot hold the model, name or version (SGK345).

@@ -26,10 +26,6 @@ _set_name.argtypes = [ctypes.py_object, ctypes.c_char_p]
 class ServedModel:
     """One instance of a model; Triton calls it from one thread.
 
-    Args:
-        spec: File of the spec whose session is opened.
-        backend_utils: The module ``triton_python_backend_utils``.
-
     Raises:
         SubgraphkitError: As opening does; or the model has strings, and this Triton cannot hand
             them over (SGK345), so that Triton reports the model as unavailable.

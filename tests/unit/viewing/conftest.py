@@ -13,12 +13,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))
 
 @dataclass
 class Opened:
-    """A page in a browser, and what it did that it should not.
-
-    Attributes:
-        page: The page, as Playwright has it.
-        misdeeds: Requests, dialogs, windows, and whatever the console says.
-    """
+    """A page in a browser, and what it did that it should not."""
 
     page: Any
     misdeeds: list[str] = field(default_factory=list)

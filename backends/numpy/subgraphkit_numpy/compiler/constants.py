@@ -12,7 +12,6 @@ class Folded(NamedTuple):
     """A node that was computed at compile time.
 
     Attributes:
-        outputs: Names of the values it makes.
         compute: Computes them again from the constants as they are now.
         sources: Names of the stored constants the result depends on.
     """
@@ -24,11 +23,6 @@ class Folded(NamedTuple):
 
 class Constants:
     """The constants of one graph.
-
-    Args:
-        stored: Constants the graph stores, by name.
-        outer: Constants of the graph around a body, or None.
-        captured: The names of ``outer`` that the body may see.
 
     Thread-safety: used by one thread at a time.
     """

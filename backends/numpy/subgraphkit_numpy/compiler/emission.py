@@ -15,8 +15,6 @@ class Emitted:
     """A program as text, with the meaning of its names.
 
     Attributes:
-        lines: The source, line by line.
-        kernel_names: The name of each step's kernel.
         constant_names: Constants the program reads, and their names in it.
         step_of_line: The step that each line (counted from 1) belongs to.
     """
@@ -76,12 +74,7 @@ def emit(
 ) -> Emitted:
     """Write the program.
 
-    Args:
-        steps: The steps in order.
-        inputs: Values fed, in order.
-        outputs: Values handed out, in order; an empty string hands out None.
-        lifetimes: The lives of the values.
-        detached: Whether outputs must not share memory with inputs, constants or each other.
+    ``detached``: Whether outputs must not share memory with inputs, constants or each other.
     """
     text = Emitted()
     registers = _Registers()

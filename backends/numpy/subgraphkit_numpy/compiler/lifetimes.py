@@ -9,16 +9,10 @@ from subgraphkit_numpy.compiler.lowering import ProgramStep
 class Lifetimes:
     """The lives of the values of a program.
 
-    Args:
-        outputs: Values handed out; they outlive the last step.
-        types: Types that hold in every run, or nothing if they may change.
-        doubtful: Symbols that need not have one size everywhere.
-
     Attributes:
         last_use: The last step that reads a value; ``len(steps)`` for outputs, -1 for inputs that
             nobody reads.
         origins: For every value, the values whose memory it may share, itself included.
-        inputs: The values fed.
     """
 
     def __init__(

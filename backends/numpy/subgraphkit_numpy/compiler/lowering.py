@@ -43,12 +43,9 @@ class GraphScope:
     """The graph being compiled, as kernel factories see it.
 
     Attributes:
-        graph: The graph.
-        constants: Its constants.
         trusts_shapes: Whether types of values are those of every run. Not so in bodies, where
             a shape may change from one iteration to the next.
         names: For values that are another value unchanged, that value.
-        limits: How large values may be.
         allowances: What may still be folded, bodies included: bytes that are filled, other bytes,
             and the effort.
         shares: Whether BLAS must work on the calling thread alone because of a body.
@@ -107,15 +104,8 @@ class ProgramStep:
 
     Attributes:
         node: The node it computes; of a group, the last one.
-        nodes: All nodes it computes.
-        entry: The implementation that was chosen.
-        scope: The graph being compiled.
-        kernel: What is called.
         operands: Names of the values passed, None where an input is left out.
         results: Names of the values made; an empty string is an output left out.
-        reads: Constants the kernel was made from.
-        recipe: Makes the step again.
-        label: What to call it in messages.
     """
 
     node: Node
@@ -159,13 +149,7 @@ class ProgramStep:
 def lower(scope: GraphScope, order: Sequence[int], outputs: Collection[str]) -> list[ProgramStep]:
     """Turn nodes into steps.
 
-    Args:
-        scope: The graph; learns about folded and unchanged values.
-        order: The nodes, in an order in which they can run.
-        outputs: Values that must be there in the end.
-
-    Returns:
-        The steps that have to run, in order.
+    ``outputs``: Values that must be there in the end.
 
     Raises:
         Unsupported: For nodes nothing implements.

@@ -38,9 +38,7 @@ class Program:
     Attributes:
         function: The function. ``update`` replaces it; calls under way keep the old one.
         inner: The same for those who call it in the ``surroundings`` it needs.
-        source: The text of the function.
         captures: Values from around the graph that the function takes after the inputs.
-        steps: What the function calls, in order.
 
     Thread-safety: ``function`` may be called from several threads at once; ``update`` is for one
     thread at a time.
@@ -91,11 +89,7 @@ class Program:
         return self._labels.get(line)
 
     def update(self, changed: Mapping[str, Any]) -> bool:
-        """Take new values of stored constants; only what depends on them is made again.
-
-        Returns:
-            False if the program does not fit the new values and has to be compiled again.
-        """
+        """Take new values of stored constants; only what depends on them is made again."""
         constants = self._scope.constants
         constants.replace(changed)
         names = changed.keys()
@@ -120,11 +114,7 @@ class Program:
     def _link(
         self, record: Callable[[InnerTime], object] | None = None
     ) -> Callable[..., tuple[Any, ...]]:
-        """Make the function from its code, the kernels and the constants as they are now.
-
-        Args:
-            record: Takes the time of every call, if given.
-        """
+        """Make the function from its code, the kernels and the constants as they are now."""
         text, constants = self._text, self._scope.constants
         names: dict[str, Any] = {
             "__builtins__": {},
@@ -161,16 +151,7 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
 ) -> Program:
     """Compile nodes of a graph to a program whose outputs belong to the caller.
 
-    Args:
-        graph: The graph.
-        nodes: Indices of the nodes, in an order in which they can run.
-        inputs: Values fed, in order; never written to.
-        outputs: Values handed out, in order; they share memory with nothing.
-        constants: Constants the nodes read.
-        replaced: New values of some of the constants.
-        options: Options of the backend.
-        limits: How large values may be.
-        name: Name of the program in tracebacks.
+    ``inputs``: Values fed, in order; never written to.
 
     Raises:
         Unsupported: For nodes nothing implements.
@@ -266,9 +247,7 @@ def clone(value: Any) -> Any:
 def detach(value: Any, *owners: Any) -> Any:
     """Return a value that the caller may keep: writable, contiguous, sharing nothing.
 
-    Args:
-        value: The value; a copy of it is returned only where needed.
-        *owners: Values whose memory it must not share.
+    ``owners``: Values whose memory it must not share.
     """
     if isinstance(value, list):
         return [clone(element) for element in value]

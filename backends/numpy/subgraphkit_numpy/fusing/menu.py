@@ -37,7 +37,6 @@ class Anchor:
     """The way in which a node starts tiles.
 
     Attributes:
-        kind: What it computes.
         space: Its result's shape and how it may be cut.
     """
 
@@ -48,10 +47,7 @@ class Anchor:
 class Menu:
     """Answers questions about nodes while groups are looked for; each is worked out once.
 
-    Args:
-        scope: The graph being compiled, constants folded.
-        nodes: Nodes that may be grouped: those of the region that are not computed yet.
-        wanted: Values that must be there in the end.
+    ``wanted``: Values that must be there in the end.
     """
 
     def __init__(self, scope: Scope, nodes: Collection[int], wanted: Collection[str]) -> None:

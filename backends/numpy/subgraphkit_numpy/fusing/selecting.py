@@ -29,12 +29,8 @@ _OUTSIDE: Final = Refusal("shape", "does not fit the tiles of the group")
 class TileSelector(SubgraphSelector):
     """Grows around one anchor or expression; a new one for every seed.
 
-    Args:
-        menu: What the nodes of the region can be.
-
     Attributes:
         anchor: How the group starts, None for a group of expressions alone.
-        first: The node it was grown from.
         closing: The product that ends an attention block, None for other groups.
     """
 
@@ -181,11 +177,7 @@ class TileSelector(SubgraphSelector):
         return self._is_product(last) or prod(shape) == prod(self._whole)
 
     def _between(self, last: Node, candidates: Sequence[Node], after: set[int]) -> set[int]:
-        """Return the nodes between seed and ``last``, and those that work for them alone.
-
-        Returns:
-            Nothing if a node between them is read outside too, or follows a closing product.
-        """
+        """Return the nodes between seed and ``last``, and those that work for them alone."""
         part = {last.id}
         # what the anchor reads, and the second factor of a closing product, come from outside
         apart = {*self._menu.wanted}
@@ -216,8 +208,6 @@ class Group:
 
     Attributes:
         nodes: The nodes in an order in which they can run; the last one makes the result.
-        first: The node that starts the tiles, or None.
-        anchor: How it does, or None.
         closing: The product that ends an attention block, or None.
     """
 

@@ -21,7 +21,6 @@ class Space:
     """The shape of a result, and how its axes are merged for cutting it into tiles.
 
     Attributes:
-        shape: The result's shape.
         groups: Which axes are merged to one, in order; together all of them.
     """
 
@@ -35,9 +34,6 @@ class Space:
 
     def arranged(self, shape: Shape) -> "Space | None":
         """Return the space of an array with the same merged axes, or with rows of one element.
-
-        Args:
-            shape: The array's shape; other leading axes are fine where all but the last are merged.
 
         Returns:
             None if the merged axes differ.
@@ -80,10 +76,7 @@ class Space:
 def grouped_by_use(whole: Shape, operands: Sequence[Shape], *, keep_last: bool) -> Space:
     """Merge as many axes as the operands allow.
 
-    Args:
-        whole: Shape of the result.
-        operands: Aligned shapes of the operands.
-        keep_last: Whether the last axis must stay on its own.
+    ``keep_last``: Whether the last axis must stay on its own.
     """
     groups: list[list[int]] = []
     # the operands that span the axes merged last; None while those have one element each

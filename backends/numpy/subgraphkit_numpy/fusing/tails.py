@@ -30,7 +30,6 @@ class Tail:
             arrays seen in the space, as ``views`` says.
         operands: Names of the values it reads besides the tile.
         views: The shape each operand has to be given in.
-        reads: Constants that went into the function.
         passes: What it costs, in plain passes over the tile.
         whole_rows: Whether the tile must hold whole rows.
     """
@@ -53,15 +52,6 @@ def make_tail(
     addend: tuple[Node, int] | None = None,
 ) -> Tail | None:
     """Write the function.
-
-    Args:
-        scope: The graph being compiled.
-        nodes: What follows the anchor, in order; the last one makes the result.
-        space: The space that is cut into tiles.
-        start: The value the tile holds at the beginning; empty if nothing.
-        indexed: How many merged axes, counted from the first, ``place`` holds an index for; it
-            holds slices for the others.
-        addend: An input of a node that is added to the tile before anything else.
 
     Returns:
         None if an expression cannot be made or an operand cannot be seen in the space.
@@ -266,13 +256,7 @@ class _Writer:
 
 @dataclass(frozen=True, slots=True)
 class MadeGroup:
-    """The kernel of a group.
-
-    Attributes:
-        kernel: The kernel; it makes one output.
-        operands: Names of the values it takes.
-        reads: Constants it was made from.
-    """
+    """The kernel of a group."""
 
     kernel: Kernel
     operands: tuple[str, ...]

@@ -36,10 +36,7 @@ def is_worth_sharing(nanoseconds: float) -> bool:
 def nanoseconds(multiplications: int, passes: int, elements: int) -> float:
     """Return what one thread takes, roughly.
 
-    Args:
-        multiplications: Of matrix products.
-        passes: Passes over the result; about eight elements a nanosecond each.
-        elements: Elements of the result.
+    ``passes``: Passes over the result; about eight elements a nanosecond each.
     """
     return multiplications / PRODUCTS_PER_NS + passes * elements / ELEMENTS
 
@@ -49,14 +46,8 @@ def matrix_parts(
 ) -> list[tuple[slice, slice, list[Place]]]:
     """Cut a matrix product into parts that threads may share, each with its tiles.
 
-    Args:
-        rows: Rows of the product.
-        columns: Columns of the product.
-        whole_rows: Whether parts must hold whole rows.
-        nanoseconds: What one thread takes for all.
-
-    Returns:
-        Rows, columns, and places of the tiles of each part.
+    ``whole_rows``: Whether parts must hold whole rows.
+    ``nanoseconds``: What one thread takes for all.
     """
     found = areas(rows, columns, nanoseconds, whole_rows=whole_rows)
     return [(row, column, _area_tiles(row, column)) for row, column in found]
@@ -78,9 +69,7 @@ def _limit(total: int) -> int:
 def leading_tiles(shape: Shape, *, whole_rows: bool) -> list[Place]:
     """Cut an array into tiles: whole trailing axes, pieces of one axis, one index of each before.
 
-    Args:
-        shape: The array's shape, with at least one axis.
-        whole_rows: Whether the last axis must not be cut, however long it is.
+    ``whole_rows``: Whether the last axis must not be cut, however long it is.
     """
     limit = _limit(math.prod(shape))
     inner, axis = 1, len(shape)

@@ -38,15 +38,7 @@ def merged(x: Array) -> Array:
 def _attended(
     q: Array, k: Array, v: Array, bias: Array | None, scale: float
 ) -> tuple[Array, Array]:
-    """Return what queries attend to, heads merged, and their scores before the softmax.
-
-    Args:
-        q: Queries.
-        k: Keys, of as many heads.
-        v: Values, likewise.
-        bias: Added to the scores, or None.
-        scale: Multiplies the scores; 0 means one over the root of the size of a head.
-    """
+    """Return what queries attend to, heads merged, and their scores before the softmax."""
     scores = scores_of(q, k, scale)
     if bias is not None:
         scores = scores + bias
@@ -66,14 +58,7 @@ def scores_of(q: Array, k: Array, scale: float) -> Array:
 def _masked(
     site: Site, mask: Array | None, bias: Array | None, sizes: tuple[int, int, int]
 ) -> Array | None:
-    """Return what is added to scores, for a mask of any form and a bias; None for nothing.
-
-    Args:
-        site: The node, whose attributes say how far queries see and how deep what is masked lies.
-        mask: Lengths, ends and starts, or ones for what is seen, of two to four axes.
-        bias: A further addend.
-        sizes: Sequences, queries and keys.
-    """
+    """Return what is added to scores, for a mask of any form and a bias; None for nothing."""
     batch, queries, keys = sizes
     total = None
     if mask is not None:
@@ -125,11 +110,7 @@ def attend_projected(
     site: Site, projected: Array, dtype: Any, mask: Array | None, past: Array | None,
     bias: Array | None = None,
 ) -> Any:  # fmt: skip
-    """Attend to projected queries, keys and values, which lie beside each other.
-
-    Returns:
-        The output, or output and present if the node has both.
-    """
+    """Attend to projected queries, keys and values, which lie beside each other."""
     heads, sizes = site.attribute("num_heads"), site.ints("qkv_hidden_sizes")
     cuts = (1, 2) if sizes is None else (sizes[0], sizes[0] + sizes[1])
     if sizes is None:

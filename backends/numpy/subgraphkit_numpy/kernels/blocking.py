@@ -22,10 +22,7 @@ def may_share(site: Site, nanoseconds: float) -> bool:
 def elementwise_kernel(site: Site, function: Block, nanoseconds: float) -> Kernel:
     """Make the kernel of a function of one array of floating-point numbers; halves round once.
 
-    Args:
-        site: The node.
-        function: The block function.
-        nanoseconds: What one thread takes for an element of float32, roughly.
+    ``nanoseconds``: What one thread takes for an element of float32, roughly.
     """
 
     def compute(x: Array, out: Array | None = None) -> Array:

@@ -123,13 +123,6 @@ def _averages(start: Any, size: Any, cells: int, points: int, length: int) -> Ar
     """Return with what parts the places along an axis count in every cell, a row for each.
 
     Those that no point is beside are NaN, unlike those that count as 0.
-
-    Args:
-        start: Where the box begins.
-        size: How long it is.
-        cells: Into how many parts it is divided.
-        points: How many points of a part are looked at; for 0, about one for each place.
-        length: How many places there are; a point further than 1 from them counts as 0.
     """
     step = size / cells
     count = points if points > 0 else max(0, int(np.ceil(step)))

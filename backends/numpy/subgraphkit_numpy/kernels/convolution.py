@@ -47,7 +47,6 @@ class _Follows:
     """What a convolution continues with.
 
     Attributes:
-        finish: Continues with a tile, if anything follows.
         nanoseconds: What it takes for an element.
     """
 
@@ -77,16 +76,8 @@ def convolution(
     With ``finish`` or ``scale`` the weights have to be constant, and with ``finish`` the shape of
     the input has to be known. The kernel then takes the input and the operands of ``finish``.
 
-    Args:
-        site: The node.
-        finish: Called once for every tile of the output, on the thread that computed it, after
-            the bias was added. Not called for outputs without elements.
-        scale: Multiplies the weights and the bias, one number per filter.
-        shift: Is added to the bias after that, one number per filter.
-        finish_ns: Nanoseconds that ``finish`` takes for an element.
-
-    Returns:
-        A kernel. Where shapes or weights are not known it is said to share work, as it may.
+    ``finish``: Called once for every tile of the output, on the thread that computed it, after the
+    bias was added. Not called for outputs without elements.
 
     Thread-safety: the kernel may be called by several threads.
     """
@@ -137,14 +128,7 @@ def _converted(
 
 
 def convolver(windows: WindowAttributes, groups: int, w: Array, b: Array | None) -> Convolve:
-    """Return a convolution for inputs of any shape.
-
-    Args:
-        windows: Attributes of the node.
-        groups: Groups that channels and filters fall into.
-        w: The weights, of the element type of the inputs.
-        b: The bias, likewise, or None.
-    """
+    """Return a convolution for inputs of any shape."""
     known: dict[tuple[int, ...], Convolve] = {}
 
     def convolve(x: Array) -> Array:

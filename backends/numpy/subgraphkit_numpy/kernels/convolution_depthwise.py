@@ -69,7 +69,6 @@ class _BandViews:
 
     Attributes:
         moves: Where the input is written, and the part of it that goes there.
-        factors: The right factors of the products.
         shifted: All of them: (filters, input rows, columns of the window, output columns).
     """
 
@@ -80,13 +79,7 @@ class _BandViews:
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
-    """Blocks of output rows of the same height.
-
-    Attributes:
-        first: The first row, counted in the tile.
-        count: How many blocks.
-        height: Rows of each.
-    """
+    """Blocks of output rows of the same height."""
 
     first: int
     count: int

@@ -107,14 +107,7 @@ class PerChannel(ABC):
         return (count - 1) * geometry.strides[axis] + extent + 1
 
     def _existing(self, axis: int, first: int, count: int, step: int = 1) -> tuple[slice, slice]:
-        """Return which of some places along an axis exist, and the elements of the input there.
-
-        Args:
-            axis: 0 for rows, 1 for columns.
-            first: The first place; negative in the padding.
-            count: How many.
-            step: Elements from one place to the next.
-        """
+        """Return which of some places along an axis exist, and the elements of the input there."""
         size = self._problem.size[axis]
         low = min(max(0, -(first // step)), count)
         high = max(low, min(count, (size - 1 - first) // step + 1))
@@ -135,11 +128,7 @@ class _LastViews:
     """What computing a tile needs of a workspace.
 
     Attributes:
-        padded: The padded input.
         inside: The part of it that is not padding, as (channels, multiplier, rows, columns).
-        windows: All windows of it.
-        total: Where the sums go.
-        arranged: The same as (filters, rows, columns).
     """
 
     padded: Array

@@ -37,13 +37,6 @@ class Problem:
     """The sizes of a convolution over two spatial axes; one axis counts as rows of height 1.
 
     Attributes:
-        batch: Images.
-        channels: Channels of the input.
-        filters: Channels of the output.
-        groups: Groups that channels and filters fall into.
-        size: Rows and columns of the input.
-        geometry: The windows.
-        dtype: Element type.
         finish_ns: Nanoseconds that what follows takes for an element of the output.
     """
 
@@ -77,10 +70,6 @@ class Tile:
     """A part of the output.
 
     Attributes:
-        image: Which image.
-        groups: Which groups.
-        filters: Which filters, counted over all groups.
-        rows: Which rows.
         pixels: Which pixels: those of the rows, unless ``rows`` means nothing.
         number: Tiles of different images with the same number differ in nothing else.
     """
@@ -104,13 +93,7 @@ Work = Callable[..., None]
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Tiles and what computes one of them.
-
-    Attributes:
-        tiles: The tiles, which cover the output.
-        work: Computes one.
-        shape: The shape in which it wants the input.
-    """
+    """Tiles and what computes one of them."""
 
     tiles: Sequence[Tile]
     work: Work
@@ -118,11 +101,7 @@ class Tiling:
 
 
 class Workspace:
-    """Scratch memory for one tile at a time.
-
-    Args:
-        size: Bytes, all zero at first.
-    """
+    """Scratch memory for one tile at a time."""
 
     def __init__(self, size: int) -> None:
         memory = np.zeros(size + _ALIGNMENT, np.uint8)
@@ -143,9 +122,6 @@ class WorkspacePool:
     """Workspaces that are used again and again, and therefore stay in cache.
 
     There are never more than tiles were computed at the same time.
-
-    Args:
-        size: Bytes of each.
 
     Thread-safety: workspaces may be taken and given back by several threads.
     """
@@ -173,25 +149,12 @@ _BY_CONTENTS: "weakref.WeakValueDictionary[Hashable, WorkspacePool]" = weakref.W
 
 
 def zeroed_pool(contents: Hashable, size: int) -> WorkspacePool:
-    """Return the pool of workspaces in which the same places stay zero.
-
-    Args:
-        contents: Says which places are ever written to. Convolutions that say the same share the
-            pool.
-        size: Bytes of a workspace.
-    """
+    """Return the pool of workspaces in which the same places stay zero."""
     return _BY_CONTENTS.setdefault((contents, size), WorkspacePool(size))
 
 
 class Prepared:
-    """Views of workspaces that were made once and are used whenever the workspace comes up again.
-
-    Args:
-        make: Makes the views of a workspace that one kind of tile needs.
-        needed: Bytes of workspace; if that is more than the common ones have, each tile gets memory
-            of its own for as long as it is computed.
-        pools: Where the workspaces come from, by kind of tile, if not from those common to all.
-    """
+    """Views of workspaces, made once and used whenever the workspace comes up again."""
 
     def __init__(
         self,

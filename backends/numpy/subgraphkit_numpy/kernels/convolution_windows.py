@@ -60,11 +60,7 @@ class _Views:
 
     Attributes:
         moves: Where shifted copies are written, and the part of the input that goes there.
-        zeros: What has to be zero after that.
-        factors: The right factor of each product.
         gathers: Where these are copied to, if they are multiplied at once.
-        gathered: All of these as one factor, or None.
-        product: Room for a product.
         total: Room for the sum of products. It lies in one piece, which the tile does not, and
             working on it touches fewer pages.
     """

@@ -69,15 +69,7 @@ def refused_reduction(node: Node) -> Refusal | None:
 def refused_type(
     domain: str, op_type: str, opset: int, inputs: Elements, outputs: Elements
 ) -> Refusal | None:
-    """Return a refusal if nothing computes an operator of these element types, else None.
-
-    Args:
-        domain: Domain of the operator.
-        op_type: The operator, which exists in ``opset``.
-        opset: Version of the operator set.
-        inputs: Element types of the inputs; what is not known counts as right.
-        outputs: Element types of the outputs, likewise.
-    """
+    """Return a refusal if nothing computes an operator of these element types, else None."""
     table = _NOT_COMPUTED.get((domain, op_type), {})
     for place, refused in table.items():
         element = inputs[place] if place < len(inputs) else 0

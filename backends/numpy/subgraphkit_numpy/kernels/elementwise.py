@@ -53,10 +53,6 @@ _buffers = _Buffers()
 def scratch(like: Array, place: int = 0) -> Array:
     """Return an uninitialised contiguous array of the shape and type of another.
 
-    Args:
-        like: The other array.
-        place: Arrays of different places may be in use at the same time.
-
     Thread-safety: every thread has its own. The array is good until the thread asks again for the
     same place, so functions that call each other must keep to different ones.
     """
@@ -72,12 +68,9 @@ def scratch(like: Array, place: int = 0) -> Array:
 def blocked(function: Block, x: Array, out: Array | None = None, nanoseconds: float = 1.0) -> Array:
     """Apply a block function to an array of any size and layout, block by block.
 
-    Args:
-        function: The block function.
-        x: The array.
-        out: Written to and returned if given; may be ``x``, and must not overlap it otherwise.
-        nanoseconds: What one thread takes for an element, roughly. Decides whether threads share
-            the work.
+    ``out``: Written to and returned if given; may be ``x``, and must not overlap it otherwise.
+    ``nanoseconds``: What one thread takes for an element, roughly. Decides whether threads share
+    the work.
     """
     if out is None:
         out = np.empty_like(x)
@@ -98,10 +91,7 @@ def blocked(function: Block, x: Array, out: Array | None = None, nanoseconds: fl
 def cut_blocks(length: int, size: int, *, shares: bool) -> list[slice]:
     """Cut an axis so that each part is a block or less, and each thread gets as many.
 
-    Args:
-        length: Length of the axis.
-        size: Elements of the array.
-        shares: Whether threads share the parts.
+    ``shares``: Whether threads share the parts.
     """
     count = ceil(size / BLOCK)
     if shares:

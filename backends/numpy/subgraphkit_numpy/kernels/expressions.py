@@ -23,9 +23,7 @@ class Expression:
     Attributes:
         call: Takes a tile of each operand and of each of ``constants``. Returns a new array, or
             with ``takes_out`` what it wrote to ``out``, which may be an operand.
-        places: The inputs of the node that are operands.
         constants: Arrays made from constant inputs that are cut into tiles as operands are.
-        takes_out: Whether ``out`` may be given.
         whole_rows: Whether tiles must hold whole rows, that is the whole of the last axis.
         passes: What it costs, in plain passes such as an addition.
     """

@@ -253,13 +253,7 @@ def q_linear_global_average_pool(site: Site) -> Made:
 def _whole_average(
     x: Array, given: tuple[Array, Array | None], wanted: tuple[Array, Array | None]
 ) -> Array:
-    """Return the average of every channel, from the sum of its integers.
-
-    Args:
-        x: Examples with channels first.
-        given: Scale and zero point.
-        wanted: Scale and zero point of the result.
-    """
+    """Return the average of every channel, from the sum of its integers."""
     count = prod(x.shape[2:])
     total = x.sum(tuple(range(2, x.ndim)), np.int64, keepdims=True)
     if given[1] is not None:
@@ -312,12 +306,9 @@ def _weights(
 ) -> Array:
     """Return the weights as a matrix of (K, N) in float32.
 
-    Args:
-        sizes: K, N, rows of a block, bits.
-        b: Packed weights, (N, blocks, bytes of a block).
-        scales: One for every block of a column.
-        zeros: Zero points, likewise, packed if they are bytes; None for half the range.
-        groups: The block of every row, or None where blocks follow one another.
+    ``b``: Packed weights, (N, blocks, bytes of a block).
+    ``zeros``: Zero points, likewise, packed if they are bytes; None for half the range.
+    ``groups``: The block of every row, or None where blocks follow one another.
     """
     rows, columns, length, bits = sizes
     blocks = -(-rows // length)

@@ -62,10 +62,7 @@ def _check_texts(shape: Sequence[int], limit: int) -> None:
 def check_size(shape: Sequence[int], dtype: np.dtype[Any], limit: int) -> None:
     """Refuse to make an array that is too large.
 
-    Args:
-        shape: Its shape; one with a negative dimension is left to the operator to complain about.
-        dtype: Its element type.
-        limit: The most bytes it may have, or 0.
+    ``limit``: The most bytes it may have, or 0.
 
     Raises:
         OutputTooLargeError: It would have more.

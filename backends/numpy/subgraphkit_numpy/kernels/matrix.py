@@ -39,11 +39,8 @@ def areas(
     some kernels of BLAS round an element otherwise near the edge of a product than in its middle.
     The longer side is cut, because each part then has less of the larger factor to read.
 
-    Args:
-        rows: Rows of the result.
-        columns: Columns of the result.
-        nanoseconds: What one thread takes for all.
-        whole_rows: Whether parts must hold whole rows.
+    ``nanoseconds``: What one thread takes for all.
+    ``whole_rows``: Whether parts must hold whole rows.
     """
     by_rows = whole_rows or rows > columns
     length = rows if by_rows else columns

@@ -111,9 +111,7 @@ class _Form:
 
     Attributes:
         inputs: For every input its type variable, and whether it must be left out.
-        outputs: The same for outputs.
         attributes: For every attribute the text of the value it must have, or None.
-        is_variadic: Whether further inputs of any type follow.
     """
 
     inputs: tuple[tuple[str, bool], ...]

@@ -39,12 +39,7 @@ def batch_normalization(site: Site) -> Made:
 
 
 def batch_scale_and_shift(statistics: Sequence[Array], epsilon: float) -> tuple[Array, Array]:
-    """Return the factor and addend, per channel and in float64, that normalise a batch.
-
-    Args:
-        statistics: Scale, bias, mean and variance, per channel.
-        epsilon: Added to the variance.
-    """
+    """Return the factor and addend, per channel and in float64, that normalise a batch."""
     scale, bias, mean, variance = (array.astype(np.float64) for array in statistics)
     with np.errstate(all="ignore"):
         factor = scale / np.sqrt(variance + epsilon)
@@ -150,13 +145,7 @@ def layer_normalization(site: Site) -> Made:
 
 
 def _columns(x: Array, axis: int, values: Array) -> Array | None:
-    """Return parameters of rows that start at an axis, one for every column; None if they differ.
-
-    Args:
-        x: What holds the rows.
-        axis: Where they start.
-        values: The parameters, as they are broadcast to ``x``.
-    """
+    """Return parameters of rows from an axis on, one a column; None if they differ."""
     dims = x.shape[axis:]
     if values.ndim > len(dims):
         if prod(values.shape[: -len(dims)]) != 1:
@@ -212,14 +201,7 @@ def group_normalization(site: Site) -> Made:
 
 
 def _in_groups(x: Array, scale: Array, bias: Array, epsilon: float) -> Array:
-    """Standardise groups of every example, and scale and shift pieces of each of them.
-
-    Args:
-        x: Examples.
-        scale: Factors, (groups, pieces of a group).
-        bias: Addends, likewise.
-        epsilon: Added to the variance.
-    """
+    """Standardise groups of every example, and scale and shift pieces of each of them."""
     wide = widened(x)
     if not wide.size:
         return x.copy()

@@ -83,10 +83,7 @@ def dequantized(x: Array, scale: Array, zero: Array | None) -> Array:
 def quantized(x: Array, zero: Array | None, dtype: np.dtype[Any] | None = None) -> Array:
     """Round numbers that are scaled already, and add the zero point; what is too large saturates.
 
-    Args:
-        x: The numbers.
-        zero: The zero point, or None for 0.
-        dtype: The element type, where there is no zero point.
+    ``zero``: The zero point, or None for 0.
     """
     kind = np.dtype(np.uint8) if dtype is None else dtype
     kind = kind if zero is None else zero.dtype

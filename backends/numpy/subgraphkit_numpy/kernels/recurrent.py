@@ -71,11 +71,7 @@ class _Cell:
     """The weights and functions of one direction, as the step functions need them.
 
     Attributes:
-        recurrence: Weights of the state, transposed.
-        recurrence_bias: Bias of the state.
-        functions: Activation functions.
         peepholes: Weights from the cell to the gates i, o, f; empty if there are none.
-        clip: Limits the inputs of activation functions.
     """
 
     def __init__(

@@ -68,11 +68,8 @@ class Implementation:
     """One implementation of an operator.
 
     Attributes:
-        factory: Makes the kernel of a node.
         since: First opset version it is right for.
-        until: Last opset version it is right for.
         aliases: Whether a result may share memory with an operand.
-        is_random: Whether two runs may give different results.
     """
 
     factory: Factory
@@ -95,13 +92,7 @@ def kernel(
 ) -> Callable[[Factory], Factory]:
     """Register the decorated factory for operators.
 
-    Args:
-        *op_types: Names of the operators.
-        since: First opset version the factory is right for.
-        until: Last opset version the factory is right for.
-        domain: Domain of the operators; the default domain is the empty string.
-        aliases: Whether a result may share memory with an operand.
-        is_random: Whether two runs may give different results.
+    ``since``: First opset version the factory is right for.
     """
 
     def register(factory: Factory) -> Factory:

@@ -33,10 +33,6 @@ class Repeats:
 def find_repeats(weights: Array, groups: int = 1) -> Repeats | None:
     """Find equal filters within groups; those of zeros count as different, being exact anyway.
 
-    Args:
-        weights: One filter along the first axis after the other, group by group.
-        groups: Groups that filters fall into.
-
     Returns:
         None if all are different.
     """

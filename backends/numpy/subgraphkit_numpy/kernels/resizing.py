@@ -40,10 +40,7 @@ class Settings:
     """Attributes of a node that say how coordinates and weights are found.
 
     Attributes:
-        mode: ``nearest``, ``linear`` or ``cubic``.
         transformation: From places in the output to places in the input.
-        rounding: How ``nearest`` rounds.
-        slope: The coefficient a of ``cubic``.
         excludes: Whether places outside the input weigh nothing; else they repeat its edge.
     """
 

@@ -18,15 +18,7 @@ from subgraphkit_numpy.kernels.wrapping import filled, widened
 
 
 def _rotated(x: Array, cos: Array, sin: Array, places: Array, *, interleaved: bool) -> Array:
-    """Rotate pairs of the first elements of every head by the angles of its position.
-
-    Args:
-        x: Heads, (batch, heads, positions, size).
-        cos: Cosines, (position, pair).
-        sin: Sines, likewise.
-        places: Position of every element of (batch or 1, positions).
-        interleaved: Whether pairs are neighbours, or else half of what is rotated apart.
-    """
+    """Rotate pairs of the first elements of every head by the angles of its position."""
     if places.size and not (places.min() >= 0 and places.max() < len(cos)):
         raise ValueError(f"a position is outside the table of {len(cos)} rows")
     cosines, sines = (widened(table)[places][:, None] for table in (cos, sin))

@@ -45,16 +45,8 @@ def in_rows(
 ) -> Array:
     """Apply a block function of rows to an array whose trailing axes are rows.
 
-    Args:
-        function: The block function.
-        x: The array, of any shape and layout.
-        length: Elements of a row: the product of the trailing axes.
-        out: What may be written to and returned, where it is contiguous; may be ``x``.
-        nanoseconds: What one thread takes for an element, roughly. Decides whether threads share
-            the work.
-        *parameters: Further arguments of the function, the same for all rows.
-        by_row: Arguments to be passed before those, with one element of the first axis for each
-            row.
+    ``nanoseconds``: What one thread takes for an element, roughly. Decides whether threads share
+    the work.
     """
     # ``ascontiguousarray`` would make one axis of none
     x = x if x.flags.c_contiguous else x.copy()
@@ -163,15 +155,7 @@ def log_softmax(x: Array, out: Array) -> None:
 def layer_normalize(
     x: Array, out: Array, scale: Array | None, bias: Array | None, epsilon: float
 ) -> None:
-    """Write every row less its mean, over its deviation; then scaled and shifted.
-
-    Args:
-        x: The rows.
-        out: What to write to.
-        scale: One number for every column, or None.
-        bias: One number for every column, or None.
-        epsilon: Added to the variance.
-    """
+    """Write every row less its mean, over its deviation; then scaled and shifted."""
     y, variance = _centred(x)
     _finish(y, out, variance, scale, epsilon)
     if bias is not None:
@@ -191,15 +175,7 @@ def _centred(x: Array) -> tuple[Array, Array]:
 
 
 def normalize_groups(x: Array, out: Array, scale: Array, bias: Array, epsilon: float) -> None:
-    """Write every row less its mean, over its deviation; then pieces of it scaled and shifted.
-
-    Args:
-        x: The rows.
-        out: What to write to, contiguous.
-        scale: For every row the factors of its pieces, which are of the same size.
-        bias: For every row the addends of its pieces.
-        epsilon: Added to the variance.
-    """
+    """Write every row less its mean, over its deviation; then pieces of it scaled and shifted."""
     y, variance = _centred(x)
     np.add(variance, epsilon, variance)
     np.sqrt(variance, variance)

@@ -45,8 +45,6 @@ class Site:
     made again when one of these constants changes.
 
     Attributes:
-        node: The node.
-        reads: Names of the constants that were looked at.
         absorbed: Inputs that the kernel holds itself and does not want to be passed.
         captured: Values from outside its bodies that the kernel wants passed after the inputs.
     """
@@ -93,12 +91,7 @@ class Site:
         return None if value is None else tuple(int(v) for v in value)
 
     def body(self, name: str) -> tuple[BodyFunction, tuple[int, ...]]:
-        """Compile the body held by an attribute.
-
-        Returns:
-            The compiled body, and which of the captured values passed to the kernel it takes
-            after its inputs.
-        """
+        """Compile the body held by an attribute."""
         body = self.node.bodies[name]
         self.reads.update(value for value in body.captures if self.scope.knows(value))
         function, captures = self.scope.compile_body(body)

@@ -163,14 +163,7 @@ def _spread(amounts: Sequence[int], axes: Sequence[int], rank: int) -> list[int]
 
 
 def pad(x: Array, pads: Sequence[int], mode: str, value: Any = 0) -> Array:
-    """Return a copy with elements added, or for negative amounts removed, at the edges.
-
-    Args:
-        x: Any array.
-        pads: Amounts at the beginning of every axis, then at the end of every axis.
-        mode: ``constant``, ``edge``, ``reflect`` or ``wrap``.
-        value: What to add in mode ``constant``.
-    """
+    """Return a copy with elements added, or for negative amounts removed, at the edges."""
     rank = x.ndim
     inner = tuple(
         slice(max(0, -pads[axis]), x.shape[axis] - max(0, -pads[axis + rank]))

@@ -158,9 +158,6 @@ def _coupling(site: Site, classes: int) -> Callable[[Array], Array]:
 def _coupled(between: Array) -> Array:
     """Find the probabilities of classes that fit best those between every two of them.
 
-    Args:
-        between: For every row, how probable the class of an axis is against that of the last axis.
-
     The steps and the end of them are those of LIBSVM, for its results are not quite converged.
     """
     count, classes, _ = between.shape

@@ -113,11 +113,7 @@ def split(site: Site) -> Made:
 
 
 def _side_by_side(texts: Array, cut: _Cut, padding: str, limit: int) -> tuple[Array, Array]:
-    """Put the pieces of every text on an axis of their own, as long as most of them need.
-
-    Returns:
-        The pieces, and how many there are of each text.
-    """
+    """Put the pieces of every text on an axis of their own, as long as most of them need."""
     flat, counts, parts = texts.reshape(-1), np.zeros(texts.size, np.int64), []
     for at in range(0, flat.size, PART):
         rows = [cut(text) for text in flat[at : at + PART].tolist()]

@@ -16,12 +16,6 @@ class Geometry:
     """Windows on an array of known shape.
 
     Attributes:
-        kernel: Taps per axis.
-        strides: Steps between windows per axis.
-        dilations: Steps between taps per axis.
-        begins: Elements added before each axis.
-        ends: Elements added after each axis.
-        out: Windows per axis.
         overhang: Elements the last window reads beyond ``ends``, per axis (ceil mode).
     """
 
@@ -53,11 +47,7 @@ def known_shape(type_: ValueType | None) -> tuple[int, ...] | None:
 
 
 class WindowAttributes:
-    """The attributes of a node that slides windows.
-
-    Args:
-        kernel: Taps per axis, where no attribute says so.
-    """
+    """The attributes of a node that slides windows."""
 
     def __init__(self, node: Node, kernel: Sequence[int] | None = None) -> None:
         self.kernel: tuple[int, ...] = tuple(kernel or node.attribute("kernel_shape") or ())

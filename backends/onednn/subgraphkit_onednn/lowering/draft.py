@@ -22,11 +22,7 @@ Dims = tuple[int, ...]
 
 
 class RefusedError(Exception):
-    """A node cannot be lowered.
-
-    Attributes:
-        refusal: The reason.
-    """
+    """A node cannot be lowered."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
@@ -39,7 +35,6 @@ class Source:
 
     Attributes:
         names: Names of the constants of the region it is made from; none if made up.
-        make: Makes the data from theirs.
     """
 
     names: tuple[str, ...]
@@ -51,10 +46,7 @@ class DraftTensor:
     """A tensor of the graph.
 
     Attributes:
-        number: Its number in the graph.
         dims: Lengths of its axes; at least one axis, no axis empty.
-        dtype: Its element type.
-        source: The data, for a constant.
         base: Number of the tensor whose memory it shows in another way, if it has none itself.
         strides: Steps in elements along its axes; None if it is dense, the last axis fastest.
     """
@@ -74,15 +66,7 @@ class DraftTensor:
 
 @dataclass(frozen=True, slots=True)
 class DraftOperation:
-    """An operation of the graph.
-
-    Attributes:
-        kind: Name of the operation, such as ``convolution``.
-        inputs: What it reads.
-        outputs: What it makes.
-        attributes: Its attributes by name.
-        node: The node it belongs to.
-    """
+    """An operation of the graph."""
 
     kind: str
     inputs: tuple[DraftTensor, ...]
@@ -96,11 +80,8 @@ class GraphDraft:
     """A graph being written; one node at a time.
 
     Attributes:
-        graph: The graph the nodes belong to.
-        dtypes: Element types that the processor can compute with.
         operations: What was written so far, in an order in which it can run.
         values: The tensors that stand for values of the model, by name.
-        looked_at: Constants whose data was read to choose attributes.
     """
 
     graph: Graph
@@ -118,10 +99,6 @@ class GraphDraft:
 
     def value(self, name: str, also: frozenset[DataType] = frozenset()) -> DraftTensor:
         """Return the tensor of a value of the model.
-
-        Args:
-            name: Name of the value.
-            also: Element types that may be converted, beside those to compute with.
 
         Raises:
             RefusedError: Its element type or shape is none that oneDNN can compute with.

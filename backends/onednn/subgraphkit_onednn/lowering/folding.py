@@ -20,11 +20,7 @@ Array = npt.NDArray[Any]
 
 
 def folded_into_convolution(draft: GraphDraft, node: Node, y: DraftTensor) -> bool:
-    """Fold a batch normalization into the convolution that makes its input, if only it reads that.
-
-    Returns:
-        Whether it was done.
-    """
+    """Fold a batch normalization into the convolution before it, if nothing else reads that."""
     place = _only_read_here(draft, node, 0, "Conv", "convolution")
     if place is None or y.dtype != DataType.FLOAT:
         return False
@@ -57,11 +53,7 @@ def folded_into_convolution(draft: GraphDraft, node: Node, y: DraftTensor) -> bo
 
 
 def folded_into_product(draft: GraphDraft, node: Node, y: DraftTensor) -> bool:
-    """Fold a sum into the product that makes one operand, where the other is a constant vector.
-
-    Returns:
-        Whether it was done.
-    """
+    """Fold a sum into the product that makes one operand, where the other is a constant vector."""
     for at, other in ((0, 1), (1, 0)):
         place = _only_read_here(draft, node, at, "MatMul", "matmul")
         added = draft.value(node.inputs[other])

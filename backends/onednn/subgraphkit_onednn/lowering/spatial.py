@@ -19,15 +19,7 @@ _MOST_AXES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """One entry per spatial axis in each.
-
-    Attributes:
-        kernel: Lengths of the window.
-        strides: Steps between windows.
-        dilations: Steps within a window.
-        pads_begin: Padding before.
-        pads_end: Padding after.
-    """
+    """One entry per spatial axis in each."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -50,12 +42,6 @@ def windows_of(
     node: Node, kernel: tuple[int, ...], source: tuple[int, ...], result: tuple[int, ...]
 ) -> Windows:
     """Read the geometry of a convolution or a pool, and settle its padding from what it makes.
-
-    Args:
-        node: The node.
-        kernel: Lengths of the window.
-        source: Spatial lengths of the input.
-        result: Spatial lengths of the output.
 
     Raises:
         RefusedError: Padding is negative.

@@ -41,14 +41,6 @@ def build_engine(
 ) -> EnginePlan:
     """Build the plan of a subgraph; one build at a time goes on for a device, others wait.
 
-    Args:
-        subgraph: The subgraph.
-        context: What is known of the bind; its ``progress`` is told how far the build is, unless
-            the option ``progress`` says not to, and stops it.
-        library: The library; it can build.
-        ranges: By input of the subgraph, the shapes the engine is to take, and the more of them
-            the more ranges it has.
-
     Raises:
         CompileError: The parser does not take it (SGK170), makes something else of it (SGK171), the
             builder fails (SGK172), shapes are not known or do not fit (SGK169), an option cannot
@@ -137,11 +129,7 @@ _HINTS: Final = (
 
 
 def fault_of_machine(lines: Sequence[str]) -> str:
-    """Say what of the machine made a build fail, which other nodes would not do away with.
-
-    Returns:
-        ``"memory"``, ``"device"`` for GPU and driver, or an empty string.
-    """
+    """Say what of the machine made a build fail, which other nodes would not do away with."""
     said = "\n".join(line for line in lines if not line.startswith("warning")).lower()
     return next((fault for words, fault in _FAULTS if words in said), "")
 
@@ -149,12 +137,7 @@ def fault_of_machine(lines: Sequence[str]) -> str:
 def build_failure(
     model: PreparedModel, subgraph: Subgraph, lines: Sequence[str], options: Options
 ) -> CompileError:
-    """Make the error of a build that failed.
-
-    Returns:
-        An error that says what to do: the builder refused it (SGK172), an option cannot be honoured
-        without a GPU (SGK173), a call of CUDA failed (SGK174), or memory is short (SGK176).
-    """
+    """Make the error of a build that failed."""
     places = sorted({place for line in lines for place in model.names.places(line)})
     said = model.names.readable(tail(lines)) or "It gave no reason."
     code, reason, hint = _judged(lines, said, options)
@@ -209,9 +192,7 @@ class _Phase:
 class BuildPhases:
     """A tree of phases, each of some steps, a step being a phase of its own or not.
 
-    Args:
-        progress: Told how many percent of the build are done, and in which phase it is; stops it.
-        is_told: Whether to tell it.
+    ``progress``: Told how many percent of the build are done, and in which phase it is; stops it.
 
     Attributes:
         furthest: The part of the work that is done, from 0 to 1; never falls.

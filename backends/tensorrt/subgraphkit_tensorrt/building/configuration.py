@@ -164,9 +164,6 @@ class TimingCache:
 
     Whatever is wrong with the file, a build goes on without it and writes a new one.
 
-    Args:
-        path: The file; its folder is this user's alone.
-
     Thread-safety: any number of threads and processes may use the same file.
     """
 
@@ -188,11 +185,7 @@ class TimingCache:
         return None
 
     def keep(self, config: Any) -> None:
-        """Add what a build has timed to what others have kept meanwhile.
-
-        Args:
-            config: The configuration of a build that is over; ``attach`` took it before.
-        """
+        """Add what a build has timed to what others have kept meanwhile."""
         timed = config.get_timing_cache()
         if timed is None:
             return

@@ -60,7 +60,6 @@ class PreparedModel:
         proto: The ``ModelProto``; inputs and outputs are named as in the subgraph, in its order.
         weights: By name in ``proto``, the data of weights that are not in it; contiguous and
             read-only. The library reads from them until a build is over.
-        names: What the other names stand for.
         rewriting: What was done to reach another precision; None if none was asked for.
     """
 
@@ -110,11 +109,6 @@ def in_precision(
     proto: Any, weights: Mapping[str, npt.NDArray[Any]], kind: Kind, options: Options
 ) -> Rewriting:
     """Write the model of a subgraph, which is left as it is, anew in the precision asked for.
-
-    Returns:
-        The new model with its weights and an account. Where nothing in the subgraph can be
-        quantized, all of it is in ``high_precision``; where nothing can be rewritten, it is the
-        model as it is. A note says why, and a warning where a product might have been.
 
     Raises:
         CallerError: The calibration cannot be read (SGK233), or int8 or fp8 has none (SGK231).
@@ -188,9 +182,7 @@ def mark_places(proto: Any, subgraph: Subgraph) -> None:
 def rename(proto: Any, subgraph: Subgraph) -> NameMap:
     """Give nodes and inner values names of our own, in place; marks are taken out.
 
-    Args:
-        proto: A model whose nodes ``mark_places`` marked, rewritten since or not.
-        subgraph: The subgraph it is of.
+    ``proto``: A model whose nodes ``mark_places`` marked, rewritten since or not.
     """
     kept = {value.name for value in (*proto.graph.input, *proto.graph.output)}
     renamed = _Renaming(kept)

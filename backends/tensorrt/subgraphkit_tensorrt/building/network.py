@@ -75,9 +75,6 @@ class ParsedNetwork:
     is over; ``close`` lets go of them in the order it wants.
 
     Attributes:
-        model: The model it was parsed from.
-        builder: The builder.
-        network: The network.
         parser: The parser; it owns what the network was made from.
         kept: What else the library reads from until the build is over.
 
@@ -193,9 +190,6 @@ def differences(network: Any, subgraph: Subgraph, library: Library, options: Opt
 
     The parser takes some operators and makes something else of them, such as other layouts of RNNs
     or narrower types; that shows here.
-
-    Returns:
-        One sentence per difference.
     """
     found = []
     sides = (
@@ -250,10 +244,6 @@ def check_ranges(
     ranges: Mapping[str, InputRange], network: Any, subgraph: str
 ) -> dict[str, InputRange]:
     """Hold ranges against the inputs of a network, before the builder sees them.
-
-    Returns:
-        What a profile has to say: the ranges of inputs with an open size, and of those that shapes
-        are computed from.
 
     Raises:
         CompileError: They do not fit (SGK169).

@@ -33,11 +33,9 @@ class EnginePlan:
         data: The bytes; empty once an engine that can write them again was loaded from them.
         inputs: Names of its inputs, in the order of ``subgraph.inputs``. They are those of the
             subgraph it was built for; an equal one that finds it stored goes by the order.
-        outputs: Names of its outputs, likewise.
         profiles: The ranges it takes, each by place in ``inputs``; TensorRT calls every one an
             optimization profile, and counts them in this order.
         needs_weights: Whether weights have to be put into it before it can run.
-        report: What it is made of; see ``report.describe``. JSON-able.
     """
 
     data: bytes
@@ -122,15 +120,6 @@ def plan_problem(
 ) -> str:
     """Look at the header of a plan, without the library.
 
-    Args:
-        data: The plan.
-        flavour: Name of the library that is to load it.
-        version: Its version.
-        version_compatible: Whether the plan was built for newer libraries as well.
-
-    Returns:
-        Why it does not fit; empty if nothing speaks against it.
-
     Source:
         Headers of plans of TensorRT for RTX 1.7: four letters, the size at byte 16, and the version
         of the builder at byte 24, one byte per number.
@@ -159,16 +148,7 @@ _NEXT_MAJOR: Final = {10: 11}
 
 
 def engine_fits(made: EngineOrigin, here: EngineOrigin, options: Options) -> Answer:
-    """Say whether an engine fits.
-
-    Args:
-        made: Where it was built.
-        here: This process.
-        options: The options of the backend; those that shape engines are those it has.
-
-    Returns:
-        True, or a refusal that says what is in the way.
-    """
+    """Say whether an engine fits."""
     flavour, version, target, others = _parts(made.fingerprint)
     flavour_here, version_here, target_here, others_here = _parts(here.fingerprint)
     problem = (

@@ -30,9 +30,6 @@ class InputRange:
     """The shapes of one input of a subgraph that an engine takes.
 
     Attributes:
-        min: The smallest size of every axis.
-        opt: The shape the engine is tuned for.
-        max: The largest size of every axis.
         values: For an input that shapes are computed from, its smallest, usual and largest
             elements; None for all others.
     """
@@ -86,14 +83,7 @@ class InputRange:
 def exact_ranges(
     subgraph: Subgraph, inputs: Sequence[Any], *, with_values: bool = True
 ) -> dict[str, InputRange]:
-    """Return the ranges that hold nothing but the shapes of some arrays.
-
-    Args:
-        subgraph: The subgraph.
-        inputs: One array per input of it, or anything with ``shape``.
-        with_values: Whether elements of small whole numbers are looked at, which an input that
-            shapes are computed from needs; the arrays are then on the host.
-    """
+    """Return the ranges that hold nothing but the shapes of some arrays."""
     found = {}
     for name, array in zip(subgraph.inputs, inputs, strict=True):
         shape = tuple(map(int, array.shape))

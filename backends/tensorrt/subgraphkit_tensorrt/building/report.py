@@ -136,11 +136,7 @@ def _multiplied(layer: Any, quantized: Mapping[str, DataType]) -> DataType | Non
 
 
 def tensor_core_misses(subgraph: Subgraph) -> list[dict[str, Any]]:
-    """Find products with a known size that is no multiple of 8, which Tensor Cores do not divide.
-
-    Returns:
-        For each, ``nodes``, ``size`` (which one), ``is`` and ``padded``, the next multiple of 8.
-    """
+    """Find products with a known size that is no multiple of 8, as Tensor Cores want it."""
     return [
         {
             "nodes": [place],
@@ -176,12 +172,6 @@ def _sizes(node: Node) -> Iterator[tuple[str, Dim]]:
 
 
 def memory_told(lines: Iterable[str]) -> dict[str, int]:
-    """Return the sizes among the lines of a build, in bytes; those it did not report are missing.
-
-    Returns:
-        ``persistent_bytes`` and ``host_persistent_bytes``, which contexts hold; ``weight_bytes``;
-        ``activation_bytes``, the values between layers; ``layer_scratch_bytes``, what the greediest
-        layer needs beside them.
-    """
+    """Return the sizes that the lines of a build report, in bytes."""
     found = (_SIZE.fullmatch(line) for line in lines)
     return {_SIZES[one[1]]: int(one[2]) for one in found if one is not None and one[1] in _SIZES}

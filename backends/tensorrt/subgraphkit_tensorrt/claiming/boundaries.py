@@ -18,9 +18,6 @@ _INTEGERS = frozenset({DataType.INT32, DataType.INT64, DataType.BOOL})
 class BoundaryRules:
     """Judges the values at edges.
 
-    Args:
-        rules: Know under which types TensorRT has values.
-
     Thread-safety: used by one thread at a time.
     """
 

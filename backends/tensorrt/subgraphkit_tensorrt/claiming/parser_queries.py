@@ -46,11 +46,7 @@ class _Asked:
     """A model as it is asked about.
 
     Attributes:
-        subgraph: The subgraph.
-        proto: The model; large weights point into a file.
         data: The model in bytes.
-        names: What its names stand for.
-        file_size: Bytes of that file.
     """
 
     subgraph: Subgraph
@@ -62,13 +58,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What the parser answered.
-
-    Attributes:
-        taken: Whether it takes the whole model.
-        faults: What it named.
-        words: What it said without naming a node.
-    """
+    """What the parser answered."""
 
     taken: bool
     faults: _Faults
@@ -78,13 +68,7 @@ class _Answer:
 class ParserQueries:
     """Asks about the nodes of one graph.
 
-    Args:
-        library: The library; it has a parser.
-        conversions: Say which nodes are asked about as others.
-        folder: Where to keep the answers; None for nowhere.
-
-    Attributes:
-        asked: How often the parser was asked.
+    ``folder``: Where to keep the answers; None for nowhere.
 
     Thread-safety: used by one thread at a time.
     """
@@ -117,11 +101,7 @@ class ParserQueries:
             self._builder = None
 
     def refusals(self, nodes: Sequence[int]) -> dict[int, Refusal]:
-        """Return those nodes that the parser does not take beside the others, with its words.
-
-        Args:
-            nodes: In an order in which they can run; no ``Constant`` nodes.
-        """
+        """Return those nodes that the parser does not take beside the others, with its words."""
         return self.refusals_in(make_subgraph(self._graph, nodes, "tensorrt")) if nodes else {}
 
     def refusals_in(self, subgraph: Subgraph) -> dict[int, Refusal]:

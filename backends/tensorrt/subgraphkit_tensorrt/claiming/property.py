@@ -38,11 +38,7 @@ def properties_of(
 
 
 class TensorRTSelector(SubgraphSelector):
-    """Takes every node that was not refused when the graph was prepared.
-
-    Args:
-        refusals: By node, why it is not taken; looked at when asked, so it may still grow.
-    """
+    """Takes every node that was not refused when the graph was prepared."""
 
     stateless: ClassVar[bool] = True
 
@@ -55,11 +51,7 @@ class TensorRTSelector(SubgraphSelector):
 
 
 class TensorRTProperty(SubgraphProperty):
-    """Takes regions of nodes that TensorRT takes together.
-
-    Attributes:
-        sieves: What is known of the nodes.
-    """
+    """Takes regions of nodes that TensorRT takes together."""
 
     name: ClassVar[str] = "whole"
     holds_limits: ClassVar[bool] = True

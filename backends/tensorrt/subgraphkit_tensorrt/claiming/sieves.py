@@ -28,8 +28,7 @@ from subgraphkit_tensorrt.rules.static_rules import Rules
 class Learned:
     """Facts learnt about the nodes of one graph.
 
-    Args:
-        folder: Where to keep it; None for nowhere.
+    ``folder``: Where to keep it; None for nowhere.
 
     Thread-safety: used by one thread at a time.
     """
@@ -63,13 +62,7 @@ class Sieves:
 
     Attributes:
         borders: What may cross edges, once a graph was looked at.
-        refusals: By node, why it is not taken; grows.
         left: By node, why it is not on TensorRT, once the graph is partitioned.
-        taken: Nodes on TensorRT, once the graph is partitioned.
-
-    Args:
-        library: The library; one that cannot be asked leaves it to the rules.
-        identity: Names library and device.
 
     Thread-safety: used by one thread at a time.
     """
@@ -90,11 +83,6 @@ class Sieves:
 
     def look_at(self, graph: BoundGraph, context: BindContext[Options]) -> None:
         """Sieve a graph; nothing happens the second time.
-
-        Args:
-            graph: The graph.
-            context: Knows where answers are kept, and where it is said what was learnt, and which
-                filters match nothing.
 
         Raises:
             OptionError: A plugin library or a module cannot be used (SGK167, SGK168), or a filter
@@ -303,10 +291,6 @@ _LOCK: Final = threading.Lock()
 
 def load_plugins(library: Library, paths: Iterable[str]) -> None:
     """Make NVIDIA's own plugins known, and load libraries with others, once in a process.
-
-    Args:
-        library: The library; nothing is loaded into one that cannot be asked.
-        paths: Paths of shared libraries; they run in this process.
 
     Raises:
         OptionError: One cannot be loaded (SGK167).

@@ -31,9 +31,6 @@ def stand_in(proto: Any) -> int:
     """Let the weights that have no data point into one file, each to a place of its own.
 
     Two weights at one place would be one to the parser, and they may differ in size.
-
-    Returns:
-        Bytes the file needs; 0 if no weight is outside.
     """
     end = 0
     for tensor in filter(_is_outside, proto.graph.initializer):
@@ -46,11 +43,7 @@ def stand_in(proto: Any) -> int:
 
 @contextmanager
 def model_file(nbytes: int) -> Iterator[str | None]:
-    """Make the file of stand-ins, and yield the path of a model beside it.
-
-    Args:
-        nbytes: Size of the file; if 0, there is none, and None is yielded.
-    """
+    """Make the file of stand-ins, and yield the path of a model beside it."""
     if nbytes == 0:
         yield None
         return

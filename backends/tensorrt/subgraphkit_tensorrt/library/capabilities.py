@@ -45,37 +45,18 @@ class Capabilities:
     """The capabilities of a TensorRT library.
 
     Attributes:
-        flavour: Which library it is; see ``flavours``.
-        version: Its version, as it says it.
         generation: Numbers of the TensorRT release whose behaviour it has, for the few behaviours
             that no name gives away.
-        builder: It builds engines.
-        parser: It reads ONNX.
         supports_model_v2: The parser answers by subgraph, without lists in lists (10.3).
-        load_initializer: The parser takes weights by address (10.13).
         editable_timing_cache: Kernels can be fixed through the timing cache (10.8).
         max_num_tactics: The number of kernels tried can be limited (10.6).
-        tiling_optimization_level: Tiling can be asked for (10.8).
         l2_limit_for_tiling: The L2 cache used for tiling can be limited (10.8).
-        refitter: Weights of an engine can be replaced.
         weight_streaming: Weights can be streamed from the host (10.3; the ``v2`` calls).
         device_memory_v2: Scratch memory is asked for by 64-bit calls (10.3).
-        set_device_memory: Scratch memory is given with its size (10.3).
-        runtime_config: Contexts are made from a configuration object (10.13).
-        runtime_cache: Kernels compiled on the device are kept (RTX).
-        cuda_graph_strategy: The library captures CUDA graphs itself (RTX).
-        kernel_specialization_strategy: When kernels are specialised for shapes (RTX).
         compute_capabilities: Engines are built for a list of GPUs (RTX).
         host_code_allowed: The runtime can be allowed to run code inside plans.
         load_runtime: A lean runtime can be loaded from a library.
         persistent_cache_limit: The L2 cache kept by a context can be limited.
-        engine_stat: An engine tells its sizes (10.16).
-        plugins_v2: Networks take plugins of the old interface.
-        plugins_v3: Networks take plugins of the new one.
-        builder_flags: Names of builder flags.
-        preview_features: Names of preview features.
-        data_types: Names of element types.
-        hardware_levels: Names of hardware compatibility levels.
         gpus: Names of the compute capabilities it has kernels for, such as ``SM89``; empty if it
             does not say (RTX).
     """
@@ -116,12 +97,7 @@ class Capabilities:
 
     @classmethod
     def of(cls, trt: Any, flavour: str) -> "Capabilities":
-        """Look at a module.
-
-        Args:
-            trt: The module, or anything with its classes and enumerations.
-            flavour: Which library it is.
-        """
+        """Look at a module."""
         version = str(getattr(trt, "__version__", ""))
         found: dict[str, Any] = {}
         for one in fields(cls):
@@ -159,11 +135,7 @@ class Capabilities:
 
 
 def path_of(capability: str) -> str:
-    """Return the name in TensorRT of a capability, such as ``"IProgressMonitor"``.
-
-    Returns:
-        The name; an empty string for what is concluded rather than looked up.
-    """
+    """Return the name in TensorRT of a capability, such as ``"IProgressMonitor"``."""
     for one in fields(Capabilities):
         if one.name == capability:
             return str(one.metadata.get(_PATH) or one.metadata.get(_ENUMERATION, ""))
@@ -185,14 +157,7 @@ def _names(trt: Any, enumeration: str) -> frozenset[str]:
 
 
 def release_of(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, up to ``.post1``, ``b6`` or whatever else is no part of it.
-
-    Args:
-        version: As packages say it, such as ``"10.7.0.post1"``.
-
-    Returns:
-        Such as ``(10, 7, 0)``; empty for a version that does not begin with a number.
-    """
+    """Return the numbers of a version, without ``.post1``, ``b6`` and the like."""
     found = _RELEASE.match(version.strip())
     return tuple(map(int, found[0].split("."))) if found else ()
 

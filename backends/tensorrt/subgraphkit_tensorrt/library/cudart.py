@@ -52,9 +52,6 @@ class Cuda:
 
     Addresses, streams, events and graphs are plain integers; a stream of 0 is CUDA's default one.
 
-    Args:
-        library: The library: functions by name, as ``ctypes.CDLL`` gives them, or a test's own.
-
     Thread-safety: may be used from any thread; the current device is each thread's own.
     """
 
@@ -112,12 +109,7 @@ class Cuda:
         self._call("cudaFree", ctypes.c_void_p(address))
 
     def create_pool(self, index: int, keeps: int) -> int:
-        """Return a pool of memory of a device, or 0 where devices have none.
-
-        Args:
-            index: Number of the device.
-            keeps: Bytes that the pool keeps for later when the host waits for a stream.
-        """
+        """Return a pool of memory of a device, or 0 where devices have none."""
         found = ctypes.c_int()
         attribute = ctypes.c_int(_POOLS_SUPPORTED)
         self._call("cudaDeviceGetAttribute", ctypes.byref(found), attribute, ctypes.c_int(index))
@@ -221,9 +213,6 @@ class Cuda:
 
         No garbage is collected meanwhile: what it ends, ours or not, may free memory, and a
         recording does not survive that in its thread.
-
-        Args:
-            work: Puts it on the stream that it is told.
 
         Raises:
             ExecutionError: The recording is not valid (SGK174).

@@ -28,13 +28,7 @@ _LAZY: Final = "CUDA_MODULE_LOADING"
 
 @dataclass(frozen=True, slots=True)
 class Flavour:
-    """One of the libraries.
-
-    Attributes:
-        name: Its name, and that of its module.
-        title: What people call it.
-        install: The command that installs it.
-    """
+    """One of the libraries."""
 
     name: str
     title: str
@@ -68,9 +62,7 @@ class Library:
     """A library that was imported.
 
     Attributes:
-        flavour: Which it is.
         trt: Its module; None if it cannot be asked anything here, see ``planning_library``.
-        capabilities: What it can do.
         logger: The ``ILogger`` to give to whatever is made of it.
 
     Thread-safety: may be used from any thread.
@@ -91,10 +83,7 @@ class Installation:
             ``absent library`` if the package cannot be imported; ``absent device`` if neither
             building nor running is possible for want of a driver or a GPU.
         library: The library; None in the states ``absent package`` and ``absent library``.
-        machine: The GPUs.
         problem: What stands in the way, one sentence without a full stop; empty if ``ready``.
-        hint: What to do about it.
-        flavour: Which library it is, or would be.
     """
 
     state: State
@@ -112,12 +101,6 @@ def wanted_flavour() -> str:
 
 def find(flavour: str = "auto") -> Installation:
     """Look for a library, import it and see what it can do here.
-
-    Args:
-        flavour: Which; ``auto`` takes the first that is installed, whether or not it works.
-
-    Returns:
-        What was found; a library is imported once in a process.
 
     Thread-safety: may be called from any thread.
     """
@@ -253,15 +236,7 @@ def _builds(library: Library) -> bool:
 
 
 def trial_problem(library: Library, *, load: bool) -> str:
-    """Build an engine of one node.
-
-    Args:
-        library: The library; it has a builder.
-        load: Whether to load the engine as well, which takes a GPU.
-
-    Returns:
-        What went wrong, with what TensorRT said; an empty string if nothing did.
-    """
+    """Build an engine of one node."""
     with listening() as lines:
         try:
             plan = trial_plan(library, lines)

@@ -31,10 +31,6 @@ class Gpu:
 
     Attributes:
         index: Its number, as CUDA counts those it may see.
-        name: What the driver calls it.
-        compute_capability: Major and minor number.
-        multiprocessors: How many it has.
-        memory_bytes: Its memory.
     """
 
     index: int
@@ -59,10 +55,8 @@ class Machine:
     """The GPUs of this machine, as the driver reports them.
 
     Attributes:
-        devices: The GPUs, in CUDA's order.
         driver: The version of CUDA the driver was made for, such as ``"13.0"``; empty if absent.
         problem: Why there is no device; empty if there is one.
-        hint: What to do about it.
     """
 
     devices: tuple[Gpu, ...] = ()

@@ -104,22 +104,14 @@ _LOCK: Final = threading.Lock()
 
 @contextmanager
 def listening() -> Iterator[Sequence[str]]:
-    """Remember the warnings and errors of TensorRT while the context lasts, the last 200 lines.
-
-    Yields:
-        The lines, which grow; each begins with the severity. May still be read afterwards.
-    """
+    """Remember the warnings and errors of TensorRT while the context lasts, the last 200 lines."""
     with _kept_by(_LISTENERS) as lines:
         yield lines
 
 
 @contextmanager
 def noting() -> Iterator[Sequence[str]]:
-    """Remember the notes of TensorRT while the context lasts, the last 200 lines.
-
-    Yields:
-        The lines of severity INFO, which grow. May still be read afterwards.
-    """
+    """Remember the notes of TensorRT while the context lasts, the last 200 lines."""
     with _kept_by(_NOTING) as lines:
         yield lines
 
@@ -136,10 +128,6 @@ def _kept_by(listeners: _Listeners) -> Iterator[Sequence[str]]:
 
 def hear(severity: str, text: str) -> None:
     """Take one message of TensorRT; never raises.
-
-    Args:
-        severity: Name of the severity, such as ``"WARNING"``.
-        text: What it says.
 
     Thread-safety: may be called from any thread.
     """
@@ -190,12 +178,6 @@ _QUOTED = 12
 
 def check(result: _T | None, what: str, lines: Sequence[str] = (), *, hint: str = "") -> _T:
     """Return what a call on the way to an engine returned, unless it says that it failed.
-
-    Args:
-        result: What TensorRT returned; None and False mean failure.
-        what: What was asked of it, to complete "TensorRT could not ...".
-        lines: What it said meanwhile; see ``logger.listening``.
-        hint: What to do about it.
 
     Raises:
         CompileError: It failed (SGK162).

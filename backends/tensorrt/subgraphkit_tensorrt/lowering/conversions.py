@@ -38,9 +38,6 @@ _MENDABLE: Final = frozenset({"op_unsupported", "attribute", "rank"})
 class Conversions:
     """Decides which nodes are converted.
 
-    Args:
-        rules: Say which nodes TensorRT would not take as they are.
-
     Thread-safety: used by one thread at a time.
     """
 
@@ -173,16 +170,8 @@ def converter(
 ) -> Callable[[Lowering], Lowering]:
     """Register a function as the converter of an operator, after checking it on samples.
 
-    Args:
-        op_type: Name of the operator.
-        domain: Domain of the operator; empty for ONNX's own.
-        since: The first version of the operator set it is for; a node is given to the newest
-            converter that is not newer than its operator set.
-        samples: Nodes and arrays to check it on. For an operator of ONNX, what is expected follows
-            from ``onnx.reference``, and a float32 sample from the schema if none is given.
-
-    Returns:
-        The decorator; it returns the function as it is.
+    ``since``: The first version of the operator set it is for; a node is given to the newest
+    converter that is not newer than its operator set.
 
     Raises:
         BackendError: It computes something else than the operator, makes no valid model, or cannot
@@ -200,9 +189,6 @@ def converter(
 
 def prove(converter: Converter) -> Converter:
     """Check a converter on its samples, or on one made from the schema.
-
-    Returns:
-        The converter with the samples that were used.
 
     Raises:
         BackendError: It is wrong, or there is nothing to check it on (SGK166).

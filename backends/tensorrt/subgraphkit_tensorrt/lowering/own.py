@@ -241,13 +241,7 @@ def _means_the_same(function: onnx.FunctionProto, opset: int) -> bool:
 
 
 class _Body:
-    """Copies nodes of a body, with the names and attributes of one call.
-
-    Args:
-        names: By name in the body, that in the model; grows.
-        attributes: Attributes of the call, defaults included.
-        fresh: Makes names.
-    """
+    """Copies nodes of a body, with the names and attributes of one call."""
 
     def __init__(
         self, names: dict[str, str], attributes: Mapping[str, onnx.AttributeProto], fresh: Fresh

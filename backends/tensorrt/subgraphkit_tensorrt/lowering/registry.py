@@ -27,8 +27,6 @@ class Sample:
 
     Attributes:
         inputs: An array per input; None for one that is left out.
-        attributes: Attributes by name.
-        expected: The right outputs; None has ``onnx.reference`` compute them.
         constant: Places of inputs that are constants of the model.
         outputs: How many outputs the node has, if ``expected`` does not say.
     """
@@ -101,7 +99,6 @@ class Replacement:
     Attributes:
         nodes: Nodes of operators that TensorRT has, in an order in which they can run. They read
             the node's inputs by name and make its outputs under their names.
-        constants: Constants they read besides.
     """
 
     nodes: Sequence[onnx.NodeProto]
@@ -120,11 +117,7 @@ class Converter:
     """The conversion of nodes of one operator to others.
 
     Attributes:
-        op_type: Name of the operator.
-        domain: Domain of the operator; empty for ONNX's own.
         since: The first version of the operator set it is for.
-        lower: The function.
-        samples: What it was checked on.
     """
 
     op_type: str

@@ -55,9 +55,7 @@ class JudgedNode:
     """A node with what its rules may look at besides; checks return None if nothing is wrong.
 
     Attributes:
-        node: The node.
         folding: Knows what is computed from constants and static shapes alone.
-        flavour: Name of the flavour of the library.
         around: Operators whose bodies the node is in, the outermost first.
     """
 
@@ -86,14 +84,7 @@ class JudgedNode:
     def attribute(
         self, attribute: str, *allowed: Any, default: Any = None, silent: bool = False
     ) -> Refusal | None:
-        """Hold an attribute to one of some values.
-
-        Args:
-            attribute: Its name.
-            allowed: The values.
-            default: Its value where it is left out, if that is not the first one.
-            silent: Whether the parser takes others and makes something else of them.
-        """
+        """Hold an attribute to one of some values."""
         default = allowed[0] if default is None else default
         if self.value(attribute, default) in allowed:
             return None

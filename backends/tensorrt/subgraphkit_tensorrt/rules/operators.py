@@ -31,15 +31,12 @@ class Operator:
     """The entry of one operator in the table.
 
     Attributes:
-        types: Element types, in the words of ``element_types``.
         of: Whose element types these are: ``input 0``, ``input 1``, ``inputs``, ``output 0`` or
             ``outputs``.
         early: Those up to TensorRT 10.1, where there are fewer.
         since: The release that brought it; empty if all known ones have it.
-        opset: Its first version that is taken.
         inside: Inputs that must not come from outside a network, because they are float shape
             tensors.
-        rules: What else has to hold.
     """
 
     types: str
@@ -233,7 +230,6 @@ class OperatorTable:
     """The operators of one release.
 
     Attributes:
-        operators: Those it has, by name.
         newer: Those that came later, with the release that brought them.
         missing: Those that no release has, or not this flavour.
         last_opset: The last version of the default operator set that is documented.
@@ -247,12 +243,7 @@ class OperatorTable:
 
 @cache
 def operator_table(generation: _Release, flavour: str) -> OperatorTable:
-    """Return the table for a release.
-
-    Args:
-        generation: Numbers of the release, such as ``(10, 3, 0)``.
-        flavour: Name of the flavour of the library.
-    """
+    """Return the table for a release."""
     missing = _MISSING | _MISSING_IN.get(flavour, frozenset())
     known = {name: row for name, row in _OPERATORS.items() if name not in missing}
     newer = {

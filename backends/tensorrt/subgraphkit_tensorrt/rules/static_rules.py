@@ -23,13 +23,6 @@ _BODIES: Final = frozenset({"If", "Loop", "Scan"})
 class Rules:
     """Judges nodes by the operator table of one release.
 
-    Attributes:
-        table: The table.
-
-    Args:
-        has_operator: Says whether the parser has an operator that the table does not.
-        truncate_double: Whether float64 is taken and computed in float32.
-
     Thread-safety: used by one thread at a time.
     """
 
@@ -47,12 +40,7 @@ class Rules:
         self._folding: tuple[Graph, Folding] | None = None
 
     def refusal(self, node: Node, around: tuple[str, ...] = ()) -> Refusal | None:
-        """Say why a node cannot be taken; None if nothing speaks against it.
-
-        Args:
-            node: The node; nodes of other domains than ONNX's own are judged by their types alone.
-            around: Operators whose bodies it is in, the outermost first.
-        """
+        """Say why a node cannot be taken; None if nothing speaks against it."""
         if node.graph.is_constant_node(node.id) and not around:
             return None
         is_open = bool(around) and not _is_typed(node)

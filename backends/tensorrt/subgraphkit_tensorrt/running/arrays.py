@@ -25,11 +25,6 @@ class DeviceArray:
     Whoever reads it by one of the first two is ordered behind what computes it; the host does not
     wait.
 
-    Args:
-        block: The memory; belongs to the array from now on, unless it has an owner.
-        stream: The stream on which it is computed.
-        owner: Whose memory it is; kept alive.
-
     Thread-safety: may be read from any thread.
     """
 
@@ -171,13 +166,7 @@ class DeviceArray:
 
 
 class Foreign:
-    """An array of another library on the device, held while it is read.
-
-    Attributes:
-        address: Where it is.
-        shape: Its shape.
-        dtype: Its element type.
-    """
+    """An array of another library on the device, held while it is read."""
 
     def __init__(
         self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any], owner: object
@@ -213,13 +202,6 @@ def is_on_device(value: Any) -> bool:
 
 def foreign(value: Any, name: str, device: Device, stream: int, role: str = "input") -> Foreign:
     """Read an array of another library where it is; ``stream`` is ordered behind its producer.
-
-    Args:
-        value: Speaks DLPack or ``__cuda_array_interface__``.
-        name: Name of the input or output, for messages.
-        device: Where it has to be.
-        stream: Where it will be read or written.
-        role: What it is, for messages.
 
     Raises:
         InputError: It is on another device, has gaps, or cannot be read (SGK177).

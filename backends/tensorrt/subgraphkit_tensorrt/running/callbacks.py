@@ -21,7 +21,6 @@ class LayerTimes:
 
     Attributes:
         milliseconds: By name of a layer.
-        calls: How often each was run.
 
     Thread-safety: a context reports from one thread at a time.
     """
@@ -41,7 +40,6 @@ class OutputMemory:
 
     Attributes:
         block: The memory; None before the first run, and after it was handed over.
-        shape: What the last run said of the shape.
         failure: What went wrong in a call back, which TensorRT would not pass on.
     """
 

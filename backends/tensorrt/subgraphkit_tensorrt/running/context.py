@@ -48,11 +48,6 @@ class Recording:
         A run that cannot be recorded is enqueued as usual. It is tried again, as another library
         that waits for the device in another thread spoils a recording; after three failures in a
         row it is not.
-
-        Args:
-            lane: Held for the run.
-            places: Addresses of the memory that is read and written.
-            enqueue: Puts a run on the stream that it is told.
         """
         if self._graph and self._places == places:
             self._device.cuda.launch(self._graph, lane.stream)
@@ -86,16 +81,11 @@ class Recording:
 class Context:
     """One execution context with what belongs to it; what was set is not set again.
 
-    Args:
-        made: TensorRT's ``IExecutionContext``.
-        loader: Says library and device.
-        managed_bytes: Scratch memory that it has to be given at most; None if it has its own.
+    ``managed_bytes``: Scratch memory that it has to be given at most; None if it has its own.
 
     Attributes:
-        recording: The CUDA graph that is recorded from it.
         met_new: Whether it was given shapes it did not have before since kernels were last kept.
         is_enqueued: Whether a run was begun that has not ended well.
-        times: Times of layers, if they are measured.
         profile: The place of the range of shapes it runs.
 
     Thread-safety: none; leased by one run at a time.
@@ -146,9 +136,6 @@ class Context:
     ) -> list[tuple[int, ...]]:
         """Set the shapes of the inputs, and the addresses of those that shapes are computed from.
 
-        Returns:
-            The shapes of the outputs; -1 where they depend on data.
-
         Raises:
             ExecutionError: They do not fit the engine (SGK163).
         """
@@ -188,11 +175,7 @@ class Context:
             self._addresses[name] = address
 
     def take_scratch(self, lane: Lane) -> int:
-        """Take the lane's scratch memory, the shapes being set.
-
-        Returns:
-            The address; 0 if the context has scratch memory of its own.
-        """
+        """Take the lane's scratch memory, the shapes being set."""
         if self._managed_bytes is None:
             return 0
         if self._needs_bytes is None:

@@ -66,11 +66,7 @@ class Kernels:
         self._cache = cache
 
     def compiled(self, *, at_end: bool = False) -> bytes | None:
-        """Return what is to be kept, if kernels were compiled since; nothing may be running.
-
-        Args:
-            at_end: Whether there will be no other time to ask.
-        """
+        """Return what is to be kept, if kernels were compiled since; nothing may be running."""
         with self._lock:
             now = time.monotonic()
             if self._cache is None:
@@ -121,15 +117,9 @@ def kernels_for(
 class Contexts:
     """A pool of contexts, made when they are needed.
 
-    Args:
-        loader: Says library and device.
-        recorder: The ``IErrorRecorder`` they get.
-        kernels: Kernels of the engine that are kept, if any are.
-
     Attributes:
         engine: TensorRT's ``ICudaEngine``; None when all is closed.
         turns: Held by each run, as many as the option ``max_contexts`` says.
-        records: Whether runs are recorded as CUDA graphs.
 
     Thread-safety: may be used from any thread.
     """
@@ -174,11 +164,6 @@ class Contexts:
 
         A context is thrown away if a run failed in it after it was begun. Every range of shapes has
         contexts of its own, as a context that changes to another forgets all it was set to.
-
-        Args:
-            profile: The place of the range of shapes.
-            kind: What runs that may be recorded have in common, such as shapes and stream; each
-                kind has a context of its own, if there is room or it comes again soon.
 
         Raises:
             ExecutionError: TensorRT cannot make a context (SGK163).

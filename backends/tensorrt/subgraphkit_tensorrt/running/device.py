@@ -34,8 +34,7 @@ _ENDING: Final = threading.Event()
 class Device:
     """A GPU with memory and lanes, shared by the engines that run on it with the same settings.
 
-    Args:
-        limit: Most bytes of memory to hold; None for what the device has.
+    ``limit``: Most bytes of memory to hold; None for what the device has.
 
     Thread-safety: may be used from any thread.
     """
@@ -83,12 +82,7 @@ class Device:
 
     @contextmanager
     def lane(self, stream: int | None = None) -> Iterator[Lane]:
-        """Hold a lane, the one used last if it is free, so that its work need not be waited for.
-
-        Args:
-            stream: Stream of the user to work on, which has to live until it is released or nobody
-                uses the device any more; without, one of ours.
-        """
+        """Hold a lane, the one used last if it is free, so that its work need not be waited for."""
         lane = self._take_lane(stream)
         try:
             yield lane
@@ -116,8 +110,7 @@ class Device:
     def trim(self, *, is_idle: bool = False) -> None:
         """Give back the memory that nobody is using, of lanes that rest and of freed blocks.
 
-        Args:
-            is_idle: Whether runs may follow, so that CUDA graphs keep the memory they are made for.
+        ``is_idle``: Whether runs may follow, so that CUDA graphs keep the memory they are made for.
         """
         with self._lock:
             resting = [
@@ -241,10 +234,6 @@ def _look_again(device: "weakref.ref[Device]") -> None:
 class Loader:
     """Deserializes plans on one device; sessions with the same settings share it, see ``of``.
 
-    Attributes:
-        library: TensorRT.
-        device: The device.
-
     Raises:
         BackendUnavailableError: CUDA's runtime library cannot be used (SGK175).
         CompileError: TensorRT cannot make a runtime here, or load the lean runtime (SGK162).
@@ -330,9 +319,6 @@ def release_stream(stream: int) -> None:
     """Let go of what sessions keep for a stream of the caller's, which may be destroyed then.
 
     Waits for what was put on it. Without, a stream has to live until the sessions are closed.
-
-    Args:
-        stream: A ``cudaStream_t`` that runs were put on by ``on_stream`` or the option ``stream``.
 
     Thread-safety: may be called from any thread; no run may be started on the stream meanwhile.
     """

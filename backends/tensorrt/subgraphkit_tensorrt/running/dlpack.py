@@ -115,12 +115,7 @@ def export(
 ) -> Any:
     """Return a capsule for ``from_dlpack`` of another library.
 
-    Args:
-        address: Where the elements are, in row-major order.
-        shape: Its shape.
-        dtype: Its element type, of whole bytes.
-        device: Kind and number of the device.
-        owner: Kept alive until the other library lets go.
+    ``dtype``: Its element type, of whole bytes.
 
     An array that the other library does not take is let go of when the next is handed out.
 
@@ -161,11 +156,7 @@ class Taken:
     """The contents of a capsule.
 
     Attributes:
-        address: Where the elements are.
-        shape: The shape.
-        dtype: The element type.
         contiguous: Whether the elements are in row-major order without gaps.
-        device: Kind and number of the device.
         release: To be called, once, when the memory is no longer read.
     """
 

@@ -17,7 +17,6 @@ class IOTensor:
     """An input or output of an engine.
 
     Attributes:
-        name: Its name in the engine.
         dtype: Element type that the engine reads or writes; not always that of the model.
         shape: One entry per axis; -1 where it differs from run to run.
         on_host: Whether it is in the memory of the host, as shapes are.
@@ -34,9 +33,6 @@ class EngineInput:
     """An input on its way: an array of the host, or one on the device.
 
     Attributes:
-        tensor: The input.
-        array: The array.
-        address: Where the engine reads it on the device.
         offset: Where in memory that is copied through it has its place, if it is copied.
     """
 
@@ -66,15 +62,10 @@ class EngineOutput:
     """An output: where it is and is to be, and its shape when that is known.
 
     Attributes:
-        tensor: The output.
         wanted: None for the host, ``ON_DEVICE``, or an array to write into.
-        shape: Its shape; -1 where it depends on data.
         host: The array, if TensorRT writes it on the host.
-        block: Memory that is its own.
         address: Where the engine writes it on the device, unless an allocator says.
         offset: Where it is copied to in memory that is copied through.
-        allocator: Its allocator, if its shape depends on data.
-        target: The array to write into.
     """
 
     tensor: IOTensor

@@ -37,15 +37,8 @@ _FREE_FOR_WEIGHTS: Final = 0.9
 class LoadedEngine:
     """An engine on a device.
 
-    Args:
-        inputs: Names of its inputs, in the order of the subgraph's.
-        outputs: Names of its outputs, likewise.
-        loader: Deserializes plans; says library and device.
-        kernels: Kernels of the plan that are kept, if any are.
-
     Attributes:
         inputs: The inputs, in that order; those that the engine does not have are None.
-        outputs: The outputs.
 
     Raises:
         CompileError: TensorRT does not take the plan (SGK162), or it is not that of these inputs
@@ -189,12 +182,6 @@ def _stream_weights(loader: Loader, options: Options, engine: Any) -> int | None
 
 def refit(loaded: LoadedEngine, subgraph: Subgraph, options: Options, library: Library) -> None:
     """Put the weights of a subgraph into an engine, which nothing may be running on.
-
-    Args:
-        loaded: A refittable engine of the subgraph, or of one that differs in its weights alone.
-        subgraph: The subgraph, with the new weights.
-        options: The options of the backend; the model is rewritten as for the build.
-        library: TensorRT.
 
     Raises:
         CompileError: TensorRT does not take them; the engine may hold some of them (SGK162).

@@ -45,7 +45,6 @@ class _PooledEngine:
     """An engine with the plan it was loaded from.
 
     Attributes:
-        users: How many runs hold it.
         retired: Whether it is to be closed when nobody holds it any more.
         met: Whether its range comes from shapes that were met, and may grow.
     """
@@ -76,13 +75,7 @@ class _PooledEngine:
 class Engines:
     """Engines by range of shapes, those used last; TF-TRT's cache, with ranges.
 
-    Args:
-        builder: Builds a plan for shapes that none covers; None if nothing can be built.
-
-    Attributes:
-        subgraph: The subgraph, with the weights of the day.
-        loader: Loads plans; says the device.
-        builds: How many plans were built at run time.
+    ``builder``: Builds a plan for shapes that none covers; None if nothing can be built.
 
     Thread-safety: may be used from any thread; one builds at a time.
     """
@@ -159,9 +152,6 @@ class Engines:
         Plans without weights are kept: their engines would write them down with weights. So are
         those that carry or need another runtime, or stream weights, and all where the library only
         runs: NVIDIA does not say that these are written as they were.
-
-        Args:
-            are_stale: Whether the engines have other weights by now, which only they can write.
         """
         options = self._options
         is_special = options.version_compatible or options.lean_runtime or options.weight_streaming
@@ -175,9 +165,6 @@ class Engines:
     @contextmanager
     def using(self, inputs: Sequence[Any]) -> Iterator[tuple[LoadedEngine, int]]:
         """Hold an engine that covers the shapes of arrays; it is built if there is none.
-
-        Yields:
-            The engine, and the place of its range that fits them best.
 
         Raises:
             ExecutionError: There is none, and none may be built (SGK178).

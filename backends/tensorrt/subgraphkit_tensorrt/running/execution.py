@@ -38,11 +38,8 @@ _LARGE: Final = 1 << 20
 class Execution:
     """One run of one engine.
 
-    Args:
-        profile: The place of its range of shapes.
-        lane: Held for the run; its device is the thread's current one.
-        deliver: Makes the result of an output by its place and what the device copied.
-        records: Whether runs may be recorded as CUDA graphs.
+    ``lane``: Held for the run; its device is the thread's current one.
+    ``deliver``: Makes the result of an output by its place and what the device copied.
 
     Thread-safety: none; made for one run.
     """
@@ -72,13 +69,8 @@ class Execution:
     def run(self, inputs: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
         """Run.
 
-        Args:
-            inputs: One array per input of the engine, on the host or on its device.
-            wanted: By output, None for the host, ``ON_DEVICE``, or an array of another library to
-                write into.
-
-        Returns:
-            By output, what ``deliver`` made, or a ``DeviceArray`` of the engine's element type.
+        ``wanted``: By output, None for the host, ``ON_DEVICE``, or an array of another library to
+        write into.
 
         Raises:
             ExecutionError: It failed (SGK163, SGK174), or memory is short (SGK154, SGK176).
@@ -241,11 +233,7 @@ class Execution:
         return hosts if self._is_recorded else self._lend(hosts), others
 
     def _lend(self, hosts: Sequence[EngineInput]) -> list[EngineInput]:
-        """Copy large inputs from pinned memory of the caller's, beside what is computed.
-
-        Returns:
-            The inputs that go the usual way.
-        """
+        """Copy large inputs from pinned memory of the caller's, beside what is computed."""
         usual = []
         for one in hosts:
             data = one.host.ctypes.data if one.host is not None else 0

@@ -35,8 +35,6 @@ class Block:
     """A piece of device memory.
 
     Attributes:
-        address: Where it is; a multiple of 256.
-        nbytes: Its size.
         streams: The streams on which it was used and which were not waited for.
     """
 
@@ -53,11 +51,7 @@ def aligned(nbytes: int) -> int:
 class DeviceMemory:
     """Memory of one device, as much of it as a limit allows.
 
-    Args:
-        limit: Most bytes to hold; None for what the device has.
-
-    Attributes:
-        taken_bytes: Bytes in use.
+    ``limit``: Most bytes to hold; None for what the device has.
 
     Thread-safety: may be used from any thread; the device has to be the thread's current one.
     """
@@ -85,9 +79,7 @@ class DeviceMemory:
     def take(self, nbytes: int, stream: int) -> Block:
         """Return a block to be used on a stream.
 
-        Args:
-            nbytes: Least size; may be 0.
-            stream: Where it is used first; others must be ordered behind it.
+        ``stream``: Where it is used first; others must be ordered behind it.
 
         Raises:
             ExecutionError: The device has not enough memory (SGK176), or more would be held than
@@ -231,11 +223,7 @@ class Lane:
     Work on one stream runs in order, so all engines that run in a lane share its memory.
 
     Attributes:
-        stream: Address of the stream.
         is_users: Whether the stream is one of the user's, on which others put work as well.
-        recordings: CUDA graphs that read and write its memory.
-        up: Pinned memory to upload from.
-        down: Pinned memory to download to.
 
     Thread-safety: none; held by one run at a time.
     """

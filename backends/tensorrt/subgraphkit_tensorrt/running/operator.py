@@ -32,9 +32,7 @@ class TensorRTOperator(SubgraphOperator):
 
     Takes arrays on its device as well as those of the host, and leaves outputs there if asked to.
 
-    Args:
-        plans: Plans for ranges of shapes; those asked for at bind, or none.
-        builder: Builds a plan for shapes that none covers; None if nothing can be built.
+    ``builder``: Builds a plan for shapes that none covers; None if nothing can be built.
 
     Raises:
         CompileError: TensorRT does not take a plan (SGK162), or it is of another subgraph (SGK179).
@@ -76,11 +74,6 @@ class TensorRTOperator(SubgraphOperator):
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         """Compute the outputs.
 
-        Args:
-            inputs: Arrays of the host, or on this device in row-major order.
-            outputs: Per output a buffer of the host, ``ON_DEVICE``, an array of another library on
-                this device to write into, or None.
-
         Raises:
             ExecutionError: The run failed (SGK163, SGK174), memory is short (SGK176), or no engine
                 covers the shapes (SGK178).
@@ -118,11 +111,7 @@ class TensorRTOperator(SubgraphOperator):
         return buffer if is_on_device(buffer) else None
 
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
-        """Put new weights into the engines, if they are refittable.
-
-        Returns:
-            False if an engine is not, or does not take them; all hold the old ones then.
-        """
+        """Put new weights into the engines, if they are refittable."""
         current = self._engines.current()
         if current and not self._library.capabilities.refitter:
             return False
@@ -223,11 +212,7 @@ class TensorRTOperator(SubgraphOperator):
 
 
 class _Profiled(TensorRTOperator):
-    """A region whose contexts say how long each layer took, and not when it began.
-
-    Args:
-        *made: What ``TensorRTOperator`` is made of.
-    """
+    """A region whose contexts say how long each layer took, and not when it began."""
 
     def __init__(self, record: Callable[[InnerTime], object], *made: Any) -> None:
         super().__init__(*made)
@@ -305,13 +290,7 @@ def _with(stored: Initializer, value: Any) -> Initializer:
 def describe_layers(
     loaded: LoadedEngine, subgraph: Subgraph, library: Library, times: LayerTimes | None
 ) -> list[dict[str, Any]]:
-    """Describe the layers.
-
-    Returns:
-        Per layer its ``name``, the ``nodes`` of the model it computes, what TensorRT tells of it
-        (``details``, if the plan was built with verbosity detailed) and, if measured, ``ms``, the
-        mean of all runs. Layers that only the profiler knows come last.
-    """
+    """Describe the layers."""
     labels = {place: subgraph.graph.nodes[node].label for place, node in enumerate(subgraph.nodes)}
     names = NameMap(labels=labels)
     layers: dict[str, dict[str, Any]] = {}

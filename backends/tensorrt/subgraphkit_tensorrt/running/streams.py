@@ -72,11 +72,6 @@ def on_stream(stream: int) -> Iterator[None]:
     What is put on the stream before a run is done before it, and what is put there afterwards finds
     its outputs. Outputs that are left on the device are not waited for.
 
-    Args:
-        stream: A ``cudaStream_t``, such as ``torch.cuda.current_stream().cuda_stream``. It has to
-            live until it is given to ``release_stream``, or until all sessions on its GPU are
-            closed and what they left there is gone: torch's streams do, and so do default streams.
-
     Thread-safety: counts for the thread or asynchronous task it is entered in alone.
     """
     token = _STREAM.set(int(stream))

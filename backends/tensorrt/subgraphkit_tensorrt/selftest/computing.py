@@ -107,12 +107,6 @@ def opened(
 ) -> Iterator[OpenedModel]:
     """Open a model without TF32, for the length of a check.
 
-    Args:
-        bench: Opens it.
-        model: The model.
-        without: Operators that need not run on TensorRT.
-        **options: Options of the backend.
-
     Raises:
         NotAvailable: There is no library or no device, or it cannot honour the options, or has not
             got an operator at all.
@@ -145,9 +139,6 @@ def same(
     most: float = EXACT,
 ) -> float:
     """Run a model on both backends.
-
-    Returns:
-        The largest error, relative to the largest value of its output.
 
     Raises:
         NotAsExpected: It is more than ``most``, or shapes or element types differ.

@@ -207,11 +207,7 @@ _SHAPE: Final = (4, 3)
 
 
 class _Lent:
-    """Memory of the caller on the device, as another library describes it.
-
-    Args:
-        offset: Bytes by which it lies off an address that engines take.
-    """
+    """Memory of the caller on the device, as another library describes it."""
 
     def __init__(self, cuda: Cuda, array: Any, offset: int = 0) -> None:
         self._cuda = cuda

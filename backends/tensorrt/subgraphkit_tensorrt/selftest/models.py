@@ -76,13 +76,7 @@ Text = tuple[str, Sequence[tuple[int, ...]]]
 
 
 def model(text: Text, factor: float = 1.0, opset: int = _OPSET) -> Any:
-    """Return a ``ModelProto``.
-
-    Args:
-        text: ONNX's textual form, and the shapes of the weights ``w0``, ``w1`` and so on.
-        factor: What the weights are multiplied by.
-        opset: Version of the operators.
-    """
+    """Return a ``ModelProto``."""
     body, shapes = text
     proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> {body}')
     draw = np.random.default_rng(_SEED)

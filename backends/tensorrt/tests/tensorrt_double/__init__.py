@@ -44,24 +44,9 @@ def _members(release: str, owner: str) -> list[str]:
 class Double:
     """One release of TensorRT with a device of its own.
 
-    Args:
-        release: A release that was measured, such as ``"11.4.0"``.
-        memory: Bytes of device memory.
-        schedule: Seed of the schedule of its streams; see ``cuda``.
-        pools: Whether its devices have memory pools.
-
     Attributes:
-        trt: The module.
-        cuda: CUDA's runtime library.
-        library: What the backend takes for the library.
-        enqueued: How many runs were put on streams.
         compiled: How many kernels were compiled at run time, as TensorRT for RTX does.
         device: Kind of the device, which compiled kernels are for.
-        refuses_runs: Whether runs fail from now on.
-        refuses_contexts: Whether contexts cannot be made.
-        refuses_refits: Whether weights are not taken.
-        refuses_refitters: Whether refitters cannot be made.
-        builders: The builders that live.
     """
 
     def __init__(

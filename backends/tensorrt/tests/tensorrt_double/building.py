@@ -267,14 +267,7 @@ def _written(described: Any, model: bytes, trt: Any) -> bytes:
 def read_plan(
     plan: bytes, trt: Any, *, host_code: bool = False, lean: bool = False
 ) -> tuple[Any, bytes] | str:
-    """Return what is in a plan, or what TensorRT would say of it.
-
-    Args:
-        plan: The plan.
-        trt: The library.
-        host_code: Whether a lean runtime inside the plan may be run.
-        lean: Whether a lean runtime was loaded from a file.
-    """
+    """Return what is in a plan, or what TensorRT would say of it."""
     version = trt.__version__
     if plan[:4] != magic_of(trt):
         return "Serialization assertion header.magicTag == kEXPECTED_MAGIC_TAG failed."

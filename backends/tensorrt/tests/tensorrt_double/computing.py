@@ -37,9 +37,6 @@ Array = npt.NDArray[Any]
 class Computation:
     """A model that is run, and asked for shapes.
 
-    Args:
-        model: The serialized model.
-
     Thread-safety: may be used from any thread.
     """
 

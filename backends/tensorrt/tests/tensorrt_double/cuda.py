@@ -47,15 +47,9 @@ _DEVICES = 2
 class DoubleCuda(Graphs, Pools):
     """The functions that are used, with their C arguments.
 
-    Args:
-        memory: Bytes of device memory.
-        schedule: Seed of the schedule; without, every stream is as late as it can be.
-        pools: Whether the devices have memory pools.
-
     Attributes:
         violations: What was done that a real device would not have survived.
         copies: How often was copied, by kind: 1 to the device, 2 to the host, 3 within.
-        waits: How often the host waited for a stream.
         failing: Names of functions that fail from now on, with their status.
 
     Thread-safety: may be used from any thread.

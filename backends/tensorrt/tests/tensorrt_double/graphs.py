@@ -35,8 +35,7 @@ class Graphs:
     def _spoils(self, *, of_all: bool = False) -> bool:
         """Say whether a call is made inside a recording that does not survive it.
 
-        Args:
-            of_all: Whether recordings of other threads do not survive it either.
+        ``of_all``: Whether recordings of other threads do not survive it either.
         """
         every = (one for one in self._streams.values() if one.recorded is not None)
         spoiled = list(every) if of_all else self._capturing()

@@ -40,10 +40,7 @@ class Allocation:
 
     Attributes:
         buffer: The memory of the host that stands for it.
-        start: Its address.
-        offset: Where that is in the buffer.
         size: Its bytes.
-        device: Where it is.
         freed: Whether it was given back, in the order of the program.
     """
 
