@@ -31,7 +31,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test nightly older matrix lowest torch serving lint format docs support faults kit-times walk stubs bench campaign \
+.PHONY: help demo test nightly older matrix lowest torch serving lint format docs support faults kit-times walk bench campaign \
 	campaign-long release-dry clean
 
 help: ## show this list
@@ -134,9 +134,6 @@ walk: $(DEV) ## go the way of a backend's author, and write its transcript, docs
 
 faults: $(DEV) ## write again what caught each faulty backend in an earlier tree: TREE=folder
 	$(BIN)/python -m tests.fault_table $(TREE)
-
-stubs: $(DEV) ## write the types of the public names again, from the tables of lazy names
-	$(BIN)/python -m tests.house.stubs
 
 bench: $(DEV) ## measure the figures given in the documentation
 	$(BIN)/python benchmarks/run.py

@@ -1,123 +1,37 @@
-# Written by python -m tests.house.stubs from the table in __init__.py.
-
-from subgraphkit import (
-    errors,
-)
-from subgraphkit.backend.contract import (
-    Backend,
-    ProbeResult,
-)
-from subgraphkit.backend.hookspecs import (
-    hookimpl,
-)
-from subgraphkit.backend.operator import (
-    SubgraphOperator,
-)
-from subgraphkit.backend.options import (
-    Option,
-)
-from subgraphkit.backend.property import (
-    SubgraphProperty,
-)
-from subgraphkit.backend.refusal import (
-    Refusal,
-    Unsupported,
-)
-from subgraphkit.backend.selector import (
-    OpSelector,
-    PatternSelector,
-    SubgraphSelector,
-)
-from subgraphkit.binding import (
-    bind,
-)
-from subgraphkit.compiling import (
-    compile_subgraphs,
-)
-from subgraphkit.configuration.config import (
-    config,
-)
-from subgraphkit.errors import (
-    SubgraphkitError,
-)
-from subgraphkit.finding.extensions import (
-    register_extension,
-    unregister_extension,
-)
-from subgraphkit.finding.listing import (
-    list_backends,
-)
-from subgraphkit.finding.properties import (
-    register_property,
-)
-from subgraphkit.finding.registry import (
-    get_backend,
-    register_backend,
-    unregister_backend,
-)
-from subgraphkit.ir import (
-    Graph,
-    Node,
-    Subgraph,
-)
-from subgraphkit.limits import (
-    LoadLimits,
-)
-from subgraphkit.loading import (
-    load,
-)
-from subgraphkit.partitioning import (
-    partition,
-)
-from subgraphkit.placing import (
-    InferenceSession,
-    SessionSpec,
-)
-from subgraphkit.planning import (
-    plan,
-)
-from subgraphkit.running import (
-    Batcher,
-    RunOptions,
-    Session,
-)
-
-__all__ = [
-    "Backend",
-    "Batcher",
-    "Graph",
-    "InferenceSession",
-    "LoadLimits",
-    "Node",
-    "OpSelector",
-    "Option",
-    "PatternSelector",
-    "ProbeResult",
-    "Refusal",
-    "RunOptions",
-    "Session",
-    "SessionSpec",
-    "Subgraph",
-    "SubgraphOperator",
-    "SubgraphProperty",
-    "SubgraphSelector",
-    "SubgraphkitError",
-    "Unsupported",
-    "bind",
-    "compile_subgraphs",
-    "config",
-    "errors",
-    "get_backend",
-    "hookimpl",
-    "list_backends",
-    "load",
-    "partition",
-    "plan",
-    "register_backend",
-    "register_extension",
-    "register_property",
-    "unregister_backend",
-    "unregister_extension",
-]
+from . import errors as errors
+from .backend.contract import Backend as Backend
+from .backend.contract import ProbeResult as ProbeResult
+from .backend.hookspecs import hookimpl as hookimpl
+from .backend.operator import SubgraphOperator as SubgraphOperator
+from .backend.options import Option as Option
+from .backend.property import SubgraphProperty as SubgraphProperty
+from .backend.refusal import Refusal as Refusal
+from .backend.refusal import Unsupported as Unsupported
+from .backend.selector import OpSelector as OpSelector
+from .backend.selector import PatternSelector as PatternSelector
+from .backend.selector import SubgraphSelector as SubgraphSelector
+from .binding import bind as bind
+from .compiling import compile_subgraphs as compile_subgraphs
+from .configuration.config import config as config
+from .errors import SubgraphkitError as SubgraphkitError
+from .finding.extensions import register_extension as register_extension
+from .finding.extensions import unregister_extension as unregister_extension
+from .finding.listing import list_backends as list_backends
+from .finding.properties import register_property as register_property
+from .finding.registry import get_backend as get_backend
+from .finding.registry import register_backend as register_backend
+from .finding.registry import unregister_backend as unregister_backend
+from .ir import Graph as Graph
+from .ir import Node as Node
+from .ir import Subgraph as Subgraph
+from .limits import LoadLimits as LoadLimits
+from .loading import load as load
+from .partitioning import partition as partition
+from .placing import InferenceSession as InferenceSession
+from .placing import SessionSpec as SessionSpec
+from .planning import plan as plan
+from .running import Batcher as Batcher
+from .running import RunOptions as RunOptions
+from .running import Session as Session
 
 __version__: str

@@ -1,15 +1,9 @@
-"""Properties that are computed, and names of packages that are imported, when first asked for.
-
-A package says where its names live in one table. Type checkers cannot follow it and read the
-``__init__.pyi`` beside it, which ``python -m tests.house.stubs`` writes from the same table.
-"""
+"""Properties that are computed when first asked for, and a collector that waits meanwhile."""
 
 import functools
 import gc
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from importlib import import_module
 from typing import TypeVar
 
 _Value = TypeVar("_Value")
@@ -52,26 +46,3 @@ def collector_paused(*, importing: bool = False) -> Iterator[None]:
                 gc.freeze()
                 gc.unfreeze()  # into the oldest generation
             gc.enable()
-
-
-def lazy_names(
-    package: str, homes: Mapping[str, str]
-) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
-    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package."""
-    names = sorted(homes)
-
-    def get(name: str) -> object:
-        """Import the home of a public name on first use."""
-        if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        with collector_paused(importing=True):
-            module = import_module(homes[name])
-        value: object = getattr(module, name, module)
-        setattr(sys.modules[package], name, value)
-        return value
-
-    def listed() -> list[str]:
-        """List the public names, imported or not."""
-        return sorted({*vars(sys.modules[package]), *names})
-
-    return get, listed, names

@@ -1,159 +1,59 @@
-# Written by python -m tests.house.stubs from the table in __init__.py.
-
-from subgraphkit.backend.conformance import (
-    Conformance,
-)
-from subgraphkit.backend.contract import (
-    Backend,
-    EngineOrigin,
-    Evidence,
-    Pool,
-    ProbeResult,
-)
-from subgraphkit.backend.events import (
-    Check,
-    CompileEvent,
-    Event,
-    FallbackEvent,
-    RunEvent,
-    StepEvent,
-)
-from subgraphkit.backend.footprint import (
-    Footprint,
-    attention_scores,
-    constant_bytes,
-    is_elementwise,
-    peak_of_values,
-    scaled_weights,
-)
-from subgraphkit.backend.hookspecs import (
-    hookimpl,
-    hookspec,
-)
-from subgraphkit.backend.interruption import (
-    Interrupted,
-    interrupted_here,
-    interruptible,
-)
-from subgraphkit.backend.manifest import (
-    Manifest,
-    options_of,
-    parse_manifest,
-    read_manifest,
-)
-from subgraphkit.backend.messages import (
-    did_you_mean,
-    option_out_of_range,
-    unavailable,
-)
-from subgraphkit.backend.operator import (
-    ON_DEVICE,
-    InnerTime,
-    SubgraphOperator,
-    fill_buffers,
-)
-from subgraphkit.backend.option_values import (
-    OptionShapes,
-    read_bool,
-    read_int,
-)
-from subgraphkit.backend.options import (
-    Option,
-    cache_values,
-    validate_options,
-)
-from subgraphkit.backend.plugin_api import (
-    PLUGIN_API,
-)
-from subgraphkit.backend.progress import (
-    Progress,
-    ProgressEvent,
-    ProgressListener,
-)
-from subgraphkit.backend.property import (
-    BindContext,
-    Connectivity,
-    PartitionSummary,
-    SubgraphProperty,
-)
-from subgraphkit.backend.refusal import (
-    Answer,
-    Refusal,
-    Unsupported,
-)
-from subgraphkit.backend.selector import (
-    OpSelector,
-    PatternSelector,
-    Predicate,
-    SubgraphSelector,
-)
-from subgraphkit.backend.selftest import (
-    ModelOpener,
-    OpenedModel,
-    SelfCheck,
-)
-from subgraphkit.limits import (
-    LoadLimits,
-)
-
-__all__ = [
-    "ON_DEVICE",
-    "PLUGIN_API",
-    "Answer",
-    "Backend",
-    "BindContext",
-    "Check",
-    "CompileEvent",
-    "Conformance",
-    "Connectivity",
-    "EngineOrigin",
-    "Event",
-    "Evidence",
-    "FallbackEvent",
-    "Footprint",
-    "InnerTime",
-    "Interrupted",
-    "LoadLimits",
-    "Manifest",
-    "ModelOpener",
-    "OpSelector",
-    "OpenedModel",
-    "Option",
-    "OptionShapes",
-    "PartitionSummary",
-    "PatternSelector",
-    "Pool",
-    "Predicate",
-    "ProbeResult",
-    "Progress",
-    "ProgressEvent",
-    "ProgressListener",
-    "Refusal",
-    "RunEvent",
-    "SelfCheck",
-    "StepEvent",
-    "SubgraphOperator",
-    "SubgraphProperty",
-    "SubgraphSelector",
-    "Unsupported",
-    "attention_scores",
-    "cache_values",
-    "constant_bytes",
-    "did_you_mean",
-    "fill_buffers",
-    "hookimpl",
-    "hookspec",
-    "interrupted_here",
-    "interruptible",
-    "is_elementwise",
-    "option_out_of_range",
-    "options_of",
-    "parse_manifest",
-    "peak_of_values",
-    "read_bool",
-    "read_int",
-    "read_manifest",
-    "scaled_weights",
-    "unavailable",
-    "validate_options",
-]
+from .conformance import Conformance as Conformance
+from .contract import Backend as Backend
+from .contract import EngineOrigin as EngineOrigin
+from .contract import Evidence as Evidence
+from .contract import LoadLimits as LoadLimits
+from .contract import Pool as Pool
+from .contract import ProbeResult as ProbeResult
+from .events import Check as Check
+from .events import CompileEvent as CompileEvent
+from .events import Event as Event
+from .events import FallbackEvent as FallbackEvent
+from .events import RunEvent as RunEvent
+from .events import StepEvent as StepEvent
+from .footprint import Footprint as Footprint
+from .footprint import attention_scores as attention_scores
+from .footprint import constant_bytes as constant_bytes
+from .footprint import is_elementwise as is_elementwise
+from .footprint import peak_of_values as peak_of_values
+from .footprint import scaled_weights as scaled_weights
+from .hookspecs import hookimpl as hookimpl
+from .hookspecs import hookspec as hookspec
+from .interruption import Interrupted as Interrupted
+from .interruption import interrupted_here as interrupted_here
+from .interruption import interruptible as interruptible
+from .manifest import Manifest as Manifest
+from .manifest import options_of as options_of
+from .manifest import parse_manifest as parse_manifest
+from .manifest import read_manifest as read_manifest
+from .messages import did_you_mean as did_you_mean
+from .messages import option_out_of_range as option_out_of_range
+from .messages import unavailable as unavailable
+from .operator import ON_DEVICE as ON_DEVICE
+from .operator import InnerTime as InnerTime
+from .operator import SubgraphOperator as SubgraphOperator
+from .operator import fill_buffers as fill_buffers
+from .option_values import OptionShapes as OptionShapes
+from .option_values import read_bool as read_bool
+from .option_values import read_int as read_int
+from .options import Option as Option
+from .options import cache_values as cache_values
+from .options import validate_options as validate_options
+from .plugin_api import PLUGIN_API as PLUGIN_API
+from .progress import Progress as Progress
+from .progress import ProgressEvent as ProgressEvent
+from .progress import ProgressListener as ProgressListener
+from .property import BindContext as BindContext
+from .property import Connectivity as Connectivity
+from .property import PartitionSummary as PartitionSummary
+from .property import SubgraphProperty as SubgraphProperty
+from .refusal import Answer as Answer
+from .refusal import Refusal as Refusal
+from .refusal import Unsupported as Unsupported
+from .selector import OpSelector as OpSelector
+from .selector import PatternSelector as PatternSelector
+from .selector import Predicate as Predicate
+from .selector import SubgraphSelector as SubgraphSelector
+from .selftest import ModelOpener as ModelOpener
+from .selftest import OpenedModel as OpenedModel
+from .selftest import SelfCheck as SelfCheck

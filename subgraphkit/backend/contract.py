@@ -15,8 +15,17 @@ from subgraphkit.backend.property import BindContext, OptionsT, SubgraphProperty
 from subgraphkit.backend.refusal import Answer
 from subgraphkit.errors import BackendUnavailableError
 from subgraphkit.ir import Subgraph
+from subgraphkit.limits import LoadLimits
 
-__all__ = ["PLUGIN_API", "Backend", "EngineOrigin", "Evidence", "Pool", "ProbeResult"]
+__all__ = [
+    "PLUGIN_API",
+    "Backend",
+    "EngineOrigin",
+    "Evidence",
+    "LoadLimits",
+    "Pool",
+    "ProbeResult",
+]
 
 Evidence = Literal["declared", "asked"]
 """What claims rest on: tables and rules of the backend alone, or answers of its library as well."""

@@ -1,29 +1,8 @@
-# Written by python -m tests.house.stubs from the table in __init__.py.
-
-from subgraphkit.bundling.collecting import (
-    BundleContents,
-    collect,
-)
-from subgraphkit.bundling.opening import (
-    BundleCall,
-    open_bundle,
-)
-from subgraphkit.bundling.reading import (
-    BundleFiles,
-    is_bundle,
-)
-from subgraphkit.bundling.writing import (
-    check_target,
-    write_bundle,
-)
-
-__all__ = [
-    "BundleCall",
-    "BundleContents",
-    "BundleFiles",
-    "check_target",
-    "collect",
-    "is_bundle",
-    "open_bundle",
-    "write_bundle",
-]
+from .collecting import BundleContents as BundleContents
+from .collecting import collect as collect
+from .opening import BundleCall as BundleCall
+from .opening import open_bundle as open_bundle
+from .reading import BundleFiles as BundleFiles
+from .reading import is_bundle as is_bundle
+from .writing import check_target as check_target
+from .writing import write_bundle as write_bundle

@@ -1,73 +1,23 @@
-# Written by python -m tests.house.stubs from the table in __init__.py.
-
-from subgraphkit.backend.tolerances import (
-    DEFAULT_TOLERANCES,
-    Tolerance,
-    tolerance_for,
-)
-from subgraphkit.comparing.benching import (
-    bench,
-)
-from subgraphkit.comparing.benchmark import (
-    Benchmark,
-    Measured,
-    Schedule,
-    Share,
-)
-from subgraphkit.comparing.bisection import (
-    Bisection,
-    bisect,
-)
-from subgraphkit.comparing.differences import (
-    Difference,
-    compare_values,
-    first_difference,
-)
-from subgraphkit.comparing.feeding import (
-    make_feeds,
-)
-from subgraphkit.comparing.findings import (
-    SubgraphFinding,
-    Verification,
-)
-from subgraphkit.comparing.finiteness import (
-    NotFinite,
-    ValueRange,
-    find_not_finite,
-)
-from subgraphkit.comparing.trial import (
-    Trial,
-    try_backend,
-)
-from subgraphkit.comparing.verification import (
-    verify,
-)
-from subgraphkit.running.samples import (
-    Feed,
-)
-
-__all__ = [
-    "DEFAULT_TOLERANCES",
-    "Benchmark",
-    "Bisection",
-    "Difference",
-    "Feed",
-    "Measured",
-    "NotFinite",
-    "Schedule",
-    "Share",
-    "SubgraphFinding",
-    "Tolerance",
-    "Trial",
-    "ValueRange",
-    "Verification",
-    "bench",
-    "bisect",
-    "compare_values",
-    "find_not_finite",
-    "first_difference",
-    "make_feeds",
-    "tolerance_for",
-    "try_backend",
-    "verify",
-]
+from .benching import bench as bench
+from .benchmark import Benchmark as Benchmark
+from .benchmark import Measured as Measured
+from .benchmark import Schedule as Schedule
+from .benchmark import Share as Share
+from .bisection import Bisection as Bisection
+from .bisection import bisect as bisect
+from .differences import DEFAULT_TOLERANCES as DEFAULT_TOLERANCES
+from .differences import Difference as Difference
+from .differences import Tolerance as Tolerance
+from .differences import compare_values as compare_values
+from .differences import first_difference as first_difference
+from .differences import tolerance_for as tolerance_for
+from .feeding import Feed as Feed
+from .feeding import make_feeds as make_feeds
+from .findings import SubgraphFinding as SubgraphFinding
+from .findings import Verification as Verification
+from .finiteness import NotFinite as NotFinite
+from .finiteness import ValueRange as ValueRange
+from .finiteness import find_not_finite as find_not_finite
+from .trial import Trial as Trial
+from .trial import try_backend as try_backend
+from .verification import verify as verify

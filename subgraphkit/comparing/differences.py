@@ -8,8 +8,22 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.backend.tolerances import Tolerance, ToleranceOf, tolerance_for
+from subgraphkit.backend.tolerances import (
+    DEFAULT_TOLERANCES,
+    Tolerance,
+    ToleranceOf,
+    tolerance_for,
+)
 from subgraphkit.types import DataType
+
+__all__ = [
+    "DEFAULT_TOLERANCES",
+    "Difference",
+    "Tolerance",
+    "compare_values",
+    "first_difference",
+    "tolerance_for",
+]
 
 _Array = npt.NDArray[Any]
 

@@ -15,6 +15,8 @@ from subgraphkit.errors import CallerError
 from subgraphkit.running.samples import Feed, samples
 from subgraphkit.types import TensorType
 
+__all__ = ["Feed", "make_feeds"]
+
 _Array = npt.NDArray[Any]
 
 

@@ -1,14 +1,5 @@
 """The settings of a bind: selections, layers, files, environment, and the origin of each value."""
 
-from typing import Final
+import lazy_loader
 
-from subgraphkit.lazy import lazy_names
-
-_HOMES: Final = {
-    "Folders": "subgraphkit.configuration.settings",
-    "ResolvedConfig": "subgraphkit.configuration.config",
-    "resolve": "subgraphkit.configuration.config",
-}
-"""By public name, the module that defines it."""
-
-__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

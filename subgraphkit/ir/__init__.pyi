@@ -1,59 +1,21 @@
-# Written by python -m tests.house.stubs from the table in __init__.py.
-
-from subgraphkit.ir.adjacency import (
-    Adjacency,
-)
-from subgraphkit.ir.bounds import (
-    Bounds,
-    integer_bounds,
-)
-from subgraphkit.ir.building import (
-    build_graph,
-)
-from subgraphkit.ir.effort import (
-    MOST_AT_BIND,
-    effort_of,
-    elements,
-)
-from subgraphkit.ir.graph import (
-    BoundGraph,
-    Graph,
-    GraphWriter,
-    Initializer,
-    Node,
-    NodeTable,
-    WeightsPlace,
-)
-from subgraphkit.ir.subgraph import (
-    Boundary,
-    Subgraph,
-    boundaries,
-    boundary,
-    last_uses,
-    make_subgraph,
-    within,
-)
-
-__all__ = [
-    "MOST_AT_BIND",
-    "Adjacency",
-    "BoundGraph",
-    "Boundary",
-    "Bounds",
-    "Graph",
-    "GraphWriter",
-    "Initializer",
-    "Node",
-    "NodeTable",
-    "Subgraph",
-    "WeightsPlace",
-    "boundaries",
-    "boundary",
-    "build_graph",
-    "effort_of",
-    "elements",
-    "integer_bounds",
-    "last_uses",
-    "make_subgraph",
-    "within",
-]
+from .adjacency import Adjacency as Adjacency
+from .bounds import Bounds as Bounds
+from .bounds import integer_bounds as integer_bounds
+from .building import build_graph as build_graph
+from .effort import MOST_AT_BIND as MOST_AT_BIND
+from .effort import effort_of as effort_of
+from .effort import elements as elements
+from .graph import BoundGraph as BoundGraph
+from .graph import Graph as Graph
+from .graph import GraphWriter as GraphWriter
+from .graph import Initializer as Initializer
+from .graph import Node as Node
+from .graph import NodeTable as NodeTable
+from .graph import WeightsPlace as WeightsPlace
+from .subgraph import Boundary as Boundary
+from .subgraph import Subgraph as Subgraph
+from .subgraph import boundaries as boundaries
+from .subgraph import boundary as boundary
+from .subgraph import last_uses as last_uses
+from .subgraph import make_subgraph as make_subgraph
+from .subgraph import within as within

@@ -1,39 +1,11 @@
-# Written by python -m tests.house.stubs from the table in __init__.py.
-
-from subgraphkit.partitioning.claiming.claimants import (
-    Claim,
-)
-from subgraphkit.partitioning.claiming.constraints import (
-    Constraints,
-    NodeSelector,
-)
-from subgraphkit.partitioning.claiming.refusals import (
-    RefusedBy,
-)
-from subgraphkit.partitioning.partitioning import (
-    Partitioning,
-    partition,
-    partition_within,
-)
-from subgraphkit.partitioning.reports.explanation import (
-    AskedProperty,
-    Explanation,
-)
-from subgraphkit.partitioning.reports.quality import (
-    BackendQuality,
-    Quality,
-)
-
-__all__ = [
-    "AskedProperty",
-    "BackendQuality",
-    "Claim",
-    "Constraints",
-    "Explanation",
-    "NodeSelector",
-    "Partitioning",
-    "Quality",
-    "RefusedBy",
-    "partition",
-    "partition_within",
-]
+from .claiming.claimants import Claim as Claim
+from .claiming.constraints import Constraints as Constraints
+from .claiming.constraints import NodeSelector as NodeSelector
+from .claiming.refusals import RefusedBy as RefusedBy
+from .partitioning import Partitioning as Partitioning
+from .partitioning import partition as partition
+from .partitioning import partition_within as partition_within
+from .reports.explanation import AskedProperty as AskedProperty
+from .reports.explanation import Explanation as Explanation
+from .reports.quality import BackendQuality as BackendQuality
+from .reports.quality import Quality as Quality

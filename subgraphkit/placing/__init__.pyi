@@ -1,23 +1,6 @@
-# Written by python -m tests.house.stubs from the table in __init__.py.
-
-from subgraphkit.placing import (
-    background,
-    tuning_child,
-)
-from subgraphkit.placing.inference_session import (
-    InferenceSession,
-    SessionSpec,
-)
-from subgraphkit.placing.tuning import (
-    Tuning,
-    tune,
-)
-
-__all__ = [
-    "InferenceSession",
-    "SessionSpec",
-    "Tuning",
-    "background",
-    "tune",
-    "tuning_child",
-]
+from . import background as background
+from . import tuning_child as tuning_child
+from .inference_session import InferenceSession as InferenceSession
+from .inference_session import SessionSpec as SessionSpec
+from .tuning import Tuning as Tuning
+from .tuning import tune as tune

@@ -1,73 +1,25 @@
-# Written by python -m tests.house.stubs from the table in __init__.py.
-
-from subgraphkit.precision.accuracy import (
-    AccuracyReport,
-    LayerAccuracy,
-    measure_accuracy,
-)
-from subgraphkit.precision.calibration import (
-    calibrate,
-)
-from subgraphkit.precision.deviation import (
-    ValueAccuracy,
-)
-from subgraphkit.precision.search import (
-    precision_search,
-)
-from subgraphkit.precision.search_results import (
-    Effort,
-    PrecisionSearch,
-    SearchTrial,
-    StillKept,
-)
-from subgraphkit.precision.thresholds import (
-    Histogram,
-    Method,
-    threshold_of,
-)
-from subgraphkit.rewriting.ranges import (
-    Range,
-    Ranges,
-    content_hash,
-    is_calibration_cache,
-    read_calibration_cache,
-)
-from subgraphkit.rewriting.records import (
-    KEPT_CODES,
-    HighPrecision,
-    Kept,
-    Kind,
-    Precision,
-    Rewriting,
-)
-from subgraphkit.rewriting.rewriting import (
-    rewrite,
-)
-
-__all__ = [
-    "KEPT_CODES",
-    "AccuracyReport",
-    "Effort",
-    "HighPrecision",
-    "Histogram",
-    "Kept",
-    "Kind",
-    "LayerAccuracy",
-    "Method",
-    "Precision",
-    "PrecisionSearch",
-    "Range",
-    "Ranges",
-    "Rewriting",
-    "SearchTrial",
-    "StillKept",
-    "ValueAccuracy",
-    "calibrate",
-    "content_hash",
-    "is_calibration_cache",
-    "measure_accuracy",
-    "precision_search",
-    "read_calibration_cache",
-    "rewrite",
-    "threshold_of",
-]
+from .accuracy import AccuracyReport as AccuracyReport
+from .accuracy import LayerAccuracy as LayerAccuracy
+from .accuracy import measure_accuracy as measure_accuracy
+from .calibration import calibrate as calibrate
+from .deviation import ValueAccuracy as ValueAccuracy
+from .models import KEPT_CODES as KEPT_CODES
+from .models import HighPrecision as HighPrecision
+from .models import Kept as Kept
+from .models import Kind as Kind
+from .models import Precision as Precision
+from .models import Range as Range
+from .models import Ranges as Ranges
+from .models import Rewriting as Rewriting
+from .models import content_hash as content_hash
+from .models import is_calibration_cache as is_calibration_cache
+from .models import read_calibration_cache as read_calibration_cache
+from .models import rewrite as rewrite
+from .search import precision_search as precision_search
+from .search_results import Effort as Effort
+from .search_results import PrecisionSearch as PrecisionSearch
+from .search_results import SearchTrial as SearchTrial
+from .search_results import StillKept as StillKept
+from .thresholds import Histogram as Histogram
+from .thresholds import Method as Method
+from .thresholds import threshold_of as threshold_of

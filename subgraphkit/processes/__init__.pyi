@@ -1,21 +1,6 @@
-# Written by python -m tests.house.stubs from the table in __init__.py.
-
-from subgraphkit.processes.answering_child import (
-    AnsweringChild,
-    NoAnswer,
-)
-from subgraphkit.processes.child_process import (
-    Ended,
-    how_it_ended,
-    run_child,
-    stop_child,
-)
-
-__all__ = [
-    "AnsweringChild",
-    "Ended",
-    "NoAnswer",
-    "how_it_ended",
-    "run_child",
-    "stop_child",
-]
+from .answering_child import AnsweringChild as AnsweringChild
+from .answering_child import NoAnswer as NoAnswer
+from .child_process import Ended as Ended
+from .child_process import how_it_ended as how_it_ended
+from .child_process import run_child as run_child
+from .child_process import stop_child as stop_child

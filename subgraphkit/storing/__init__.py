@@ -4,17 +4,6 @@ All of it may be used by any backend. What is kept makes the next time quicker a
 result; it may be gone tomorrow, so nothing is raised where it cannot be read or written.
 """
 
-from typing import Final
+import lazy_loader
 
-from subgraphkit.lazy import lazy_names
-
-_HOMES: Final = {
-    "Answers": "subgraphkit.storing.answers",
-    "KeptFile": "subgraphkit.storing.kept_files",
-    "Passing": "subgraphkit.storing.answers",
-    "is_machine_fault": "subgraphkit.storing.answers",
-    "locked": "subgraphkit.storing.locks",
-}
-"""By public name, the module that defines it."""
-
-__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

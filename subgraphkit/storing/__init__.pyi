@@ -1,21 +1,5 @@
-# Written by python -m tests.house.stubs from the table in __init__.py.
-
-from subgraphkit.storing.answers import (
-    Answers,
-    Passing,
-    is_machine_fault,
-)
-from subgraphkit.storing.kept_files import (
-    KeptFile,
-)
-from subgraphkit.storing.locks import (
-    locked,
-)
-
-__all__ = [
-    "Answers",
-    "KeptFile",
-    "Passing",
-    "is_machine_fault",
-    "locked",
-]
+from .answers import Answers as Answers
+from .answers import Passing as Passing
+from .answers import is_machine_fault as is_machine_fault
+from .kept_files import KeptFile as KeptFile
+from .locks import locked as locked

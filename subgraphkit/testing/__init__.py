@@ -11,19 +11,6 @@ has; when it is right in ``judging``, and whose fault it is if not in ``blame``;
 ``children`` and ``apart``; what is said of it in ``report``, ``junit`` and ``recording``.
 """
 
-from typing import Final
+import lazy_loader
 
-from subgraphkit.lazy import lazy_names
-
-_HOMES: Final = {
-    "Case": "subgraphkit.testing.cases",
-    "Finding": "subgraphkit.testing.cases",
-    "Outcome": "subgraphkit.testing.cases",
-    "Report": "subgraphkit.testing.report",
-    "Subject": "subgraphkit.testing.subject",
-    "check_backend": "subgraphkit.testing.checking",
-    "onnx_backend": "subgraphkit.testing.onnx_adapter",
-}
-"""By public name, the module that defines it."""
-
-__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

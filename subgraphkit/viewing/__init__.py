@@ -5,22 +5,6 @@ Nothing of the road is known here. A room that has something to show makes secti
 ``fragment`` as HTML without a frame and without a script, as ``_repr_html_`` returns it.
 """
 
-from typing import Final
+import lazy_loader
 
-from subgraphkit.lazy import lazy_names
-
-_HOMES: Final = {
-    "Arrow": "subgraphkit.viewing.sections",
-    "Box": "subgraphkit.viewing.sections",
-    "Drawing": "subgraphkit.viewing.sections",
-    "Facts": "subgraphkit.viewing.sections",
-    "Section": "subgraphkit.viewing.sections",
-    "Table": "subgraphkit.viewing.sections",
-    "Text": "subgraphkit.viewing.sections",
-    "colours_of": "subgraphkit.viewing.drawing",
-    "fragment": "subgraphkit.viewing.pages",
-    "page": "subgraphkit.viewing.pages",
-}
-"""By public name, the module that defines it."""
-
-__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

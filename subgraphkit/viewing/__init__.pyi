@@ -1,31 +1,10 @@
-# Written by python -m tests.house.stubs from the table in __init__.py.
-
-from subgraphkit.viewing.drawing import (
-    colours_of,
-)
-from subgraphkit.viewing.pages import (
-    fragment,
-    page,
-)
-from subgraphkit.viewing.sections import (
-    Arrow,
-    Box,
-    Drawing,
-    Facts,
-    Section,
-    Table,
-    Text,
-)
-
-__all__ = [
-    "Arrow",
-    "Box",
-    "Drawing",
-    "Facts",
-    "Section",
-    "Table",
-    "Text",
-    "colours_of",
-    "fragment",
-    "page",
-]
+from .drawing import colours_of as colours_of
+from .pages import fragment as fragment
+from .pages import page as page
+from .sections import Arrow as Arrow
+from .sections import Box as Box
+from .sections import Drawing as Drawing
+from .sections import Facts as Facts
+from .sections import Section as Section
+from .sections import Table as Table
+from .sections import Text as Text

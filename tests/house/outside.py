@@ -10,8 +10,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.house.stubs import PACKAGES
-from tests.house.tree import ROOT
+from tests.house.tree import PACKAGES, ROOT
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SESSION = (">>> ", "... ")

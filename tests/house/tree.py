@@ -12,6 +12,11 @@ REPOSITORY: Final[str] = tomllib.loads((ROOT / "pyproject.toml").read_text(encod
     "project"
 ]["urls"]["Source"]
 
+PACKAGES: Final = tuple(
+    ".".join(stub.parent.relative_to(ROOT).parts) for stub in sorted(CORE.rglob("__init__.pyi"))
+)
+"""Packages whose names are imported when first used: those with a table of them, a stub."""
+
 _NAMED: Final = (
     ".ci/run",
     ".gitignore",

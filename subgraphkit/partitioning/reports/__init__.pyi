@@ -1,45 +1,14 @@
-# Written by python -m tests.house.stubs from the table in __init__.py.
-
-from subgraphkit.partitioning.reports.explanation import (
-    Explanation,
-    explain,
-)
-from subgraphkit.partitioning.reports.memory import (
-    Memory,
-    check_memory,
-    foresee,
-)
-from subgraphkit.partitioning.reports.quality import (
-    Quality,
-    measure,
-)
-from subgraphkit.partitioning.reports.renderings import (
-    as_data,
-    as_networkx,
-    as_text,
-)
-from subgraphkit.partitioning.reports.sections import (
-    as_fragment,
-    as_page,
-)
-from subgraphkit.partitioning.reports.shortfalls import (
-    Shortfall,
-    find_shortfall,
-)
-
-__all__ = [
-    "Explanation",
-    "Memory",
-    "Quality",
-    "Shortfall",
-    "as_data",
-    "as_fragment",
-    "as_networkx",
-    "as_page",
-    "as_text",
-    "check_memory",
-    "explain",
-    "find_shortfall",
-    "foresee",
-    "measure",
-]
+from .explanation import Explanation as Explanation
+from .explanation import explain as explain
+from .memory import Memory as Memory
+from .memory import check_memory as check_memory
+from .memory import foresee as foresee
+from .quality import Quality as Quality
+from .quality import measure as measure
+from .renderings import as_data as as_data
+from .renderings import as_networkx as as_networkx
+from .renderings import as_text as as_text
+from .sections import as_fragment as as_fragment
+from .sections import as_page as as_page
+from .shortfalls import Shortfall as Shortfall
+from .shortfalls import find_shortfall as find_shortfall
