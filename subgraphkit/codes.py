@@ -164,7 +164,6 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         # serving
         "SGK340": "a table cannot go through a model row by row",
         "SGK341": "a server has nothing of that name, or cannot serve it",
-        "SGK342": "a table cannot be written in parts, or these are parts of another one",
         "SGK343": "a message of the Open Inference Protocol cannot be read",
         "SGK344": "a result or a model cannot be written in the Open Inference Protocol",
         "SGK345": "a model cannot be served by Triton",

@@ -10,7 +10,6 @@ from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.interrupts import is_interrupt
 from subgraphkit.cli.parser import CommandLine
 from subgraphkit.cli.reporting import CommandReport, plugin_output_apart
-from subgraphkit.cli.scripts import script_of
 from subgraphkit.errors import (
     CallerError,
     MemoryLimitError,
@@ -63,10 +62,6 @@ def _attempt(command: str, words: Sequence[str], report: CommandReport) -> int:
             report.as_json = False  # the command is an extension's, and so is its output
             with contextlib.redirect_stdout(getattr(sys.stdout, "stream", sys.stdout)):
                 return int(arguments.handler(arguments) or ExitCode.OK)
-        if getattr(arguments, "gen_script", False):
-            report.data = {"script": script_of(arguments)}
-            report.show(report.data["script"], exactly=True)
-            return ExitCode.OK
         with plugin_output_apart():
             return int(line.command.execute(arguments, report))
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (told, with an exit code)

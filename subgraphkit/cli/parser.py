@@ -15,7 +15,6 @@ from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.cli.command import PROGRAM, Command, Parser
 from subgraphkit.cli.commands import PURPOSES
 from subgraphkit.cli.exits import EXIT_CODES
-from subgraphkit.cli.scripts import SCRIPTS
 from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP
 from subgraphkit.errors import CallerError
 from subgraphkit.lazy import collector_paused
@@ -53,7 +52,8 @@ class CommandLine:
             if command is not None:
                 parser.description = f"{purpose[0].upper()}{purpose[1:]}."
                 command.add_arguments(parser)
-                _add_common(parser, name)
+                parser.word("--json", "write one JSON document")
+                parser.word("--debug", "show the traceback of an error")
 
     def add_extension_commands(self) -> None:
         """Let extensions add their commands; importing them is spared where there are none."""
@@ -97,13 +97,6 @@ class CommandLine:
         raise CallerError(
             "SGK301", f"{parser.prog} does not take {word!r}{guess}", hint=f"Help: {parser.prog} -h"
         )
-
-
-def _add_common(parser: Parser, command: str) -> None:
-    if command in SCRIPTS:
-        parser.word("--gen-script", "write the Python that does the same, and do nothing else")
-    parser.word("--json", "write one JSON document")
-    parser.word("--debug", "show the traceback of an error")
 
 
 def _command(name: str) -> Command:

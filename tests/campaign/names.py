@@ -34,7 +34,7 @@ HOSTILE: Final = (
     ),
 )
 _COMMANDS: Final = (
-    *("run {m} --backend numpy", "run {m} --backend numpy --json", "run {m} --gen-script"),
+    *("run {m} --backend numpy", "run {m} --backend numpy --json"),
     *("plan {m} --backend numpy --reasons", "plan {m} --backend numpy --dot", "plan {m} --memory"),
     *("plan {m} --backend numpy --json", "plan {m} --explain {h}", "plan {m} --html p.html"),
     *("build {m} --backend numpy", "verify {m} --backend numpy --per-subgraph", "list --all"),
@@ -47,7 +47,6 @@ _COMMANDS: Final = (
         "manifest check {h}",
         "new-backend {h} made",
         "new-backend acme made --operators {h} --options {h}",
-        "dev {h}",
         "version",
     ),
     *("completion bash", "completion {h}", "doctor {h}", "test {h}", "tune {m} --backend numpy"),

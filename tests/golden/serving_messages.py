@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 import subgraphkit as sk
-from subgraphkit.cli.parquet import refuse_other
 from subgraphkit.serving import oip
 from subgraphkit.serving.models import Models
 from subgraphkit.serving.rows import Rows
@@ -25,8 +24,6 @@ MESSAGES: dict[str, Callable[[], object]] = {
     "SGK340_no_column": lambda: _rows()({"id": np.zeros(2), "w": np.zeros((2, 3), np.float32)}),
     "SGK340_one_name": lambda: _rows(keep=["y"]),
     "SGK341_no_model": lambda: Models().find(),
-    "SGK342_another_input": lambda: refuse_other("out.parquet", {"input": "a"}, {"input": "b"}),
-    "SGK342_not_ours": lambda: refuse_other("out.parquet", None, {"input": "b"}),
     "SGK343_too_few_values": partial(oip.decode_request, _SHORT),
     "SGK343_half_precision": partial(oip.decode_request, _SHORT.replace(b"FP32", b"FP16")),
     "SGK345_name": partial(export_triton, None, "models", name="a/b"),

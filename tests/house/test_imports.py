@@ -81,8 +81,8 @@ for other in ("onnx", "onnx.reference", "networkx", "pluggy", "rich"):
 before = state()
 import subgraphkit
 for module in pkgutil.walk_packages(subgraphkit.__path__, "subgraphkit."):
-    # what PyTorch and Ray change is their own affair, and few have them, or pyarrow
-    apart = ("__main__", "compat.torch_compile", ".ray_data", ".ray_serve", ".parquet_child")
+    # what PyTorch and Ray change is their own affair, and few have them
+    apart = ("__main__", "compat.torch_compile", ".ray_data", ".ray_serve")
     if not module.name.endswith(apart):
         import_module(module.name)
 after = state()

@@ -48,7 +48,6 @@ JOBS: Final = {
         ("nvidia-pytriton>=0.7,<0.8",),
         embeds=True,
     ),
-    "parquet": Job("parquet", ("tests/serving/test_parquet.py",), 120),
     "recipes": Job("recipes", ("tests/serving/test_recipes*.py",), 120),
 }
 

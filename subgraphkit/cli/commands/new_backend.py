@@ -23,7 +23,6 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         f"cd {place}",
         "pip install -e '.[test]'",
         f"subgraphkit doctor {design.name}",
-        f"subgraphkit dev {design.name}",
         f"subgraphkit test {design.name} --level 5",
         "pytest",
         "python -m build && twine check --strict dist/*",

@@ -14,7 +14,6 @@ from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import feeds_as_told
 from subgraphkit.cli.reporting import CommandReport, in_json
 from subgraphkit.cli.road import load_as_told, shapes_as_told
-from subgraphkit.cli.scripts import tolerance_words
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import file_to_write, merge_options, tolerance
 from subgraphkit.cli.words import add_bind_words, add_feed_words
@@ -66,7 +65,8 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 def _bisect(
     arguments: Namespace, search: Callable[..., Bisection], report: CommandReport
 ) -> ExitCode:
-    words = tolerance_words(arguments)
+    given = {"--rtol": arguments.rtol, "--atol": arguments.atol}
+    words = [f"{word}={value}" for word, value in given.items() if value is not None]
     with report.doing("bisecting") as progress:
         found = search(folder=arguments.output, words=words, progress=progress)
     facts = "verdict subgraph size others nodes facts builds reproduces command"

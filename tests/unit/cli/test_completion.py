@@ -16,7 +16,6 @@ pytest.importorskip("shtab")
 TYPED = {
     "pla": ["plan"],
     "plan --rea": ["--reasons"],
-    "run model.onnx --gen": ["--gen-script"],
     "plan m.onnx --backend num": ["numpy"],
     "plan m.onnx --backend onednn,num": ["onednn,numpy"],
     "bench m.onnx --backends numpy,onnx": ["numpy,onnxruntime"],

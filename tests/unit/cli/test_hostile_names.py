@@ -163,7 +163,6 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("plan", "m.onnx", "--json"),
     ("plan", "m.onnx", "--backend", "numpy", "--memory"),
     ("plan", "m.onnx", "--backend", "evil,numpy", "--against", "numpy", "--html", "plan.html"),
-    ("plan", "m.onnx", "--backend", EVIL, "--gen-script"),
     ("profile", "m.onnx", "--backend", "numpy", "--runs", "2"),
     ("verify", "m.onnx", "--backend", "numpy", "--bisect"),
     ("verify", "m.onnx", "--backend", "numpy", "--nan"),
