@@ -74,7 +74,6 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK161": "options of the TensorRT backend contradict one another",
         "SGK162": "a call of TensorRT failed while an engine was made",
         "SGK163": "a call of TensorRT failed while an engine was loaded or run",
-        "SGK165": "less of a model is on TensorRT than the options ask for",
         "SGK166": "a converter of an operator for TensorRT is wrong",
         "SGK167": "a library of TensorRT plugins cannot be loaded",
         "SGK168": "a module named in an option of the TensorRT backend cannot be imported",

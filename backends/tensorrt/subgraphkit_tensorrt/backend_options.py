@@ -24,23 +24,6 @@ class Options:
     """Whether engines are only to be built; needs no GPU where the library does not."""
     min_subgraph_nodes: int = 3
     """Subgraphs with fewer nodes are given back."""
-    exclude_ops: tuple[str, ...] = ()
-    """Operators that are left to other backends."""
-    exclude_nodes: tuple[str, ...] = ()
-    """Regular expressions; nodes whose whole name matches are left to others."""
-    only_ops: tuple[str, ...] = ()
-    """If given, operators other than these are left to other backends."""
-    require_nodes: float = 0.0
-    """Share of the nodes that TensorRT must get, or bind raises."""
-    require_flops: float = 0.0
-    """Share of the multiplications that TensorRT must get, or bind raises."""
-    max_query_rounds: int = 100
-    """How often the parser is asked again about what is left of a region."""
-    on_build_failure: Literal["give_back", "raise"] = "give_back"
-    """What becomes of nodes that the builder refuses although the parser took them: they go to
-    the next backend, with the reason in the report, or bind raises."""
-    max_build_retries: int = 2
-    """How often a subgraph is built again without the nodes that made a build fail."""
     modules: tuple[str, ...] = ()
     """Python modules that are imported first, because they register converters or creators of
     plugins."""
@@ -116,9 +99,6 @@ class Options:
     """Whether builds choose the same kernels as before, from the timing cache."""
     verbosity: Literal["none", "layer_names", "detailed"] = "layer_names"
     """How much a plan tells of its layers; detailed is for reports and profiles."""
-    progress: Literal["auto", "off"] = "auto"
-    """Whether builds show how far they are; auto draws a bar on a terminal and writes a line now
-    and then elsewhere."""
     refittable: bool = False
     """Whether new weights are put into the engine in place of building another."""
     strip_weights: bool = False

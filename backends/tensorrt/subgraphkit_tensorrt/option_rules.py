@@ -211,7 +211,6 @@ def check_agreement(options: Options) -> None:
             "build_at",
             "allow_runtime_build",
         )
-    _check_patterns("exclude_nodes", options.exclude_nodes)
     _check_patterns("keep_fp32", options.keep_fp32)
 
 
@@ -269,8 +268,13 @@ _VALUES: Final = MappingProxyType(
 )
 """What an option is set to here where ONNX Runtime has a switch."""
 _SETTINGS: Final = MappingProxyType(
-    {"trt_engine_cache_enable": "cache", "trt_engine_cache_path": "cache_dir"}
+    {
+        "trt_engine_cache_enable": "cache",
+        "trt_engine_cache_path": "cache_dir",
+        "trt_op_types_to_exclude": "keep_off",
+    }
 )
+"""By option of ONNX Runtime, the setting of a session in its place."""
 
 
 def foreign_option(name: str, value: Any) -> str:

@@ -39,7 +39,7 @@ GROWING = "agraph (float[n,3] x) => (float[n,3] y) { t = Relu(x) y = Add(t, x) }
 PICKED = "agraph (float[n] x) => (int64[1,m] y, float[n] z) { y = NonZero(x) z = Neg(x) }"
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
 
-_QUIET: dict[str, Any] = {"progress": "off", "timing_cache": False}
+_QUIET: dict[str, Any] = {"timing_cache": False}
 _DTYPES = {
     "FLOAT8E4M3FN",
     "FLOAT",

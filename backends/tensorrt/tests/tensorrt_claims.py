@@ -1,6 +1,6 @@
 """What the tests of claims share: models in text, and what TensorRT for RTX gets of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -43,25 +43,31 @@ def loaded(model: Any) -> BoundGraph:
         return sk.bind(sk.load(model))
 
 
-def divided(model: Any, *, cache: bool = False, fold: bool = True, **given: Any) -> Partitioning:
+def divided(
+    model: Any, *, keep_off: Sequence[str] = (), fold: bool = True, **given: Any
+) -> Partitioning:
     """Partition a model with TensorRT for RTX in front of NumPy."""
     model = parsed(model) if isinstance(model, str) else model
-    chosen = {"flavour": "tensorrt_rtx", "build_only": True, "progress": "off", **given}
-    told = {"tensorrt": chosen}
-    with sk.config(backend="tensorrt,numpy", options=told, cache=cache, fold=fold):
+    chosen = {"flavour": "tensorrt_rtx", "build_only": True, **given}
+    kept = dict.fromkeys(keep_off, "tensorrt")
+    with sk.config(
+        backend="tensorrt,numpy",
+        options={"tensorrt": chosen},
+        cache=False,
+        fold=fold,
+        keep_off=kept,
+    ):
         return sk.partition(sk.bind(sk.load(model)))
 
 
 def taken(partitioning: Partitioning) -> list[tuple[int, ...]]:
-    """Return the nodes of TensorRT's subgraphs, copies included."""
+    """Return the nodes of TensorRT's subgraphs."""
     return [one.nodes for one in partitioning.subgraphs if one.backend == "tensorrt"]
 
 
 def homes(partitioning: Partitioning) -> set[int]:
     """Return the nodes at home on TensorRT."""
-    return {
-        node for one in partitioning.subgraphs if one.backend == "tensorrt" for node in one.home
-    }
+    return {node for nodes in taken(partitioning) for node in nodes}
 
 
 def reasons(partitioning: Partitioning, node: int) -> list[str]:

@@ -53,8 +53,8 @@ def rtx() -> Library:
 
 
 def options(**given: Any) -> Options:
-    """Return the defaults with some options changed, and no progress shown."""
-    return Options(**{"progress": "off", **given})
+    """Return the defaults with some options changed."""
+    return Options(**given)
 
 
 def blocks(seeds: Sequence[int] = (0, 0), width: int = WIDTH) -> onnx.ModelProto:

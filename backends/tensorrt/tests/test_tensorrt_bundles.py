@@ -38,7 +38,7 @@ from subgraphkit_tensorrt.running import device as device_module
 Machines = Callable[..., Double]
 BUILDER = ("Builder", "OnnxParser", "IBuilderConfig", "INetworkDefinition", "BuilderFlag")
 LACKS = (*BUILDER, "EngineInspector", "Refitter", "OnnxParserRefitter", "IProgressMonitor")
-QUIET = {"progress": "off", "timing_cache": False, "min_subgraph_nodes": 1}
+QUIET = {"timing_cache": False, "min_subgraph_nodes": 1}
 WEIGHT = (np.arange(4096, dtype=np.float32).reshape(64, 64) % 5) / 5
 
 
@@ -327,7 +327,7 @@ def rtx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SUBGRAPH_CACHE", "off")
     onnx.save(blocks((0, 1)), "model.onnx")
-    return "tensorrt:flavour=tensorrt_rtx:build_only=true:progress=off"
+    return "tensorrt:flavour=tensorrt_rtx:build_only=true"
 
 
 @needs_rtx

@@ -21,11 +21,10 @@ from backends.tensorrt.tests.tensorrt_claims import (
 )
 from backends.tensorrt.tests.tensorrt_models import needs_rtx, options, rtx
 from subgraphkit.backend import BindContext
-from subgraphkit.errors import BackendError, OptionError
+from subgraphkit.errors import OptionError
 from subgraphkit.ir import BoundGraph
 from subgraphkit.testing.light_models import LIGHT_MODELS, light_model_path
 from subgraphkit_tensorrt import backend
-from subgraphkit_tensorrt.claiming.coverage import multiplications
 from subgraphkit_tensorrt.claiming.property import properties_of
 from subgraphkit_tensorrt.library.flavours import FLAVOURS, Installation
 from subgraphkit_tensorrt.library.gpus import Machine
@@ -111,7 +110,7 @@ def test_the_parser_is_not_shown_large_weights() -> None:
             return array()  # type: ignore[operator]
 
         stored._read = refuse  # type: ignore[assignment]
-    questions, _, _ = ask(graph, {"max_query_rounds": 99})
+    questions, _, _ = ask(graph, {"optimization_level": 5})
     assert questions.refusals_in(workers(graph)) == {}
     assert max(read, default=0) <= 1 << 16
 
@@ -131,57 +130,6 @@ def test_three_nodes_make_a_subgraph_and_two_do_not() -> None:
     assert taken(divided(two)) == []
     assert reasons(divided(two), 0)[0].startswith("too_small")
     assert taken(divided(two, min_subgraph_nodes=2)) == [(0, 1)]
-
-
-def test_the_user_keeps_operators_and_nodes_from_tensorrt() -> None:
-    model = parsed(CHAIN)
-    for node, name in zip(model.graph.node, ("in", "mid/exp", "mid/tanh", "out"), strict=True):
-        node.name = name
-    by_operator = divided(model, exclude_ops=["Tanh"], min_subgraph_nodes=1)
-    assert homes(by_operator) == {0, 1, 3}
-    assert reasons(by_operator, 2)[0] == "excluded: option exclude_ops names Tanh"
-    by_name = divided(model, exclude_nodes=["mid/.*"], min_subgraph_nodes=1)
-    assert homes(by_name) == {0, 3}
-    only = divided(model, only_ops=["Exp", "Tanh"], min_subgraph_nodes=1)
-    assert homes(only) == {1, 2}
-    assert reasons(only, 0)[0] == "excluded: option only_ops does not name Relu"
-
-
-def test_less_than_the_user_demands_is_an_error_that_names_the_nodes() -> None:
-    assert len(taken(divided(CHAIN, require_nodes=1.0))) == 1
-    with pytest.raises(BackendError) as caught:
-        divided(CHAIN, require_nodes=0.9, exclude_ops=["Neg"])
-    assert caught.value.code == "SGK165"
-    assert "75.0% of the nodes of the model are on TensorRT" in caught.value.message
-    assert "#3 Neg: excluded: option exclude_ops names Neg" in caught.value.hint
-
-
-def test_nodes_left_because_their_region_is_small_are_named_with_the_option() -> None:
-    body = (
-        "g (float[2,2] x) => (float y) "
-        "{ a = Relu(x) b = Exp(a) c = Tanh(b) d = Det(c) e = Exp(d) y = Neg(e) }"
-    )
-    with pytest.raises(BackendError) as caught:
-        divided(body, require_nodes=0.9)
-    refused, small = caught.value.hint.splitlines()
-    assert refused.startswith("#3 Det: op_unsupported: TensorRT for RTX has no Det; node #3 Det")
-    assert small == (
-        "#4 Exp, #5 Neg: in regions of fewer than 3 nodes, which are left to other backends; "
-        "option min_subgraph_nodes sets the limit"
-    )
-    assert caught.value.context["nodes"] == (3, 4, 5)
-
-
-def test_work_is_counted_in_multiplications() -> None:
-    body = (
-        "g (float[1,8,16,16] x, float[4,8,3,3] w, float[6,7] a, float[7,5] b) => "
-        "(float[1,4,14,14] y, float[6,5] z) { y = Conv(x, w) z = MatMul(a, b) }"
-    )
-    graph = loaded(body)
-    counts = [multiplications(node) for node in graph.nodes]
-    assert counts == [1 * 4 * 14 * 14 * 8 * 9, 6 * 5 * 7]
-    with pytest.raises(BackendError, match="of the work of the model are on TensorRT"):
-        divided(body, require_flops=0.9, exclude_ops=["Conv"], min_subgraph_nodes=1)
 
 
 @pytest.mark.parametrize(
@@ -224,31 +172,12 @@ def test_a_shape_the_caller_feeds_may_enter() -> None:
     assert edges(graph, rules()).accept_input(graph.nodes[0], "s") is True
 
 
-def test_a_shape_computation_is_copied_to_where_it_is_read() -> None:
-    body = """
-    g (float[n,4,6] x) => (float[n,24] y, float[n,24] z)
-    <int64 zero = {0}, int64[1] rest = {-1}, int64[1] first = {0}> {
-      s = Shape(x)
-      b = Gather(s, zero)
-      u = Unsqueeze(b, first)
-      shape = Concat<axis=0>(u, rest)
-      a = Relu(x)
-      y = Reshape(a, shape)
-      e = Exp(y)
-      f = Reshape(e, shape)
-      h = Tanh(f)
-      z = Neg(h)
-    }
-    """
-    found = divided(body, exclude_ops=["Exp"])
-    graph = found.graph
-    judge = edges(graph, rules())
-    assert [judge.duplicable(graph.nodes[place]) for place in range(6)] == [True] * 4 + [False] * 2
-    assert "shape depends" in str(judge.accept_input(graph.nodes[7], "shape"))
-    first, second = (one for one in found.subgraphs if one.backend == "tensorrt")
-    assert (first.nodes, first.copies) == ((0, 1, 2, 3, 4, 5), ())
-    assert (second.nodes, second.copies) == ((0, 1, 2, 3, 7, 8, 9), (0, 1, 2, 3))
-    assert "shape" not in second.inputs
+@pytest.mark.parametrize(("kept", "told"), [("Tahn", "Tahn; did you mean 'Tanh'?"), ("Ta.*", "")])
+def test_a_pattern_that_keeps_no_node_in_float32_is_told(
+    kept: str, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    divided(CHAIN, keep_fp32=[kept])
+    assert "".join(one.getMessage() for one in caplog.records).endswith(told)
 
 
 def test_float8_lives_between_quantize_and_dequantize_only() -> None:
@@ -279,7 +208,7 @@ def test_what_the_builder_refuses_is_learnt_and_left_out_the_next_time(tmp_path:
         "g (float[5000] x) => (float[4000] y, int64[4000] i) <int64[1] less = {1000}> "
         "{ a = Relu(x) b = Exp(a) c = Tanh(b) s = Shape(c) k = Sub(s, less) y, i = TopK(c, k) }"
     )
-    chosen = {"flavour": "tensorrt_rtx", "build_only": True, "progress": "off"}
+    chosen = {"flavour": "tensorrt_rtx", "build_only": True}
     with sk.config(
         backend="tensorrt,numpy",
         options={"tensorrt": chosen},
@@ -303,10 +232,12 @@ def test_a_build_that_fails_is_an_error_if_the_user_wants_it() -> None:
         "{ a = Relu(x) b = Exp(a) c = Tanh(b) s = Shape(c) k = Sub(s, less) y, i = TopK(c, k) }"
     )
     # The size is to be known by the builder alone.
-    found = divided(body, fold=False, on_build_failure="raise")
-    with pytest.raises(sk.SubgraphkitError) as caught:
-        sk.compile_subgraphs(found)
-    assert caught.value.code == "SGK172"
+    with (
+        sk.config(on_unsupported="raise"),
+        pytest.raises(sk.SubgraphkitError, match="K exceeds the maximum value") as caught,
+    ):
+        sk.compile_subgraphs(divided(body, fold=False))
+    assert caught.value.code == "SGK130"
 
 
 def test_a_quantize_node_stays_with_its_dequantize_node() -> None:
@@ -320,7 +251,7 @@ def test_a_quantize_node_stays_with_its_dequantize_node() -> None:
     }
     """
     assert taken(divided(body)) == [(0, 1, 2, 3, 4)]
-    split = divided(body, exclude_ops=["DequantizeLinear"], min_subgraph_nodes=1)
+    split = divided(body, keep_off=["DequantizeLinear"], min_subgraph_nodes=1)
     assert homes(split) == {0, 3, 4}
 
 

@@ -70,7 +70,7 @@ class PlanBuilder(sk.Backend):
     name = "plan_builder"
 
     def properties(self):
-        return [Blocks(Options(progress="off"))]
+        return [Blocks(Options())]
 
     def fingerprint(self):
         return find("tensorrt_rtx").library.capabilities.version

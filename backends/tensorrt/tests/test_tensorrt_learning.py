@@ -31,7 +31,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _divided(**given: Any) -> Partitioning:
-    chosen = {"flavour": "tensorrt_rtx", "build_only": True, "progress": "off", **given}
+    chosen = {"flavour": "tensorrt_rtx", "build_only": True, **given}
     with sk.config(backend="tensorrt,numpy", options={"tensorrt": chosen}, cache=True):
         return sk.partition(sk.bind(sk.load(parsed(PRODUCT))))
 
@@ -66,7 +66,6 @@ def test_what_is_learnt_holds_for_the_options_that_shape_the_engine(
         "backend 'tensorrt' leaves 4 nodes out because an earlier build failed: TensorRT could not"
     )
     assert "subgraphkit cache clear" in said
-    assert homes(_divided(workspace_limit=1, on_build_failure="raise")) == {0, 1, 2, 3}
     assert forget_answers(cache) > 0
 
 

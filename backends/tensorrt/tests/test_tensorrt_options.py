@@ -137,7 +137,6 @@ def test_the_refusal_names_what_the_library_lacks() -> None:
         ({"precision": "fp8"}, "needs calibration"),
         ({"high_precision": "fp32"}, "needs calibration"),
         ({"build_at": "first_run", "allow_runtime_build": False}, "no time to build"),
-        ({"exclude_nodes": ["conv("]}, "no regular expression"),
         ({"keep_fp32": ["*"]}, "no regular expression"),
     ],
 )

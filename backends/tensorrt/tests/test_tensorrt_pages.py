@@ -24,6 +24,7 @@ PEERS = {
 }
 MXNET = "MXNet-TensorRT"
 ROW = re.compile(r"^\| (`.*`) \| `(.*)` \|$", re.MULTILINE)
+SETTING = re.compile(r"^\| (`.*`) \| setting `(.*)` \|$", re.MULTILINE)
 
 
 def _section(title: str) -> str:
@@ -42,6 +43,16 @@ def test_the_table_of_a_peer_is_that_of_the_options(peer: str) -> None:
     assert listed == {
         name: option.elsewhere[peer] for name, option in TABLE.items() if peer in option.elsewhere
     }
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_what_a_peer_sets_for_its_library_and_we_for_all_is_a_setting(peer: str) -> None:
+    rows = SETTING.findall(_section(PEERS[peer]))
+    assert rows
+    assert {ours for _, ours in rows} <= set(SETTINGS)
+    for theirs, ours in rows if peer == "onnxruntime" else ():
+        answer = TensorRTBackend.foreign_option(theirs.strip("`"), "1")
+        assert answer.endswith(f"is the setting {ours} of the session here.")
 
 
 def test_the_table_of_mxnet_names_options_that_exist() -> None:

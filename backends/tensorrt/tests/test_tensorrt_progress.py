@@ -75,21 +75,11 @@ def test_the_phases_are_reported_in_percent_of_the_whole() -> None:
     assert events[-1].cancelled
 
 
-def test_the_option_keeps_a_build_from_reporting_and_not_from_being_stopped() -> None:
-    events: list[ProgressEvent] = []
-    progress = Progress(events.append)
-    told = BuildPhases("x", progress, is_told=False)
-    told.start("Building engine", None, 4)
-    assert not events
-    progress.cancel()
-    assert told.progress.cancelled
-
-
 @needs_rtx
 def test_a_real_build_reports_all_of_its_way() -> None:
     seen: list[ProgressEvent] = []
     subgraph = cut(bound(blocks((5,))), 0)
-    asked = options(dims=RANGES, progress="auto")
+    asked = options(dims=RANGES)
     context = replace(context_of(subgraph.graph, asked), progress=Progress(seen.append))
     build.build_engine(subgraph, context, rtx(), buckets_at_bind(subgraph, asked) or [])
     assert len(seen) > 10
@@ -101,7 +91,7 @@ def test_a_real_build_reports_all_of_its_way() -> None:
 
 @needs_rtx
 def test_a_build_writes_nothing_by_itself(capfd: pytest.CaptureFixture[str]) -> None:
-    build_engine(cut(bound(blocks((8,))), 0), options(dims=RANGES, progress="auto"), rtx())
+    build_engine(cut(bound(blocks((8,))), 0), options(dims=RANGES), rtx())
     assert capfd.readouterr() == ("", "")
 
 
@@ -111,7 +101,7 @@ def test_a_listener_that_fails_stops_the_build_and_its_error_is_raised() -> None
         raise MemoryError("in the callback")
 
     subgraph = cut(bound(blocks((6,))), 0)
-    asked = options(dims=RANGES, progress="auto")
+    asked = options(dims=RANGES)
     context = replace(context_of(subgraph.graph, asked), progress=Progress(fail))
     with pytest.raises(MemoryError, match="in the callback"):
         build.build_engine(subgraph, context, rtx(), buckets_at_bind(subgraph, asked) or [])
@@ -127,9 +117,9 @@ def test_ctrl_c_stops_a_build_and_leaves_the_process_usable() -> None:
         told.append(event)
 
     subgraph = whole_model("densenet121")
-    context = context_of(subgraph.graph, options(progress="auto"))
+    context = context_of(subgraph.graph, options())
     listened = replace(context, progress=Progress(listen))
-    wanted = buckets_at_bind(subgraph, options(progress="auto")) or []
+    wanted = buckets_at_bind(subgraph, options()) or []
     with heard():
         handler = signal.getsignal(signal.SIGINT)
         started = time.monotonic()

@@ -211,7 +211,7 @@ def test_streams_of_users_hold_memory_for_a_few_and_go_when_they_are_released(
 def test_a_builder_ends_when_the_questions_are_answered(double: Double) -> None:
     graph = sk.bind(sk.load(parsed(SUM)))
     # A question that was not asked before in this process, whose answer is not remembered.
-    options = Options(progress="off", device=1, max_query_rounds=next(ROUNDS))
+    options = Options(device=1, plugin_libraries=(f"{next(ROUNDS)}.so",))
     sieves = Sieves(double.library, options, "double")
     sieves.look_at(graph, context_of(graph, options))
     assert [one._device for one in double.builders] == [1]

@@ -88,7 +88,7 @@ def _built(
 ) -> bytes:
     options, progress = context.options, context.progress
     title = f"TensorRT builds {subgraph.id}"
-    phases = BuildPhases(title, progress, is_told=options.progress != "off")
+    phases = BuildPhases(title, progress)
     monitor = monitor_for(library.trt, phases)
     config.progress_monitor = monitor
     timings = timing_cache_for(context, library, kind_of_gpu(options.device) or "none")
@@ -200,9 +200,8 @@ class BuildPhases:
     Thread-safety: phases may be reported by any thread, and read by another.
     """
 
-    def __init__(self, title: str, progress: Progress, *, is_told: bool = True) -> None:
+    def __init__(self, title: str, progress: Progress) -> None:
         self.progress = progress
-        self._is_told = is_told
         self._title = title
         self._lock = threading.Lock()
         self._phases: dict[str, _Phase] = {}
@@ -241,8 +240,7 @@ class BuildPhases:
             return next(reversed(self._phases), "")
 
     def _report(self) -> None:
-        if self._is_told:
-            self.progress(self._title, int(_PERCENT * self.furthest), _PERCENT, self.phase)
+        self.progress(self._title, int(_PERCENT * self.furthest), _PERCENT, self.phase)
 
     def _reached(self) -> float:
         parts = dict.fromkeys(self._phases, 0.0)

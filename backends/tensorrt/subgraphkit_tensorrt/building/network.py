@@ -121,8 +121,7 @@ def parse_model(
             f"{'; '.join(found)}",
             backend="tensorrt",
             subgraph=subgraph.id,
-            hint="Leave the operators at fault to another backend with exclude_ops or "
-            "exclude_nodes.",
+            hint="Leave the operators at fault to another backend with the setting keep_off.",
             differences=tuple(found),
         )
     return parsed
@@ -170,7 +169,7 @@ def _refused(
         backend="tensorrt",
         subgraph=subgraph.id,
         hint="\n".join(
-            [*said[1:6], "Leave the node to another backend with exclude_ops or exclude_nodes."]
+            [*said[1:6], "Leave the node to another backend with the setting keep_off."]
         ),
         nodes=tuple(subgraph.nodes[place] for place in places),
         parser_errors=tuple(said),

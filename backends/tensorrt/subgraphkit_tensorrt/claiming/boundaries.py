@@ -1,4 +1,4 @@
-"""Values that may cross the edge of a TensorRT subgraph, and copies made so that others need not.
+"""Values that may cross the edge of a TensorRT subgraph.
 
 Source: measured on the parser of TensorRT for RTX 1.7: one input of a type it lacks, or of too many
 axes, makes it refuse the whole model without naming a node; a float shape tensor cannot be an
@@ -8,7 +8,7 @@ input; float8 and 4-bit types cannot be inputs or outputs, which the builder not
 from subgraphkit.backend import Answer, Refusal
 from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType, TensorType
-from subgraphkit_tensorrt.rules.folding import computes_shapes, shape_values
+from subgraphkit_tensorrt.rules.folding import shape_values
 from subgraphkit_tensorrt.rules.judged_node import CROSSING, MAX_RANK
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
@@ -51,12 +51,6 @@ class BoundaryRules:
         if self._graph.dtype(value) is DataType.UINT8 and node.op_type != "Cast":
             return Refusal("border", f"{value!r} is uint8, which can leave TensorRT at a Cast only")
         return True
-
-    def duplicable(self, node: Node) -> bool:
-        """Say whether a node is cheap enough to be run wherever its value is read."""
-        if node.op_type == "DequantizeLinear" and not node.domain:
-            return node.is_constant(0)
-        return computes_shapes(node)
 
     def _crossing(self, value: str, verb: str) -> Refusal | None:
         type_ = self._graph.types.get(value)

@@ -32,8 +32,11 @@ from subgraphkit_tensorrt.lowering import Conversions
 from subgraphkit_tensorrt.lowering.conversions import apply
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
-_FORMAT: Final = "1"
+_FORMAT: Final = "2"
 """Changes with what a question is or how its answer is kept."""
+
+_MOST_ROUNDS: Final = 100
+"""How often the parser is asked again about what is left of a region."""
 
 _ANSWERS: Final = Answers("answers")
 
@@ -85,13 +88,12 @@ class ParserQueries:
         self.asked = 0
         self._graph = graph
         self._library = library
-        self._rounds: int = options.max_query_rounds
         self._rules = rules
         self._conversions = conversions
         self._folder = folder
         can = library.capabilities
         plugins = ",".join(options.plugin_libraries)
-        self._identity = f"{_FORMAT} {can.flavour} {can.version} {plugins} {self._rounds}"
+        self._identity = f"{_FORMAT} {can.flavour} {can.version} {plugins}"
         self._device: int = options.device
         self._builder: Any = None
 
@@ -133,7 +135,7 @@ class ParserQueries:
                 return found
             if not named:
                 named = self._each_alone(left, first.subgraph)
-            if not named or rounds >= self._rounds:
+            if not named or rounds >= _MOST_ROUNDS:
                 words = answer.words or f"it is not settled after {rounds} questions"
                 return found | dict.fromkeys(left, ("op_unsupported", _said(words)))
             found |= named

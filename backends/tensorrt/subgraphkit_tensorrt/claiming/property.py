@@ -23,6 +23,8 @@ from subgraphkit_tensorrt.running.regions import compile_region
 
 _BUILDING: Final = frozenset({"SGK162", "SGK170", "SGK171", "SGK172"})
 """Failures that other nodes, or fewer, may do away with."""
+_RETRIES: Final = 2
+"""How often a subgraph is built again without the nodes that made a build fail."""
 
 
 def properties_of(
@@ -96,10 +98,6 @@ class TensorRTProperty(SubgraphProperty):
         """Say whether TensorRT can hand out a value."""
         return self.sieves.borders.accept_output(node, value)
 
-    def duplicable(self, node: Node) -> bool:
-        """Say whether a node is a cheap piece of a shape computation, or a weight's scale."""
-        return self.sieves.borders.duplicable(node)
-
     def create_operator(
         self, subgraph: Subgraph, context: BindContext[Options]
     ) -> SubgraphOperator:
@@ -107,42 +105,31 @@ class TensorRTProperty(SubgraphProperty):
 
         Raises:
             Unsupported: The builder refuses nodes, or the whole.
-            CompileError: It does, and ``on_build_failure`` is ``"raise"``; or it is not the nodes
-                that are at fault, but the machine or an option.
-            BackendError: Less than was demanded would be left (SGK165).
+            CompileError: It is not the nodes that are at fault, but the machine or an option.
         """
         sieves = self.sieves
         try:
             return compile_region(subgraph, sieves.library, context)
         except CompileError as error:
-            if sieves.options.on_build_failure == "raise" or error.code not in _BUILDING:
+            if error.code not in _BUILDING or fault_of_machine(error.context.get("lines", ())):
                 raise
-            if fault_of_machine(error.context.get("lines", ())):
-                raise
-            raise self._given_back(subgraph, error) from error
+            raise self._unsupported(subgraph, error) from error
 
     def finish(self, partitioning: PartitionSummary, context: BindContext[Options]) -> None:
-        """Compare what TensorRT got with what the user demands."""
-        mine = [one for one in partitioning.subgraphs if one.backend == context.backend]
-        sieves = self.sieves
-        sieves.taken = {node for subgraph in mine for node in subgraph.home}
-        sieves.left = partitioning.refusals_by(context.backend)
-        sieves.let_go()
-        if partitioning.subgraphs:
-            sieves.demand(partitioning.subgraphs[0].graph)
+        """Let go of the builder that answered."""
+        del partitioning, context
+        self.sieves.let_go()
 
-    def _given_back(self, subgraph: Subgraph, error: CompileError) -> Unsupported:
+    def _unsupported(self, subgraph: Subgraph, error: CompileError) -> Unsupported:
         sieves = self.sieves
         inside = frozenset(subgraph.nodes)
         depth = 1 + max((depth for nodes, depth in sieves.failures if inside <= nodes), default=0)
         sieves.failures.append((inside, depth))
         blamed = [node for node in blamed_nodes(subgraph, error) if node in inside]
         text = " ".join(f"{error.message}. {error.hint}".split())
-        if depth > sieves.options.max_build_retries or len(blamed) == len(inside):
+        if depth > _RETRIES or len(blamed) == len(inside):
             blamed = []
-        sieves.learn(blamed or subgraph.home, text)
-        sieves.taken.difference_update(blamed or subgraph.home)
-        sieves.demand(subgraph.graph)
+        sieves.learn(blamed or subgraph.nodes, text)
         return Unsupported(text, nodes=blamed)
 
 

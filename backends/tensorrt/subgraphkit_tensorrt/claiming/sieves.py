@@ -8,8 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import onnx
-
 from subgraphkit.backend import Answer, BindContext, Refusal, did_you_mean, options_of
 from subgraphkit.errors import CompileError, OptionError
 from subgraphkit.ir import BoundGraph, Node, Subgraph
@@ -17,7 +15,6 @@ from subgraphkit.storing import Answers, Passing
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.model import NameMap
 from subgraphkit_tensorrt.claiming.boundaries import BoundaryRules
-from subgraphkit_tensorrt.claiming.coverage import check_coverage
 from subgraphkit_tensorrt.claiming.parser_queries import ParserQueries
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import listening, tail
@@ -62,7 +59,6 @@ class Sieves:
 
     Attributes:
         borders: What may cross edges, once a graph was looked at.
-        left: By node, why it is not on TensorRT, once the graph is partitioned.
 
     Thread-safety: used by one thread at a time.
     """
@@ -74,8 +70,6 @@ class Sieves:
         self.library = library
         self.options = options
         self.refusals: dict[int, Refusal] = {}
-        self.left: Mapping[int, Refusal] = {}
-        self.taken: set[int] = set()
         self.failures: list[tuple[frozenset[int], int]] = []
         self._identity = identity
         self._graph: BoundGraph | None = None
@@ -85,8 +79,7 @@ class Sieves:
         """Sieve a graph; nothing happens the second time.
 
         Raises:
-            OptionError: A plugin library or a module cannot be used (SGK167, SGK168), or a filter
-                names an operator that there is not (SGK112).
+            OptionError: A plugin library or a module cannot be used (SGK167, SGK168).
         """
         if self._graph is graph:
             return
@@ -94,21 +87,18 @@ class Sieves:
         folder = context.kept_folder()
         load_modules(options.modules)
         load_plugins(library, options.plugin_libraries)
-        check_filters(graph, options, logger)
+        _warn_of_idle_patterns(graph, options, logger)
         rules = rules_for(library, options)
         conversions = Conversions(rules)
         self._graph = graph
         self.borders = BoundaryRules(graph, rules)
         self._learned = Learned(graph, self._identity, options, folder)
-        if options.on_build_failure != "raise":
-            self.refusals = self._learned.refusals()
-            _tell_learned(self.refusals, logger)
-        excluded = Exclusions(options)
+        self.refusals = self._learned.refusals()
+        _tell_learned(self.refusals, logger)
         for node in graph.nodes:
             if graph.is_constant_node(node.id) or node.id in self.refusals:
                 continue
-            refusal = excluded.refusal(node)
-            refusal = refusal if refusal is not None else self._static(node, rules, conversions)
+            refusal = self._static(node, rules, conversions)
             if refusal is not None:
                 self.refusals[node.id] = refusal
         if library.trt is None:
@@ -148,20 +138,12 @@ class Sieves:
         self.refusals.update(dict.fromkeys(nodes, Refusal("compile_failed", text)))
         self._learned.add(nodes, text)
 
-    def demand(self, graph: BoundGraph) -> None:
-        """Compare what is taken with what the user demands.
-
-        Raises:
-            BackendError: It is less (SGK165).
-        """
-        check_coverage(graph, self.taken, {**self.left, **self.refusals}, self.options)
-
 
 def _tell_learned(refusals: Mapping[int, Refusal], logger: logging.Logger) -> None:
     if refusals:
         logger.warning(
             "backend 'tensorrt' leaves %d %s out because an earlier build failed: %s\n"
-            "  'subgraphkit cache clear' forgets it; on_build_failure=raise builds all the same.",
+            "  'subgraphkit cache clear' forgets it.",
             len(refusals),
             "node" if len(refusals) == 1 else "nodes",
             next(iter(refusals.values())).text,
@@ -203,75 +185,18 @@ def _structure(graph: BoundGraph) -> str:
     return repr((rows, sorted(types.items()), sorted(graph.opset_imports.items())))
 
 
-class Exclusions:
-    """The nodes that the user keeps from TensorRT."""
-
-    def __init__(self, options: Options) -> None:
-        self._operators = frozenset(options.exclude_ops)
-        self._only = frozenset(options.only_ops)
-        self._patterns = [re.compile(text) for text in options.exclude_nodes]
-
-    def refusal(self, node: Node) -> Refusal | None:
-        """Say which option keeps a node; None if none does."""
-        names = {node.op_type, node.qualified_op_type}
-        if names & self._operators:
-            return Refusal("excluded", f"option exclude_ops names {node.op_type}")
-        if self._only and not names & self._only:
-            return Refusal("excluded", f"option only_ops does not name {node.op_type}")
-        for pattern in self._patterns:
-            if pattern.fullmatch(node.name):
-                text = f"option exclude_nodes has {pattern.pattern!r}, which is {node.name!r}"
-                return Refusal("excluded", text)
-        return None
-
-
-def check_filters(graph: BoundGraph, options: Options, logger: logging.Logger) -> None:
-    """Make sure that operators named in options exist, and say which filters match no node.
-
-    Raises:
-        OptionError: ONNX has no operator of that name, nor has the model (SGK112).
-    """
-    idle = [*_idle_operators(graph, options), *_idle_patterns(graph, options)]
+def _warn_of_idle_patterns(graph: BoundGraph, options: Options, logger: logging.Logger) -> None:
+    """Name the patterns of ``keep_fp32`` that match nothing of the model."""
+    if not options.keep_fp32:
+        return
+    names = {node.op_type for node in graph.nodes}
+    words = names.union(*((node.name, *node.outputs) for node in graph.nodes))
+    idle = [f"{one}{did_you_mean(one, names)}" for one in _idle(options.keep_fp32, words)]
     if idle:
         logger.warning(
-            "filters of backend 'tensorrt' that match no node of this model: %s", "; ".join(idle)
+            "option keep_fp32 of backend 'tensorrt' matches no node of this model: %s",
+            "; ".join(idle),
         )
-
-
-def _idle_operators(graph: BoundGraph, options: Options) -> Iterator[str]:
-    given = [("exclude_ops", word) for word in options.exclude_ops]
-    given += [("only_ops", word) for word in options.only_ops]
-    if not given:
-        return
-    present = {name for node in graph.nodes for name in (node.op_type, node.qualified_op_type)}
-    for option, word in given:
-        if word in present:
-            continue
-        known = {schema.name for schema in onnx.defs.get_all_schemas()}
-        # An operator of another domain is nothing that ONNX could know of.
-        if "::" not in word and word not in known:
-            raise OptionError(
-                "SGK112",
-                f"option {option!r} of backend 'tensorrt' names {word!r}, which is no operator of "
-                f"ONNX{did_you_mean(word, known | present)}",
-                hint="Operators of other domains that the model need not have are named "
-                "with their domain: com.acme::Name.",
-                backend="tensorrt",
-                option=option,
-            )
-        yield f"{option}={word}"
-
-
-def _idle_patterns(graph: BoundGraph, options: Options) -> Iterator[str]:
-    if options.exclude_nodes:
-        names = {node.name for node in graph.nodes}
-        for pattern in _idle(options.exclude_nodes, names):
-            yield f"exclude_nodes={pattern}{did_you_mean(pattern, filter(None, names))}"
-    if options.keep_fp32:
-        names = {node.op_type for node in graph.nodes}
-        words = names.union(*((node.name, *node.outputs) for node in graph.nodes))
-        for pattern in _idle(options.keep_fp32, words):
-            yield f"keep_fp32={pattern}{did_you_mean(pattern, names)}"
 
 
 def _idle(patterns: Iterable[str], words: Collection[str]) -> Iterator[str]:
