@@ -40,7 +40,8 @@ from real_models import MODELS as REAL  # noqa: E402 (see above)
 from subgraphkit.comparing import Measured, Schedule, bench  # noqa: E402 (see above)
 from subgraphkit.comparing.intervals import ratio  # noqa: E402 (see above)
 from subgraphkit.comparing.stored_values import store_values  # noqa: E402 (see above)
-from subgraphkit.processes import AnsweringChild, NoAnswer  # noqa: E402 (see above)
+from subgraphkit.placing.tuning_child import measure_placement  # noqa: E402 (see above)
+from subgraphkit.processes import NoAnswer, call  # noqa: E402 (see above)
 from subgraphkit.testing import light_models as light  # noqa: E402 (see above)
 
 BEGIN: Final = "<!-- placement: written by benchmarks/backends/bench_placement.py -->"
@@ -270,17 +271,8 @@ def _tuned(
     shapes = given.pop("shapes", None)
     job = {"model": os.fspath(path), "shapes": shapes, "options": {}, "settings": given}
     job["feeds"] = str(folder / "feeds")
-    file = folder / "job.json"
-    file.write_text(json.dumps(job))
     variables = dict.fromkeys(_VARIABLES, str(threads))
-    child = AnsweringChild("subgraphkit.placing.tuning_child", [str(file)], variables)
-    try:
-        answer = child.answer(_PATIENCE)
-    finally:
-        child.stop()
-    if "failed" in answer:
-        raise RuntimeError(answer["failed"])
-    return str(answer["placement"])
+    return str(call(measure_placement, job, timeout=_PATIENCE, variables=variables))
 
 
 def _said(row: Mapping[str, Any]) -> str:

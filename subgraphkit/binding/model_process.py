@@ -4,7 +4,6 @@ It opens the model as it was bound, from a folder that is written when it starts
 at a time. Values pass through memory that both share, all else as lines of JSON.
 """
 
-import builtins
 import math
 import os
 import shutil
@@ -12,10 +11,9 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from subgraphkit import errors
 from subgraphkit.backend.contract import Backend
@@ -25,17 +23,17 @@ from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS
 from subgraphkit.ir import Initializer
 from subgraphkit.logs import logger_of
 from subgraphkit.onnx_io import write_bundled_model
-from subgraphkit.processes import NoAnswer, how_it_ended
-from subgraphkit.processes.answering_child import DirectChild
+from subgraphkit.processes import Child, NoAnswer, how_it_ended, result_of
 from subgraphkit.processes.shared_area import SharedArea
-from subgraphkit.transport import Travelling, carried, rebuilt
 from subgraphkit.types import TensorType
 
 MODEL: Final = "model.onnx"
 """The file in the folder that the process reads the model from."""
 
 _WEIGHTS: Final = "weights.bin"
-_MODULE: Final = "subgraphkit.compiling.isolated_child"
+_WORKSHOP: Final = "subgraphkit.compiling.isolated_child:Workshop"
+"""The class whose instance lives in the process."""
+
 _OWN: Final = frozenset(
     {"backend", "fold", "isolate", "keep_off", "pin", "plugins", "progress", "require", "strict"}
     | {"timeout_s", "tune", "build", "max_memory", "verbose", "data_roots", "on_fallback"}
@@ -76,7 +74,6 @@ class ModelProcess:
         self._held = ExitStack()
         self._endings = 0
         self._users: set[int] = set()
-        self._line = -1
         self._begin()
         weakref.finalize(self, self._held.close)
         _PROCESSES.add(self)
@@ -84,13 +81,13 @@ class ModelProcess:
     def _begin(self) -> None:
         self.lock = threading.RLock()
         self.inward, self.outward = SharedArea(), SharedArea()
-        self._child: DirectChild | None = None
+        self._child: Child | None = None
 
     def forget(self) -> None:
         """Leave the process to the one from which this one was forked."""
         self._held.pop_all()  # which closes nothing
         if self._child is not None:
-            os.close(self._line)  # or the process would outlive its own program
+            self._child.disown()  # or the process would outlive its own program
         self._begin()
 
     @property
@@ -117,13 +114,17 @@ class ModelProcess:
 
     def ask(
         self,
-        what: Mapping[str, Any],
+        method: str,
+        *plain: Any,
         progress: Progress | None = None,
         seconds: float = math.inf,
-    ) -> dict[str, Any]:
-        """Have something done and wait for the answer.
+        tells: bool = False,
+    ) -> Any:
+        """Call a method of the workshop and wait for what it returns.
 
+        ``method``: As ``".run"``; with no text the workshop itself is made.
         ``seconds``: After how long without a word the process is ended.
+        ``tells``: Whether the method takes a function for its progress.
 
         Raises:
             ProcessEnded: It went down.
@@ -136,12 +137,9 @@ class ModelProcess:
         self._users.add(id(child))  # which others may be the last to leave meanwhile
         try:
             with progress.stopping(child.kill) if progress is not None else ExitStack():
-                child.tell(what)
-                answer: dict[str, Any] = child.answer(seconds)
-                while "event" in answer:
-                    if progress is not None:
-                        progress(*answer["event"])
-                    answer = child.answer(seconds)
+                event = (lambda told: progress and progress(*told)) if tells else None
+                place = f"{_WORKSHOP}{method}"
+                reply = child.reply(place, *plain, timeout=seconds, event=event)
         except NoAnswer as gone:
             raise self._gone(child, gone.code, progress) from None
         except BaseException:
@@ -149,9 +147,7 @@ class ModelProcess:
             raise
         finally:
             self._users.discard(id(child))
-        if "failed" in answer:
-            raise _error_of(answer["failed"])
-        return answer
+        return result_of(reply)
 
     def end(self) -> None:
         """End the process; the next request starts another."""
@@ -180,9 +176,7 @@ class ModelProcess:
                 if not self._users:
                     self.end()
 
-    def _gone(
-        self, child: DirectChild, code: int | None, progress: Progress | None
-    ) -> ProcessEnded:
+    def _gone(self, child: Child, code: int | None, progress: Progress | None) -> ProcessEnded:
         printed = child.printed(_LAST_OUTPUT)
         self.end()
         if progress is not None:
@@ -200,19 +194,13 @@ class ModelProcess:
             folder = Path(tempfile.mkdtemp(prefix="subgraphkit-"))
             held.callback(shutil.rmtree, folder, ignore_errors=True)
             _write(graph, folder)
-            theirs, ours = os.pipe()
-            held.callback(os.close, ours)  # with which the child ends, whatever it is doing
-            inherited = [self.inward.descriptor, self.outward.descriptor, theirs]
-            words = [os.fspath(folder), *map(str, inherited)]
-            try:
-                child = DirectChild(_MODULE, words, inherited=inherited)
-            finally:
-                os.close(theirs)
+            shared = [self.inward.descriptor, self.outward.descriptor]
+            child = Child(inherited=shared)
             held.callback(child.stop)
             self._held.push(held.pop_all())
-        self._child, self._line = child, ours
+        self._child = child
         self.generation += 1
-        self.ask({"open": _job(graph)}, progress)
+        self.ask("", os.fspath(folder), *shared, _job(graph), progress=progress, tells=True)
 
 
 def _forget() -> None:
@@ -301,32 +289,3 @@ def with_last_words(error: errors.BackendError, ended: ProcessEnded) -> errors.B
         lines = "\n".join(ended.printed.splitlines()[-_LAST_LINES:])
         error.add_note(f"It printed last:\n{lines}")
     return error
-
-
-def plain_error(error: BaseException) -> dict[str, Any]:
-    """Return an error as plain data, from which ``ModelProcess.ask`` makes it anew."""
-    if isinstance(error, Travelling):
-        return {"coded": carried(error)}
-    fault = errors.fault_of(error, running=True)
-    notes = list(getattr(error, "__notes__", ()))
-    return {
-        "kind": type(error).__name__,
-        "text": errors.text_of(error),
-        "notes": notes,
-        "fault": fault,
-    }
-
-
-def _error_of(plain: Mapping[str, Any]) -> BaseException:
-    if "coded" in plain:
-        return rebuilt(*plain["coded"], imports=False)
-    kind: object = getattr(builtins, plain["kind"], None)
-    error: Any = RuntimeError(f"{plain['kind']}: {plain['text']}")
-    if isinstance(kind, type) and issubclass(kind, Exception):
-        with suppress(TypeError):  # it may take more than a text
-            error = kind(plain["text"])
-    for note in plain["notes"]:
-        error.add_note(note)
-    if plain["fault"] is not None:
-        error.fault = plain["fault"]
-    return cast("BaseException", error)

@@ -3,15 +3,18 @@
 Nothing heavy is imported in this one, so that it works where NumPy itself is broken.
 """
 
-import json
 import sys
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from subgraphkit.finding.child_probe import ChildProbe, judged
-from subgraphkit.processes.child_process import Ended, how_it_ended, run_child
+from subgraphkit.finding.child_probe import ChildProbe, probe_from, probe_without_answer
+from subgraphkit.processes.answering_child import NoAnswer
+from subgraphkit.processes.calling import Child
+from subgraphkit.processes.child_process import how_it_ended
 
-_CHILD: Final = "subgraphkit.comparing.trial_child"
+_TRIAL: Final = "subgraphkit.comparing.trial:probe_and_try"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +41,27 @@ def look_after(name: str, timeout_seconds: float, *, deep: bool, origin: str) ->
     if not sys.executable:
         text = "this process does not know its Python interpreter"
         return Health(ChildProbe(name, "error", text=text))
-    words = [name, origin, *(["--deep"] if deep else [])]
-    ended = run_child(_CHILD, words, timeout_seconds)
-    lines = [line for line in ended.answer.splitlines() if line.endswith("}")]
-    if not lines:
-        return _of_probe(judged(name, ended, ""))
-    probe = judged(name, replace(ended, code=0), lines[0])
-    return _tried(name, probe, ended, lines[1:]) if probe.state == "ok" else _of_probe(probe)
+    events: list[Any] = []
+    started, gone = time.monotonic(), None
+    trial: dict[str, Any] = {}
+    try:
+        with Child() as child:
+            given = name, origin, deep
+            trial |= child.call(_TRIAL, *given, timeout=timeout_seconds, event=events.append)
+            child.finish(timeout_seconds)
+            printed = child.printed()
+    except NoAnswer as ended:
+        gone, printed = ended, ended.printed
+    seconds = time.monotonic() - started
+    if not events:
+        return _of_probe(probe_without_answer("backend", name, gone or NoAnswer(0), seconds))
+    probe = probe_from(name, events[0], seconds=seconds, output=printed)
+    if probe.state != "ok":
+        return _of_probe(probe)
+    if gone is None:
+        facts = ("state", "operators", "code", "text", "trace")
+        return Health(probe, *(trial[fact] for fact in facts))
+    return _ended(name, probe, gone, events[1:], is_tried=bool(trial))
 
 
 def _of_probe(probe: ChildProbe) -> Health:
@@ -53,23 +70,17 @@ def _of_probe(probe: ChildProbe) -> Health:
     return Health(probe, evidence=probe.trace)
 
 
-def _tried(name: str, probe: ChildProbe, ended: Ended, lines: list[str]) -> Health:
-    said: dict[str, Any] = {}
-    for line in lines:
-        said |= json.loads(line)
-    operators, trial = said.get("trying", ""), said.get("trial")
-    evidence = _last_lines(ended.printed)
-    where = "after it was tried" if trial else f"while it compiled and ran {operators}"
-    if ended.code is None:
-        text = f"backend {name!r} did not return within {ended.seconds:.0f} s {where}"
+def _ended(
+    name: str, probe: ChildProbe, gone: NoAnswer, tried: Sequence[str], *, is_tried: bool
+) -> Health:
+    operators, evidence = "".join(tried[-1:]), _last_lines(gone.printed)
+    where = "after it was tried" if is_tried else f"while it compiled and ran {operators}"
+    if gone.code is None:
+        text = f"backend {name!r} did not return within {probe.seconds:.0f} s {where}"
         return Health(probe, "hang", operators, "SGK321", text, evidence)
-    if ended.code != 0 or trial is None:
-        how = how_it_ended(ended.code)
-        text = f"backend {name!r} took the process down {where}: {how}"
-        return Health(probe, "crash", operators, "SGK320", text, evidence)
-    return Health(
-        probe, trial["state"], trial["operators"], trial["code"], trial["text"], trial["trace"]
-    )
+    how = how_it_ended(gone.code)
+    text = f"backend {name!r} took the process down {where}: {how}"
+    return Health(probe, "crash", operators, "SGK320", text, evidence)
 
 
 def _last_lines(text: str) -> str:

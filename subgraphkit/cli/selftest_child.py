@@ -18,9 +18,9 @@ from subgraphkit.backend.events import Check
 from subgraphkit.backend.selftest import SelfCheck
 from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import describe_exception
-from subgraphkit.finding.child_probe import answering
 from subgraphkit.finding.registry import get_backend
 from subgraphkit.processes import how_it_ended, run_child
+from subgraphkit.processes.answering_child import answering
 
 _BUILD_SECONDS: Final = 600.0
 _SHOWN: Final = 400

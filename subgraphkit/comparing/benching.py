@@ -22,6 +22,7 @@ from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.comparing.benchmark import Benchmark, Measured, Schedule, Share
 from subgraphkit.comparing.contenders import Contender
 from subgraphkit.comparing.differences import compare_values
+from subgraphkit.comparing.measured_contender import MeasuredContender
 from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import parse_selection
@@ -32,7 +33,8 @@ from subgraphkit.onnx_io import ModelSource, read_model
 _PAUSE: Final = 0.05
 """Seconds before a turn, in which threads that wait by spinning go to sleep."""
 
-_TURN: Final = {"do": "turn", "runs": 3, "seconds": 0.05}
+_TURN: Final = 3, 0.05
+"""Runs, and seconds, that a turn has at least."""
 _USUAL: Final = Schedule()
 
 
@@ -95,7 +97,7 @@ def bench(
             tell("binding", number, len(backends), one or "as configured")
             place = Path(folder) / str(number)
             entry = stack.enter_context(Contender(one, job, place, schedule))
-            entry.facts |= entry.ask(None, "binding the model")  # alone, so nobody is disturbed
+            entry.bind()  # alone, so nobody is disturbed
             if entry.facts.get("warning"):
                 PLACEMENT_LOG.warning("%s", entry.facts["warning"])
             entries.append(entry)
@@ -117,18 +119,18 @@ def _run(entries: Sequence[Contender], schedule: Schedule, tell: Callable[..., N
     """Let all contenders run once, take turns, and report the memory they took."""
     for number, entry in enumerate(entries):
         tell("first run", number, len(entries), entry.label)
-        first = {"do": "first", "warmup": schedule.warmup}
-        entry.facts |= entry.ask(first, "running for the first time")
+        doing = "running for the first time"
+        entry.facts |= entry.ask(MeasuredContender.first, schedule.warmup, doing=doing)
     for number in range(schedule.rounds):
         tell("measuring", number, schedule.rounds)
         at = number % len(entries)  # so that nobody always comes after the same neighbour
         for entry in (*entries[at:], *entries[:at]):
             if not entry.failed:
                 time.sleep(_PAUSE)
-                taken = entry.ask(_TURN, "running")
+                taken = entry.ask(MeasuredContender.turn, *_TURN, doing="running")
                 entry.turns += [taken] if taken else []
     for entry in entries:
-        entry.facts |= entry.ask({"do": "memory"}, "telling its memory")
+        entry.facts |= entry.ask(MeasuredContender.memory, doing="telling its memory")
 
 
 def _all_measured(

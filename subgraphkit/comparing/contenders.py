@@ -1,16 +1,17 @@
 """The parent's end of a contender: start it, ask it, survive it."""
 
-import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
 from subgraphkit.comparing.benchmark import Schedule
+from subgraphkit.comparing.measured_contender import MeasuredContender
 from subgraphkit.comparing.messages import crashed, hung
-from subgraphkit.processes.answering_child import AnsweringChild, NoAnswer
+from subgraphkit.errors import SubgraphkitError
+from subgraphkit.processes import Child, NoAnswer
 
-_MODULE: Final = "subgraphkit.comparing.bench_child"
 _VARIABLES: Final = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -19,7 +20,6 @@ _VARIABLES: Final = (
 )
 """What libraries read to learn how many threads to use, before they start any."""
 
-_LAST_OUTPUT: Final = 2000
 _PATIENCE_AT_THE_END: Final = 10.0
 
 
@@ -46,42 +46,49 @@ class Contender:
         self._called = selection or "as configured"
         self._selection, self._seconds = selection, schedule.timeout_seconds
         folder.mkdir()
-        file = folder / "job.json"
-        job = {**job, "selection": selection, "results": os.fspath(self.results)}
-        file.write_text(json.dumps(job), encoding="utf-8")
+        self._job = {**job, "selection": selection, "results": os.fspath(self.results)}
         threads = schedule.threads
         variables = {} if threads is None else dict.fromkeys(_VARIABLES, str(threads))
-        self._process = AnsweringChild(_MODULE, [os.fspath(file)], variables)
+        self._process = Child(variables)
 
     @property
     def label(self) -> str:
         """Its backends, as given or, where nothing was, as it has told."""
         return self._selection or str(self.facts.get("selection", self._called))
 
-    def ask(self, what: Mapping[str, Any] | None, doing: str) -> dict[str, Any]:
-        """Give a command and wait for the answer; None only waits."""
+    def bind(self) -> None:
+        """Bind the model, and learn what is known before the first run."""
+        self.ask(MeasuredContender, self._job, doing="binding the model")
+        self.facts |= self.ask(MeasuredContender.facts, doing="binding the model")
+
+    def ask(self, function: Callable[..., Any], *plain: Any, doing: str) -> dict[str, Any]:
+        """Call a method of the contender in its process; return what that returns."""
         if self.failed:
             return {}
-        if what is not None:
-            self._process.tell(what)
         try:
-            answer: dict[str, Any] = self._process.answer(self._seconds)
+            answer = self._process.call(function, *plain, timeout=self._seconds)
         except NoAnswer as gone:
             if gone.code is None:
-                error = hung(self._called, doing, self._seconds)
+                self._fail(hung(self._called, doing, self._seconds))
             else:
-                error = crashed(self._called, doing, gone.code)
-            failed = {"code": error.code, "kind": type(error).__name__, "text": str(error)}
-            answer = {"failed": failed}
-        if "failed" in answer:
-            self.failed = {**answer["failed"], "printed": self._process.printed(_LAST_OUTPUT)}
-            return {}
-        return answer
+                self._fail(crashed(self._called, doing, gone.code))
+        except SubgraphkitError as error:
+            self._fail(error)
+        else:
+            return answer or {}
+        return {}
+
+    def _fail(self, error: SubgraphkitError) -> None:
+        failed = {"code": error.code, "kind": type(error).__name__, "text": str(error)}
+        self.failed = {**failed, "printed": self._process.printed()}
 
     def __enter__(self) -> Self:
         """Return the contender, which is stopped on leaving."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Tell the child that there is nothing more to do, and see it off."""
+        """Close the session, and see the process off."""
+        if kind is None and not self.failed:
+            with suppress(NoAnswer, SubgraphkitError):  # it is measured
+                self._process.call(MeasuredContender.close, timeout=_PATIENCE_AT_THE_END)
         self._process.stop(_PATIENCE_AT_THE_END if kind is None else 0)

@@ -6,7 +6,7 @@ says, so that no other backend is needed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
 from onnx import ModelProto
@@ -21,7 +21,7 @@ from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import NONE
 from subgraphkit.errors import SubgraphkitError, UnclaimedNodesError
-from subgraphkit.finding.child_probe import end_of_traceback
+from subgraphkit.finding.child_probe import end_of_traceback, find_facts
 from subgraphkit.finding.opening import open_fallback
 from subgraphkit.onnx_io import load
 from subgraphkit.partitioning import partition
@@ -99,6 +99,27 @@ def try_backend(
     others = len(all_offers()) - len(_FIRST)
     text = f"takes none of {', '.join(_FIRST)}, nor of {others} more, in any type, rank or size"
     return Trial("idle", text=text)
+
+
+def probe_and_try(tell: Callable[[Any], None], name: str, origin: str, deep: Any) -> Any:
+    """Probe an installed backend and try it, in a process that it may take down.
+
+    Returns:
+        The fields of the ``Trial``, none if there was none. ``tell`` is given what the probe found,
+        then the operators of every model before it is tried.
+    """
+    facts = find_facts(name, origin, deep=deep)
+    tell(facts)
+    if facts["state"] != "ok":
+        return {}
+    return asdict(try_backend(_as_selected(name), tell, runs=not facts["builds_only"]))
+
+
+def _as_selected(name: str) -> str:
+    """Return a backend's name with the options that the configured selection gives it."""
+    named = name.partition("@")[0]
+    chosen = (one for one in resolve().backends if one.name == named and one.options)
+    return next((str(replace(one, optional=False)) for one in chosen), name)
 
 
 def _claims(ask: Ask) -> Iterator[Offer]:

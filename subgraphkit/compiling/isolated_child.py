@@ -1,17 +1,12 @@
-"""The isolated side: the process in which backends of one bound model compile and run.
+"""The isolated side: what lives in the process in which backends of one bound model run.
 
-``python -m subgraphkit.compiling.isolated_child FOLDER IN OUT LINE`` opens the model in a folder as
-it was bound, then carries out requests, a line of JSON each. Values are in the memory behind the
-descriptors ``IN`` and ``OUT``; the process ends with whoever holds the other end of ``LINE``.
+``Workshop`` opens the model in a folder as it was bound; its methods are called from the other
+process. Values are in memory that both share.
 """
 
-import fcntl
 import json
 import math
-import os
 import resource
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -22,18 +17,17 @@ from importlib import import_module
 from operator import is_
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
 from subgraphkit.backend.operator import SubgraphOperator
-from subgraphkit.backend.progress import Progress, ProgressEvent
+from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel, bind
-from subgraphkit.binding.model_process import MODEL, plain_error
+from subgraphkit.binding.model_process import MODEL
 from subgraphkit.compiling.compilation import Means, obtained
 from subgraphkit.configuration.handing import plain_value
 from subgraphkit.configuration.selection import BackendChoice
-from subgraphkit.finding.child_probe import answering
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io import load_read
@@ -48,60 +42,37 @@ from subgraphkit.types import DataType, TensorType
 _WORTH_A_PLACE: Final = 1 << 16
 """Bytes of outputs from which on an operator is given the memory to write them into."""
 
-_Answer = Callable[[Mapping[str, Any]], None]
+_Tell = Callable[[Any], None]
 
 
-class _Workshop:
-    """All that lives in the process, and one method for each request."""
+class Workshop:
+    """All that lives in the process: a model, bound as it was bound, and operators by number.
 
-    def __init__(
-        self, folder: Path, inward: SharedArea, outward: SharedArea, answer: _Answer
-    ) -> None:
-        self._folder, self._inward, self._outward, self._answer = folder, inward, outward, answer
-        self._graph: BoundModel
+    ``folder``: Where the model is. ``inward``, ``outward``: Descriptors of the memory for values.
+    """
+
+    def __init__(self, tell: _Tell, folder: str, inward: int, outward: int, job: Any) -> None:
+        self._inward, self._outward = SharedArea(inward), SharedArea(outward)
+        self._tell = tell
+        self._graph = _bound(Path(folder) / MODEL, job)
         self._claims: dict[str, list[Claim]] = {}
         self._prepared: set[Claim] = set()
         self._operators: dict[int, SubgraphOperator] = {}
         self._kinds: dict[int, tuple[Kind, ...] | None] = {}
-        self._locked = threading.Lock()
 
-    def open(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Bind the model as it was bound."""
-        job = request["open"]
-        path = self._folder / MODEL
-        bound = bind(
-            load_read(path.read_bytes(), path),
-            {key: _shape(value) for key, value in job["shapes"].items()},
-            backend="none",
-            options=job["options"],
-            fold=False,
-            isolate="none",
-            plugins="none",
-            **job["settings"],
-        )
-        _bound_memory(bound.settings.limits)
-        self._graph = replace(
-            bound,
-            name=job["name"],
-            inputs=tuple(job["inputs"]),
-            outputs=tuple(job["outputs"]),
-            order=job["order"],
-            left_out=dict(job["left_out"]),
-        )
-        return {}
-
-    def create(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def create(
+        self, tell: _Tell, recipe: Mapping[str, Any], names: Sequence[str], values: str
+    ) -> dict[str, Any]:
         """Compile a subgraph, or restore it from the cache."""
-        recipe = request["create"]
-        *weights, engine = [*self._given(request), None][: len(request["names"]) + 1]
-        subgraph = self._subgraph(recipe, dict(zip(request["names"], weights, strict=True)))
+        *weights, engine = [*self._given(values), None][: len(names) + 1]
+        subgraph = self._subgraph(recipe, dict(zip(names, weights, strict=True)))
         claims = self._claims_of(recipe["backend"])
         claim = next(one for one in claims if one.property_name == recipe["property"])
         if claim not in self._prepared:
             self._prepared.add(claim)
             claim.property.prepare(self._graph, claim.context)
         partitioning = self._partitioning(subgraph, claim, recipe)
-        progress = Progress(self._tell)
+        progress = _progress(tell)
         means = Means.of(partitioning, progress, shares_processors=recipe["shares"])
         if not recipe["cached"]:
             means = means._replace(cache=None)
@@ -117,21 +88,23 @@ class _Workshop:
         kept = means.cache is not None and subgraph.id in means.cache.kept
         return {"number": number, "made_by": operator.made_by, "restored": restored, "kept": kept}
 
-    def rehearse(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def rehearse(self, tell: _Tell, backends: Sequence[Mapping[str, Any]]) -> None:
         """Ask backends what they will be asked, to see whether one takes the process down."""
-        tell = Progress(self._tell)
+        progress = _progress(tell)
         # which comes up again, where they are asked in earnest
         with suppress(Exception), _bounded_time(self._graph.settings.limits):
-            claims = self._chosen(request["rehearse"])
-            claimed(self._graph, claims, told=lambda one: tell("asking", 0, None, one.backend.name))
-        return {}
+            claims = self._chosen(backends)
+            claimed(
+                self._graph,
+                claims,
+                told=lambda one: progress("asking", 0, None, one.backend.name),
+            )
 
-    def run(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Run an operator."""
-        number = request["run"]
+    def run(self, number: int, given: str) -> str:
+        """Run an operator; see ``SharedArea.store`` for what is given and returned."""
         kinds = self._kinds[number]
         places = None if kinds is None else self._outward.places(kinds)
-        results = self._operators[number].run(self._inward.restore(request["values"]), places)
+        results = self._operators[number].run(self._inward.restore(given), places)
         values = [_on_host(one) for one in results]
         if places is not None and not all(map(is_, values, places)):
             # one may be where another is to be written
@@ -139,33 +112,25 @@ class _Workshop:
                 deepcopy(one) if any(np.may_share_memory(one, place) for place in places) else one
                 for one in values
             ]
-        return {"values": self._outward.store(values)}
+        return self._outward.store(values)
 
-    def update(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def update(self, number: int, names: Sequence[str], values: str) -> bool:
         """Hand new weights to an operator."""
-        return {
-            "taken": self._operators[request["update"]].update_weights(
-                dict(zip(request["names"], self._given(request), strict=True))
-            )
-        }
+        new = dict(zip(names, self._given(values), strict=True))
+        return self._operators[number].update_weights(new)
 
-    def call(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def ask(self, number: int, what: str) -> Any:
         """Ask an operator something about itself, or close it."""
-        number, what = request["of"], request["call"]
         operator = self._operators.pop(number) if what == "close" else self._operators[number]
         result = getattr(operator, what)()
         if isinstance(result, bytes | bytearray | memoryview):
             result = self._outward.store([np.frombuffer(result, np.uint8)])
-        return {"result": plain_value(result)}
+        return plain_value(result)
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _tell(self, event: ProgressEvent) -> None:
-        with self._locked:
-            self._answer({"event": [event.phase, event.done, event.total, event.message]})
-
-    def _given(self, request: Mapping[str, Any]) -> list[Any]:
-        return [np.array(one) for one in self._inward.restore(request["values"])]
+    def _given(self, values: str) -> list[Any]:
+        return [np.array(one) for one in self._inward.restore(values)]
 
     def _subgraph(self, recipe: Mapping[str, Any], changed: Mapping[str, Any]) -> Subgraph:
         constants = {name: self._graph.constants[name] for name in recipe["constants"]}
@@ -202,6 +167,33 @@ class _Workshop:
             claimed_by=(0,),
             constraints=ResolvedConstraints(dict(recipe["pinned"]), excluded),
         )
+
+
+def _bound(path: Path, job: Mapping[str, Any]) -> BoundModel:
+    """Bind the model as it was bound."""
+    bound = bind(
+        load_read(path.read_bytes(), path),
+        {key: _shape(value) for key, value in job["shapes"].items()},
+        backend="none",
+        options=job["options"],
+        fold=False,
+        isolate="none",
+        plugins="none",
+        **job["settings"],
+    )
+    _bound_memory(bound.settings.limits)
+    return replace(
+        bound,
+        name=job["name"],
+        inputs=tuple(job["inputs"]),
+        outputs=tuple(job["outputs"]),
+        order=job["order"],
+        left_out=dict(job["left_out"]),
+    )
+
+
+def _progress(tell: _Tell) -> Progress:
+    return Progress(lambda event: tell([event.phase, event.done, event.total, event.message]))
 
 
 def _choice(backend: Mapping[str, Any]) -> BackendChoice:
@@ -256,52 +248,3 @@ def _bounded_time(limits: LoadLimits) -> Iterator[None]:
 
 def _at_most(wanted: int, most: int) -> int:
     return wanted if most == resource.RLIM_INFINITY else min(wanted, most)
-
-
-def _requests() -> IO[str]:
-    """Keep standard input for requests; to plugins, and what they start, it is empty."""
-    requests = os.fdopen(os.dup(0), encoding="utf-8")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    return requests
-
-
-def _end_with_parent(line: int) -> None:
-    """Have the system end this process, and what it forked, when the other end of a pipe is closed.
-
-    It needs no thread of Python's, which a library that never returns would keep from running.
-    """
-    fcntl.fcntl(line, fcntl.F_SETOWN, -os.getpgrp())
-    flags = fcntl.fcntl(line, fcntl.F_GETFL)
-    fcntl.fcntl(line, fcntl.F_SETFL, flags | os.O_ASYNC | os.O_NONBLOCK)
-    try:
-        gone = not os.read(line, 1)
-    except BlockingIOError:
-        gone = False
-    if gone:
-        os._exit(1)
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Carry out requests until there are no more."""
-    folder, inward, outward, line = arguments
-    _end_with_parent(int(line))
-    with answering() as answer:
-        areas = SharedArea(int(inward)), SharedArea(int(outward))
-        workshop = _Workshop(Path(folder), *areas, answer)
-        own, requests = os.getpid(), _requests()
-        for text in requests:
-            request = json.loads(text)
-            try:
-                answered = getattr(workshop, next(iter(request)))(request)
-            except BaseException as error:  # noqa: BLE001 (raised where it was asked)
-                answered = {"failed": plain_error(error)}
-            if os.getpid() != own:
-                os._exit(1)  # a copy that a plugin has made and that is not to answer as well
-            answer(answered)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

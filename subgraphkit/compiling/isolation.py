@@ -135,8 +135,7 @@ class IsolatedOperator(SubgraphOperator):
             if self._generation != process.ready():
                 self._make()
             values = process.inward.store(list(changed.values()))
-            update = {"update": self._number, "names": list(changed), "values": values}
-            taken: bool = process.ask(update)["taken"]
+            taken: bool = process.ask(".update", self._number, list(changed), values)
         if taken:
             self._weights |= changed
         return taken
@@ -161,7 +160,7 @@ class IsolatedOperator(SubgraphOperator):
             try:
                 if self._is_there:
                     with suppress(ProcessEnded):
-                        process.ask({"call": "close", "of": self._number}, seconds=_CLOSING_SECONDS)
+                        process.ask(".ask", self._number, "close", seconds=_CLOSING_SECONDS)
             finally:
                 self._generation = -1
                 process.leave(self)
@@ -178,22 +177,22 @@ class IsolatedOperator(SubgraphOperator):
             if self._generation != process.ready(progress):
                 self._make(progress)
             given = process.inward.store(inputs)
-            answer = process.ask({"run": self._number, "values": given}, progress)
-            return [_owned(one) for one in process.outward.restore(answer["values"])]
+            values = process.ask(".run", self._number, given, progress=progress)
+            return [_owned(one) for one in process.outward.restore(values)]
 
     def _make(self, progress: Progress | None = None) -> None:
         process = self._process
         generation = process.ready(progress)
         values = process.inward.store([*self._weights.values(), *self._engine])
-        new = {"names": list(self._weights), "values": values}
-        answer = process.ask({"create": self._recipe, **new}, progress)
+        new = self._recipe, list(self._weights), values
+        answer = process.ask(".create", *new, progress=progress, tells=True)
         self._generation, self._number = generation, answer["number"]
         self.made_by = answer["made_by"]
         self.restored, self.kept = answer["restored"], answer["kept"]
 
     def _asked(self, what: str) -> Any:
         with self._process.lock, self._worded(f"asked for {what!r} of"):
-            return self._process.ask({"call": what, "of": self._number})["result"]
+            return self._process.ask(".ask", self._number, what)
 
     def _bytes(self, what: str) -> bytes | None:
         with self._process.lock:

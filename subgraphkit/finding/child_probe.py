@@ -1,30 +1,22 @@
-"""Probe a backend in a child process, where it may crash, exit or never return.
+"""Probe a backend in a child process, where it may crash, exit or never return."""
 
-``python -m subgraphkit.finding.child_probe NAME`` loads and probes one backend and writes JSON to
-standard output, a line once it has begun and one of what it found. What the plugin itself prints,
-from Python or from C, goes to standard error: the descriptor is exchanged before the import.
-"""
-
-import json
-import os
 import sys
+import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint
 from typing import Any, Final, Literal
 
 from subgraphkit.configuration.selection import BackendChoice, parse_selection
 from subgraphkit.errors import ConfigError, SubgraphkitError
-from subgraphkit.processes.child_process import Ended, how_it_ended, run_child
+from subgraphkit.processes.answering_child import NoAnswer
+from subgraphkit.processes.calling import Child
+from subgraphkit.processes.child_process import how_it_ended
 
 IS_PROBE: Final = "_SUBGRAPHKIT_TRIES_A_PLUGIN"
 """The variable of the environment that is set where plugins are tried."""
 
-_MODULE: Final = "subgraphkit.finding.child_probe"
-_LAST_OUTPUT: Final = 2000
-"""How many characters of what the child printed are kept."""
 _LAST_LINES: Final = 10
 """How many lines of a plugin's traceback are kept."""
 
@@ -67,93 +59,73 @@ def probe_in_child(
 
     Thread-safety: may be called from any thread; several children may run at once.
     """
-    return _asked(name, [name, origin, *(["--deep"] if deep else [])], timeout_seconds)
+    return _asked("backend", name, timeout_seconds, _probe_backend, origin, deep)
 
 
 def import_in_child(plugin: EntryPoint, timeout_seconds: float) -> ChildProbe:
     """Import a plugin in a child process, and do no more with it; see ``probe_in_child``."""
-    words = [plugin.name, plugin.group, "--import", plugin.value]
-    return _asked(plugin.name, words, timeout_seconds, "extension")
+    where = plugin.group, plugin.value
+    return _asked("extension", plugin.name, timeout_seconds, _import_plugin, *where)
 
 
 def _asked(
-    name: str, words: Sequence[str], timeout_seconds: float, kind: str = "backend"
+    kind: str, name: str, timeout: float, function: Callable[..., Any], *plain: Any
 ) -> ChildProbe:
     if not sys.executable:
         problem = "this process does not know its Python interpreter"
         return ChildProbe(name, "unstarted", text=problem)
+    started, events = time.monotonic(), list[Any]()
     try:
-        ended = run_child(_MODULE, words, timeout_seconds, {IS_PROBE: "1"})
+        with Child({IS_PROBE: "1"}) as child:
+            facts = child.call(function, name, *plain, timeout=timeout, event=events.append)
+            child.finish(timeout)
+            output = child.printed()
+    except NoAnswer as gone:
+        seconds = time.monotonic() - started
+        if not events:
+            text = f"the process did not get as far as {kind} {name!r}: {gone.printed[-200:]}"
+            return ChildProbe(name, "unstarted", text=text, seconds=seconds)
+        return probe_without_answer(kind, name, gone, seconds)
     except (OSError, ValueError) as error:  # too many processes, or a null in a name
         return ChildProbe(name, "unstarted", text=f"no process can be started: {error}")
-    begun, *answers = ended.answer.splitlines() or [""]
-    if not begun:
-        text = f"the process did not get as far as {kind} {name!r}: {ended.printed[-200:]}"
-        return ChildProbe(name, "unstarted", text=text, seconds=ended.seconds)
-    return judged(name, ended, "".join(answers), kind)
+    return probe_from(name, facts, seconds=time.monotonic() - started, output=output)
 
 
-def judged(name: str, ended: Ended, answer: str, kind: str = "backend") -> ChildProbe:
-    """Make a finding of how a child ended and of the JSON document it wrote, if it wrote one."""
-    seconds, output = ended.seconds, ended.printed[-_LAST_OUTPUT:]
-    if ended.code is None:
+def probe_from(name: str, facts: Mapping[str, Any], **others: Any) -> ChildProbe:
+    """Make a probe of the facts that ``find_facts`` returned in a child."""
+    lists = {key: tuple(facts.get(key, ())) for key in ("devices", "missing")}
+    return ChildProbe(name, **{**facts, **lists, **others})
+
+
+def probe_without_answer(kind: str, name: str, gone: NoAnswer, seconds: float) -> ChildProbe:
+    """Make a probe of how a child ended that did not answer."""
+    if gone.code is None:
+        state: Literal["hang", "crash"] = "hang"
         text = f"{kind} {name!r} did not return within {seconds:.0f} s"
-        return ChildProbe(name, "hang", text=text, seconds=seconds, output=output)
-    # a child that fails after it has answered has a library that fails when it is unloaded
-    if ended.code != 0 or not answer:
-        text = f"{kind} {name!r} took the process down: {how_it_ended(ended.code)}"
-        return ChildProbe(name, "crash", text=text, seconds=seconds, output=output)
-    facts: dict[str, Any] = json.loads(answer)
-    for key in ("devices", "missing"):
-        facts[key] = tuple(facts.get(key, ()))
-    return ChildProbe(name, seconds=seconds, output=output, **facts)
+    else:
+        state = "crash"
+        text = f"{kind} {name!r} took the process down: {how_it_ended(gone.code)}"
+    return ChildProbe(name, state, text=text, seconds=seconds, output=gone.printed)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Probe the backend named by the first argument and write the findings as JSON.
-
-    The second argument, if there is one, says who named it. With ``--import`` it is the group of
-    an entry point that is imported, and the last argument is where the plugin is.
-    """
-    name, *words = arguments
-    origin = next((word for word in words if word != "--deep"), "")
-    with answering() as answer:
-        answer({"begun": name})
-        if "--import" in words:
-            answer(_imported(EntryPoint(name, words[-1], words[0])))
-        else:
-            answer(probe_here(name, origin or f"the argument {name!r}", deep="--deep" in words))
-    return 0
-
-
-def _imported(plugin: EntryPoint) -> dict[str, Any]:
+def _import_plugin(begin: Callable[[Any], None], name: str, group: str, value: str) -> Any:
+    begin(name)
     try:
-        plugin.load()
+        EntryPoint(name, value, group).load()
     except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
         return {"state": "error", "text": f"{type(error).__name__}: {error}"}
     return {"state": "ok"}
 
 
-@contextmanager
-def answering() -> Iterator[Callable[[Any], None]]:
-    """Keep standard output for answers, a line of JSON each; other output is an error's."""
-    # The duplicate is ours alone; descriptor 1, which C code writes to, becomes standard error.
-    answer = os.dup(1)
-    os.dup2(2, 1)
-    sys.stdout = sys.stderr
-    with os.fdopen(answer, "w", encoding="utf-8") as stream:
-
-        def tell(what: Any) -> None:
-            stream.write(json.dumps(what) + "\n")
-            stream.flush()
-
-        yield tell
+def _probe_backend(begin: Callable[[Any], None], name: str, origin: str, deep: Any) -> Any:
+    begin(name)
+    return find_facts(name, origin, deep=deep)
 
 
-def probe_here(name: str, origin: str, *, deep: bool = False) -> dict[str, Any]:
+def find_facts(name: str, origin: str = "", *, deep: bool = False) -> dict[str, Any]:
     """Load and probe a backend in this process; return the findings, JSON-able, never raise."""
     try:
-        return _facts(_choice(name, origin), deep=deep)
+        return _facts(_choice(name, origin or f"the argument {name!r}"), deep=deep)
     except SubgraphkitError as error:
         return _failure(error)
     except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
@@ -215,7 +187,3 @@ def _facts(choice: BackendChoice, *, deep: bool) -> dict[str, Any]:
         "versions": dict(found.versions),
         "missing": missing,
     }
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,17 +1,10 @@
-"""A measuring beside a running session, in a child process, whose result the session takes over.
+"""A measuring beside a running session, in a child process, whose result the session takes over."""
 
-``python -m subgraphkit.placing.tuning_child JOB`` reads the job from a file, measures, and answers
-with the placement, as JSON. A job may name a folder of feeds. It ends with its parent.
-"""
-
-import contextlib
-import json
 import os
-import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,8 +15,7 @@ from subgraphkit.comparing.stored_values import restore_values
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.handing import plain_options, plain_settings, plain_value
 from subgraphkit.configuration.selection import AUTO
-from subgraphkit.errors import CallerError, SubgraphkitError, describe_exception
-from subgraphkit.finding.child_probe import answering
+from subgraphkit.errors import CallerError, describe_exception
 from subgraphkit.loading import load
 from subgraphkit.logs import logger_of
 from subgraphkit.onnx_io import Model
@@ -36,18 +28,16 @@ from subgraphkit.partitioning.claiming.placements import (
 )
 from subgraphkit.placing.tuning import tune
 from subgraphkit.planning import plan
-from subgraphkit.processes import AnsweringChild, NoAnswer
+from subgraphkit.processes import Child, NoAnswer
 from subgraphkit.running import Session
 
 _logger: Final = logger_of("placement")
 
-_MODULE: Final = "subgraphkit.placing.tuning_child"
 _OWN: Final = frozenset({"backend", "tune", "verbose", "plugins"})
 """Settings that are not handed to the child, or not as they are."""
 
 _OPENING_SECONDS: Final = 1800.0
 _NICENESS: Final = 10
-_LAST_OUTPUT: Final = 2000
 
 
 def wanted_tuning(bound: BoundModel, constraints: Constraints | None) -> str:
@@ -104,7 +94,7 @@ class BackgroundTuning:
             "settings": plain_settings(session.graph.settings, _OWN),
         }
         self._folder = tempfile.TemporaryDirectory(prefix="subgraphkit-tune-")
-        self._child: AnsweringChild | None = None
+        self._child: Child | None = None
         self._lock = threading.RLock()  # the session may be collected inside, which stops it
         self._thread = threading.Thread(target=self._work, args=(source,), daemon=True)
         # also when the session is forgotten, or the interpreter ends
@@ -157,17 +147,12 @@ class BackgroundTuning:
             if source.path is None and source.taken_out:
                 raise RuntimeError("the model is in no file that another process could read")
             source = source.path or source.proto
-        file = folder / "job.json"
         job = {**self._job, "model": file_of(source, folder)}
-        file.write_text(json.dumps(job), encoding="utf-8")
         with self._lock:
             if self.state != "measuring":
                 raise NoAnswer(None)
-            child = self._child = AnsweringChild(_MODULE, [os.fspath(file)])
-        answer = child.answer(_OPENING_SECONDS)
-        if "failed" in answer:
-            raise RuntimeError(answer["failed"])
-        return placement_of(answer["placement"])
+            child = self._child = Child()
+        return placement_of(child.call(measure_placement, job, timeout=_OPENING_SECONDS))
 
     def _improve(self, placement: Placement) -> str:
         if self._before is not None:
@@ -188,21 +173,14 @@ def _divided(partitioning: Partitioning) -> set[tuple[str, tuple[int, ...]]]:
     return {(one.backend, one.nodes) for one in partitioning.subgraphs}
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure what a job says and answer with the placement."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+def measure_placement(job: Mapping[str, Any]) -> Any:
+    """Measure a model beside the run of others; return the placement, as JSON has it.
+
+    ``job``: The ``model``, its ``shapes``, ``options`` and ``settings``, and perhaps the folder of
+    its ``feeds``.
+    """
     if hasattr(os, "nice"):
         os.nice(_NICENESS)
-    with answering() as answer:
-        try:
-            job = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-            answer({"placement": _measured(job).to_json()})
-        except SubgraphkitError as error:
-            answer({"failed": str(error)})
-    return 0
-
-
-def _measured(job: Mapping[str, Any]) -> Placement:
     settings = job["settings"]
     bound = bind(
         load(job["model"], data_roots=settings.get("data_roots")),
@@ -212,16 +190,4 @@ def _measured(job: Mapping[str, Any]) -> Placement:
         **settings,
     )
     feeds = restore_values(Path(job["feeds"])) if "feeds" in job else None
-    return tune(bound, seconds=bound.settings.tune_seconds, feeds=feeds).placement
-
-
-def _end_with_parent() -> None:
-    """Go when nobody is left who could ask: the pipe from the parent has ended."""
-    with contextlib.suppress(OSError):
-        while os.read(0, 1):
-            pass
-    os._exit(1)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    return tune(bound, seconds=bound.settings.tune_seconds, feeds=feeds).placement.to_json()

@@ -1,5 +1,8 @@
 from .answering_child import AnsweringChild as AnsweringChild
 from .answering_child import NoAnswer as NoAnswer
+from .calling import Child as Child
+from .calling import call as call
+from .calling import result_of as result_of
 from .child_process import Ended as Ended
 from .child_process import how_it_ended as how_it_ended
 from .child_process import run_child as run_child

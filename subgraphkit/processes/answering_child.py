@@ -2,13 +2,13 @@
 
 import json
 import os
-import queue
 import select
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import IO, Any, Final, cast
 
 from subgraphkit.processes.child_process import (
@@ -21,6 +21,7 @@ from subgraphkit.processes.child_process import (
 _LOOK_SECONDS: Final = 0.1
 _PIECE: Final = 1 << 20
 _MOST_PRINTED: Final = 1 << 16
+_MOST_SHOWN: Final = 2000
 _CLOSING_SECONDS: Final = 10.0
 """How long to wait for the last words of a child that was stopped."""
 
@@ -30,10 +31,12 @@ class NoAnswer(Exception):  # noqa: N818 (a state, told as part of a result)
 
     Attributes:
         code: Its exit status, negative for a signal; None if it was stopped for keeping silent.
+        printed: The end of what it wrote to standard error.
     """
 
-    def __init__(self, code: int | None) -> None:
+    def __init__(self, code: int | None, printed: str = "") -> None:
         self.code = code
+        self.printed = printed
         super().__init__(code)
 
 
@@ -59,7 +62,6 @@ class AnsweringChild:
         variables: Mapping[str, str] | None = None,
         inherited: Sequence[int] = (),
     ) -> None:
-        self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
         with KeptEnd(_MOST_PRINTED) as self._printed:
             self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
                 child_command(module, words),
@@ -76,29 +78,30 @@ class AnsweringChild:
         # Both are there, since pipes were asked for.
         self._commands = cast("IO[str]", self._process.stdin)
         self._stream = cast("IO[str]", self._process.stdout)
-        self._listen()
-
-    def _listen(self) -> None:
-        """Have a thread read, because a pipe cannot be read with a time limit everywhere."""
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        """Hand on what the child answers; an empty line says that it has gone."""
-        with self._stream:
-            for line in self._stream:
-                self._answers.put(line)
-        self._answers.put("")
+        self._reading = threading.Lock()
+        self._pipe = self._stream.fileno()
+        self._poll = select.poll()
+        self._poll.register(self._pipe, select.POLLIN)
+        self._pending = bytearray()
 
     def _line(self, seconds: float) -> str | None:
         """Return the next line, an empty one if the child has gone; None after some seconds."""
-        with suppress(queue.Empty):
-            return self._answers.get(timeout=seconds)
-        return None
-
-    def _let_go(self) -> None:
-        """Stop reading, once the child has gone."""
-        self._reader.join(_CLOSING_SECONDS)
+        end = self._pending.find(b"\n")
+        while end < 0:
+            with self._reading:  # another thread may stop the child
+                if self._stream.closed:
+                    return ""
+                if not self._poll.poll(seconds * 1000):
+                    return None
+                piece = os.read(self._pipe, _PIECE)
+            if not piece:
+                return ""
+            if (place := piece.find(b"\n")) >= 0:
+                end = len(self._pending) + place
+            self._pending += piece
+        line = self._pending[: end + 1].decode()
+        del self._pending[: end + 1]
+        return line
 
     @property
     def number(self) -> int:
@@ -132,15 +135,32 @@ class AnsweringChild:
                 gone = self._process.poll() is not None  # what it started may hold the pipe open
             if line is None and time.monotonic() >= end:
                 self.kill()
-                raise NoAnswer(None)
+                raise NoAnswer(None, self.printed())
         if not line:
             with suppress(subprocess.TimeoutExpired):
-                raise NoAnswer(self._process.wait(_CLOSING_SECONDS))
-            self.kill()  # it closed the pipe and did not end
-            raise NoAnswer(self._process.wait())
+                self._process.wait(_CLOSING_SECONDS)
+            self.kill()  # if it closed the pipe and did not end
+            raise NoAnswer(self._process.wait(), self.printed())
         return json.loads(line)
 
-    def printed(self, most: int) -> str:
+    def finish(self, seconds: float) -> None:
+        """Say that nothing follows, and wait for the child to end by itself.
+
+        Raises:
+            NoAnswer: It took longer and was stopped, or did not end well, as one whose library
+                fails when it is unloaded.
+        """
+        with suppress(OSError):
+            self._commands.close()
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise NoAnswer(None, self.printed()) from None
+        if code:
+            raise NoAnswer(code, self.printed())
+
+    def printed(self, most: int = _MOST_SHOWN) -> str:
         """Return the end of what the child wrote to standard error, in at most so many bytes."""
         return self._printed.text(most).strip()
 
@@ -162,7 +182,8 @@ class AnsweringChild:
         with suppress(OSError):
             self._commands.close()  # after the end of who may not have read all of them
         code = self._process.wait()
-        self._let_go()
+        with self._reading:
+            self._stream.close()
         return code
 
     def kill(self) -> None:
@@ -171,32 +192,20 @@ class AnsweringChild:
             stop_child(self._process)
 
 
-class DirectChild(AnsweringChild):
-    """An answering child whose pipe is read by whoever waits, where the system can do that.
+@contextmanager
+def answering() -> Iterator[Callable[[Any], None]]:
+    """Keep standard output for answers, a line of JSON each; other output is an error's."""
+    # The duplicate is ours alone; descriptor 1, which C code writes to, becomes standard error.
+    answer = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    lock = threading.Lock()  # a function may send events from its own threads
+    with os.fdopen(answer, "w", encoding="utf-8") as stream:
 
-    A question and its answer then take a third of the time.
-    """
+        def send(what: Any) -> None:
+            text = json.dumps(what)
+            with lock:
+                stream.write(text + "\n")
+                stream.flush()
 
-    def _listen(self) -> None:
-        self._pipe = self._stream.fileno()
-        self._poll = select.poll()
-        self._poll.register(self._pipe, select.POLLIN)
-        self._pending = bytearray()
-
-    def _line(self, seconds: float) -> str | None:
-        end = self._pending.find(b"\n")
-        while end < 0:
-            if not self._poll.poll(seconds * 1000):
-                return None
-            piece = os.read(self._pipe, _PIECE)
-            if not piece:
-                return ""
-            if (place := piece.find(b"\n")) >= 0:
-                end = len(self._pending) + place
-            self._pending += piece
-        line = self._pending[: end + 1].decode()
-        del self._pending[: end + 1]
-        return line
-
-    def _let_go(self) -> None:
-        self._stream.close()
+        yield send

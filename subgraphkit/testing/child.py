@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from subgraphkit.finding.child_probe import answering
+from subgraphkit.processes.answering_child import answering
 from subgraphkit.testing.carrying import carry_out, carry_out_jointly, is_declared
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.levels import cases_of_level

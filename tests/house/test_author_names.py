@@ -30,9 +30,12 @@ FOR_AUTHORS = {
     "subgraphkit.onnx_io": ["load", "node_key", "outside_weights", "write_value_info"],
     "subgraphkit.processes": [
         "AnsweringChild",
+        "Child",
         "Ended",
         "NoAnswer",
+        "call",
         "how_it_ended",
+        "result_of",
         "run_child",
         "stop_child",
     ],

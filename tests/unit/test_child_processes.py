@@ -1,12 +1,17 @@
-"""Child processes: what they print is bounded, however long they go on."""
+"""Child processes: what they print is bounded, and functions are called in them."""
 
+import os
+import select
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from subgraphkit.processes import AnsweringChild, NoAnswer, run_child
-from subgraphkit.processes.child_process import KeptEnd
+from subgraphkit.errors import CallerError
+from subgraphkit.processes import AnsweringChild, Child, NoAnswer, call, run_child
+from subgraphkit.processes.child_process import KeptEnd, child_environment
 
 FLOOD = """import sys
 print("begun", flush=True)
@@ -77,3 +82,97 @@ def test_a_process_that_outlives_a_child_is_not_waited_for(module: str, tmp_path
     ended = run_child(module, [WAIT, str(over)], 60.0)
     over.touch()
     assert (ended.code, ended.printed) == (0, "said")
+
+
+CALLED = """import os, sys
+from subgraphkit.errors import CallerError
+
+def double(number):
+    print("to the screen")
+    return 2 * number
+
+def count(tell, most):
+    for number in range(most):
+        tell({"at": number})
+    return most
+
+def refuse(text):
+    raise CallerError("SGK301", text, hint="Do not.")
+
+def end(code):
+    os._exit(code)
+
+def sleep_for_ever():
+    import time
+    time.sleep(3600)
+
+class Counter:
+    def __init__(self, start):
+        self.number = start
+
+    def add(self, number):
+        self.number += number
+        return self.number
+"""
+
+
+@pytest.fixture
+def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "called_in_tests.py").write_text(CALLED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "called_in_tests"
+
+
+def test_a_function_is_called_in_a_process_of_its_own(called: str) -> None:
+    assert call(f"{called}:double", 21, timeout=60.0) == 42
+
+
+def test_events_of_a_call_arrive_in_order_before_it_returns(called: str) -> None:
+    events: list[object] = []
+    assert call(f"{called}:count", 3, timeout=60.0, event=events.append) == 3
+    assert events == [{"at": 0}, {"at": 1}, {"at": 2}]
+
+
+def test_a_coded_error_of_a_call_is_raised_with_its_code_and_hint(called: str) -> None:
+    with pytest.raises(CallerError, match="no such thing") as raised:
+        call(f"{called}:refuse", "no such thing", timeout=60.0)
+    assert (raised.value.code, raised.value.hint) == ("SGK301", "Do not.")
+
+
+def test_an_instance_stays_in_its_child_and_what_it_prints_is_no_answer(called: str) -> None:
+    with Child() as child:
+        assert child.call(f"{called}:Counter", 5) is None
+        assert child.call(f"{called}:Counter.add", 2) == 7
+        assert child.call(f"{called}:double", 1) == 2
+        assert child.call(f"{called}:Counter.add", 2) == 9
+        child.finish(60.0)
+        assert child.printed() == "to the screen"
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "code"), [("end", [3], 3), ("sleep_for_ever", [], None)]
+)
+def test_a_call_that_ends_its_process_or_never_returns_is_no_answer(
+    called: str, function: str, given: list[int], code: int | None
+) -> None:
+    with pytest.raises(NoAnswer) as ended:
+        call(f"{called}:{function}", *given, timeout=60.0 if given else 1.0)
+    assert ended.value.code == code
+
+
+PARENT = """import os, sys
+from subgraphkit.processes import Child
+child = Child()
+print(child.number, flush=True)
+child.call("called_in_tests:sleep_for_ever", timeout=600.0)
+"""
+
+
+def test_a_child_at_work_ends_with_its_parent_however_that_ends(called: str) -> None:
+    command = [sys.executable, "-c", PARENT]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=child_environment()) as parent:
+        assert parent.stdout is not None
+        child = os.pidfd_open(int(parent.stdout.readline()))
+        parent.kill()
+    assert select.select([child], [], [], 60.0)[0], "the child is still at work"
+    os.close(child)

@@ -11,16 +11,15 @@ from typing import Any, Final
 import onnx
 
 from subgraphkit.backend import BindContext, Progress
-from subgraphkit.processes import AnsweringChild, NoAnswer, how_it_ended
+from subgraphkit.processes import Child, NoAnswer, how_it_ended
 from subgraphkit_iree.backend_options import Options
 
 _CHILD: Final = "subgraphkit_iree.compiling_child"
+"""The module of the functions that are called there; here it would load the compiler."""
+
 _ENDED_IDLE: Final = -getattr(signal, "SIGALRM", 0)
-_PRINTED: Final = 2_000
 _ASKED_SECONDS: Final = 10
 """Of processor time. The compiler answers within 0.2, or turns in circles for ever."""
-
-_EVER: Final = 1e9
 
 
 class CompilerEndedError(RuntimeError):
@@ -54,7 +53,7 @@ class Compiler:
     def forget(self) -> None:
         """Start over in a forked process: the child of the parent answers the parent."""
         self._lock = threading.Lock()
-        self._child: AnsweringChild | None = None
+        self._child: Child | None = None
 
     def takes(self, model: onnx.ModelProto, context: BindContext[Options]) -> str:
         """Return what speaks against the operators of a model, an empty text if nothing does.
@@ -64,13 +63,14 @@ class Compiler:
         Raises:
             CompilerEndedError: The compiler does not survive the question.
         """
-        return self._do("takes", model, (), context).problem
+        return self._do("takes", _ASKED_SECONDS, model, context).problem
 
     def compile(
         self, model: onnx.ModelProto, flags: Sequence[str], context: BindContext[Options]
     ) -> Compiled:
         """Compile a model, with flags of the compiler; else as ``takes``."""
-        return self._do("compile", model, flags, context)
+        seconds = context.limits.max_compile_seconds
+        return self._do("compile_model", seconds, model, context, list(flags))
 
     def rest(self) -> None:
         """Let the child end, unless it is at work; the next question starts another."""
@@ -82,40 +82,34 @@ class Compiler:
 
     def _do(
         self,
-        what: str,
+        function: str,
+        seconds: int,
         model: onnx.ModelProto,
-        flags: Sequence[str],
         context: BindContext[Options],
+        *plain: Any,
     ) -> Compiled:
-        limits = context.limits
-        seconds = _ASKED_SECONDS if what == "takes" else limits.max_compile_seconds
-        command = {
-            "do": what,
-            "model": base64.b64encode(model.SerializeToString()).decode(),
-            "flags": list(flags),
-            "limits": (limits.compile_bytes, seconds),
-        }
+        code = base64.b64encode(model.SerializeToString()).decode()
+        given = code, (context.limits.compile_bytes, seconds), *plain
         with self._lock:
-            said = self._answer(command, context.progress)
-        return Compiled(said["problem"], tuple(said["nodes"]), base64.b64decode(said["engine"]))
+            reply = self._reply(f"{_CHILD}:{function}", given, context.progress)
+        return Compiled(reply["problem"], tuple(reply["nodes"]), base64.b64decode(reply["engine"]))
 
-    def _answer(self, command: dict[str, Any], progress: Progress) -> Any:
+    def _reply(self, place: str, given: Sequence[Any], progress: Progress) -> Any:
         progress.check()
-        child = self._child = self._child or AnsweringChild(_CHILD)
+        child = self._child = self._child or Child()
         try:
             with progress.stopping(child.kill):
-                child.tell(command)
-                return child.answer(_EVER, progress.check)
+                return child.call(place, *given, look=progress.check)
         except BaseException as error:
             self._stop()
             progress.check()
             if not isinstance(error, NoAnswer):
                 raise
             if error.code == _ENDED_IDLE:
-                return self._answer(command, progress)
+                return self._reply(place, given, progress)
             ended = how_it_ended(error.code or 0)
-            printed = child.printed(_PRINTED)
-            raise CompilerEndedError(f"IREE's compiler ended with {ended}: {printed}") from None
+            text = f"IREE's compiler ended with {ended}: {error.printed}"
+            raise CompilerEndedError(text) from None
 
     def _stop(self) -> None:
         if self._child is not None:

@@ -1,23 +1,19 @@
-"""A child process that imports ONNX into IREE's compiler and compiles it, a line of JSON each way.
+"""The part that runs in a child process: it imports ONNX into IREE's compiler and compiles it.
 
-The compiler cannot be stopped, and some models take it down; here neither does harm. A command has
-``do``, which is ``takes`` or ``compile``; ``model``, an ONNX model whose large weights are outside;
-the compiler's ``flags``; and ``limits`` of bytes and seconds. The answer has ``problem``, empty if
-there is none, ``nodes``, the places of those that it names, and the compiled ``engine``.
+The compiler cannot be stopped, and some models take it down; here neither does harm.
 """
 
 import base64
 import io
-import json
 import math
 import os
 import re
 import signal
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
@@ -49,44 +45,51 @@ _UNKNOWN: Final = re.compile(r"error:.*torch\.operator.*name = \"onnx\.(\w+)\"")
 _NODE: Final = re.compile(r'"node (\d+)"')
 
 
-def main() -> None:
-    """Answer until nobody asks any more."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the compiler prints is no answer
-    _doze()
-    for line in sys.stdin:
-        _doze(0)
-        json.dump(_answered(json.loads(line)), answers)
-        answers.write("\n")
-        answers.flush()
-        _doze()
+def takes(model: str, limits: Sequence[int]) -> dict[str, Any]:
+    """Ask the compiler what it takes; see ``_answer``."""
+    return _answer(model, limits, _tried)
 
 
-def _doze(seconds: int = IDLE_SECONDS) -> None:
-    """End the process after so many seconds; never if there are none."""
-    if hasattr(signal, "alarm"):
-        signal.alarm(seconds)
+def compile_model(model: str, limits: Sequence[int], flags: Sequence[str]) -> dict[str, Any]:
+    """Compile a model, with flags of the compiler; see ``_answer``."""
+    return _answer(model, limits, partial(_compiled, flags=flags))
 
 
-def _answered(command: Mapping[str, Any]) -> dict[str, Any]:
+def _answer(model: str, limits: Sequence[int], work: Callable[[bytes], bytes]) -> dict[str, Any]:
+    """Have the compiler work on a model.
+
+    ``model``: ONNX whose large weights are outside, in base64. ``limits``: Of bytes and seconds.
+
+    Returns:
+        ``problem``, empty if there is none; ``nodes``, the places of those that it names; and the
+        compiled ``engine``.
+    """
+    _doze(0)
     with tempfile.TemporaryFile() as printed:
         engine = b""
         try:
             with _printing_to(printed.fileno()):
-                code = _imported(base64.b64decode(command["model"]))
-                with _limited(*command["limits"]):
-                    engine = _DOES[command["do"]](code, command["flags"])
+                code = _imported(base64.b64decode(model))
+                with _limited(*limits):
+                    engine = work(code)
             problem = ""
         except _Refused:
             printed.seek(0)
             problem = printed.read().decode(errors="replace")
         except (onnx_importer.OnnxImportError, ir.MLIRError, ValueError) as error:
             problem = f"error: {error}"
+    _doze()
     return {
         "problem": _in_short(problem),
         "nodes": sorted({int(number) for number in _NODE.findall(problem)}),
         "engine": base64.b64encode(engine).decode(),
     }
+
+
+def _doze(seconds: int = IDLE_SECONDS) -> None:
+    """End the process after so many seconds; never if there are none."""
+    if hasattr(signal, "alarm"):
+        signal.alarm(seconds)
 
 
 @contextmanager
@@ -213,9 +216,9 @@ def _ready(code: bytes, flags: Sequence[str]) -> Iterator[Invocation]:
             yield invocation
 
 
-def _tried(code: bytes, flags: Sequence[str]) -> bytes:
+def _tried(code: bytes) -> bytes:
     for passes in _ASKED:
-        with _ready(code, flags) as invocation:
+        with _ready(code, ()) as invocation:
             if invocation.execute_text_pass_pipeline(passes):
                 with Output.open_membuffer() as lowered:
                     invocation.output_ir(lowered)
@@ -233,12 +236,3 @@ def _compiled(code: bytes, flags: Sequence[str]) -> bytes:
         with Output.open_membuffer() as engine:
             invocation.output_vm_bytecode(engine)
             return bytes(engine.map_memory())
-
-
-_DOES: Final[Mapping[str, Callable[[bytes, Sequence[str]], bytes]]] = {
-    "takes": _tried,
-    "compile": _compiled,
-}
-
-if __name__ == "__main__":
-    main()

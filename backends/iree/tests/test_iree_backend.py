@@ -71,7 +71,7 @@ def test_an_engine_is_restored_without_the_compiler_and_serves_other_weights(
 ) -> None:
     with sk.config(cache_dir=tmp_path):
         sk.InferenceSession(model(), "iree", threads=1).close()
-        monkeypatch.setattr(Compiler, "_answer", None)
+        monkeypatch.setattr(Compiler, "_reply", None)
         monkeypatch.setattr(claims, "_ANSWERS", claims.Answers("answers"))  # those in memory
         with sk.InferenceSession(model(WEIGHTS * 2), "iree", threads=1) as session:
             fed = feeds(3)

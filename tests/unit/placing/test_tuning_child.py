@@ -18,6 +18,7 @@ from subgraphkit.partitioning.claiming.placements import (
     Placement,
     circumstances,
     keep_placement,
+    placement_of,
 )
 from subgraphkit.placing import tune, tuning_child
 from subgraphkit.processes import NoAnswer
@@ -46,16 +47,17 @@ def halves(bound: Any, *_: object, **__: object) -> Any:
 class Child:
     """Stands for the child process: it answers when it is allowed to, or has gone."""
 
-    def __init__(self, _: str, words: list[str]) -> None:
-        self.job: dict[str, Any] = json.loads(Path(words[0]).read_text())
+    def __init__(self) -> None:
+        self.called = threading.Event()
         self.allowed = threading.Event()
-        self.says: Callable[[], Any] = lambda: {
-            "placement": tuning_child._measured(self.job).to_json()
-        }
+        self.says: Callable[[], Any] = lambda: tuning_child.measure_placement(self.job)
         self.stopped = False
 
-    def answer(self, seconds: float) -> Any:
-        assert self.allowed.wait(min(seconds, 30))
+    def call(self, function: Any, job: Any, *, timeout: float) -> Any:
+        assert function is tuning_child.measure_placement
+        self.job = json.loads(json.dumps(job))
+        self.called.set()
+        assert self.allowed.wait(min(timeout, 30))
         return self.says()
 
     def stop(self) -> None:
@@ -73,11 +75,12 @@ class Child:
 def children(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Child]]:
     started: list[Child] = []
 
-    def start(module: str, words: list[str]) -> Child:
-        started.append(Child(module, words))
+    def start() -> Child:
+        started.append(Child())
         return started[-1]
 
-    monkeypatch.setattr(tuning_child, "AnsweringChild", start)
+    monkeypatch.setattr(tuning_child, "Child", start)
+    monkeypatch.setattr(tuning_child.os, "nice", lambda _: 0)
     monkeypatch.setattr(tuning_child, "tune", halves)
     yield started
     for child in started:
@@ -97,6 +100,7 @@ def first(children: list[Child]) -> Child:
     waiting = threading.Event()
     while not children:
         waiting.wait(0.01)
+    assert children[0].called.wait(30)
     return children[0]
 
 
@@ -113,7 +117,7 @@ def test_a_session_takes_over_what_was_measured_beside_it(
         assert not session.wait(0)
         job = child.job
         # the child measures under the circumstances of the session
-        there = tuning_child._measured(job).circumstances
+        there = placement_of(tuning_child.measure_placement(job)).circumstances
         assert there == circumstances(session.graph, session.graph.settings)
         child.allowed.set()
         assert session.wait(30)
@@ -129,8 +133,7 @@ def test_a_session_takes_over_what_was_measured_beside_it(
     ("says", "told"),
     [
         (Child.gone, "its process ended with status -9"),
-        (lambda: {"failed": "[SGK104] no backend"}, r"[SGK104] no backend"),
-        (lambda: {"placement": "{}"}, "ValueError"),
+        (lambda: "{}", "ValueError"),
     ],
 )
 def test_a_session_stays_as_it_is_where_measuring_fails(

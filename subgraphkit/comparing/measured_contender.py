@@ -1,15 +1,10 @@
-"""One contender of a benchmark, in a process of its own, which takes a turn on command.
+"""One contender of a benchmark, in a process of its own, which takes a turn when it is called.
 
-``python -m subgraphkit.comparing.bench_child JOB`` reads the job from a file, binds the model and
-then answers commands, a JSON document per line both ways. Memory is that of this process, and a
-backend that crashes ends this process alone.
+Memory is that of this process, and a backend that crashes ends this process alone.
 """
 
-import json
-import sys
 import time
-from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,8 +12,6 @@ from subgraphkit.backend.notices import PLACEMENT_LOG
 from subgraphkit.binding import bind
 from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.comparing.verification import planned
-from subgraphkit.errors import SubgraphkitError
-from subgraphkit.finding.child_probe import answering
 from subgraphkit.finding.opening import declared_tolerances
 from subgraphkit.loading import load
 from subgraphkit.planning import Plan
@@ -28,40 +21,25 @@ from subgraphkit.running import Session
 _MOST_RUNS: Final = 1000
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Carry out the job of a file."""
-    job = Namespace(**json.loads(Path(arguments[0]).read_text(encoding="utf-8")))
-    PLACEMENT_LOG.disabled = True  # what it would say is in the answer to the bind
-    with answering() as answer:
-        for said in _answers(job):
-            answer(said)
-    return 0
+class MeasuredContender:
+    """A model that is bound on a selection of backends, and measured.
 
+    ``job``: The ``model`` and the folders of its ``feeds`` and ``results``; the ``selection``, the
+    ``threads`` and other ``settings``.
+    """
 
-def _answers(job: Namespace) -> Iterator[dict[str, Any]]:
-    """Yield one answer for the bind and one for every command, until there are no more."""
-    try:
-        contender = _Contender(job)
-        yield contender.described()
-        for line in sys.stdin:
-            command = json.loads(line)
-            yield getattr(contender, command.pop("do"))(**command)
-        contender.close()
-    except SubgraphkitError as error:
-        yield {"failed": {"code": error.code, "kind": type(error).__name__, "text": str(error)}}
-
-
-class _Contender:
-    def __init__(self, job: Namespace) -> None:
-        self._job = job
+    def __init__(self, job: Mapping[str, Any]) -> None:
+        PLACEMENT_LOG.disabled = True  # what it would say is in the answer
+        self._results = Path(job["results"])
         self._before = resident_bytes()
-        self._feeds = restore_values(Path(job.feeds))
+        self._feeds = restore_values(Path(job["feeds"]))
         started = time.perf_counter()
         self._plan = _planned(job)
         self._session = Session(self._plan)
         self._bind_seconds = time.perf_counter() - started
 
-    def described(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
+        """Return what is known before the first run."""
         settings = self._plan.graph.settings
         shortfall = self._plan.partitioning.shortfall()
         declared = declared_tolerances(self._plan.partitioning.backends, settings)
@@ -83,7 +61,7 @@ class _Contender:
         results = self._session.run(None, self._feeds)
         seconds = time.perf_counter() - started
         names = self._plan.graph.outputs
-        store_values(dict(zip(names, results, strict=True)), Path(self._job.results))
+        store_values(dict(zip(names, results, strict=True)), self._results)
         del results
         for _ in range(warmup):
             self._session.run(None, self._feeds)
@@ -114,15 +92,12 @@ class _Contender:
         return {"bytes": max(0, (peak or 0) - (self._before or 0)) if known else None}
 
     def close(self) -> None:
+        """Close the session."""
         self._session.close()
 
 
-def _planned(job: Namespace) -> Plan:
-    settings = {"threads": job.threads, **job.settings}
-    model = load(job.model, data_roots=settings.get("data_roots"))
+def _planned(job: Mapping[str, Any]) -> Plan:
+    settings = {"threads": job["threads"], **job["settings"]}
+    model = load(job["model"], data_roots=settings.get("data_roots"))
     # what another backend has computed in its place is not its own time
-    return planned(bind(model, backend=job.selection, **settings | {"on_run_error": "raise"}))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    return planned(bind(model, backend=job["selection"], **settings | {"on_run_error": "raise"}))
