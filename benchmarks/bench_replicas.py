@@ -1,7 +1,7 @@
 """What a replica costs: processor time to open it, and memory that no other process shares.
 
 Usage: ``python benchmarks/bench_replicas.py [--models A,B] [--rows A,B] [--repeat N]
-[--write PAGE]``
+[--write FOLDER]``
 
 One model gives a table of all kinds of replicas, several give one of models beside the libraries.
 
@@ -36,14 +36,11 @@ from measuring import (  # noqa: E402 (after the path, like its neighbour)
     limit_threads,
     machine,
     show,
-    store,
+    store_csv,
 )
 
 limit_threads()
 from architectures import ARCHITECTURES, find_export  # noqa: E402 (imports NumPy)
-
-BEGIN: Final = "<!-- replicas: written by benchmarks/bench_replicas.py -->"
-END: Final = "<!-- end of replicas -->"
 
 _TINY: Final = b"""<ir_version: 9, opset_import: ["": 20]>
 tiny (float[2, 2] x) => (float[2, 2] y) { y = MatMul(x, x) }"""
@@ -68,7 +65,7 @@ def main() -> None:
     parser.add_argument("--models", default="bert_base", help="separated by commas, or 'all'")
     parser.add_argument("--rows", help="kinds of replicas, separated by commas")
     parser.add_argument("--at-once", type=int, default=2, help="replicas of a kind (default: 2)")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table into a page")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write a CSV file there")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--bundle", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -88,7 +85,7 @@ def main() -> None:
         one = _table(names[0], measured[names[0]]) if len(names) == 1 else _models(measured)
         show(one, markdown=arguments.markdown)
         if arguments.write:
-            store(arguments.write, [one], between=(BEGIN, END))
+            store_csv(arguments.write, [one])
 
 
 def _of_model(

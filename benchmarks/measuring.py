@@ -1,8 +1,10 @@
 """What the benchmarks share: medians, tables and the facts of the machine."""
 
 import argparse
+import csv
 import os
 import platform
+import re
 import statistics
 import sys
 import time
@@ -20,6 +22,7 @@ __all__ = [
     "rendered",
     "show",
     "store",
+    "store_csv",
     "without",
 ]
 
@@ -132,3 +135,12 @@ def store(page: Path, tables: Sequence[Table], *, between: tuple[str, str]) -> N
         raise SystemExit(f"{page} has no place for the tables; write these lines:\n{begin}\n{end}")
     body = "\n".join(rendered(table, markdown=True, level=2) for table in tables)
     page.write_text(f"{before}{begin}\n\n{body}\n{end}{after}")
+
+
+def store_csv(folder: Path, tables: Sequence[Table]) -> None:
+    """Write each table to a file of the folder that is named after its title."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for table in tables:
+        name = re.sub(r"[^a-z0-9]+", "-", table.title.lower()).strip("-")
+        with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([table.columns, *table.rows])

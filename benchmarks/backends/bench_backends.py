@@ -1,12 +1,11 @@
 """The networks exported from PyTorch on every installed backend, numpy behind each.
 
 Usage: ``python benchmarks/backends/bench_backends.py [--models A,B] [--backends A,B]
-[--also LIST] [--write docs/benchmarks.md]``
+[--also LIST] [--write FOLDER]``
 
 Measured by ``subgraphkit.comparing.bench``: every contender in a process of its own, taking turns,
 with the same number of threads, and its results compared with numpy's. The networks are those of
-``numpy_backend/architectures.py``. ``--write`` puts the tables into a page, between two comments,
-and leaves the rest of the page alone.
+``numpy_backend/architectures.py``. ``--write docs/benchmarks`` writes the CSV files of that page.
 """
 
 import argparse
@@ -21,15 +20,13 @@ HERE: Final = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "numpy_backend")]
 from architectures import ARCHITECTURES, seeded_feeds  # noqa: E402 (a script beside this one)
 from exporting import ensure_exports  # noqa: E402 (see above)
-from measuring import THREADS, Table, base_parser, machine, rendered, store  # noqa: E402 (see above)
+from measuring import THREADS, Table, base_parser, machine, rendered, store_csv  # noqa: E402 (see above)
 
 import subgraphkit as sk  # noqa: E402 (after the paths, like its neighbours)
 from subgraphkit.comparing import Benchmark, Measured, Schedule, bench  # noqa: E402 (see above)
 
 FIRST: Final = "numpy"
 BUSY: Final = 1.0
-BEGIN: Final = "<!-- backends side by side: written by benchmarks/backends/bench_backends.py -->"
-END: Final = "<!-- end of backends side by side -->"
 
 Cell = Callable[[Benchmark, Measured], str]
 
@@ -47,7 +44,7 @@ def main() -> int:
         "--also", action="append", default=[], metavar="LIST", help="backends together, in order"
     )
     parser.add_argument("--threads", type=int, default=THREADS, help=f"default: {THREADS}")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the tables into a page")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write CSV files there")
     arguments = parser.parse_args()
     selections = [*_backends(arguments.backends), *arguments.also]
     schedule = Schedule(arguments.repeat, warmup=2, threads=arguments.threads)
@@ -62,7 +59,7 @@ def main() -> int:
     for table in tables:
         print(rendered(table, markdown=arguments.markdown))
     if arguments.write:
-        store(arguments.write, tables, between=(BEGIN, END))
+        store_csv(arguments.write, tables)
     every = [one for benchmark in found.values() for one in benchmark.measured]
     return sum(not (one.ran and one.agrees) for one in every)
 

@@ -1,7 +1,7 @@
 """Memory as `plan --memory` tells it ahead, beside the memory that a session then takes.
 
 Usage: ``python benchmarks/backends/bench_forecast.py [--models NAME ...] [--backends A,B]
-[--repeat N] [--save FILE] [--write PAGE]``
+[--repeat N] [--save FILE] [--write FOLDER]``
 
 Every model and backend has a process of its own. It first runs a model of one node there, so that
 the library is there, and takes its resident memory as the baseline. Then it loads the model, asks
@@ -31,7 +31,7 @@ from measuring import (  # noqa: E402 (after the paths, like its neighbours)
     limit_threads,
     machine,
     show,
-    store,
+    store_csv,
 )
 
 limit_threads()
@@ -42,8 +42,6 @@ import subgraphkit as sk  # noqa: E402 (imports NumPy when used)
 from subgraphkit.processes.memory import peak_bytes, resident_bytes  # noqa: E402 (as above)
 from subgraphkit.testing import light_models as light  # noqa: E402 (as above)
 
-BEGIN: Final = "<!-- forecast: written by benchmarks/backends/bench_forecast.py -->"
-END: Final = "<!-- end of forecast -->"
 ALLOWED: Final = 0.15
 HELD_BACK: Final = tuple(f"light_{name}" for name in light.LIGHT_MODELS)
 
@@ -61,7 +59,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=[*ARCHITECTURES, *HELD_BACK])
     parser.add_argument("--backends", default="numpy,onnxruntime,openvino,onednn")
     parser.add_argument("--save", type=Path, help="keep what is measured here, as JSON")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table into a page")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write a CSV file there")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
@@ -79,7 +77,7 @@ def main() -> None:
     table = _table(rows, arguments.repeat)
     show(table, markdown=arguments.markdown)
     if arguments.write:
-        store(arguments.write, [table], between=(BEGIN, END))
+        store_csv(arguments.write, [table])
 
 
 def _in_child(name: str, backend: str, runs: int) -> Row:

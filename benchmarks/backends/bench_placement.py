@@ -1,7 +1,7 @@
 """`auto` beside the best single backend: cold, and after it was measured who runs a model best.
 
 Usage: ``python benchmarks/backends/bench_placement.py [--models NAME ...] [--backends A,B]
-[--mixed LIST] [--threads 1,2] [--seconds S] [--minutes M] [--save FILE] [--write PAGE]``
+[--mixed LIST] [--threads 1,2] [--seconds S] [--minutes M] [--save FILE] [--write FOLDER]``
 
 For each model and number of threads, taking turns, a process each: first every backend alone with
 NumPy behind it, three turns, which say who is near the best; then those that are, the lists named
@@ -34,7 +34,7 @@ from architectures import (  # noqa: E402 (after the paths, like its neighbours)
     seeded_feeds,
 )
 from divided_models import DIVIDED  # noqa: E402 (see above)
-from measuring import Table, base_parser, machine, rendered, store  # noqa: E402 (see above)
+from measuring import Table, base_parser, machine, rendered, store_csv  # noqa: E402 (see above)
 from real_models import MODELS as REAL  # noqa: E402 (see above)
 
 from subgraphkit.comparing import Measured, Schedule, bench  # noqa: E402 (see above)
@@ -44,8 +44,6 @@ from subgraphkit.placing.tuning_child import measure_placement  # noqa: E402 (se
 from subgraphkit.processes import NoAnswer, call  # noqa: E402 (see above)
 from subgraphkit.testing import light_models as light  # noqa: E402 (see above)
 
-BEGIN: Final = "<!-- placement: written by benchmarks/backends/bench_placement.py -->"
-END: Final = "<!-- end of placement -->"
 BEHIND: Final = "numpy"
 COLD, TUNED = "auto, cold", "auto, tuned"
 USUAL: Final = (
@@ -106,7 +104,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=15.0, help="for tuning, by model")
     parser.add_argument("--minutes", type=float, default=18.0, help="when no model is begun more")
     parser.add_argument("--save", type=Path, help="keep what is measured here, as JSON")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the tables into a page")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write CSV files there")
     arguments = parser.parse_args()
     arguments.backends = arguments.backends.split(",")
     arguments.mixed = list(filter(None, arguments.mixed or ["onednn,openvino,onnxruntime,numpy"]))
@@ -127,7 +125,7 @@ def main() -> int:
     for table in tables:
         print(rendered(table, markdown=arguments.markdown))
     if arguments.write:
-        store(arguments.write, tables, between=(BEGIN, END))
+        store_csv(arguments.write, tables)
     return failed
 
 

@@ -1,7 +1,7 @@
 """What each backend takes of models from other people's exporters, beside its library alone.
 
 Usage: ``python benchmarks/backends/bench_real_models.py [--models A B] [--backends A,B]
-[--save FILE] [--before FILE] [--write docs/benchmarks.md]``
+[--save FILE] [--before FILE] [--write FOLDER]``
 
 A cell says how many of the nodes that are left to run a backend takes, and in how many regions;
 ``--save`` keeps the figures, ``--before`` prints those of an earlier run before an arrow. The
@@ -20,13 +20,11 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 import numpy as np  # noqa: E402 (after the paths, like its neighbours)
 import onnx  # noqa: E402 (see above)
 import onnxruntime as ort  # noqa: E402 (see above)
-from measuring import Table, base_parser, machine, rendered, store  # noqa: E402 (see above)
+from measuring import Table, base_parser, machine, rendered, store_csv  # noqa: E402 (see above)
 from real_models import MODELS, RealModel  # noqa: E402 (see above)
 
 import subgraphkit as sk  # noqa: E402 (see above)
 
-BEGIN: Final = "<!-- real models: written by benchmarks/backends/bench_real_models.py -->"
-END: Final = "<!-- end of real models -->"
 NOTE: Final = (
     "A cell: nodes the backend takes, of those there are to run, and in how many regions. "
     "The last column: the largest difference from ONNX Runtime over the largest number."
@@ -49,7 +47,7 @@ def main() -> int:
     parser.add_argument("--backends", default="numpy,onnxruntime,openvino,onednn,tvm,iree")
     parser.add_argument("--save", type=Path, help="keep the figures here, as JSON")
     parser.add_argument("--before", type=Path, help="figures of an earlier run")
-    parser.add_argument("--write", type=Path, help="put the table into this page")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write a CSV file there")
     arguments = parser.parse_args()
     before = json.loads(arguments.before.read_text()) if arguments.before else {}
     backends = arguments.backends.split(",")
@@ -62,7 +60,7 @@ def main() -> int:
     table = _table(figures, before, backends)
     print(f"{machine()}\n\n{rendered(table, markdown=arguments.markdown)}")
     if arguments.write:
-        store(arguments.write, [table], between=(BEGIN, END))
+        store_csv(arguments.write, [table])
     return sum(row["wrong"] for row in figures.values())
 
 
