@@ -40,7 +40,8 @@ class OptionsTable(Directive):
 def kind_text(option: Option) -> str:
     """Say what kind of value an option takes."""
     choices = " or ".join(map(str, option.choices))
-    return choices or {"shapes": "dims by name", "list": "words"}.get(option.kind, option.kind)
+    words = {"shapes": "dims by name", "list": "words", "mapping": "values by name"}
+    return choices or words.get(option.kind, option.kind)
 
 
 def default_text(option: Option) -> str:

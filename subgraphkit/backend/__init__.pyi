@@ -33,6 +33,7 @@ from .operator import ON_DEVICE as ON_DEVICE
 from .operator import InnerTime as InnerTime
 from .operator import SubgraphOperator as SubgraphOperator
 from .operator import fill_buffers as fill_buffers
+from .option_values import OptionMapping as OptionMapping
 from .option_values import OptionShapes as OptionShapes
 from .option_values import read_bool as read_bool
 from .option_values import read_int as read_int

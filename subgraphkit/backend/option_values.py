@@ -13,6 +13,9 @@ from typing import Final
 OptionShapes = Mapping[str, tuple[int | str | tuple[int, ...] | None, ...]]
 """What an option of the kind ``shapes`` holds: by name, a number, a symbol, nothing or a range."""
 
+OptionMapping = Mapping[str, bool | int | float | str]
+"""What an option of the kind ``mapping`` holds: plain values by name."""
+
 _WORDS: Final = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
@@ -146,6 +149,32 @@ def _shape_from_text(item: str, problem: str) -> tuple[str, tuple[int | str | No
     return name, tuple(int(dim) if dim.isdigit() else None if dim == "?" else dim for dim in dims)
 
 
+def read_mapping(value: object) -> OptionMapping:
+    """Read plain values by name: a mapping, or ``tactics=4;strict=true;level=FULL``."""
+    problem = "plain values by name, such as {'a': 1, 'b': True} or 'a=1;b=true'"
+    if isinstance(value, str):
+        items = [item.partition("=") for item in value.split(";") if item.strip()]
+        if all(name.strip() and equals for name, equals, _ in items):
+            return MappingProxyType({name.strip(): _plain(text) for name, _, text in items})
+    elif isinstance(value, Mapping) and all(map(_is_plain, value.items())):
+        return MappingProxyType(dict(value))
+    raise ValueError(problem)
+
+
+def _is_plain(item: tuple[object, object]) -> bool:
+    return isinstance(item[0], str) and isinstance(item[1], bool | int | float | str)
+
+
+def _plain(text: str) -> bool | int | float | str:
+    """Read a word as what it looks like; ``1`` is a number."""
+    for read in (read_int, read_float, read_bool):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text.strip()
+
+
 READERS: Final[Mapping[str, Callable[[object], object]]] = MappingProxyType(
     {
         "bool": read_bool,
@@ -155,6 +184,7 @@ READERS: Final[Mapping[str, Callable[[object], object]]] = MappingProxyType(
         "bytes": read_bytes,
         "path": read_path,
         "list": read_list,
+        "mapping": read_mapping,
         "shapes": read_shapes,
     }
 )

@@ -18,8 +18,14 @@ from subgraphkit.backend.notices import warn_user
 from subgraphkit.backend.option_values import READERS
 from subgraphkit.errors import OptionError
 
-OptionKind = Literal["bool", "int", "float", "str", "enum", "bytes", "path", "list", "shapes"]
-"""The kinds of values: ``bytes`` is a size such as ``2GiB``, ``shapes`` maps inputs to shapes."""
+OptionKind = Literal[
+    "bool", "int", "float", "str", "enum", "bytes", "path", "list", "mapping", "shapes"
+]
+"""The kinds of values.
+
+``bytes`` is a size such as ``2GiB``, ``mapping`` has plain values by name, ``shapes`` maps inputs
+to shapes.
+"""
 
 _KINDS: Final = frozenset({*READERS, "enum"})
 _ORDERED: Final = frozenset({"int", "float", "bytes"})

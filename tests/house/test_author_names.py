@@ -86,6 +86,7 @@ CONTRACT = [
     "OpSelector",
     "OpenedModel",
     "Option",
+    "OptionMapping",
     "OptionShapes",
     "PLUGIN_API",
     "PartitionSummary",

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -27,6 +26,7 @@ from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.plan import engine_fits
 from subgraphkit_tensorrt.claiming.property import properties_of
 from subgraphkit_tensorrt.claiming.sieves import load_plugins
+from subgraphkit_tensorrt.library.builder_settings import read_settings
 from subgraphkit_tensorrt.library.flavours import (
     Installation,
     Library,
@@ -68,7 +68,8 @@ class TensorRTBackend(Backend[Options]):
         self.library = self._usable()
         check_agreement(self.option_values)
         if self._found.library is not None:
-            check_library(self._options_to_honour(), self.library.capabilities)
+            check_library(self.option_values, self.library.capabilities)
+            read_settings(self._found.library.trt, self.option_values.builder)
         self._check_device()
         load_modules(self.option_values.modules)  # the fingerprint names what they register
 
@@ -89,7 +90,7 @@ class TensorRTBackend(Backend[Options]):
             return ProbeResult(
                 available=False, versions=versions, problems=(found.problem,), hint=found.hint
             )
-        if deep and found.library.capabilities.can_build:
+        if deep:
             problem = trial_problem(found.library, load=bool(found.machine.devices))
             if problem:
                 title = found.library.flavour.title
@@ -144,14 +145,12 @@ class TensorRTBackend(Backend[Options]):
         return ";".join(filter(None, [*parts, identity()]))
 
     def kept_weights(self, subgraph: Subgraph) -> Collection[str]:
-        """Name all constants if they are put into engines when these are loaded, or ever after."""
-        options = self.option_values
-        refits = options.refittable or options.strip_weights
-        return tuple(subgraph.constants) if refits else ()
+        """Name all constants if others may be put into engines."""
+        return tuple(subgraph.constants) if self.option_values.refittable else ()
 
     def accepts(self, made: EngineOrigin, here: EngineOrigin) -> Answer:
         """Say whether engines of a bundle fit here; see ``fit``."""
-        return engine_fits(made, here, self.option_values)
+        return engine_fits(made, here)
 
     def restore(
         self, blob: bytes, subgraph: Subgraph, context: BindContext[Options]
@@ -174,13 +173,6 @@ class TensorRTBackend(Backend[Options]):
         if found.state == "build only" and not self.option_values.build_only:
             raise _cannot_run(found)
         return found.library
-
-    def _options_to_honour(self) -> Options:
-        """Leave out what shapes engines where there is no builder: it says how they were built."""
-        if self.library.capabilities.can_build:
-            return self.option_values
-        shaping = {one.name: one.default for one in self.options if one.cache}
-        return replace(self.option_values, **shaping)
 
     def _check_device(self) -> None:
         devices, index = self._found.machine.devices, self.option_values.device

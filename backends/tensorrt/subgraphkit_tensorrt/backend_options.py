@@ -5,7 +5,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from subgraphkit.backend import OptionShapes
+from subgraphkit.backend import OptionMapping, OptionShapes
 
 __all__ = ["Options"]
 
@@ -14,9 +14,7 @@ __all__ = ["Options"]
 class Options:
     """Options of backend 'tensorrt'; `subgraphkit info tensorrt --options` says more."""
 
-    flavour: Literal["auto", "tensorrt", "tensorrt_rtx", "tensorrt_lean", "tensorrt_dispatch"] = (
-        "auto"
-    )
+    flavour: Literal["auto", "tensorrt", "tensorrt_rtx"] = "auto"
     """Which library to use; auto takes the first of them that is installed."""
     device: int = 0
     """Number of the GPU, as CUDA counts those it may see."""
@@ -77,38 +75,16 @@ class Options:
     """Most scratch memory one layer may use; too little makes builds fail. In bytes."""
     optimization_level: int | None = None
     """Effort of the builder; more takes longer and may give quicker engines."""
-    avg_timing_iterations: int | None = None
-    """How often a kernel is timed."""
-    max_aux_streams: int | None = None
-    """Streams beside the main one that an engine may use."""
-    sparse_weights: bool = False
-    """Whether kernels for weights with two zeros in four may be used."""
-    tiling_level: Literal["none", "fast", "moderate", "full"] = "none"
-    """Effort spent on tiling."""
-    l2_limit_for_tiling: int | None = None
-    """Most of the L2 cache that tiling may count on. In bytes."""
-    max_tactics: int | None = None
-    """Most kernels that are timed for one layer."""
-    strict_nans: bool = False
-    """Whether no optimization may assume that there are no NaNs."""
-    distributive_independence: bool = False
-    """Whether results may not depend on where in a batch a row stands."""
+    builder: OptionMapping = field(default_factory=lambda: MappingProxyType({}))
+    """Settings of the builder by TensorRT's own names: properties of IBuilderConfig, and members
+    of BuilderFlag, MemoryPoolType and PreviewFeature, such as {'max_num_tactics': 8,
+    'SPARSE_WEIGHTS': True}."""
     timing_cache: bool = True
     """Whether timings of kernels are kept for the next build."""
-    editable_timing_cache: bool = False
-    """Whether builds choose the same kernels as before, from the timing cache."""
-    verbosity: Literal["none", "layer_names", "detailed"] = "layer_names"
-    """How much a plan tells of its layers; detailed is for reports and profiles."""
     refittable: bool = False
     """Whether new weights are put into the engine in place of building another."""
-    strip_weights: bool = False
-    """Whether plans are stored without weights and refitted when they are loaded."""
     weight_streaming: bool = False
     """Whether weights may stay in the memory of the host."""
-    version_compatible: bool = False
-    """Whether plans can be loaded by newer TensorRT of the same major version."""
-    exclude_lean_runtime: bool = True
-    """With version_compatible, whether plans carry no runtime, which would be code for the host."""
     hardware_compatible: Literal["none", "same_cc", "ampere_plus"] = "none"
     """Which other GPUs a plan runs on: none, those of its compute capability, or Ampere and
     newer."""
@@ -120,29 +96,17 @@ class Options:
     max_contexts: int = 1
     """How many runs of one engine may be under way at once. Each of its ranges of shapes has as
     many contexts at most, made when they are needed, and each CUDA graph one of its own."""
-    context_memory: Literal["shared", "static", "profile"] = "shared"
-    """Scratch memory: one block for engines that do not run at the same time, or one for each
-    context, of the size of the engine or of its profile."""
     memory_limit: int | None = None
     """Most device memory for inputs, outputs and scratch of sessions with the same settings;
     weights of engines come on top. What is not used goes back after ten seconds without a run.
     In bytes."""
-    persistent_l2_limit: int | None = None
-    """Most of the L2 cache that a context may keep for itself. In bytes."""
     weight_streaming_budget: int | None = None
     """With weight_streaming, device memory for weights; without, nine tenths of what is free. In
     bytes."""
     cuda_graphs: Literal["off", "auto"] = "off"
     """Whether runs of equal shapes are recorded and replayed, where an engine allows."""
-    kernel_specialization: Literal["lazy", "eager", "none"] = "lazy"
-    """With TensorRT for RTX, when kernels for the shapes at hand are compiled."""
     profiling: bool = False
     """Whether the time of every layer is measured; runs are slower meanwhile."""
     nvtx: bool = False
     """Whether runs are NVTX ranges with the names of ONNX nodes, for NVIDIA's profilers; takes
     the package nvtx."""
-    allow_host_code: bool = False
-    """Whether code inside a plan may run on the host; allow it only for plans you would run as
-    programs."""
-    lean_runtime: Path | None = None
-    """The library libnvinfer_lean to load version-compatible plans with."""

@@ -135,36 +135,20 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "plugin_libraries": ("plugins",),
         "precision=fp8": ("data_types.FP8",),
-        "sparse_weights": ("builder_flags.SPARSE_WEIGHTS",),
-        "tiling_level": ("tiling_optimization_level",),
-        "l2_limit_for_tiling": ("l2_limit_for_tiling",),
-        "max_tactics": ("max_num_tactics",),
-        "strict_nans": ("builder_flags.STRICT_NANS",),
-        "distributive_independence": ("builder_flags.DISTRIBUTIVE_INDEPENDENCE",),
-        "editable_timing_cache": ("editable_timing_cache", "keeps_timings"),
-        "refittable": ("refitter", "builder_flags.REFIT"),
-        "strip_weights": ("refitter", "builder_flags.STRIP_PLAN"),
-        "weight_streaming": ("weight_streaming", "builder_flags.WEIGHT_STREAMING"),
-        "version_compatible": ("builder_flags.VERSION_COMPATIBLE",),
-        "exclude_lean_runtime": ("builder_flags.EXCLUDE_LEAN_RUNTIME",),
+        "weight_streaming": ("weight_streaming",),
         "hardware_compatible": ("hardware_classes",),
         "hardware_compatible=same_cc": ("hardware_levels.SAME_COMPUTE_CAPABILITY",),
         "hardware_compatible=ampere_plus": ("hardware_levels.AMPERE_PLUS",),
         "compute_capabilities": ("compute_capabilities",),
-        "persistent_l2_limit": ("persistent_cache_limit",),
         "weight_streaming_budget": ("weight_streaming",),
-        "kernel_specialization": ("kernel_specialization_strategy",),
-        "allow_host_code": ("host_code_allowed",),
-        "lean_runtime": ("load_runtime",),
     }
 )
 """What the library must be able to do for an option that is not left at its default, or for one of
-its values: fields of ``Capabilities``; ``"builder_flags.REFIT"`` is a name in one of its sets."""
+its values: fields of ``Capabilities``; ``"data_types.FP8"`` is a name in one of its sets."""
 _DEFAULTS: Final = Options()
 _NEEDED: Final = (
     # (option, its value or None for any but the default, the option it is nothing without, value)
     ("weight_streaming_budget", None, "weight_streaming", True),
-    ("lean_runtime", None, "version_compatible", True),
     ("precision", "int8", "calibration", None),
     ("precision", "fp8", "calibration", None),
     ("high_precision", None, "calibration", None),
@@ -259,6 +243,8 @@ def _cannot(name: str, value: Any, missing: str, capabilities: Capabilities) -> 
 _PREFIX: Final = "trt_"
 _VALUES: Final = MappingProxyType(
     {
+        "trt_auxiliary_streams": "max_aux_streams={}",
+        "trt_sparsity_enable": "SPARSE_WEIGHTS=true",
         "trt_fp16_enable": "fp16",
         "trt_bf16_enable": "bf16",
         "trt_int8_enable": "int8",
@@ -285,7 +271,8 @@ def foreign_option(name: str, value: Any) -> str:
         for word in option.elsewhere.get("onnxruntime", "").replace(",", " ").split()
     }
     if name in theirs:
-        return f"ONNX Runtime's {name} is {theirs[name]}={_VALUES.get(name, value)} here."
+        setting = _VALUES.get(name, "{}").format(value)
+        return f"ONNX Runtime's {name} is {theirs[name]}={setting} here."
     if name in _SETTINGS:
         return f"ONNX Runtime's {name} is the setting {_SETTINGS[name]} of the session here."
     if not name.startswith(_PREFIX):

@@ -49,6 +49,10 @@ class Api:
         forms = _forms(path)
         return [form for form, bits in forms.items() if bits & self._bit and form != PROPERTY]
 
+    def _member(self, path: str) -> property:
+        """Return a property for what may be set, or stands for a function."""
+        return property(None, None if self.arguments(path) else _ignore)
+
     def module(self) -> ModuleType:
         """Return a module with the classes and enumerations of the release, which do nothing."""
         module = ModuleType(self.flavour)
@@ -56,11 +60,16 @@ class Api:
         for owner, members in _data()["classes"].items():
             if self.has(owner):
                 there = [name for name in members if name and self.has(f"{owner}.{name}")]
-                setattr(module, owner, type(owner, (), {name: property() for name in there}))
+                made = {name: self._member(f"{owner}.{name}") for name in there}
+                setattr(module, owner, type(owner, (), made))
         for owner, members in _enumerations(self._bit).items():
             if self.has(owner):
                 setattr(module, owner, members)
         return module
+
+
+def _ignore(owner: object, value: object) -> None:
+    """Take a value that nobody reads."""
 
 
 @lru_cache(maxsize=16)

@@ -23,35 +23,18 @@ from subgraphkit.errors import (
     BundleError,
     CompileError,
     ExecutionError,
-    WeightUpdateError,
 )
 from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt import backend as backend_module
-from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.plan import engine_fits
-from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.library.cudart import Cuda
-from subgraphkit_tensorrt.library.flavours import FLAVOURS, Installation, Library, find
+from subgraphkit_tensorrt.library.flavours import Installation, find
 from subgraphkit_tensorrt.library.gpus import Gpu, Machine
 from subgraphkit_tensorrt.running import device as device_module
 
 Machines = Callable[..., Double]
-BUILDER = ("Builder", "OnnxParser", "IBuilderConfig", "INetworkDefinition", "BuilderFlag")
-LACKS = (*BUILDER, "EngineInspector", "Refitter", "OnnxParserRefitter", "IProgressMonitor")
 QUIET = {"timing_cache": False, "min_subgraph_nodes": 1}
 WEIGHT = (np.arange(4096, dtype=np.float32).reshape(64, 64) % 5) / 5
-
-
-def _runtime(release: str, flavour: str) -> Double:
-    """Return a double; a lean or dispatch runtime is one without builder, parser and inspector."""
-    double = Double(release)
-    if flavour != "tensorrt":
-        for name in LACKS:
-            if hasattr(double.trt, name):
-                delattr(double.trt, name)
-    can = Capabilities.of(double.trt, flavour)
-    double.library = Library(FLAVOURS[flavour], double.trt, can, double.library.logger)
-    return double
 
 
 @pytest.fixture
@@ -60,13 +43,8 @@ def on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machines:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SUBGRAPH_CACHE", "off")
 
-    def move(
-        release: str = "11.4.0",
-        flavour: str = "tensorrt",
-        gpu: str = "NVIDIA L4",
-        driver: str = "13.0",
-    ) -> Double:
-        double = _runtime(release, flavour)
+    def move(release: str = "11.4.0", gpu: str = "NVIDIA L4", driver: str = "13.0") -> Double:
+        double = Double(release)
         device = Gpu(0, gpu, (8, 9), 58, 24 << 30)
         found = Installation("ready", double.library, Machine((device,), driver))
         monkeypatch.setattr(backend_module, "find", lambda flavour="auto": found)
@@ -123,65 +101,12 @@ def test_engines_built_while_a_session_ran_are_in_its_bundle(on: Machines) -> No
     assert double.violations == []
 
 
-@pytest.mark.parametrize("flavour", ["tensorrt_lean", "tensorrt_dispatch"])
-def test_a_runtime_without_a_builder_opens_what_was_built_version_compatible(
-    on: Machines, flavour: str
-) -> None:
-    on()
-    _exported(_weighted(), version_compatible=True)
-    on(flavour=flavour)
-    x = np.ones((2, 64), np.float32)
-    with _session("bundle") as opened:
-        np.testing.assert_allclose(opened.run(None, {"x": x})[0], x @ WEIGHT, rtol=1e-5)
-        assert opened.plan.steps[0].operator.info()["library"].startswith(FLAVOURS[flavour].title)
-        with pytest.raises(WeightUpdateError, match="SGK133"):
-            opened.update_weights({"w": WEIGHT * 2})
-        np.testing.assert_allclose(opened.run(None, {"x": x})[0], x @ WEIGHT, rtol=1e-5)
-
-
-def test_a_runtime_without_a_builder_refuses_engines_that_were_not(on: Machines) -> None:
-    on()
-    _exported()
-    on(flavour="tensorrt_lean")
-    with pytest.raises(BundleError, match=r"SGK186.*version_compatible=true"):
-        _session("bundle")
-
-
-def test_a_runtime_without_a_builder_says_that_it_cannot_compile(on: Machines) -> None:
-    on(flavour="tensorrt_lean")
-    with pytest.raises(BackendUnavailableError, match=r"SGK104.*builds none") as caught:
-        _session(parsed(SUM))
-    assert "bundle" in caught.value.hint
-
-
 @pytest.mark.parametrize(
-    ("inside", "options"),
+    ("there", "here", "text"),
     [
-        (True, {"allow_host_code": True}),
-        (False, {"lean_runtime": "/usr/lib/libnvinfer_lean.so"}),
-    ],
-)
-def test_a_newer_release_opens_what_was_built_version_compatible_with_a_lean_runtime(
-    on: Machines, *, inside: bool, options: dict[str, Any]
-) -> None:
-    on(release="10.3.0")
-    _exported(version_compatible=True, exclude_lean_runtime=not inside)
-    on(release="10.13.0")
-    with _session("bundle", **options) as opened:
-        np.testing.assert_array_equal(opened.run(None, {"x": X})[0], summed(X))
-    with pytest.raises(CompileError, match=r"SGK187") as caught:
-        _session("bundle")
-    assert "stdVersionRead" in caught.value.hint
-    assert "lean_runtime" in caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("there", "here", "options", "text"),
-    [
-        ({"release": "10.3.0"}, {"release": "10.13.0"}, {}, "version_compatible"),
-        ({"release": "10.13.0"}, {"release": "10.3.0"}, {"version_compatible": True}, "no older"),
-        ({}, {"gpu": "NVIDIA H100"}, {}, "another GPU"),
-        ({"driver": "13.0"}, {"driver": "12.8"}, {}, "driver here is older"),
+        ({"release": "10.3.0"}, {"release": "10.13.0"}, "built by tensorrt 10.3.0"),
+        ({}, {"gpu": "NVIDIA H100"}, "another GPU"),
+        ({"driver": "13.0"}, {"driver": "12.8"}, "driver here is older"),
     ],
 )
 def test_what_is_not_known_to_fit_is_not_loaded(
@@ -189,11 +114,10 @@ def test_what_is_not_known_to_fit_is_not_loaded(
     monkeypatch: pytest.MonkeyPatch,
     there: dict[str, Any],
     here: dict[str, Any],
-    options: dict[str, Any],
     text: str,
 ) -> None:
     on(**there)
-    _exported(**options)
+    _exported()
     double = on(**here)
     monkeypatch.delattr(double.trt.Runtime, "deserialize_cuda_engine")
     with pytest.raises(BundleError, match=f"SGK186.*{text}"):
@@ -245,16 +169,6 @@ def test_an_engine_that_can_be_refitted_brings_its_weights_and_takes_new_ones(
         np.testing.assert_allclose(opened.run(None, {"x": x})[0], 2 * x @ WEIGHT, rtol=1e-5)
 
 
-def test_engines_without_weights_get_them_from_the_bundle(on: Machines) -> None:
-    on()
-    _exported(_weighted(), strip_weights=True)
-    assert len(list(Path("bundle").glob("weights.*"))) == 1
-    on()
-    x = np.ones((2, 64), np.float32)
-    with _session("bundle") as opened:
-        np.testing.assert_allclose(opened.run(None, {"x": x})[0], x @ WEIGHT, rtol=1e-5)
-
-
 def test_engines_with_weights_bring_none_along(on: Machines) -> None:
     on()
     _exported(_weighted())
@@ -264,13 +178,12 @@ def test_engines_with_weights_bring_none_along(on: Machines) -> None:
 
 def test_what_decides_over_this_machine_is_not_taken_from_a_bundle(on: Machines) -> None:
     on()
-    _exported(allow_host_code=True, max_contexts=3, version_compatible=True)
+    _exported(max_contexts=3, hardware_compatible="same_cc")
     (entry,) = json.loads(Path("bundle/manifest.json").read_text())["backends"]
-    assert entry["options"] == {"version_compatible": True}
+    assert entry["options"] == {"hardware_compatible": "same_cc"}
     double = on()
     with _session("bundle") as opened:
         (step,) = opened.plan.steps
-        assert step.operator._options.allow_host_code is False
         assert step.operator._options.max_contexts == 1
     assert double.violations == []
 
@@ -281,41 +194,17 @@ HERE = EngineOrigin("tensorrt;11.4.0;portable", "linux-x86_64-little", "subgraph
 @pytest.mark.parametrize(
     ("other", "text"),
     [
-        ("tensorrt_rtx;11.4.0;portable", "another library"),
-        ("tensorrt;9.3.0;portable", "major version 11"),
-        ("tensorrt;12.0.0;portable", "no older"),
-        ("tensorrt;11.4.0.107;portable", "no older"),
+        ("tensorrt_rtx;11.4.0;portable", "tensorrt 11.4.0 is in use"),
+        ("tensorrt;10.3.0;portable", "built by tensorrt 10.3.0"),
+        ("tensorrt;11.4.0.107;portable", "built by tensorrt 11.4.0.107"),
         ("tensorrt;11.4.0;portable;0123", "plugin"),
-        ("", "another library"),
+        ("", "tensorrt 11.4.0 is in use"),
     ],
 )
 def test_a_fingerprint_that_differs_otherwise_does_not_fit(other: str, text: str) -> None:
     made = EngineOrigin(other, HERE.system, HERE.implementation)
-    answer: Any = engine_fits(made, HERE, Options(version_compatible=True))
+    answer: Any = engine_fits(made, HERE)
     assert text in answer.text
-
-
-@pytest.mark.parametrize(
-    ("there", "here"),
-    [("10.0.1", "10.7.0.post1"), ("10.7.0.post1", "11.4.0"), ("11.0.0", "11.4.0")],
-)
-@pytest.mark.parametrize("flavour", ["tensorrt", "tensorrt_lean", "tensorrt_dispatch"])
-def test_version_compatible_engines_fit_the_newer_libraries_that_are_documented(
-    there: str, here: str, flavour: str
-) -> None:
-    made = EngineOrigin(f"tensorrt;{there};portable", HERE.system, HERE.implementation)
-    newer = EngineOrigin(f"{flavour};{here};portable", HERE.system, HERE.implementation)
-    assert engine_fits(made, newer, Options(version_compatible=True)) is True
-    assert engine_fits(made, newer, Options()) is not True
-
-
-def test_engines_for_rtx_are_those_of_one_version() -> None:
-    made, here = (
-        EngineOrigin(f"tensorrt_rtx;{one};portable", HERE.system, HERE.implementation)
-        for one in ("1.3.0", "1.4.0")
-    )
-    answer: Any = engine_fits(made, here, Options(version_compatible=True))
-    assert "another version of the library" in answer.text
 
 
 # -- the real library, which builds and cannot run here ------------------------------------------

@@ -77,12 +77,6 @@ def test_an_engine_that_does_not_take_new_weights_keeps_the_old(double: Double) 
     np.testing.assert_array_equal(opened(X)[0], X)
 
 
-def test_a_plan_without_weights_gets_them_when_it_is_loaded(double: Double) -> None:
-    weight = np.arange(9, dtype=np.float32).reshape(3, 3)
-    opened = Opened(weighted(weight), double, strip_weights=True)
-    np.testing.assert_array_equal(opened(X)[0], X @ weight)
-
-
 def test_weights_that_are_streamed_get_the_budget_asked_for(double: Double) -> None:
     opened = Opened(weighted(np.eye(3)), double, weight_streaming=True, weight_streaming_budget=20)
     np.testing.assert_array_equal(opened(X)[0], X)
@@ -175,19 +169,19 @@ def test_an_engine_that_finds_no_memory_is_a_coded_error(double: Double) -> None
     np.testing.assert_array_equal(Opened(SUM, double)(X)[0], summed(X))
 
 
-def test_code_for_the_host_is_refused_unless_it_is_allowed(double: Double) -> None:
-    for allowed in (False, True):
-        opened = Opened(SUM, double, allow_host_code=allowed)
-        runtimes = opened.operator._engines.loader._runtimes
-        assert [one.engine_host_code_allowed for one in runtimes] == [allowed]
-
-
-def test_plans_are_loaded_by_the_lean_runtime_that_is_named(double: Double) -> None:
-    opened = Opened(SUM, double, lean_runtime="/usr/lib/libnvinfer_lean.so")
-    np.testing.assert_array_equal(opened(X)[0], summed(X))
-    assert len(opened.operator._engines.loader._runtimes) == 2
-    with pytest.raises(CompileError, match=r"load the lean runtime /usr/lib/other\.so"):
-        Opened(SUM, double, lean_runtime="/usr/lib/other.so")
+@pytest.mark.parametrize(
+    ("leaves_out", "refused"), [(True, ""), (False, "EXCLUDE_LEAN_RUNTIME leaves it out")]
+)
+def test_a_plan_that_carries_code_for_the_host_is_not_loaded(
+    double: Double, refused: str, *, leaves_out: bool
+) -> None:
+    given = {"VERSION_COMPATIBLE": True, "EXCLUDE_LEAN_RUNTIME": leaves_out}
+    if not refused:
+        np.testing.assert_array_equal(Opened(SUM, double, builder=given)(X)[0], summed(X))
+        return
+    with pytest.raises(CompileError, match="SGK162") as caught:
+        Opened(SUM, double, builder=given)
+    assert refused in caught.value.hint
 
 
 # -- telling -------------------------------------------------------------------------------------

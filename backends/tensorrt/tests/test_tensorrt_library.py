@@ -17,6 +17,7 @@ import pytest
 from subgraphkit import InferenceSession, bind, load
 from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit_tensorrt import TensorRTBackend
+from subgraphkit_tensorrt import backend as backend_module
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.claiming.sieves import plugin_refusal
 from subgraphkit_tensorrt.library import flavours, gpus
@@ -103,12 +104,10 @@ def test_an_absent_package_is_told_with_the_commands_that_install_one() -> None:
 @pytest.mark.usefixtures("_nothing_installed")
 def test_the_flavour_that_was_asked_for_is_the_one_that_is_missed() -> None:
     with pytest.raises(BackendUnavailableError) as caught:
-        TensorRTBackend(Options(flavour="tensorrt_lean"))
+        TensorRTBackend(Options(flavour="tensorrt_rtx"))
     assert caught.value.code == "SGK104"
-    assert (
-        "TensorRT's lean runtime itself, NVIDIA's library, is not installed" in caught.value.message
-    )
-    assert "pip install tensorrt-lean" in caught.value.hint
+    assert "TensorRT for RTX itself, NVIDIA's library, is not installed" in caught.value.message
+    assert "pip install 'subgraphkit-tensorrt[rtx]'" in caught.value.hint
 
 
 @pytest.mark.usefixtures("_nothing_installed")
@@ -168,7 +167,7 @@ def test_a_library_without_kernels_for_the_gpu_says_which_it_has(
     with pytest.raises(OptionError, match=f"SGK156.*{re.escape(said)}"):
         TensorRTBackend(Options(device=0))
     fp8 = Options(device=1, precision="fp8", calibration=Path("ranges.json"))
-    monkeypatch.setattr(TensorRTBackend, "_options_to_honour", lambda _: Options())
+    monkeypatch.setattr(backend_module, "check_library", lambda *_: None)
     assert TensorRTBackend(fp8).fingerprint()
     _with_devices(monkeypatch, h100, ORIN)
     with pytest.raises(OptionError, match=r"SGK157.*'fp8', which cuda:1 Orin \(8\.7\) does not"):
@@ -334,8 +333,8 @@ def test_a_release_before_the_supported_ones_is_named(place: Place) -> None:
 
 
 def test_a_planner_goes_by_what_the_library_says_of_itself(place: Place) -> None:
-    absent = TensorRTBackend.planner(Options(flavour="tensorrt_lean"))
-    assert (absent.evidence, absent.library.flavour.name) == ("declared", "tensorrt_lean")
+    absent = TensorRTBackend.planner(Options(flavour="tensorrt_rtx"))
+    assert (absent.evidence, absent.library.flavour.name) == ("declared", "tensorrt_rtx")
     place("tensorrt_rtx", BROKEN)
     broken = TensorRTBackend.planner(Options(optimization_level=5))
     assert (broken.evidence, broken.library.capabilities.flavour) == ("declared", "tensorrt_rtx")
@@ -344,7 +343,7 @@ def test_a_planner_goes_by_what_the_library_says_of_itself(place: Place) -> None
     assert (old.evidence, old.library.capabilities.version) == ("declared", "10.3.0")
     assert "Attention" in rules_for(old.library, Options()).table.newer
     with pytest.raises(OptionError, match="cannot honour"):
-        TensorRTBackend.planner(Options(editable_timing_cache=True))
+        TensorRTBackend.planner(Options(weight_streaming=True))
     model = load(
         b'<ir_version: 8, opset_import: ["acme": 1]> g (float[2] x) => (float[2] y) '
         b"{ y = acme.Own(x) }"

@@ -10,10 +10,12 @@ import pytest
 
 import subgraphkit_tensorrt
 from backends.tensorrt.tests.tensorrt_api import Api, releases
+from backends.tensorrt.tests.tensorrt_models import needs_rtx, rtx
 from subgraphkit.backend import validate_options
 from subgraphkit.errors import OptionError
 from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt.backend_options import Options
+from subgraphkit_tensorrt.library.builder_settings import BuilderSetting, read_settings
 from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.option_rules import (
     NEEDS,
@@ -27,7 +29,6 @@ TABLE = {option.name: option for option in OPTIONS}
 PACKAGE = Path(subgraphkit_tensorrt.__file__).parent
 EXAMPLES: dict[str, Any] = {
     "hardware_compatible": "same_cc",
-    "tiling_level": "full",
     "precision": "bf16",
     "high_precision": "bf16",
 }
@@ -85,11 +86,8 @@ def test_whatever_needs_something_is_an_option_or_a_value_of_one() -> None:
         ("optimization_level", "xxxxxxxxx"),
         ("weight_streaming", ".xxxxxxxx"),
         ("refittable", "xxxxxxxxx"),
-        ("editable_timing_cache", "...xxxxx."),
-        ("tiling_level", "...xxxxxx"),
         ("hardware_compatible", "....xxxx."),
         ("compute_capabilities", "........x"),
-        ("kernel_specialization", "........x"),
         ("plugin_libraries", "xxxxxxxx."),
         ("tf32", "xxxxxxxxx"),
     ],
@@ -108,12 +106,12 @@ def test_an_option_that_a_release_cannot_honour_is_refused(name: str, where: str
 
 
 def test_the_refusal_names_what_the_library_lacks() -> None:
-    options = _with(editable_timing_cache=True)
+    options = _with(weight_streaming=True)
     with pytest.raises(OptionError) as caught:
-        check_library(options, _capabilities("10.3.0"))
+        check_library(options, _capabilities("10.0.1"))
     assert str(caught.value) == (
-        "[SGK160] option 'editable_timing_cache' of backend 'tensorrt' is True, which tensorrt "
-        "10.3.0 cannot honour: it has no BuilderFlag.EDITABLE_TIMING_CACHE\n"
+        "[SGK160] option 'weight_streaming' of backend 'tensorrt' is True, which tensorrt 10.0.1 "
+        "cannot honour: it has no ICudaEngine.weight_streaming_budget_v2\n"
         "  Leave the option out, or use a library that has it."
     )
 
@@ -132,7 +130,6 @@ def test_the_refusal_names_what_the_library_lacks() -> None:
         ),
         ({"min_shapes": "x=1", "opt_shapes": "x=1x1", "max_shapes": "x=1"}, "equally many"),
         ({"weight_streaming_budget": "1GiB"}, "needs weight_streaming=True"),
-        ({"lean_runtime": "/x/libnvinfer_lean.so"}, "needs version_compatible=True"),
         ({"precision": "int8"}, "needs calibration"),
         ({"precision": "fp8"}, "needs calibration"),
         ({"high_precision": "fp32"}, "needs calibration"),
@@ -202,9 +199,65 @@ def test_every_option_is_explained_in_full_sentences() -> None:
         assert option.help[0].isupper() or option.help.startswith("libnvinfer"), option.name
 
 
-def test_engines_are_told_apart_by_what_the_builder_is_asked() -> None:
-    by_need = {name for name, needs in NEEDS.items() if any("builder_flags" in n for n in needs)}
-    assert by_need <= {option.name for option in OPTIONS if option.cache}
+def _settings(release: str, given: dict[str, Any]) -> list[BuilderSetting]:
+    return read_settings(Api(release).module(), _with(builder=given).builder)
+
+
+@pytest.mark.parametrize("release", releases())
+def test_settings_of_the_builder_are_those_of_the_library_at_hand(release: str) -> None:
+    given = {"avg_timing_iterations": 2, "TACTIC_DRAM": 1 << 30, "DEBUG": False}
+    owners = [one.owner for one in _settings(release, given)]
+    assert owners == ["IBuilderConfig", "MemoryPoolType", "BuilderFlag"]
+    if Api(release).has("IBuilderConfig.max_num_tactics"):
+        assert len(_settings(release, {"max_num_tactics": 8})) == 1
+        return
+    with pytest.raises(OptionError, match=r"SGK160.*'max_num_tactics', which this library"):
+        _settings(release, {"max_num_tactics": 8})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code", "said", "hint"),
+    [
+        ("max_tactics", 8, "SGK160", "did you mean 'max_num_tactics'?", "SPARSE_WEIGHTS, "),
+        ("progress_monitor", 1, "SGK160", "which the backend decides", "It has: "),
+        ("STRIP_PLAN", True, "SGK160", "which the backend decides", "It has: "),
+        ("TF32", False, "SGK161", "which an option sets", "Use the option tf32."),
+        ("SPARSE_WEIGHTS", "often", "SGK111", "SPARSE_WEIGHTS the value 'often'", ""),
+        ("TACTIC_DRAM", 1.5, "SGK111", "expected a number of bytes", ""),
+        ("max_num_tactics", "many", "SGK111", "expected a whole number", ""),
+        ("max_num_tactics", True, "SGK111", "expected a whole number", ""),
+        ("build_route", 3, "SGK111", "expected a text", ""),
+        ("tiling_optimization_level", "EXTREME", "SGK111", "one of NONE, FAST, MODERATE", ""),
+    ],
+)
+@needs_rtx
+def test_a_setting_that_the_library_does_not_have_or_take_is_refused(
+    name: str, value: Any, code: str, said: str, hint: str
+) -> None:
+    with pytest.raises(OptionError) as caught:
+        read_settings(rtx().trt, _with(builder={name: value}).builder)
+    assert caught.value.code == code
+    assert said in caught.value.message
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"max_num_tactics": 8, "SPARSE_WEIGHTS": True, "tiling_optimization_level": "FAST"},
+        "max_num_tactics=8; SPARSE_WEIGHTS=true;tiling_optimization_level=FAST",
+    ],
+)
+@needs_rtx
+def test_settings_are_read_from_a_mapping_and_from_text(given: Any) -> None:
+    trt = rtx().trt
+    read = {one.name: one.value for one in read_settings(trt, _with(builder=given).builder)}
+    level = trt.TilingOptimizationLevel.FAST
+    assert read == {
+        "max_num_tactics": 8,
+        "SPARSE_WEIGHTS": True,
+        "tiling_optimization_level": level,
+    }
 
 
 def test_no_option_is_without_effect() -> None:

@@ -346,12 +346,6 @@ def test_engines_that_run_one_after_the_other_share_their_scratch(double: Double
     assert memory["shared_scratch_bytes"] == 2048
 
 
-@pytest.mark.parametrize("kind", ["shared", "static", "profile"])
-def test_scratch_memory_of_every_kind_gives_the_same(double: Double, kind: str) -> None:
-    opened = Opened(SUM, double, context_memory=kind)
-    np.testing.assert_array_equal(opened(X)[0], summed(X))
-
-
 @pytest.mark.parametrize("most", [1, 3])
 def test_threads_run_at_once_and_never_in_one_context(double: Double, most: int) -> None:
     opened = Opened(SUM, double, max_contexts=most)

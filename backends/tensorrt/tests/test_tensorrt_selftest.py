@@ -80,10 +80,7 @@ def placed(double: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
     """Return the double, found on a machine with a GPU."""
     device = Gpu(0, "a double", (8, 9), 58, 1 << 30)
     found = Installation("ready", double.library, Machine((device,), "13.0"))
-    lacking = Installation(
-        "absent package", None, found.machine, "it is not installed", "Install it"
-    )
-    monkeypatch.setattr(computing, "find", lambda name: lacking if "lean" in name else found)
+    monkeypatch.setattr(computing, "find", lambda name: found)
     # On a device, what may go wrong seldom is tried often.
     for place, name, few in (
         (device_checks, "_ORDERED", 10),
@@ -111,7 +108,6 @@ def test_every_check_passes_on_the_double(placed: Double) -> None:
         "exchange with PyTorch": "not tried: torch is not installed",
         "tensors of PyTorch": "not tried: torch is not installed",
         "second GPU": "not tried: there is one GPU",
-        "lean runtime": "not tried: it is not installed; Install it",
     }
 
 

@@ -25,7 +25,8 @@ from subgraphkit_tensorrt.running.regions import restore
 WIDE = "agraph (float[n,768] x) => (float[n,768] y) { t = Relu(x) y = Add(t, x) }"
 SCALED = "agraph (float[2,3] x) => (float[2,3] y) { y = Mul(x, w) }"
 WIDEST = 512
-ROUNDS = itertools.count(100)
+SIZES = itertools.count(100)
+PORTABLE = {"VERSION_COMPATIBLE": True, "EXCLUDE_LEAN_RUNTIME": True}
 NEEDED = 2 * WIDEST * 768 * 4
 """Bytes of the input and the output of WIDE at its largest."""
 _ASKED = (
@@ -209,9 +210,9 @@ def test_streams_of_users_hold_memory_for_a_few_and_go_when_they_are_released(
 
 
 def test_a_builder_ends_when_the_questions_are_answered(double: Double) -> None:
-    graph = sk.bind(sk.load(parsed(SUM)))
     # A question that was not asked before in this process, whose answer is not remembered.
-    options = Options(device=1, plugin_libraries=(f"{next(ROUNDS)}.so",))
+    graph = sk.bind(sk.load(parsed(SUM.replace("2", str(next(SIZES))))))
+    options = Options(device=1)
     sieves = Sieves(double.library, options, "double")
     sieves.look_at(graph, context_of(graph, options))
     assert [one._device for one in double.builders] == [1]
@@ -227,7 +228,7 @@ def test_a_plan_is_not_kept_beside_its_engine_which_can_write_it_again(double: D
     opened(X)
     assert [len(plan.data) for plan, _ in opened.operator._engines.current()] == [0]
     assert opened.operator.serialize() == first
-    kept = scaled(double, version_compatible=True)
+    kept = scaled(double, builder=PORTABLE)
     kept(X)
     assert all(plan.data for plan, _ in kept.operator._engines.current())
     assert opened.operator.update_weights({"w": np.float32([3, 2, 1])})
@@ -235,11 +236,11 @@ def test_a_plan_is_not_kept_beside_its_engine_which_can_write_it_again(double: D
     np.testing.assert_array_equal(again.run([X])[0], X * [3, 2, 1])
 
 
-@pytest.mark.parametrize("version_compatible", [False, True])
+@pytest.mark.parametrize("builder", [{}, PORTABLE])
 def test_engines_that_never_ran_are_written_with_the_weights_they_were_given(
-    double: Double, *, version_compatible: bool
+    double: Double, builder: dict[str, bool]
 ) -> None:
-    opened = scaled(double, refittable=True, version_compatible=version_compatible)
+    opened = scaled(double, refittable=True, builder=builder)
     assert opened.operator.update_weights({"w": np.float32([3, 2, 1])})
     again = restore(opened.operator.serialize(), opened.subgraph, double.library, opened.context)
     np.testing.assert_array_equal(again.run([X])[0], X * [3, 2, 1])

@@ -16,18 +16,13 @@ from subgraphkit.errors import CallerError, OptionError
 _WIDTH: Final = 100
 WRITTEN: Final = '"""Options of the backend as types'
 """Every file of typed options begins so."""
-_TYPES: Final = {
-    "bytes": "int",
-    "path": "Path",
-    "list": "tuple[str, ...]",
-    "shapes": "OptionShapes",
-}
+_MAPPINGS: Final = {"mapping": "OptionMapping", "shapes": "OptionShapes"}
+_TYPES: Final = {"bytes": "int", "path": "Path", "list": "tuple[str, ...]", **_MAPPINGS}
 """By kind of option, the type of its values where it is not called the same."""
 _IMPORTS: Final = {
     "Path": "from pathlib import Path\n",
     "MappingProxyType(": "from types import MappingProxyType\n",
     "Literal[": "from typing import Literal\n",
-    "OptionShapes": "\nfrom subgraphkit.backend import OptionShapes\n",
 }
 """By a word in the types and defaults, what it needs."""
 
@@ -112,6 +107,8 @@ def render_options(manifest: Manifest) -> str:
     code = "".join(map(_declaration, options))
     factory = ", field" if "= field(" in code else ""
     imports = "".join(line for word, line in _IMPORTS.items() if word in code)
+    mappings = ", ".join(word for word in _MAPPINGS.values() if word in code)
+    imports += f"\nfrom subgraphkit.backend import {mappings}\n" if mappings else ""
     title = f"{WRITTEN}; `subgraphkit manifest write` writes them from the manifest."
     about = f"Options of backend {name!r}; `subgraphkit info {name} --options` says more."
     fields = "".join(_declaration(option) + _docstring(option) for option in options)
@@ -130,7 +127,7 @@ def _declaration(option: Option) -> str:
     if option.default is None:
         kind += " | None"
     default = _literal(option.default)
-    if option.kind in {"path", "shapes"} and option.default is not None:
+    if option.kind in {"path", *_MAPPINGS} and option.default is not None:
         default = f"field(default_factory=lambda: {default})"
     start = f"    {option.name}: "
     if len(f"{start}{kind} = {default}") <= _WIDTH:

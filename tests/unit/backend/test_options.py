@@ -17,6 +17,7 @@ SCHEMA = (
     Option("timing", "path"),
     Option("layers", "list"),
     Option("profiles", "shapes"),
+    Option("settings", "mapping", default={}),
 )
 
 
@@ -56,6 +57,9 @@ def test_defaults_fill_in_what_is_not_given() -> None:
         ("layers", "a, b,", ("a", "b")),
         ("layers", ["a"], ("a",)),
         ("profiles", {"x": [1, "N", None]}, {"x": (1, "N", None)}),
+        ("settings", {"a": 1, "b": True, "c": "FULL"}, {"a": 1, "b": True, "c": "FULL"}),
+        ("settings", "a=1; b=on;c=FULL;d=0.5", {"a": 1, "b": True, "c": "FULL", "d": 0.5}),
+        ("settings", "", {}),
         ("profiles", {"n": [1, [1, 8, 32]]}, {"n": (1, (1, 8, 32))}),
         (
             "profiles",

@@ -204,6 +204,7 @@ def test_a_table_of_the_manifest_declares_the_option_it_was_written_from() -> No
         Option("place", "path", default="/a/b", needs_trust=True),
         Option("names", "list", default=["n", "m"], scope="run"),
         Option("dims", "shapes", default={"x y": (1, "n")}, cache=True),
+        Option("flags", "mapping", default={"a": 1, "b": True, "c": "x"}),
         Option("without", int),
     )
     text = FIRST + "".join(map(option_table, options))

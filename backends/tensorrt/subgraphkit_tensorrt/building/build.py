@@ -69,14 +69,8 @@ def build_engine(
         report = describe(parsed, subgraph, library, seconds=seconds, nbytes=len(data))
         report["memory"] = memory_told(told)
         del config
-    return EnginePlan(
-        data,
-        subgraph.inputs,
-        subgraph.outputs,
-        tuple(tuple(one[name] for name in subgraph.inputs) for one in ranges),
-        options.strip_weights,
-        report,
-    )
+    profiles = tuple(tuple(one[name] for name in subgraph.inputs) for one in ranges)
+    return EnginePlan(data, subgraph.inputs, subgraph.outputs, profiles, report)
 
 
 def _built(
@@ -124,7 +118,7 @@ _FAULTS: Final = (
 """What TensorRT says if the machine is at fault, in small letters."""
 _HINTS: Final = (
     ("workspace", "Leave workspace_limit out, or give more; TensorRT then chooses by itself."),
-    ("libnvinfer_lean", "Version-compatible plans need TensorRT's lean runtime to be installed."),
+    ("libnvinfer_lean", "VERSION_COMPATIBLE needs TensorRT's lean runtime to be installed."),
 )
 
 
@@ -157,14 +151,11 @@ def _judged(lines: Sequence[str], said: str, options: Options) -> tuple[str, str
     """Return code, reason and remedy."""
     fault = fault_of_machine(lines)
     if fault == _DEVICE and not machine().devices:
-        named = _needing_gpu(options)
-        if not named:
-            return "SGK173", ", which needs a GPU here", "Build on a machine with a GPU."
-        remedy = f"Leave {' and '.join(named)} out, or build on a machine with a GPU."
-        what = "options" if len(named) > 1 else "option"
-        words = " and ".join(f"{name}=true" for name in named)
-        need = "need" if len(named) > 1 else "needs"
-        return "SGK173", f": {what} {words} {need} a GPU, and there is none", remedy
+        remedy = "Build on a machine with a GPU."
+        if not options.refittable:
+            return "SGK173", ", which needs a GPU here", remedy
+        reason = ": option refittable=true needs a GPU, and there is none"
+        return "SGK173", reason, f"Leave refittable out. {remedy}"
     if fault == _DEVICE:
         remedy = "See whether nvidia-smi works, and start the process again."
         return "SGK174", " because a call of CUDA failed", remedy
@@ -172,11 +163,6 @@ def _judged(lines: Sequence[str], said: str, options: Options) -> tuple[str, str
         remedy = "Free memory of the device, or give less with workspace_limit."
         return "SGK176", " because the memory of the GPU does not suffice", remedy
     return "SGK172", "", next((hint for word, hint in _HINTS if word in said.lower()), "")
-
-
-def _needing_gpu(options: Options) -> list[str]:
-    """Name the options set whose engines TensorRT for RTX cannot build without a GPU."""
-    return [name for name in ("refittable", "strip_weights") if getattr(options, name)]
 
 
 _PERCENT: Final = 100

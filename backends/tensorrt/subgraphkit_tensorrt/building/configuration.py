@@ -6,17 +6,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend import BindContext
-from subgraphkit.errors import CompileError
 from subgraphkit.storing import KeptFile
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.network import ParsedNetwork
 from subgraphkit_tensorrt.building.profiles import InputRange
+from subgraphkit_tensorrt.library.builder_settings import (
+    apply_settings,
+    put,
+    read_settings,
+    unusable,
+)
 from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.library.logger import check, listening, tail
+from subgraphkit_tensorrt.library.logger import check
 
-_VERBOSITY: Final = {"none": "NONE", "layer_names": "LAYER_NAMES_ONLY", "detailed": "DETAILED"}
 _HARDWARE: Final = {"same_cc": "SAME_COMPUTE_CAPABILITY", "ampere_plus": "AMPERE_PLUS"}
-_UNSUPPORTED: Final = "unsupported"
 _RESIZE: Final = "RUNTIME_ACTIVATION_RESIZE_10_10"
 
 
@@ -28,58 +31,24 @@ def configure(parsed: ParsedNetwork, library: Library, options: Options) -> Any:
     """
     trt = library.trt
     config = check(parsed.builder.create_builder_config(), "make a builder configuration")
-    for flag in _flags(options):
-        config.set_flag(trt.BuilderFlag.__members__[flag])
+    if options.refittable:
+        config.set_flag(trt.BuilderFlag.REFIT)
+    if options.weight_streaming:
+        config.set_flag(trt.BuilderFlag.WEIGHT_STREAMING)
     if not options.tf32:
         config.clear_flag(trt.BuilderFlag.TF32)
-    for option, attribute, level in (
-        ("optimization_level", "builder_optimization_level", options.optimization_level),
-        ("avg_timing_iterations", "avg_timing_iterations", options.avg_timing_iterations),
-        ("max_aux_streams", "max_aux_streams", options.max_aux_streams),
-        ("max_tactics", "max_num_tactics", options.max_tactics),
-        ("l2_limit_for_tiling", "l2_limit_for_tiling", options.l2_limit_for_tiling),
-    ):
-        if level is not None:
-            _put(config, attribute, level, option, level)
+    if options.optimization_level is not None:
+        level = options.optimization_level
+        put(config, "builder_optimization_level", level, "optimization_level")
     if options.workspace_limit is not None:
-        limit = options.workspace_limit
-        config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, limit)
-    verbosity = _VERBOSITY[options.verbosity]
-    config.profiling_verbosity = trt.ProfilingVerbosity.__members__[verbosity]
-    if options.tiling_level != "none":
-        value = trt.TilingOptimizationLevel.__members__[options.tiling_level.upper()]
-        _put(config, "tiling_optimization_level", value, "tiling_level", options.tiling_level)
-    _choose_targets(config, parsed, library, options)
-    return config
-
-
-def _flags(options: Options) -> list[str]:
-    asked = {
-        "SPARSE_WEIGHTS": options.sparse_weights,
-        "STRICT_NANS": options.strict_nans,
-        "DISTRIBUTIVE_INDEPENDENCE": options.distributive_independence,
-        "EDITABLE_TIMING_CACHE": options.editable_timing_cache,
-        "STRIP_PLAN": options.strip_weights,
-        # What is stored without weights gets them when it is loaded.
-        "REFIT": options.refittable or options.strip_weights,
-        "WEIGHT_STREAMING": options.weight_streaming,
-        "VERSION_COMPATIBLE": options.version_compatible,
-    }
-    flags = [flag for flag, is_asked in asked.items() if is_asked]
-    if options.version_compatible and options.exclude_lean_runtime:
-        flags.append("EXCLUDE_LEAN_RUNTIME")
-    return flags
-
-
-def _choose_targets(config: Any, parsed: ParsedNetwork, library: Library, options: Options) -> None:
-    trt = library.trt
+        config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, options.workspace_limit)
     if options.hardware_compatible != "none":
-        given = options.hardware_compatible
-        level = trt.HardwareCompatibilityLevel.__members__[_HARDWARE[given]]
-        _put(config, "hardware_compatibility_level", level, "hardware_compatible", given)
+        name = _HARDWARE[options.hardware_compatible]
+        level = trt.HardwareCompatibilityLevel.__members__[name]
+        put(config, "hardware_compatibility_level", level, "hardware_compatible")
     _choose_gpus(config, trt, options.compute_capabilities)
-    if options.version_compatible:
-        _embed_plugins(config, parsed, allowed=options.allow_host_code)
+    apply_settings(config, trt, read_settings(trt, options.builder))
+    return config
 
 
 def _choose_gpus(config: Any, trt: Any, wanted: Sequence[str]) -> None:
@@ -89,42 +58,13 @@ def _choose_gpus(config: Any, trt: Any, wanted: Sequence[str]) -> None:
     members = trt.ComputeCapability.__members__
     for place, name in enumerate(wanted):
         if name.upper() not in members:
-            raise _unusable(
+            raise unusable(
                 f"option 'compute_capabilities' names {name!r}, which this library does not "
                 "build for",
                 f"It builds for: {', '.join(members)}.",
             )
         is_set = config.set_compute_capability(members[name.upper()], place)
         check(is_set, f"build for {name}")
-
-
-def _embed_plugins(config: Any, parsed: ParsedNetwork, *, allowed: bool) -> None:
-    libraries = parsed.parser.get_used_vc_plugin_libraries()
-    if libraries and not allowed:
-        raise _unusable(
-            f"the plan would carry the plugin libraries {', '.join(libraries)}, which are code for "
-            "the host",
-            "Set allow_host_code if whoever loads the plan is to run them.",
-        )
-    if libraries:
-        config.plugins_to_serialize = libraries
-
-
-def _put(config: Any, attribute: str, value: Any, option: str, given: Any) -> None:
-    """Set a property and look whether it took: TensorRT clamps or ignores what it cannot do."""
-    with listening() as lines:
-        setattr(config, attribute, value)
-    found = getattr(config, attribute)
-    if found != value or any(_UNSUPPORTED in line for line in lines):
-        said = tail(lines)
-        raise _unusable(
-            f"this library does not take {option}={given}",
-            f"It said:\n{said}" if said else f"It made {found} of it.",
-        )
-
-
-def _unusable(problem: str, hint: str) -> CompileError:
-    return CompileError("SGK173", f"backend 'tensorrt': {problem}", backend="tensorrt", hint=hint)
 
 
 def add_profile(

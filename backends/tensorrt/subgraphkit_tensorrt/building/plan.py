@@ -13,15 +13,13 @@ from typing import Any, Final
 
 from subgraphkit.backend import Answer, EngineOrigin, Refusal
 from subgraphkit.errors import CompileError
-from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.profiles import InputRange
 from subgraphkit_tensorrt.library.capabilities import release_of
 
-_MAGIC: Final = b"subgraphkit-tensorrt plans 2\n"
+_MAGIC: Final = b"subgraphkit-tensorrt plans 3\n"
 _LENGTH: Final = struct.Struct("<Q")
 _HEADS: Final = {b"ftrt": "tensorrt", b"vtrt": "tensorrt_rtx"}
 _HEADER: Final = 28
-_SIZE_AT: Final = 16
 _VERSION_AT: Final = 24
 
 
@@ -35,14 +33,12 @@ class EnginePlan:
             subgraph it was built for; an equal one that finds it stored goes by the order.
         profiles: The ranges it takes, each by place in ``inputs``; TensorRT calls every one an
             optimization profile, and counts them in this order.
-        needs_weights: Whether weights have to be put into it before it can run.
     """
 
     data: bytes
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     profiles: tuple[tuple[InputRange, ...], ...]
-    needs_weights: bool = False
     report: Mapping[str, Any] = field(default_factory=dict)
 
     def covers(self, shapes: Sequence[Sequence[int]]) -> bool:
@@ -61,7 +57,6 @@ def write_plans(plans: Sequence[EnginePlan]) -> bytes:
             "inputs": plan.inputs,
             "outputs": plan.outputs,
             "profiles": [[one.to_json() for one in ranges] for ranges in plan.profiles],
-            "needs_weights": plan.needs_weights,
             "report": plan.report,
         }
         for plan in plans
@@ -106,7 +101,6 @@ def _read(blob: memoryview) -> list[EnginePlan]:
                 tuple(one["inputs"]),
                 tuple(one["outputs"]),
                 tuple(tuple(map(InputRange.from_json, ranges)) for ranges in one["profiles"]),
-                bool(one["needs_weights"]),
                 one["report"],
             )
         )
@@ -115,14 +109,12 @@ def _read(blob: memoryview) -> list[EnginePlan]:
     return plans
 
 
-def plan_problem(
-    data: bytes, flavour: str, version: str, *, version_compatible: bool = False
-) -> str:
+def plan_problem(data: bytes, flavour: str, version: str) -> str:
     """Look at the header of a plan, without the library.
 
     Source:
-        Headers of plans of TensorRT for RTX 1.7: four letters, the size at byte 16, and the version
-        of the builder at byte 24, one byte per number.
+        Headers of plans of TensorRT for RTX 1.7: four letters, and the version of the builder at
+        byte 24, one byte per number.
     """
     if len(data) < _HEADER:
         return f"it has {len(data)} bytes, fewer than a header"
@@ -131,61 +123,36 @@ def plan_problem(
         return "it does not begin like a plan"
     if (head == "tensorrt_rtx") != (flavour == "tensorrt_rtx"):
         return f"it is a plan of {head}, and {flavour} is in use"
-    (size,) = struct.unpack_from("<I", data, _SIZE_AT)
-    if size != len(data) % 2**32:
-        return f"it has {len(data)} bytes, and says {size}"
     made_by = tuple(data[_VERSION_AT : _VERSION_AT + 4])
     here = release_of(version)[: len(made_by)]
-    if not version_compatible and here and made_by[: len(here)] != here:
+    if here and made_by[: len(here)] != here:
         return f"it was built by version {'.'.join(map(str, made_by))}, and {version} is in use"
     return ""
 
 
 _DRIVER: Final = re.compile(r"(.*),cuda(\d+)\.(\d+)")
-_RUNTIMES: Final = frozenset({"tensorrt", "tensorrt_lean", "tensorrt_dispatch"})
-_NEXT_MAJOR: Final = {10: 11}
-"""The major versions whose runtimes take version-compatible engines of an older one."""
 
 
-def engine_fits(made: EngineOrigin, here: EngineOrigin, options: Options) -> Answer:
+def engine_fits(made: EngineOrigin, here: EngineOrigin) -> Answer:
     """Say whether an engine fits."""
-    flavour, version, target, others = _parts(made.fingerprint)
-    flavour_here, version_here, target_here, others_here = _parts(here.fingerprint)
-    problem = (
-        ("they were built for another system" if made.system != here.system else "")
-        or _version_problem((flavour, version), (flavour_here, version_here), options)
-        or _device_problem(target, target_here)
-    )
-    if not problem and others != others_here:
+    then, now = _parts(made.fingerprint), _parts(here.fingerprint)
+    problem = ""
+    if made.system != here.system:
+        problem = "they were built for another system"
+    elif then[:2] != now[:2]:
+        problem = f"they were built by {' '.join(then[:2])}, and {' '.join(now[:2])} is in use"
+    elif _device_problem(then[2], now[2]):
+        problem = _device_problem(then[2], now[2])
+    elif then[3] != now[3]:
         problem = "plugin libraries or converters differ"
-    if not problem and made.implementation != here.implementation:
+    elif made.implementation != here.implementation:
         problem = "another version of the backend wrote them"
     return Refusal("engine_does_not_fit", problem) if problem else True
 
 
-def _parts(fingerprint: str) -> tuple[str, str, str, str]:
+def _parts(fingerprint: str) -> list[str]:
     """Return flavour, version, target and the rest; see ``TensorRTBackend.fingerprint``."""
-    flavour, version, target, rest = (fingerprint.split(";", 3) + [""] * 4)[:4]
-    return flavour, version, target, rest
-
-
-def _version_problem(made: tuple[str, str], here: tuple[str, str], options: Options) -> str:
-    if made == here:
-        return ""
-    if not {made[0], here[0]} <= _RUNTIMES:
-        other = "version of the library" if made[0] == here[0] else "library"
-        return f"they were built by another {other}"
-    if not options.version_compatible:
-        return (
-            "they run on the library they were built with; version_compatible=true builds for "
-            "newer ones and for the lean and dispatch runtimes"
-        )
-    then, now = release_of(made[1]), release_of(here[1])
-    if not then or not now or now < then:
-        return "they run on libraries no older than the one they were built with"
-    if now[0] not in (then[0], _NEXT_MAJOR.get(then[0])):
-        return f"libraries of major version {now[0]} do not take them"
-    return ""
+    return (fingerprint.split(";", 3) + [""] * 4)[:4]
 
 
 def _device_problem(made: str, here: str) -> str:

@@ -13,7 +13,7 @@ from subgraphkit.backend import (
     SubgraphSelector,
     Unsupported,
 )
-from subgraphkit.errors import BackendUnavailableError, CompileError
+from subgraphkit.errors import CompileError
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.build import fault_of_machine
@@ -64,21 +64,7 @@ class TensorRTProperty(SubgraphProperty):
         self.min_nodes = sieves.options.min_subgraph_nodes
 
     def prepare(self, graph: BoundGraph, context: BindContext[Options]) -> None:
-        """Put all nodes through the rules, and what is left to the parser if it can be asked.
-
-        Raises:
-            BackendUnavailableError: The library cannot build (SGK104).
-        """
-        library = self.sieves.library
-        if library.trt is not None and not library.capabilities.can_build:
-            title = f"{library.flavour.title} {library.capabilities.version}"
-            raise BackendUnavailableError(
-                "SGK104",
-                f"backend 'tensorrt' cannot compile here: {title} runs engines and builds none",
-                backend="tensorrt",
-                hint="Open a bundle that was exported with version_compatible=true, or install a "
-                "library that builds: pip install 'subgraphkit-tensorrt[cu13]'",
-            )
+        """Put all nodes through the rules, and what is left to the parser if it can be asked."""
         self.sieves.look_at(graph, context)
 
     def create_selector(self, graph: BoundGraph) -> TensorRTSelector:

@@ -48,15 +48,9 @@ class Capabilities:
         generation: Numbers of the TensorRT release whose behaviour it has, for the few behaviours
             that no name gives away.
         supports_model_v2: The parser answers by subgraph, without lists in lists (10.3).
-        editable_timing_cache: Kernels can be fixed through the timing cache (10.8).
-        max_num_tactics: The number of kernels tried can be limited (10.6).
-        l2_limit_for_tiling: The L2 cache used for tiling can be limited (10.8).
         weight_streaming: Weights can be streamed from the host (10.3; the ``v2`` calls).
         device_memory_v2: Scratch memory is asked for by 64-bit calls (10.3).
         compute_capabilities: Engines are built for a list of GPUs (RTX).
-        host_code_allowed: The runtime can be allowed to run code inside plans.
-        load_runtime: A lean runtime can be loaded from a library.
-        persistent_cache_limit: The L2 cache kept by a context can be limited.
         gpus: Names of the compute capabilities it has kernels for, such as ``SM89``; empty if it
             does not say (RTX).
     """
@@ -64,32 +58,18 @@ class Capabilities:
     flavour: str
     version: str
     generation: tuple[int, ...]
-    builder: bool = _has("Builder")
-    parser: bool = _has("OnnxParser")
     supports_model_v2: bool = _has("OnnxParser.supports_model_v2")
     load_initializer: bool = _has("OnnxParser.load_initializer")
-    editable_timing_cache: bool = _has("BuilderFlag.EDITABLE_TIMING_CACHE")
-    max_num_tactics: bool = _has("IBuilderConfig.max_num_tactics")
-    tiling_optimization_level: bool = _has("IBuilderConfig.tiling_optimization_level")
-    l2_limit_for_tiling: bool = _has("IBuilderConfig.l2_limit_for_tiling")
-    refitter: bool = _has("Refitter")
     weight_streaming: bool = _has("ICudaEngine.weight_streaming_budget_v2")
     device_memory_v2: bool = _has("ICudaEngine.device_memory_size_v2")
     set_device_memory: bool = _has("IExecutionContext.set_device_memory")
     runtime_config: bool = _has("ICudaEngine.create_runtime_config")
     runtime_cache: bool = _has("IRuntimeConfig.create_runtime_cache")
     cuda_graph_strategy: bool = _has("IRuntimeConfig.cuda_graph_strategy")
-    kernel_specialization_strategy: bool = _has(
-        "IRuntimeConfig.dynamic_shapes_kernel_specialization_strategy"
-    )
     compute_capabilities: bool = _has("IBuilderConfig.set_compute_capability")
-    host_code_allowed: bool = _has("Runtime.engine_host_code_allowed")
-    load_runtime: bool = _has("Runtime.load_runtime")
-    persistent_cache_limit: bool = _has("IExecutionContext.persistent_cache_limit")
     engine_stat: bool = _has("ICudaEngine.get_engine_stat")
     plugins_v2: bool = _has("INetworkDefinition.add_plugin_v2")
     plugins_v3: bool = _has("INetworkDefinition.add_plugin_v3")
-    builder_flags: frozenset[str] = _members("BuilderFlag")
     preview_features: frozenset[str] = _members("PreviewFeature")
     data_types: frozenset[str] = _members("DataType")
     hardware_levels: frozenset[str] = _members("HardwareCompatibilityLevel")
@@ -114,11 +94,6 @@ class Capabilities:
         return cls(flavour, version, _generation(flavour, version))
 
     @property
-    def can_build(self) -> bool:
-        """Whether it has a builder and a parser, which lean and dispatch runtimes lack."""
-        return self.builder and self.parser
-
-    @property
     def plugins(self) -> bool:
         """Whether networks take plugins, which TensorRT for RTX does not."""
         return self.plugins_v2 or self.plugins_v3
@@ -126,12 +101,12 @@ class Capabilities:
     @property
     def hardware_classes(self) -> bool:
         """Whether it builds for classes of GPUs; TensorRT for RTX takes the call and ignores it."""
-        return self.builder and self.flavour != "tensorrt_rtx"
+        return self.flavour != "tensorrt_rtx"
 
     @property
     def keeps_timings(self) -> bool:
         """Whether a timing cache does anything; with TensorRT for RTX it only asks for a GPU."""
-        return self.builder and self.flavour != "tensorrt_rtx"
+        return self.flavour != "tensorrt_rtx"
 
 
 def path_of(capability: str) -> str:

@@ -1,4 +1,4 @@
-"""The four libraries that go by the name TensorRT, and the state in which each is found here.
+"""The two libraries that go by the name TensorRT, and the state in which each is found here.
 
 A library that is absent, one whose package is there and whose shared libraries are not, and one
 without a GPU to run on are three states, each with its own remedy. Nothing is imported before a
@@ -45,10 +45,6 @@ FLAVOURS: Final = {
     for flavour in (
         Flavour("tensorrt", "TensorRT", "pip install 'subgraphkit-tensorrt[cu13]'"),
         Flavour("tensorrt_rtx", "TensorRT for RTX", "pip install 'subgraphkit-tensorrt[rtx]'"),
-        Flavour("tensorrt_lean", "TensorRT's lean runtime", "pip install tensorrt-lean"),
-        Flavour(
-            "tensorrt_dispatch", "TensorRT's dispatch runtime", "pip install tensorrt-dispatch"
-        ),
     )
 }
 """By name, in the order in which ``auto`` looks for them."""
@@ -226,8 +222,6 @@ def kernels_problem(library: Library, gpu: Gpu) -> str:
 
 def _builds(library: Library) -> bool:
     """Try to make a builder, which TensorRT refuses without a GPU and TensorRT for RTX does not."""
-    if not library.capabilities.can_build:
-        return False
     with listening():
         try:
             return library.trt.Builder(library.logger) is not None
@@ -239,7 +233,7 @@ def trial_problem(library: Library, *, load: bool) -> str:
     """Build an engine of one node."""
     with listening() as lines:
         try:
-            plan = trial_plan(library, lines)
+            plan = _trial_plan(library, lines)
             if load:
                 runtime = check(library.trt.Runtime(library.logger), "make a runtime", lines)
                 check(runtime.deserialize_cuda_engine(plan), "load the engine it built", lines)
@@ -255,7 +249,7 @@ def network_flags(trt: Any) -> int:
     return 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
 
 
-def trial_plan(library: Library, lines: Sequence[str], *flags: str) -> bytes:
+def _trial_plan(library: Library, lines: Sequence[str]) -> bytes:
     """Build an engine of one node.
 
     Raises:
@@ -267,8 +261,6 @@ def trial_plan(library: Library, lines: Sequence[str], *flags: str) -> bytes:
     parser = check(trt.OnnxParser(network, library.logger), "make a parser", lines)
     check(parser.parse(_model()), "read a model of one node", lines)
     config = check(builder.create_builder_config(), "make a configuration", lines)
-    for flag in flags:
-        config.set_flag(trt.BuilderFlag.__members__[flag])
     plan = check(builder.build_serialized_network(network, config), "build one node", lines)
     return bytes(plan)
 

@@ -19,13 +19,6 @@ from subgraphkit_tensorrt.running.callbacks import LayerTimes
 from subgraphkit_tensorrt.running.context import Context
 from subgraphkit_tensorrt.running.device import Loader
 
-_STRATEGIES: Final = {
-    "shared": "USER_MANAGED",
-    "static": "STATIC",
-    "profile": "ON_PROFILE_CHANGE",
-}
-
-
 _MOST_RECORDED: Final = 8
 """Contexts of one engine that keep a CUDA graph."""
 
@@ -140,9 +133,6 @@ class Contexts:
         self._device = loader.device
         self._options = options
         self._recorder = recorder
-        # Streamed weights take scratch of their own, which the library knows best.
-        is_private = options.context_memory == "shared" and options.weight_streaming
-        self._memory_kind = "static" if is_private else options.context_memory
         can = self._library.capabilities
         self._resting: list[Context] = []
         self._recorded: OrderedDict[Hashable, Context] = OrderedDict()
@@ -302,17 +292,16 @@ class Contexts:
             execution_context, "make an execution context", lines, hint=hint
         )
         execution_context.error_recorder = self._recorder
-        limit = self._options.persistent_l2_limit
-        if limit is not None:
-            execution_context.persistent_cache_limit = limit
         times = LayerTimes() if self._options.profiling else None
-        managed = self.scratch_bytes if self._memory_kind == "shared" else None
+        managed = None if self._options.weight_streaming else self.scratch_bytes
         return Context(execution_context, self._loader, times, managed, profile)
 
     def _created(self) -> Any:
         trt, can, engine = self._library.trt, self._library.capabilities, self.engine
-        strategies = trt.ExecutionContextAllocationStrategy.__members__
-        strategy = strategies[_STRATEGIES[self._memory_kind]]
+        strategies = trt.ExecutionContextAllocationStrategy
+        # Streamed weights take scratch of their own, which the library knows best.
+        is_private = self._options.weight_streaming
+        strategy = strategies.STATIC if is_private else strategies.USER_MANAGED
         if not can.runtime_config:
             return engine.create_execution_context(strategy)
         return engine.create_execution_context(self._configured(strategy))
@@ -324,10 +313,6 @@ class Contexts:
         trt, can, engine = self._library.trt, self._library.capabilities, self.engine
         runtime_config = engine.create_runtime_config()
         runtime_config.set_execution_context_allocation_strategy(strategy)
-        if can.kernel_specialization_strategy:
-            name = self._options.kernel_specialization.upper()
-            strategies = trt.DynamicShapesKernelSpecializationStrategy.__members__
-            runtime_config.dynamic_shapes_kernel_specialization_strategy = strategies[name]
         if can.cuda_graph_strategy and self._options.cuda_graphs == "auto":
             whole = trt.CudaGraphStrategy.WHOLE_GRAPH_CAPTURE
             runtime_config.cuda_graph_strategy = whole

@@ -236,17 +236,16 @@ class Loader:
 
     Raises:
         BackendUnavailableError: CUDA's runtime library cannot be used (SGK175).
-        CompileError: TensorRT cannot make a runtime here, or load the lean runtime (SGK162).
+        CompileError: TensorRT cannot make a runtime here (SGK162).
 
     Thread-safety: may be used from any thread.
     """
 
     def __init__(self, library: Library, options: Options) -> None:
         self.library = library
-        self._options = options
         self.device = Device(cuda_runtime(), options.device, limit=options.memory_limit)
         self._lock = threading.Lock()
-        self._runtimes: list[Any] = []
+        self._runtime: Any = None
 
     @classmethod
     def of(cls, library: Library, options: Options) -> "Loader":
@@ -255,8 +254,6 @@ class Loader:
             id(library.trt),
             options.device,
             options.memory_limit,
-            options.allow_host_code,
-            options.lean_runtime,
         )
         with _LOCK:
             found = _LOADERS.get(key)
@@ -267,42 +264,25 @@ class Loader:
     def load(self, blob: bytes) -> Any:
         """Return an ``ICudaEngine``, or None if TensorRT does not take the plan.
 
-        Code for the host inside plans is refused unless the option ``allow_host_code`` is set.
+        TensorRT refuses plans with code for the host inside.
         """
         with self._lock:
-            if not self._runtimes:
-                self._runtimes = self._made()
-            runtime = self._runtimes[-1]
+            if self._runtime is None:
+                self._runtime = self._make_runtime()
+            runtime = self._runtime
             engine = runtime.deserialize_cuda_engine(blob)
             if engine is None and self.device.memory.kept_bytes:
                 self.device.memory.trim()  # the plan may have been too large beside it
                 engine = runtime.deserialize_cuda_engine(blob)
             return engine
 
-    def _made(self) -> list[Any]:
-        """Return the runtimes, the one to load with last; each has to outlive the next."""
-        runtimes = [self._runtime()]
-        if self._options.lean_runtime:
-            path = str(self._options.lean_runtime)
-            with listening() as lines:
-                lean = runtimes[0].load_runtime(path)
-                runtimes.append(check(lean, f"load the lean runtime {path}", lines))
-            self._set_up(runtimes[-1])
-        return runtimes
-
-    def _runtime(self) -> Any:
+    def _make_runtime(self) -> Any:
         with listening() as lines:
             try:
-                runtime = self.library.trt.Runtime(self.library.logger)
+                return self.library.trt.Runtime(self.library.logger)
             except Exception as error:  # noqa: BLE001 (a binding raises what it likes)
                 said = (*lines, f"error: {type(error).__name__}: {error}")
-                runtime = check(None, "make a runtime", said, hint="See: subgraphkit doctor.")
-        self._set_up(runtime)
-        return runtime
-
-    def _set_up(self, runtime: Any) -> None:
-        if self.library.capabilities.host_code_allowed:
-            runtime.engine_host_code_allowed = self._options.allow_host_code
+                return check(None, "make a runtime", said, hint="See: subgraphkit doctor.")
 
 
 @atexit.register

@@ -131,8 +131,8 @@ def _close(device: Device, contexts: Contexts) -> None:
 
 _NOT_LOADED: Final = (
     "A plan runs on the version of TensorRT and the kind of GPU it was built for; build it again, "
-    "or see the options version_compatible and hardware_compatible. On a newer version, an engine "
-    "that is version-compatible needs its lean runtime as well: lean_runtime, or allow_host_code."
+    "or see the option hardware_compatible. One with VERSION_COMPATIBLE carries a runtime, which "
+    "is not run here; EXCLUDE_LEAN_RUNTIME leaves it out."
 )
 
 

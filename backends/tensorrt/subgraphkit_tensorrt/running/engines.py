@@ -22,16 +22,14 @@ from subgraphkit_tensorrt.running.arrays import fetched, is_on_device
 from subgraphkit_tensorrt.running.contexts import kernels_for
 from subgraphkit_tensorrt.running.device import Device, Loader
 from subgraphkit_tensorrt.running.ends import IOTensor
-from subgraphkit_tensorrt.running.engine import LoadedEngine, refit
+from subgraphkit_tensorrt.running.engine import LoadedEngine
 
 Builder = Callable[[Subgraph, Mapping[str, InputRange]], EnginePlan]
 """Builds a plan for a subgraph and the ranges of its inputs."""
 
 
-def builder_for(library: Library, context: BindContext[Options]) -> Builder | None:
-    """Return what builds plans by this library; None if it has no builder."""
-    if not library.capabilities.can_build:
-        return None
+def builder_for(library: Library, context: BindContext[Options]) -> Builder:
+    """Return what builds plans by this library."""
     context = replace(context, logger=LOGGER)  # that of the property is of the bind
 
     def build(subgraph: Subgraph, ranges: Mapping[str, InputRange]) -> EnginePlan:
@@ -119,12 +117,6 @@ class Engines:
         loaded = LoadedEngine(
             plan.data, plan.inputs, plan.outputs, self.loader, self._options, kernels
         )
-        try:
-            if plan.needs_weights:
-                refit(loaded, self.subgraph, self._options, self._library)
-        except Exception:
-            loaded.close()
-            raise
         entry = _PooledEngine(plan, loaded, met)
         with self._lock:
             # An engine that grew out of another takes its place.
@@ -149,17 +141,16 @@ class Engines:
     def let_go_of_plans(self, *, are_stale: bool = False) -> None:
         """Let go of the bytes that engines were loaded from: those can write them again.
 
-        Plans without weights are kept: their engines would write them down with weights. So are
-        those that carry or need another runtime, or stream weights, and all where the library only
-        runs: NVIDIA does not say that these are written as they were.
+        Plans that carry a runtime or stream weights are kept: NVIDIA does not say that these are
+        written as they were.
         """
         options = self._options
-        is_special = options.version_compatible or options.lean_runtime or options.weight_streaming
-        if not are_stale and (is_special or not self._library.capabilities.can_build):
+        is_special = options.weight_streaming or options.builder.get("VERSION_COMPATIBLE")
+        if is_special and not are_stale:
             return
         with self._lock:
             for entry in self._entries:
-                if entry.plan.data and not entry.plan.needs_weights:
+                if entry.plan.data:
                     entry.plan = replace(entry.plan, data=b"")
 
     @contextmanager

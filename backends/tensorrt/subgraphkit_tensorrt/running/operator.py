@@ -113,8 +113,6 @@ class TensorRTOperator(SubgraphOperator):
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
         """Put new weights into the engines, if they are refittable."""
         current = self._engines.current()
-        if current and not self._library.capabilities.refitter:
-            return False
         if not all(loaded.refittable for _, loaded in current):
             return False
         if not current and not self._engines.can_build:
@@ -205,7 +203,7 @@ class TensorRTOperator(SubgraphOperator):
             "report": readable(plan.report, self._engines.subgraph),
         }
         times = loaded.contexts.times()
-        if self._options.verbosity == "detailed" or times is not None:
+        if "profiling_verbosity" in self._options.builder or times is not None:
             subgraph = self._engines.subgraph
             facts["layers"] = describe_layers(loaded, subgraph, self._library, times)
         return facts
@@ -327,7 +325,7 @@ def _nodes(names: NameMap, text: str) -> list[str]:
 def _inspected(loaded: LoadedEngine, library: Library) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield name, text and details of each layer that the inspector tells of and can be read."""
     trt = library.trt
-    if loaded.handle is None or not hasattr(trt, "EngineInspector"):
+    if loaded.handle is None:
         return
     inspector = loaded.handle.create_engine_inspector()
     text = inspector.get_engine_information(trt.LayerInformationFormat.JSON)

@@ -83,12 +83,7 @@ def restore(
     plans = read_plans(blob)
     can = library.capabilities
     for plan in plans:
-        problem = plan_problem(
-            plan.data,
-            can.flavour,
-            can.version,
-            version_compatible=context.options.version_compatible,
-        )
+        problem = plan_problem(plan.data, can.flavour, can.version)
         if problem:
             raise CompileError(
                 "SGK179",

@@ -51,13 +51,10 @@ CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
     ("memory of many runs with shapes from data", _FULL, engines.many_runs_of_any_length),
     ("Ctrl-C", _LIBRARY, engines.interrupted),
     ("second GPU", "two GPUs", engines.second_gpu),
-    ("scratch memory", _LIBRARY, engines.scratch_memory),
     ("refit", _LIBRARY, engines.refit),
-    ("plans without weights", _LIBRARY, engines.plans_without_weights),
     ("plans for other GPUs", _FULL, engines.compatible_plans),
     ("weight streaming", _LIBRARY, engines.weight_streaming),
     ("layers", _LIBRARY, engines.layers),
-    ("lean runtime", "TensorRT and its lean runtime", engines.lean_runtime),
     ("time of a run", _LIBRARY, engines.time_of_a_run),
 )
 """Name, what it needs, and what it tries."""

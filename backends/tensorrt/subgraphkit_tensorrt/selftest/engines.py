@@ -11,8 +11,7 @@ import numpy as np
 from onnx import numpy_helper
 
 from subgraphkit.backend import ModelOpener
-from subgraphkit_tensorrt.library.flavours import trial_plan, trial_problem
-from subgraphkit_tensorrt.library.logger import check, listening
+from subgraphkit_tensorrt.library.flavours import trial_problem
 from subgraphkit_tensorrt.selftest import models
 from subgraphkit_tensorrt.selftest.computing import (
     NotAsExpected,
@@ -33,6 +32,7 @@ _TIMED: Final = 300
 _PRESSED_AFTER: Final = 0.2
 _NOTICED_WITHIN: Final = 10.0
 _RANGES: Final[dict[str, Any]] = {"dims": {"n": (1, 4, 8)}}
+_DETAILED: Final[dict[str, Any]] = {"builder": {"profiling_verbosity": "DETAILED"}}
 
 
 def control_flow(bench: ModelOpener) -> str:
@@ -71,12 +71,6 @@ def _repeated(bench: ModelOpener, model: Any, found: Any) -> float:
     )
 
 
-def plans_without_weights(bench: ModelOpener) -> str:
-    """Plans that take their weights from the model when they are loaded."""
-    model = models.model(models.PERCEPTRON)
-    return agreed(bench, model, draw(4, 16), strip_weights=True, **_RANGES)
-
-
 def compatible_plans(bench: ModelOpener) -> str:
     """Plans for other GPUs of a class."""
     model = models.model(models.PERCEPTRON)
@@ -97,14 +91,6 @@ def threads(bench: ModelOpener) -> str:
             for one, other in zip(alone, together, strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
     return f"{_RUNS} runs from {_THREADS} threads agree with runs one by one"
-
-
-def scratch_memory(bench: ModelOpener) -> str:
-    """Scratch memory of every kind."""
-    model = models.model(models.PERCEPTRON)
-    for kind in ("shared", "static", "profile"):
-        agreed(bench, model, draw(8, 16), context_memory=kind, **_RANGES)
-    return "shared and private scratch memory give the same"
 
 
 def cuda_graphs(bench: ModelOpener) -> str:
@@ -141,7 +127,7 @@ def weight_streaming(bench: ModelOpener) -> str:
 def layers(bench: ModelOpener) -> str:
     """Times of layers, and the nodes they came from."""
     model = models.model(models.PERCEPTRON)
-    with opened(bench, model, profiling=True, verbosity="detailed", **_RANGES) as found:
+    with opened(bench, model, profiling=True, **_DETAILED, **_RANGES) as found:
         for _ in range(3):
             found.run({"x": draw(4, 16)})
         told = [
@@ -161,8 +147,6 @@ def build_and_load(bench: ModelOpener) -> str:
     del bench
     library = tensorrt()
     title = f"{library.flavour.title} {library.capabilities.version}"
-    if not library.capabilities.can_build:
-        return f"{title}, which runs engines and builds none"
     problem = trial_problem(library, load=True)
     require(not problem, f"{title}: {problem}")
     return title
@@ -178,19 +162,6 @@ def found_again(bench: ModelOpener) -> str:
     require(first == ["built"], f"the first process has engines {first}")
     require(second == ["found"], f"the second process has engines {second}")
     return "built by one process, found by the next"
-
-
-def lean_runtime(bench: ModelOpener) -> str:
-    """A version-compatible engine of one node is loaded by the lean runtime."""
-    del bench
-    library, lean = tensorrt("tensorrt"), tensorrt("tensorrt_lean")
-    with listening() as lines:
-        plan = trial_plan(library, lines, "VERSION_COMPATIBLE", "EXCLUDE_LEAN_RUNTIME")
-        runtime = check(lean.trt.Runtime(lean.logger), "make a runtime", lines)
-        check(runtime.deserialize_cuda_engine(plan), "load the engine", lines)
-    return (
-        f"{lean.flavour.title} {lean.capabilities.version} loads what {library.flavour.title} built"
-    )
 
 
 def second_gpu(bench: ModelOpener) -> str:

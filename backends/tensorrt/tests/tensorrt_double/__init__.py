@@ -41,6 +41,12 @@ def _members(release: str, owner: str) -> list[str]:
     return [name for name in dir(getattr(Api(release).module(), owner)) if not name.startswith("_")]
 
 
+def _stored(name: str) -> property:
+    return property(
+        lambda self: vars(self).get(name), lambda self, value: vars(self).update({name: value})
+    )
+
+
 class Double:
     """One release of TensorRT with a device of its own.
 
@@ -94,9 +100,9 @@ class Double:
                 if key.startswith("_") or key == "Severity" or api.has(f"{name}.{key}")
             }
             if name in _SET_UP:
-                # What is set and never read back need not be known to the double one by one.
+                # What is only set and read back need not be known to the double one by one.
                 told = (one for one in members_of(api, name) if one not in members)
-                members |= {one: None for one in told if not api.arguments(f"{name}.{one}")}
+                members |= {one: _stored(one) for one in told if not api.arguments(f"{name}.{one}")}
             members.pop("__dict__", None)
             members.pop("__weakref__", None)
             bases = owner.__bases__

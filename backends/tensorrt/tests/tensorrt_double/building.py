@@ -5,7 +5,6 @@ import json
 import struct
 from typing import Any
 
-import numpy as np
 import onnx
 
 from backends.tensorrt.tests.tensorrt_double.computing import NAMES, Computation
@@ -129,9 +128,6 @@ class OnnxParser:
     def get_subgraph_nodes(self, index: int) -> list[int]:
         return list(range(self._network.num_layers)) if index == 0 else []
 
-    def get_used_vc_plugin_libraries(self) -> list[str]:
-        return []
-
     def get_layer_output_tensor(self, name: str, i: int) -> Any:
         del name, i  # as of a layer that was fused away
 
@@ -221,10 +217,6 @@ class Builder:
             return None
         proto = onnx.ModelProto()
         proto.CopyFrom(computation.proto)
-        if "STRIP_PLAN" in config.given:
-            for tensor in proto.graph.initializer:
-                array = onnx.numpy_helper.to_array(tensor)
-                tensor.CopyFrom(onnx.numpy_helper.from_array(np.zeros_like(array), tensor.name))
         profiles = config.profiles or [IOptimizationProfile()]
         missing = [
             name
@@ -264,9 +256,7 @@ def _written(described: Any, model: bytes, trt: Any) -> bytes:
     return head + struct.pack("<Q", len(text)) + text + model
 
 
-def read_plan(
-    plan: bytes, trt: Any, *, host_code: bool = False, lean: bool = False
-) -> tuple[Any, bytes] | str:
+def read_plan(plan: bytes, trt: Any, *, host_code: bool) -> tuple[Any, bytes] | str:
     """Return what is in a plan, or what TensorRT would say of it."""
     version = trt.__version__
     if plan[:4] != magic_of(trt):
@@ -278,9 +268,9 @@ def read_plan(
     start = _HEADER + 8
     described = json.loads(plan[start : start + length])
     flags = described["flags"]
-    has_lean = lean or (host_code and "EXCLUDE_LEAN_RUNTIME" not in flags)
-    reads_older = "VERSION_COMPATIBLE" in flags and has_lean and plan[24] == numbers[0]
-    if plan[24:28] != numbers and not (reads_older and plan[24:28] < numbers):
+    if "VERSION_COMPATIBLE" in flags and "EXCLUDE_LEAN_RUNTIME" not in flags and not host_code:
+        return "Cannot deserialize an engine with host code: engineHostCodeAllowed is not set."
+    if plan[24:28] != numbers:
         return "Serialization assertion stdVersionRead == kSERIALIZATION_VERSION failed."
     return described, plan[start + length :]
 

@@ -62,14 +62,6 @@ class IExecutionContext:
     def error_recorder(self, value: Any) -> None:
         self._recorder = started(value)
 
-    @property
-    def persistent_cache_limit(self) -> int:
-        return getattr(self, "_limit", 0)
-
-    @persistent_cache_limit.setter
-    def persistent_cache_limit(self, value: int) -> None:
-        self._limit = value
-
     def set_device_memory(self, memory: int, size: int) -> None:
         self._scratch = (memory, size)
 

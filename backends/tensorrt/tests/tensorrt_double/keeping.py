@@ -37,7 +37,6 @@ def compile_kernels(context: Any) -> None:
 
 class IRuntimeConfig:
     cuda_graph_strategy: Any = None
-    dynamic_shapes_kernel_specialization_strategy: Any = None
 
     def __init__(self) -> None:
         self.strategy: Any = None

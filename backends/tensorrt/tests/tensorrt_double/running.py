@@ -17,9 +17,6 @@ _WEIGHTS = 512
 
 
 class Runtime:
-    engine_host_code_allowed = False
-    _is_lean = False
-
     def __init__(self, logger: Any) -> None:
         self._logger = logger
 
@@ -27,8 +24,7 @@ class Runtime:
         found = read_plan(
             bytes(serialized_engine),
             self._trt,
-            host_code=getattr(self, "engine_host_code_allowed", False),
-            lean=self._is_lean,
+            host_code=bool(self.engine_host_code_allowed),  # type: ignore[attr-defined]
         )
         if isinstance(found, str):
             self._logger.log(self._logger.Severity.ERROR, found)
@@ -41,12 +37,6 @@ class Runtime:
             self._logger.log(self._logger.Severity.ERROR, "Requested amount of GPU memory failed")
             return None
         return engine
-
-    def load_runtime(self, path: str) -> Any:
-        lean = self._trt.Runtime(self._logger) if path.endswith("lean.so") else None
-        if lean is not None:
-            lean._is_lean = True
-        return lean
 
 
 class ICudaEngine:

@@ -1,0 +1,180 @@
+"""Settings of the builder by TensorRT's own names, as the option ``builder`` gives them.
+
+A name is a property of ``IBuilderConfig``, or a member of ``BuilderFlag``, ``MemoryPoolType`` or
+``PreviewFeature``. They are looked up on the library at hand, so that a name of another release is
+an error that lists what there is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from subgraphkit.backend import OptionMapping, did_you_mean
+from subgraphkit.errors import CompileError, OptionError
+from subgraphkit_tensorrt.library.logger import listening, tail
+
+_PROPERTY: Final = "IBuilderConfig"
+_FLAG: Final = "BuilderFlag"
+_POOL: Final = "MemoryPoolType"
+_FEATURE: Final = "PreviewFeature"
+
+_OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "REFIT": "refittable",
+        "RUNTIME_ACTIVATION_RESIZE_10_10": "dims",
+        "TF32": "tf32",
+        "WEIGHT_STREAMING": "weight_streaming",
+        "WORKSPACE": "workspace_limit",
+        "builder_optimization_level": "optimization_level",
+        "hardware_compatibility_level": "hardware_compatible",
+        "num_compute_capabilities": "compute_capabilities",
+    }
+)
+"""By name in TensorRT, the option that sets it: more follows from it than one setting."""
+_KEPT: Final = frozenset(
+    {"REFIT_IDENTICAL", "REFIT_INDIVIDUAL", "STRIP_PLAN", "flags", "plugins_to_serialize",
+     "profile_stream", "progress_monitor"}
+)  # fmt: skip
+"""What the backend decides, or what takes an object, an address or weights that come later."""
+_UNSUPPORTED: Final = "unsupported"
+
+
+@dataclass(frozen=True, slots=True)
+class BuilderSetting:
+    """One setting, as the library takes it.
+
+    Attributes:
+        owner: The class that has the name: ``IBuilderConfig`` or an enumeration.
+        value: A member of an enumeration of the library, or a plain value.
+    """
+
+    name: str
+    owner: str
+    value: Any
+
+
+def read_settings(trt: Any, given: OptionMapping) -> list[BuilderSetting]:
+    """Read the option ``builder``.
+
+    Raises:
+        OptionError: The library has no such name (SGK160), another option sets it (SGK161), or the
+            value is of another type (SGK111).
+    """
+    known = _names(trt) if given else {}
+    return [_setting(trt, known, name, value) for name, value in given.items()]
+
+
+def apply_settings(config: Any, trt: Any, settings: list[BuilderSetting]) -> None:
+    """Put settings into a builder configuration.
+
+    Raises:
+        CompileError: The library does not take one, or makes something else of it (SGK173).
+    """
+    for one in settings:
+        if one.owner == _PROPERTY:
+            put(config, one.name, one.value, f"builder={one.name}")
+            continue
+        member = getattr(trt, one.owner).__members__[one.name]
+        if one.owner == _POOL:
+            config.set_memory_pool_limit(member, one.value)
+        elif one.owner == _FEATURE:
+            config.set_preview_feature(member, one.value)
+        elif one.value:
+            config.set_flag(member)
+        else:
+            config.clear_flag(member)
+
+
+def put(config: Any, attribute: str, value: Any, option: str) -> None:
+    """Set a property and look whether it took: TensorRT clamps or ignores what it cannot do.
+
+    Raises:
+        CompileError: It did not (SGK173).
+    """
+    with listening() as lines:
+        try:
+            setattr(config, attribute, value)
+        except TypeError as error:
+            raise unusable(
+                f"this library does not take {option}={value}", " ".join(str(error).split())
+            ) from error
+    found = getattr(config, attribute)
+    if found != value or any(_UNSUPPORTED in line for line in lines):
+        said = tail(lines)
+        raise unusable(
+            f"this library does not take {option}={getattr(value, 'name', value)}",
+            f"It said:\n{said}" if said else f"It made {found} of it.",
+        )
+
+
+def unusable(problem: str, hint: str) -> CompileError:
+    """Build the error for a setting that the library does not honour (SGK173)."""
+    return CompileError("SGK173", f"backend 'tensorrt': {problem}", backend="tensorrt", hint=hint)
+
+
+def _names(trt: Any) -> dict[str, str]:
+    """Return the names there are, each with the class that has it."""
+    found: dict[str, str] = {}
+    for owner in (_FLAG, _POOL, _FEATURE):
+        found |= dict.fromkeys(getattr(getattr(trt, owner, None), "__members__", ()), owner)
+    properties = vars(trt.IBuilderConfig).items()
+    found |= {
+        name: _PROPERTY
+        for name, one in properties
+        if isinstance(one, property) and one.fset is not None
+    }
+    return found
+
+
+def _setting(trt: Any, known: Mapping[str, str], name: str, value: Any) -> BuilderSetting:
+    if name in _OPTIONS:
+        text = f"option 'builder' of backend 'tensorrt' names {name!r}, which an option sets"
+        raise _refused("SGK161", text, f"Use the option {_OPTIONS[name]}.")
+    if name not in known or name in _KEPT:
+        free = sorted(known.keys() - _KEPT - _OPTIONS.keys(), key=str.lower)
+        what = "which the backend decides" if name in known else "which this library does not have"
+        raise _refused(
+            "SGK160",
+            f"option 'builder' of backend 'tensorrt' names {name!r}, {what}"
+            f"{did_you_mean(name, free)}",
+            f"It has: {', '.join(free)}.",
+        )
+    owner = known[name]
+    if owner == _PROPERTY:
+        return BuilderSetting(name, owner, _of_property(trt, name, value))
+    if owner == _POOL:
+        return BuilderSetting(name, owner, _plain(name, value, int, "a number of bytes"))
+    return BuilderSetting(name, owner, bool(_plain(name, value, bool, "true or false")))
+
+
+def _of_property(trt: Any, name: str, value: Any) -> Any:
+    """Return a value as a property takes it, whose type the binding tells in its signature."""
+    signature = getattr(vars(trt.IBuilderConfig)[name].fget, "__doc__", None) or ""
+    kind = signature.rpartition("-> ")[2].strip().rpartition(".")[2]
+    members = getattr(getattr(trt, kind, None), "__members__", None)
+    if members is not None:
+        if str(value) not in members:
+            raise _mistyped(name, value, f"one of {', '.join(members)}")
+        return members[str(value)]
+    words = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false"}
+    types = {"int": int, "float": float, "str": str, "bool": bool}
+    return _plain(name, value, types[kind], words[kind]) if kind in types else value
+
+
+def _plain(name: str, value: Any, kind: type, expected: str) -> Any:
+    is_number = kind in {int, float} and isinstance(value, int) and not isinstance(value, bool)
+    if is_number or (isinstance(value, kind) and kind is not int):
+        return value
+    if kind is bool and value in {0, 1}:  # as text says it
+        return value
+    raise _mistyped(name, value, expected)
+
+
+def _mistyped(name: str, value: Any, expected: str) -> OptionError:
+    text = f"option 'builder' of backend 'tensorrt' gives {name} the value {value!r}"
+    return _refused("SGK111", f"{text}, expected {expected}", "")
+
+
+def _refused(code: str, message: str, hint: str) -> OptionError:
+    return OptionError(code, message, hint=hint, backend="tensorrt", option="builder")
