@@ -171,7 +171,7 @@ def _figures(compiled: Any) -> Facts:
     graph = partitioning.graph
     nodes = [node for node in graph.nodes if not graph.is_constant_node(node.id)]
     mine = {one.id: one for one in partitioning.subgraphs if one.backend == "tensorrt"}
-    taken = {node for one in mine.values() for node in one.home}
+    taken = {node for one in mine.values() for node in one.nodes}
     reasons = Counter(
         f"{node.qualified_op_type}: {_reason(partitioning, node.id)}"
         for node in nodes

@@ -8,8 +8,7 @@ the columns of subgraphkit are filled. Every graph is given to MXNet in a proces
 
 Both results are checked here, with networkx and nothing of subgraphkit: every claimed unit lies in
 one region, every region hangs together, and the graph of the regions has no cycle, so that every
-region is convex. Where MXNet's result passes, subgraphkit must not have more regions; the script
-exits with 1 if it has, or if a result of its own does not pass.
+region is convex. The script exits with 1 if a result of subgraphkit does not pass.
 """
 
 import argparse
@@ -71,9 +70,8 @@ class Found:
 
     @property
     def wrong(self) -> bool:
-        """Whether subgraphkit's result is invalid, or has more regions than MXNet's valid one."""
-        more = self.outcome == "valid" and self.regions > self.peer_regions
-        return more or self.own_outcome != "valid"
+        """Whether subgraphkit's result is invalid."""
+        return self.own_outcome != "valid"
 
 
 def graphs(seeds: int) -> Iterator[tuple[str, list[Family]]]:
@@ -228,7 +226,7 @@ def main() -> int:
     """Print the table.
 
     Returns:
-        1 if subgraphkit has an invalid result, or more regions than a valid one of MXNet, else 0.
+        1 if subgraphkit has an invalid result, else 0.
     """
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--mxnet-python", default=os.environ.get(VARIABLE), metavar="PATH")

@@ -143,11 +143,11 @@ class SubgraphProperty(Dated, ABC):
     """Name in reports; the class name if empty."""
 
     min_nodes: int = 1
-    """Regions with fewer nodes are given back (``Constant`` nodes and copies do not count)."""
+    """Regions with fewer nodes are given back (``Constant`` nodes do not count)."""
 
     max_nodes: int | None = None
     """Regions with more nodes are cut where the fewest bytes cross, or given back if the selector
-    is not ``splittable``; None for no limit. Copies count, ``Constant`` nodes do not."""
+    is not ``splittable``; None for no limit. ``Constant`` nodes do not count."""
 
     connectivity: Connectivity = "connected"
     """``"connected"`` is MXNet's rule. ``"any"`` gives provably the fewest regions of the nodes
@@ -192,14 +192,6 @@ class SubgraphProperty(Dated, ABC):
         """Name sets of nodes that must stay together or be left out together."""
         del graph
         return ()
-
-    def duplicable(self, node: Node) -> bool:
-        """Say whether a cheap, deterministic node outside may be copied into a region.
-
-        Asked for nodes the property's selector takes, when a consumer lies in another region.
-        """
-        del node
-        return False
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
         """Compile a region this property claimed.

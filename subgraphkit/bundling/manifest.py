@@ -71,7 +71,6 @@ class SubgraphEntry:
         backend: Name of the backend that runs it.
         property: Name of the property that compiled it.
         nodes: Places of its nodes in the model's node list, in order.
-        copies: Those that are at home elsewhere.
         inputs: Values it takes, in order.
         outputs: Values it hands out, in order.
         constants: Constants it reads, in order.
@@ -83,7 +82,6 @@ class SubgraphEntry:
     backend: str
     property: str
     nodes: tuple[int, ...]
-    copies: tuple[int, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     constants: tuple[str, ...]
@@ -261,7 +259,6 @@ _subgraph: Final = _object(
     backend=_text,
     property=_text,
     nodes=_tuple(_size),
-    copies=_tuple(_size),
     inputs=_tuple(_text),
     outputs=_tuple(_text),
     constants=_tuple(_text),

@@ -27,11 +27,7 @@ def rebuild(
         for at, claim in reversed([*enumerate(claims)])
     }
     _check_nodes(folder, manifest, bound)
-    found = boundaries(
-        bound,
-        [entry.nodes for entry in manifest.subgraphs],
-        {at: frozenset(entry.copies) for at, entry in enumerate(manifest.subgraphs)},
-    )
+    found = boundaries(bound, [entry.nodes for entry in manifest.subgraphs])
     subgraphs = []
     known = {*bound.inputs, *bound.defaults}
     for entry, edge in zip(manifest.subgraphs, found, strict=True):
@@ -54,23 +50,22 @@ def rebuild(
 
 
 def _check_nodes(folder: Path, manifest: BundleManifest, bound: BoundGraph) -> None:
-    """Make sure that no node is at home in two subgraphs."""
+    """Make sure that no node is in two subgraphs."""
     count = len(bound.table.op_types)
-    home: list[int] = []
+    seen: set[int] = set()
     for entry in manifest.subgraphs:
-        nodes, copies = set(entry.nodes), set(entry.copies)
-        if len(nodes) != len(entry.nodes) or not copies < nodes:
+        nodes = set(entry.nodes)
+        if not nodes or len(nodes) != len(entry.nodes):
             raise _wrong(folder, entry, "its nodes cannot be those of a subgraph")
-        home.extend(nodes - copies)
         if max(nodes) >= count:
             raise _wrong(folder, entry, f"the model has no node {max(nodes)}")
-    if len(set(home)) != len(home):
-        raise messages.damaged(folder, "its subgraphs hold a node of the model twice")
+        if not seen.isdisjoint(nodes):
+            raise messages.damaged(folder, "its subgraphs hold a node of the model twice")
+        seen |= nodes
 
 
 def _check_edge(folder: Path, entry: SubgraphEntry, edge: Boundary, bound: BoundGraph) -> None:
-    at_home = set(entry.nodes).difference(entry.copies)
-    made = {name for node in at_home for name in bound.table.outputs[node] if name}
+    made = {name for node in entry.nodes for name in bound.table.outputs[node] if name}
     outputs = set(entry.outputs)
     fits = (
         set(entry.inputs) == set(edge.inputs)
@@ -87,9 +82,7 @@ def _check_edge(folder: Path, entry: SubgraphEntry, edge: Boundary, bound: Bound
 
 def _subgraph(folder: Path, entry: SubgraphEntry, bound: BoundGraph) -> Subgraph:
     edge = Boundary(entry.inputs, entry.outputs, entry.constants)
-    subgraph = make_subgraph(
-        bound, entry.nodes, entry.backend, entry.property, copies=entry.copies, edge=edge
-    )
+    subgraph = make_subgraph(bound, entry.nodes, entry.backend, entry.property, edge=edge)
     if subgraph.id != entry.id:
         raise _wrong(folder, entry, f"it would be called {subgraph.id!r}")
     return subgraph

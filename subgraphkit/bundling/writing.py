@@ -223,7 +223,6 @@ def _entry(folder: Path, one: CollectedSubgraph, mode: int) -> SubgraphEntry:
         backend=subgraph.backend,
         property=one.property,
         nodes=subgraph.nodes,
-        copies=subgraph.copies,
         inputs=subgraph.inputs,
         outputs=subgraph.outputs,
         constants=tuple(subgraph.constants),

@@ -47,7 +47,7 @@ def as_node_data(partitioning: Partitioning) -> dict[str, Any]:
     colours = colours_of(partitioning.backends)
     results = {}
     for subgraph in partitioning.subgraphs:
-        for node in (Node(graph, at) for at in subgraph.home):
+        for node in (Node(graph, at) for at in subgraph.nodes):
             alone = node.name and names[node.name] == 1
             key = node.name if alone else next(filter(None, node.outputs), "")
             if key:

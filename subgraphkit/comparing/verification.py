@@ -167,7 +167,7 @@ def planned(bound: BoundModel) -> Plan:
 def _homes(partitioning: Partitioning) -> dict[str, int]:
     counted = dict.fromkeys(partitioning.backends, 0)
     for subgraph in partitioning.subgraphs:
-        counted[subgraph.backend] += len(subgraph.home)
+        counted[subgraph.backend] += len(subgraph.nodes)
     return counted
 
 

@@ -43,7 +43,7 @@ def isolated(
         "property": claim.property_name,
         "subgraph": {
             name: getattr(subgraph, name)
-            for name in ("id", "backend", "nodes", "inputs", "outputs", "property_name", "copies")
+            for name in ("id", "backend", "nodes", "inputs", "outputs", "property_name")
         },
         "constants": list(subgraph.constants),
         "pinned": list(constraints.pinned.items()),

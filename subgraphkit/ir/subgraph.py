@@ -6,9 +6,6 @@ inside and made outside; an output is made inside and read outside, or is an out
 
 Constants never cross: a region that reads one refers to it, and an output of the graph that is a
 constant is known without running anything, so no region hands it out.
-
-Every node is *at home* in exactly one subgraph. A cheap node may be *copied* into others besides,
-so that its value need not cross.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,7 +19,6 @@ from subgraphkit.lazy import cached_property
 from subgraphkit.types import ValueType
 
 _Bound = TypeVar("_Bound", bound=BoundGraph)
-_NO_COPIES: Mapping[int, Collection[int]] = {}
 
 
 class Boundary(NamedTuple):
@@ -44,17 +40,16 @@ class Subgraph:
     """A region with its boundary and its backend: what is compiled.
 
     Attributes:
-        id: Name of the subgraph within its partitioning: the backend and its first home node, so
-            that repartitioning one region leaves the names of the others alone.
+        id: Name of the subgraph within its partitioning: the backend and its first node, so that
+            repartitioning one region leaves the names of the others alone.
         backend: Name of the backend that claimed it.
         graph: The bound graph it was cut from.
         nodes: Everything to run, as indices into the model's node list, in an order in which they
-            can run; copies included.
+            can run.
         inputs: Values to be fed, in the order of ``SubgraphOperator.run``.
         outputs: Values handed out, in the order of ``SubgraphOperator.run``.
         constants: Constants read inside, by name; their data is read when asked for.
         property_name: Name of the property that claimed it.
-        copies: Those of ``nodes`` that are at home in another subgraph; ascending.
     """
 
     id: str
@@ -65,15 +60,6 @@ class Subgraph:
     outputs: tuple[str, ...]
     constants: Mapping[str, Initializer]
     property_name: str = ""
-    copies: tuple[int, ...] = ()
-
-    @property
-    def home(self) -> tuple[int, ...]:
-        """The nodes that are at home here, in order: ``nodes`` without ``copies``."""
-        if not self.copies:
-            return self.nodes
-        copies = frozenset(self.copies)
-        return tuple(node for node in self.nodes if node not in copies)
 
     @cached_property
     def members(self) -> tuple[Node, ...]:
@@ -119,13 +105,12 @@ class Subgraph:
         )
 
 
-def boundary(graph: Graph, region: Collection[int], copies: Collection[int] = ()) -> Boundary:
-    """Find the values that cross the edge of one region, as if nothing else were copied.
+def boundary(graph: Graph, region: Collection[int]) -> Boundary:
+    """Find the values that cross the edge of one region.
 
     Args:
         graph: The graph; not changed.
         region: Node indices in an order in which the nodes can run.
-        copies: Those of ``region`` that are at home elsewhere; they hand out nothing.
 
     Returns:
         Inputs in order of first use, outputs in order of production, constants in order of first
@@ -134,7 +119,7 @@ def boundary(graph: Graph, region: Collection[int], copies: Collection[int] = ()
     inside = region if isinstance(region, frozenset | set) else frozenset(region)
     inputs, constants = _entering(graph, region)
     outputs: dict[str, None] = {}
-    for node in region if not copies else filterfalse(copies.__contains__, region):
+    for node in region:
         readers = tuple(filterfalse(inside.__contains__, graph.adjacency.successors(node)))
         outputs |= dict.fromkeys(
             value
@@ -145,22 +130,14 @@ def boundary(graph: Graph, region: Collection[int], copies: Collection[int] = ()
 
 
 def boundaries(
-    graph: Graph,
-    regions: Sequence[Sequence[int]],
-    copies: Mapping[int, Collection[int]] = _NO_COPIES,
-    *,
-    also_wanted: Collection[str] = (),
+    graph: Graph, regions: Sequence[Sequence[int]], *, also_wanted: Collection[str] = ()
 ) -> list[Boundary]:
     """Find the values that cross the edges of many regions at once, in linear time.
 
-    What a region hands out is what others take in, so a value whose every reader has a copy of its
-    producer does not cross.
-
     Args:
         graph: The graph; not changed.
-        regions: For each region its nodes, copies included, in an order in which they can run.
-            Nodes that are in no region count as outside.
-        copies: By region, those of its nodes that are at home elsewhere.
+        regions: For each region its nodes, in an order in which they can run. Nodes that are in no
+            region count as outside.
         also_wanted: Values that are read outside all of ``regions``.
 
     Returns:
@@ -173,10 +150,8 @@ def boundaries(
     for inputs, _ in entering:
         wanted.update(inputs)
     found = []
-    for index, (region, (inputs, read)) in enumerate(zip(regions, entering, strict=True)):
-        copied = copies.get(index, ())
-        at_home = [node for node in region if node not in copied] if copied else region
-        values = chain.from_iterable(map(made.__getitem__, at_home))
+    for region, (inputs, read) in zip(regions, entering, strict=True):
+        values = chain.from_iterable(map(made.__getitem__, region))
         found.append(Boundary(inputs, tuple(filter(wanted.__contains__, values)), read))
     return found
 
@@ -206,26 +181,22 @@ def make_subgraph(
     backend: str,
     property_name: str = "",
     *,
-    copies: Collection[int] = (),
     edge: Boundary | None = None,
 ) -> Subgraph:
     """Cut a region out of a graph.
 
     Args:
         graph: The bound graph.
-        nodes: Node indices in an order in which they can run, copies included; at least one of
-            them at home here.
+        nodes: Node indices in an order in which they can run; at least one.
         backend: Name of the backend that is to run it.
         property_name: Name of the property that claimed it.
-        copies: Those of ``nodes`` that are at home elsewhere.
         edge: The region's boundary, if it is known already.
     """
     if edge is None:
-        edge = boundary(graph, nodes, copies)
-    first = min(node for node in nodes if node not in copies) if copies else min(nodes)
+        edge = boundary(graph, nodes)
     constants = graph.constants
     return Subgraph(
-        id=f"{backend}_{first}",
+        id=f"{backend}_{min(nodes)}",
         backend=backend,
         graph=graph,
         nodes=tuple(nodes),
@@ -233,7 +204,6 @@ def make_subgraph(
         outputs=edge.outputs,
         constants={name: constants[name] for name in edge.constants},
         property_name=property_name,
-        copies=tuple(sorted(copies)),
     )
 
 

@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
 from typing import Any, overload
 
 from subgraphkit.backend.property import SubgraphProperty
@@ -52,7 +51,7 @@ class Partitioning(PartitioningData):
 
     @cached_property
     def quality(self) -> "reports.Quality":
-        """Regions against the lower bound, coverage, what crosses, what operators are worth."""
+        """Regions against the lower bound, coverage, what crosses, what was refused."""
         return reports.measure(self)
 
     def memory(self) -> "reports.Memory":
@@ -93,9 +92,9 @@ class Partitioning(PartitioningData):
 
         Keys: ``model``, ``node_count``, ``left_out`` (by node, what became of it), ``backends``,
         ``evidence`` and ``cannot_run`` (both by backend; the latter ``code``, ``message``,
-        ``hint``), ``subgraphs`` (``id``, ``backend``, ``property``, ``nodes``, ``copies``,
-        ``inputs``, ``outputs``), ``refusals`` (``node``, ``backend``, ``property``, ``code``,
-        ``text``) and ``quality``.
+        ``hint``), ``subgraphs`` (``id``, ``backend``, ``property``, ``nodes``, ``inputs``,
+        ``outputs``), ``refusals`` (``node``, ``backend``, ``property``, ``code``, ``text``) and
+        ``quality``.
         """
         return reports.as_data(self, self.quality)
 
@@ -143,7 +142,7 @@ class Partitioning(PartitioningData):
         Args:
             subgraph_id: The subgraph.
             refused: The nodes given back, with the reasons. A ``Constant`` node stands for those of
-                the subgraph that read it; of a copied node the backend runs no copy any more.
+                the subgraph that read it.
 
         Raises:
             ConfigError: There is no such subgraph, a reason is not a refusal, or a pinned node was
@@ -172,7 +171,7 @@ class Partitioning(PartitioningData):
         """
         subgraph, index = self.subgraphs[place], self.claimed_by[place]
         taken_away = self._given_back(subgraph, index, refused)
-        work = self._work_on(subgraph, place)
+        work = WorkTable(self.graph, self.turns.claims, subgraph.nodes, wanted=subgraph.outputs)
         earlier = self._earlier_turns(index)
 
         def barred(at: int) -> Mapping[int, Refusal]:
@@ -242,21 +241,6 @@ class Partitioning(PartitioningData):
                 "Name nodes that run; of a Constant node, the nodes that read it.",
             )
         return taken_away
-
-    def _work_on(self, subgraph: Subgraph, place: int) -> WorkTable:
-        made = {name for node in subgraph.copies for name in self.graph.table.outputs[node] if name}
-        for other in compress(self.subgraphs, map(place.__ne__, range(len(self.subgraphs)))):
-            if not made:
-                break
-            made.difference_update(other.outputs)
-        return WorkTable(
-            self.graph,
-            self.turns.claims,
-            subgraph.nodes,
-            foreign=subgraph.copies,
-            unavailable=made,
-            wanted=subgraph.outputs,
-        )
 
     def _earlier_turns(self, index: int) -> Turns:
         """Return the turns with refusals that may be changed, from one property on."""

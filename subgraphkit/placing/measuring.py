@@ -148,7 +148,7 @@ class Candidate:
         """Return each node's time in each turn: its part, by weight, of its subgraph's."""
         turns: list[dict[int, float]] = [{} for _ in self.turns]
         for subgraph in self.partitioning.subgraphs:
-            nodes = [node for node in subgraph.home if node in weights]
+            nodes = [node for node in subgraph.nodes if node in weights]
             whole = sum(weights[node] for node in nodes)
             for taken, seconds in zip(turns, self._steps.get(subgraph.id, ()), strict=False):
                 taken |= {node: seconds * weights[node] / whole for node in nodes}

@@ -34,7 +34,7 @@ def divided(seed: int, made: Backend) -> Partitioning:
 
 
 def homes(found: Partitioning) -> list[tuple[int, ...]]:
-    return [one.home for one in found.subgraphs if one.backend == "one"]
+    return [one.nodes for one in found.subgraphs if one.backend == "one"]
 
 
 def fewest(found: Partitioning) -> int:

@@ -1,8 +1,8 @@
 """Weak components of sets of units, strong components of a quotient, and pieces of a region.
 
 A weak component of the claimed units that lies on no cycle of the quotient can be one region as it
-is, in some best partitioning. Only the *knots*, the strong components of several nodes, need work,
-and each on its own: a path between two nodes of a knot never leaves the knot.
+is, in some best partitioning. Only the strong components of several nodes need work, each on its
+own: a path between two of its nodes never leaves it.
 
 Source:
     R. E. Tarjan, "Depth-first search and linear graph algorithms", SIAM J. Comput. 1(2), 1972.
@@ -125,9 +125,9 @@ class _Walk:
         self._closed += 1
 
 
-def find_knots(adjacency: Adjacency, home: Sequence[int]) -> list[list[int]]:
+def find_cyclic_sets(adjacency: Adjacency, home: Sequence[int]) -> list[list[int]]:
     """Find the sets of units whose groups wait on each other."""
-    tied = _peel(adjacency, home)
+    tied = _prune(adjacency, home)
     if not tied:
         return []
     number, rows = _rows_of_groups(adjacency, home, tied)
@@ -135,12 +135,12 @@ def find_knots(adjacency: Adjacency, home: Sequence[int]) -> list[list[int]]:
     sizes = [0] * len(rows)
     for part in component:
         sizes[part] += 1
-    knots: dict[int, list[int]] = {}
+    cyclic: dict[int, list[int]] = {}
     for unit in tied:
         part = component[number[home[unit]]]
         if sizes[part] > 1:
-            knots.setdefault(part, []).append(unit)
-    return list(knots.values())
+            cyclic.setdefault(part, []).append(unit)
+    return list(cyclic.values())
 
 
 def _rows_of_groups(
@@ -163,17 +163,17 @@ def _rows_of_groups(
     return number, rows
 
 
-def _peel(adjacency: Adjacency, home: Sequence[int]) -> list[int]:
+def _prune(adjacency: Adjacency, home: Sequence[int]) -> list[int]:
     """Return the units on, or between, cycles of the quotient, ascending."""
     succs, succ_start = adjacency.succs.tolist(), adjacency.succ_start.tolist()
     preds, pred_start = adjacency.preds.tolist(), adjacency.pred_start.tolist()
-    tied = _peel_one_way(list(range(adjacency.count)), home, (succs, succ_start))
+    tied = _prune_one_way(list(range(adjacency.count)), home, (succs, succ_start))
     if tied:
-        tied = _peel_one_way(tied, home, (preds, pred_start))
+        tied = _prune_one_way(tied, home, (preds, pred_start))
     return tied
 
 
-def _peel_one_way(
+def _prune_one_way(
     units: list[int], home: Sequence[int], edges: tuple[list[int], list[int]]
 ) -> list[int]:
     """Drop the groups that can be reached by nothing but dropped groups, over and over."""

@@ -15,8 +15,6 @@ from subgraphkit.partitioning.algorithms.merger import RunningOrder
 
 # Edges the first search in each direction may look at; then four times as many, and so on.
 _FIRST_REACH = 64
-# The budget for dividing a candidate that is grown again afterwards anyway.
-_LOOKS_PER_EDGE = 8
 
 
 class ClaimedOrder:
@@ -36,11 +34,12 @@ class ClaimedOrder:
         self._entering: dict[int, list[tuple[int, int]]] = {}
 
     def divide(
-        self, units: list[int], *, connected: bool, thorough: bool
+        self, units: list[int], *, connected: bool, whole: bool
     ) -> tuple[list[list[int]], list[int]]:
         """Divide a candidate into regions that can be claimed together.
 
         ``connected``: Whether each region must hang together.
+        ``whole``: Whether only that of the first unit counts, the others to be grown again.
         """
         path, between = self._detour(units)
         if not path:
@@ -49,8 +48,7 @@ class ClaimedOrder:
             return [units], []
         local, eligible, names = self._around(units, between)
         if connected:
-            limit = None if thorough else _LOOKS_PER_EDGE * (local.count + len(local.preds))
-            found = connected_regions(local, eligible, work_limit=limit).regions
+            found = connected_regions(local, eligible, from_start=whole).regions
         else:
             found = level_regions(local, eligible)
         return [sorted(names[place] for place in part) for part in found], path

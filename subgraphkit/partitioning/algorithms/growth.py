@@ -161,7 +161,7 @@ class _Growth:
                 return
             if kept:
                 parts, path = self._claimed.divide(
-                    kept, connected=self._connected, thorough=driver.splittable
+                    kept, connected=self._connected, whole=not driver.splittable
                 )
                 if len(parts) == 1 or driver.splittable:
                     self.splittable = self.splittable and driver.splittable

@@ -18,8 +18,6 @@ Source:
 
 from collections.abc import Iterable, Sequence
 
-from subgraphkit.partitioning.algorithms.knots import Knot, move_edges
-
 # Two 30-bit digits: the widest label that CPython still compares at full speed.
 _LABEL_BITS = 60
 
@@ -129,12 +127,14 @@ class RunningOrder:
 
 MERGED, BLOCKED, SEPARATED = range(3)
 
+_NOTHING: set[int] = set()
+
 # Edges the first search in each direction may look at; then four times as many, and so on.
 _FIRST_REACH = 32
 
 
 class Merger:
-    """A knot under contraction.
+    """A graph under contraction.
 
     Attributes:
         root: For each node the node it was contracted into, perhaps over several steps.
@@ -142,15 +142,18 @@ class Merger:
     Thread-safety: none; one thread at a time.
     """
 
-    __slots__ = ("_claimed", "_order", "feeds", "needs", "root", "work")
+    __slots__ = ("_claimed", "_order", "predecessors", "root", "successors", "work")
 
-    def __init__(self, knot: Knot) -> None:
-        self.feeds = [set(row) for row in knot.feeds]
-        self.needs = [set(row) for row in knot.needs]
-        self.root = list(range(len(self.feeds)))
-        self.work = len(self.feeds)
-        self._claimed = knot.claimed
-        self._order = RunningOrder(len(self.feeds))
+    def __init__(
+        self, claimed: bytearray, predecessors: list[set[int]], successors: list[set[int]]
+    ) -> None:
+        """Take over a graph that is numbered topologically; its rows are changed."""
+        self.predecessors = predecessors
+        self.successors = successors
+        self.root = list(range(len(claimed)))
+        self.work = len(claimed)
+        self._claimed = claimed
+        self._order = RunningOrder(len(claimed))
 
     def find(self, node: int) -> int:
         """Return the node that ``node`` was contracted into."""
@@ -188,7 +191,7 @@ class Merger:
         label = self._order.label
         if label[first] > label[second]:
             first, second = second, first
-        backwards = len(self.needs[second]) <= len(self.feeds[first])
+        backwards = len(self.predecessors[second]) <= len(self.successors[first])
         reach = _FIRST_REACH
         while True:
             for _ in range(2):
@@ -212,9 +215,9 @@ class Merger:
         """
         label, claimed = self._order.label, self._claimed
         low, high = label[first], label[second]
-        rows, start, goal = self.feeds, first, second
+        rows, start, goal = self.successors, first, second
         if backwards:
-            rows, start, goal = self.needs, second, first
+            rows, start, goal = self.predecessors, second, first
         work = len(rows[start])
         seen = {node: not claimed[node] for node in rows[start] if low < label[node] < high}
         stack = list(seen)
@@ -239,7 +242,9 @@ class Merger:
     def _accept(self, first: int, second: int, met: list[int], *, backwards: bool) -> None:
         order = self._order
         met.sort(key=order.label.__getitem__)
-        sizes = [len(self.feeds[node]) + len(self.needs[node]) for node in (first, second)]
+        sizes = [
+            len(self.successors[node]) + len(self.predecessors[node]) for node in (first, second)
+        ]
         kept, gone = (first, second) if sizes[0] >= sizes[1] else (second, first)
         # The nodes met wait for neither (or neither for them): they move out of the way.
         if backwards:
@@ -253,4 +258,15 @@ class Merger:
             order.replace(place, kept)
         self.work += min(sizes) + len(met)
         self.root[gone] = kept
-        move_edges(self.feeds, self.needs, kept, gone)
+        self._move_edges(kept, gone)
+
+    def _move_edges(self, kept: int, gone: int) -> None:
+        """Move the edges of ``gone`` to ``kept``; one between the two goes."""
+        forwards, backwards = self.successors, self.predecessors
+        for near, far in ((forwards, backwards), (backwards, forwards)):
+            for other in near[gone]:
+                far[other].discard(gone)
+                if other != kept:
+                    far[other].add(kept)
+                    near[kept].add(other)
+            near[gone] = _NOTHING

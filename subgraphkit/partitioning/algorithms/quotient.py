@@ -80,22 +80,22 @@ def run_order(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> list[int
     return [position for position in order if position >= 0]
 
 
-def tied_groups(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return the indices of the groups on cycles, ascending, knot by knot.
+def cyclic_groups(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return the indices of the groups on cycles, ascending, by strong component of the quotient.
 
-    A knot is a strong component of several nodes of the quotient. At least one group lies in each,
-    and each group in a knot lies on a cycle in it.
+    At least one group lies in each of those that have several nodes, and each of these groups lies
+    on a cycle in it.
     """
     home, leaders = _homes(adjacency.count, groups)
     small = _quotient(adjacency, home, len(leaders))
     component = strong_components([small.successors(node) for node in range(small.count)])
     sizes = Counter(component)
-    knots: dict[int, list[int]] = {}
+    found: dict[int, list[int]] = {}
     for index, group in enumerate(groups):
         number = component[home[group[0]]]
         if sizes[number] > 1:
-            knots.setdefault(number, []).append(index)
-    return list(knots.values())
+            found.setdefault(number, []).append(index)
+    return list(found.values())
 
 
 def _homes(count: int, groups: Sequence[Sequence[int]]) -> tuple[Longs, Longs]:

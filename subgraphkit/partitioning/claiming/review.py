@@ -1,4 +1,4 @@
-"""The review of candidate regions: their borders, size limits, copies, the property's own review.
+"""The review of candidate regions: their borders, size limits and the property's own review.
 
 A value that a backend cannot take or hand out at its edge (an int64 tensor, say) is no trouble
 inside a region. So whether a node can be taken depends on what is taken beside it: the answer is
@@ -6,10 +6,9 @@ a greatest fixpoint: nodes with a forbidden value at the edge are dropped, which
 until nothing changes. Every edge of the graph is looked at once when it is there and once more when
 one of its ends is dropped, so the whole is linear.
 
-Copies count towards ``max_nodes``, since the backend compiles them too. What a region's pieces are
-is not the selector's business: ``filter`` has seen the candidate as a whole, and a selector that
-wants it whole says so by ``splittable = False``; then a region that is too large is given back
-instead of being cut.
+What a region's pieces are is not the selector's business: ``filter`` has seen the candidate as a
+whole, and a selector that wants it whole says so by ``splittable = False``; then a region that is
+too large is given back instead of being cut.
 
 Source: TF-TRT segmenter, input and output candidate functions.
 """
@@ -20,12 +19,6 @@ from dataclasses import dataclass, field
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import make_subgraph
 from subgraphkit.partitioning.algorithms.components import split_to_size
-from subgraphkit.partitioning.claiming.copies import (
-    copies_for,
-    is_copyable,
-    may_enter,
-    most_copies,
-)
 from subgraphkit.partitioning.claiming.turn_input import TurnInput
 from subgraphkit.partitioning.claiming.work_table import Region
 from subgraphkit.texts import counted
@@ -56,16 +49,11 @@ def peel(turn: TurnInput, eligible: bytearray) -> None:
 
 
 def forbidden_edges(
-    turn: TurnInput, regions: Sequence[Sequence[int]], *, copies_serve: bool = True
+    turn: TurnInput, regions: Sequence[Sequence[int]]
 ) -> list[tuple[int, int, Refusal]]:
-    """Return region, rank and reason for every node with a forbidden value at an edge.
-
-    ``copies_serve``: Whether a reader in another of the regions is served by a copy of the node, if
-    the node may be copied. Without that, what is found is right whatever becomes of the other
-    regions.
-    """
+    """Return region, rank and reason for every node with a forbidden value at an edge."""
     region_of = {rank: index for index, ranks in enumerate(regions) for rank in ranks}
-    leaving = _leaving(turn, region_of, copies_serve=copies_serve)
+    leaving = _leaving(turn, region_of)
     found = []
     for index, ranks in enumerate(regions):
         is_inside = frozenset(ranks).__contains__
@@ -98,7 +86,7 @@ def _refusal_at(
     if value is not None:
         if work.producer(value) == rank:
             return turn.inquiry.may_leave(work.node(rank), value)
-        return _refused_input(turn, rank, value)
+        return turn.inquiry.may_enter(work.node(rank), value)
     refusal = _refused_inputs(turn, rank, taken.__getitem__)
     return _refused_output(turn, rank, leaving) if refusal is None else refusal
 
@@ -109,18 +97,10 @@ def _refused_inputs(
     """Say why a node may not read what is made outside; None if it may."""
     for value, producer in turn.work.dynamic_inputs(rank) if turn.watches_inputs else ():
         if producer is None or not is_inside(producer):
-            refusal = _refused_input(turn, rank, value)
+            refusal = turn.inquiry.may_enter(turn.work.node(rank), value)
             if refusal is not None:
                 return refusal
     return None
-
-
-def _refused_input(turn: TurnInput, rank: int, value: str) -> Refusal | None:
-    """Say why a value from outside may not be read; None if it may, or can be made inside."""
-    producer = turn.work.producer(value)
-    if producer is not None and is_copyable(turn, producer):
-        return None
-    return may_enter(turn, rank, value)
 
 
 def _refused_output(turn: TurnInput, rank: int, leaving: set[str]) -> Refusal | None:
@@ -135,15 +115,13 @@ def _refused_output(turn: TurnInput, rank: int, leaving: set[str]) -> Refusal | 
     return None
 
 
-def _leaving(turn: TurnInput, region_of: dict[int, int], *, copies_serve: bool) -> set[str]:
+def _leaving(turn: TurnInput, region_of: dict[int, int]) -> set[str]:
     """Return the values that are read outside the region that makes them."""
     leaving: set[str] = set()
     for rank in range(turn.work.count) if turn.inquiry.watches_outputs else ():
         reader = region_of.get(rank)
         for value, producer in turn.work.dynamic_inputs(rank):
-            if producer is None or region_of.get(producer, reader) == reader:
-                continue
-            if not (copies_serve and reader is not None and is_copyable(turn, producer)):
+            if producer is not None and region_of.get(producer, reader) != reader:
                 leaving.add(value)
     return leaving
 
@@ -154,9 +132,6 @@ def _leaving(turn: TurnInput, region_of: dict[int, int], *, copies_serve: bool) 
 _TORN = Refusal(
     "group",
     "QuantizeLinear and DequantizeLinear stay together, and a path between them is not taken",
-)
-_NO_ROOM = Refusal(
-    "border", "the nodes that would have to be copied here are too many for one pass"
 )
 
 
@@ -176,17 +151,13 @@ class Candidates:
 
 def passed(turn: TurnInput, candidates: Candidates) -> list[Region]:
     """Return the regions that pass the review; give back the others and say why."""
-    work = turn.work
     kept: list[Region] = []
     connected = turn.property_.connectivity == "connected"
-    made = sum(len(region.copies) for region in work.regions)
-    left = most_copies(len(work.graph.table.op_types)) - made
     for units in _sized(turn, candidates):
         ranks = turn.view.ranks(units)
-        copies, left = _copies_for(turn, ranks, left)
         hangs_together = connected and turn.groups.loose.isdisjoint(ranks)
-        region = Region(turn.index, ranks, copies or frozenset(), hangs_together)
-        refusal = _NO_ROOM if copies is None else _refusal_of(turn, region)
+        region = Region(turn.index, ranks, hangs_together)
+        refusal = _refusal_of(turn, region)
         if refusal is None:
             kept.append(region)
         else:
@@ -199,17 +170,11 @@ def passed(turn: TurnInput, candidates: Candidates) -> list[Region]:
 
 
 def keep_sound(turn: TurnInput, kept: list[Region]) -> list[Region]:
-    """Give back regions that break a promise because a region beside them was given back.
+    """Give back regions that part an atom because a region beside them was given back.
 
-    The last resort, where there is no round left to grow them again: what is found does not
-    depend on which other regions stay, so once is enough.
+    The last resort, where there is no round left to grow them again.
     """
-    ranks = [region.ranks for region in kept]
-    found = forbidden_edges(turn, ranks, copies_serve=False) if turn.watches_edges else ()
-    bad = {index: refusal for index, _, refusal in found}
-    for index, refusal in bad.items():
-        turn.refuse(kept[index].ranks, refusal)
-    sound = [region for index, region in enumerate(kept) if index not in bad]
+    sound = kept
     while parted := _parted(turn, sound):
         inside = frozenset(rank for ranks in parted for rank in ranks)
         for region in sound:
@@ -244,7 +209,7 @@ def _sized(turn: TurnInput, candidates: Candidates) -> list[list[int]]:
     cut = Candidates([])
     for units in candidates.regions:
         for piece in _pieces(turn, units, limit) if turn.splittable else [units]:
-            if _fits(turn, piece, limit):
+            if turn.view.node_count(piece) <= limit:
                 cut.regions.append(piece)
             else:
                 _reject(turn, candidates, piece, _too_large(turn, piece, limit))
@@ -260,10 +225,10 @@ def _pieces(turn: TurnInput, units: list[int], limit: int) -> list[list[int]]:
     pieces, pending = [], [(units, limit)]
     while pending:
         current, most_units = pending.pop()
-        if len(current) == 1 or _fits(turn, current, limit):
+        if len(current) == 1 or turn.view.node_count(current) <= limit:
             pieces.append(current)
             continue
-        # Units may hold several nodes each, and need copies, so a piece may still be too large.
+        # Units may hold several nodes each, so a piece may still be too large.
         most_units = min(most_units, max(1, len(current) - 1))
         adjacency, ordered = turn.view.adjacency, sorted(current)
         split = split_to_size(adjacency, ordered, most_units, turn.nets, connected=connected)
@@ -271,36 +236,12 @@ def _pieces(turn: TurnInput, units: list[int], limit: int) -> list[list[int]]:
     return pieces
 
 
-def _fits(turn: TurnInput, units: list[int], limit: int) -> bool:
-    """Say whether a region is small enough, with the copies that it cannot do without."""
-    count = turn.view.node_count(units)
-    if count > limit or not turn.copies:
-        return count <= limit
-    return copies_for(turn, turn.view.ranks(units), limit - count)[0] is not None
-
-
 def _too_large(turn: TurnInput, units: list[int], limit: int) -> Refusal:
     count = turn.view.node_count(units)
     what, shown = "a region that may not be cut", counted(count, "node")
-    if count == 1 or count <= limit:
-        what, shown = "a region", f"{shown} and cannot do without copies of others"
-    elif len(units) == 1:
+    if len(units) == 1:
         what = "an atomic group"
     return Refusal("too_large", f"{what} has {shown}, the property's maximum is {limit}")
-
-
-def _copies_for(
-    turn: TurnInput, ranks: Sequence[int], left: int
-) -> tuple[frozenset[int] | None, int]:
-    """Return the copies for a region, None if it cannot have those it needs, and what is left."""
-    limit, room = turn.property_.max_nodes, left
-    if not turn.copies:
-        return frozenset(), left
-    if limit is not None:
-        room = min(left, limit - len(ranks))
-    copies, are_all = copies_for(turn, ranks, room)
-    # Nobody gets any more, so that looking for what fits takes no time from here on.
-    return copies, 0 if room == left and not are_all else left - len(copies or ())
 
 
 def _parted(turn: TurnInput, kept: list[Region]) -> list[Sequence[int]]:
@@ -322,13 +263,8 @@ def _refusal_of(turn: TurnInput, region: Region) -> Refusal | None:
         return refusal
     if not turn.inquiry.overrides("accept"):
         return None
-    subgraph = make_subgraph(
-        work.graph,
-        work.nodes_of(region),
-        claim.backend.name,
-        claim.property_name,
-        copies=work.copied_nodes(region),
-    )
+    nodes = work.nodes_of(region)
+    subgraph = make_subgraph(work.graph, nodes, claim.backend.name, claim.property_name)
     first = work.node(region.ranks[0])
     refusal = turn.inquiry.ask("accept", first, lambda: accept(subgraph), "SGK122")
     if refusal is not None and refusal.code == "declined":

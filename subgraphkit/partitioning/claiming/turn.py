@@ -15,7 +15,6 @@ from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.growth import grow_regions
 from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions
-from subgraphkit.partitioning.claiming.copies import pull_in
 from subgraphkit.partitioning.claiming.review import (
     Candidates,
     forbidden_edges,
@@ -85,8 +84,6 @@ def take_turn(turn: TurnInput) -> TurnOutcome:
     for region in kept:
         turn.work.claim(region)
         turn.refusals.clear(map(turn.work.order.__getitem__, region.ranks))
-    if any(region.copies for region in kept):
-        pull_in(turn.work, kept, turn.refusals)
     view = turn.view
     return TurnOutcome(len(kept), bound, candidates.maximal, view.adjacency, view.unit_of, eligible)
 
@@ -122,7 +119,7 @@ def _grow(turn: TurnInput, eligible: bytearray) -> Candidates:
     if connectivity == "any":
         regions = level_regions(adjacency, eligible, turn.nets)
         return Candidates(regions, len(regions))
-    found = connected_regions(adjacency, eligible, turn.nets)
+    found = connected_regions(adjacency, eligible)
     return Candidates(found.regions, found.lower_bound, found.maximal)
 
 

@@ -1,7 +1,7 @@
 """Everything that one property's turn depends on, asked for before its regions grow."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import compress
 from typing import NamedTuple
 
@@ -43,7 +43,6 @@ class TurnInput:
             one would part.
         barred: By rank, 1 for nodes that are kept from the backend.
         takes: By unit, 1 for what the property may take.
-        copyable: By rank, what was found out about nodes to be copied.
     """
 
     work: WorkTable
@@ -56,7 +55,6 @@ class TurnInput:
     splittable: bool
     barred: bytearray
     takes: bytearray
-    copyable: dict[int, bool] = field(default_factory=dict)
 
     @property
     def inquiry(self) -> Inquiry:
@@ -74,16 +72,6 @@ class TurnInput:
         return self.work.nets(self.view)
 
     @cached_property
-    def takes_rank(self) -> bytearray:
-        """By rank, 1 for what the property may take."""
-        return self.view.by_rank(self.takes)
-
-    @cached_property
-    def copies(self) -> bool:
-        """Whether anything may be copied at all."""
-        return self.inquiry.overrides("duplicable") or any(self.work.foreign)
-
-    @cached_property
     def readers(self) -> Mapping[int, Sequence[tuple[int, str]]]:
         """By rank, who reads which value of it."""
         readers: dict[int, list[tuple[int, str]]] = {}
@@ -96,7 +84,7 @@ class TurnInput:
     @property
     def watches_inputs(self) -> bool:
         """Whether some values may not enter a region."""
-        return self.inquiry.watches_inputs or bool(self.work.unavailable)
+        return self.inquiry.watches_inputs
 
     @property
     def watches_edges(self) -> bool:

@@ -82,7 +82,6 @@ def _keep_away(work: WorkTable, barred: Mapping[int, Refusal], column: RefusalCo
     for node, refusal in barred.items():
         rank = work.rank_of[node]
         if rank >= 0:
-            # Of a node at home elsewhere it must not run a copy either.
             kept_away[rank] = 1
             if work.free[rank]:
                 column.refuse(node, refusal)

@@ -19,8 +19,8 @@ from subgraphkit.partitioning.algorithms.quotient import (
     Contraction,
     CyclicGroupsError,
     contract,
+    cyclic_groups,
     run_order,
-    tied_groups,
 )
 from subgraphkit.partitioning.claiming.claimants import Claim
 from subgraphkit.partitioning.claiming.questions import Inquiry
@@ -29,7 +29,7 @@ from subgraphkit.partitioning.claiming.values import nets_of_units, nets_of_valu
 _QUANTIZE = "QuantizeLinear"
 _DEQUANTIZE = "DequantizeLinear"
 
-# How often one group per knot is dropped, before half of those that are left are.
+# How often one group per strong component is dropped, before half of those that are left are.
 _ROUNDS_ONE_BY_ONE = 8
 
 
@@ -39,13 +39,11 @@ class Region:
 
     Attributes:
         claimant: Place of the property that claimed it among those asked.
-        ranks: Its home nodes by rank, ascending; never a constant node.
-        copies: Ranks of nodes at home elsewhere that it runs as well.
+        ranks: Its nodes by rank, ascending; never a constant node.
     """
 
     claimant: int
     ranks: list[int]
-    copies: frozenset[int] = frozenset()
     connected: bool = False
 
 
@@ -99,11 +97,8 @@ class WorkTable:
         rank_of: The rank of each node; -1 for nodes the pass does not work on.
         in_file_order: Whether every rank is the number of its node.
         constant: By rank, 1 for nodes that only state a constant.
-        foreign: By rank, 1 for nodes that are at home outside and may only be copied.
-        free: By rank, 1 for nodes that are neither claimed nor constant nor foreign.
-        unavailable: Values of foreign nodes that no other subgraph hands out.
-        wanted: Values that are read where the edges of the graph do not show it: outside the part
-            that is worked on, or by a copy in a region claimed so far.
+        free: By rank, 1 for nodes that are neither claimed nor constant.
+        wanted: Values that are read outside the part that is worked on.
         atoms: Sets of ranks that no property may cut: each QuantizeLinear with the
             DequantizeLinear nodes it feeds. Where a path leaves one and comes back, so that it is
             whole only in a region that takes the path as well, the last property may cut it.
@@ -120,8 +115,6 @@ class WorkTable:
         claims: Iterable[Claim] = (),
         nodes: Sequence[int] | None = None,
         *,
-        foreign: Collection[int] = (),
-        unavailable: Collection[str] = (),
         wanted: Collection[str] = (),
     ) -> None:
         self.graph = graph
@@ -130,20 +123,13 @@ class WorkTable:
         self.adjacency = _by_rank(graph, self.order, self.rank_of)
         self.in_file_order = self.adjacency is graph.adjacency
         self.constant = self._constant_ranks()
-        self.foreign = bytearray(self.count)
-        for node in foreign:
-            self.foreign[self.rank_of[node]] = 1
-        self.unavailable = frozenset(unavailable)
-        self.wanted = set(wanted)
-        taken = np.array(self.constant, np.uint8) | np.array(self.foreign, np.uint8)
-        self.free = bytearray((1 - taken).tobytes())
+        self.wanted = frozenset(wanted)
+        self.free = bytearray((1 - np.frombuffer(self.constant, np.uint8)).tobytes())
         self.regions: list[Region] = []
         self.worth: Callable[[WorkTable, Region], Refusal | None] | None = None
         self.atoms = self._quantized_pairs()
         self.in_atoms = frozenset(rank for atom in self.atoms for rank in atom)
         self._value_nets: Nets | None = None
-        self._region_of = array("i", [-1]) * self.count
-        self._numbered = 0
 
     @property
     def count(self) -> int:
@@ -165,25 +151,10 @@ class WorkTable:
         return View(contraction.adjacency, contraction.unit_of, contraction.members), dropped
 
     def claim(self, region: Region) -> None:
-        """Take the home nodes of a region off the free ones."""
+        """Take the nodes of a region off the free ones."""
         self.regions.append(region)
         for rank in region.ranks:
             self.free[rank] = 0
-        if region.copies:
-            inside = {*region.ranks, *region.copies}
-            for rank in region.copies:
-                for value, producer in self.dynamic_inputs(rank):
-                    if producer not in inside:
-                        self.wanted.add(value)
-
-    def region_of(self, rank: int) -> Region | None:
-        """Return the region that claimed a rank; None for what is free, constant or foreign."""
-        for index in range(self._numbered, len(self.regions)):
-            for claimed in self.regions[index].ranks:
-                self._region_of[claimed] = index
-        self._numbered = len(self.regions)
-        index = self._region_of[rank]
-        return self.regions[index] if index >= 0 else None
 
     def in_run_order(self) -> list[Region]:
         """Return the regions claimed so far in an order in which they can run."""
@@ -207,15 +178,9 @@ class WorkTable:
         return [(value, producer(value)) for value in read if value and value not in constants]
 
     def nodes_of(self, region: Region, also: Collection[int] = ()) -> list[int]:
-        """Return the nodes a region runs, with its copies and other ranks, in running order."""
-        ranks = region.ranks
-        if region.copies or also:
-            ranks = sorted({*ranks, *region.copies, *also})
+        """Return the nodes a region runs, with those of other ranks, in running order."""
+        ranks = sorted({*region.ranks, *also}) if also else region.ranks
         return ranks if self.in_file_order else [self.order[rank] for rank in ranks]
-
-    def copied_nodes(self, region: Region) -> frozenset[int]:
-        """Return the nodes that a region runs and that are at home elsewhere."""
-        return frozenset(self.order[rank] for rank in region.copies)
 
     def node(self, rank: int) -> Node:
         """Return the node of a rank."""
@@ -294,10 +259,10 @@ def _merged(groups: Iterable[Sequence[int]]) -> list[list[int]]:
 def _contract(
     adjacency: Adjacency, claimed: list[Sequence[int]], loose: list[list[int]]
 ) -> tuple[Contraction, list[Sequence[int]]]:
-    """Contract all that can be contracted together, dropping the latest group of every knot.
+    """Contract all that can be contracted together, dropping the latest group on every cycle.
 
-    Knots do not touch each other, so one round sees to all of them. A knot that is left after some
-    rounds loses half of its groups at a time, so that the whole takes near-linear time.
+    Strong components do not touch each other, so one round sees to all of them. One that is left
+    after some rounds loses half of its groups at a time, so the whole takes near-linear time.
     """
     dropped: list[Sequence[int]] = []
     attempt = 0
@@ -306,8 +271,8 @@ def _contract(
             return contract(adjacency, [*claimed, *loose]), dropped
         except CyclicGroupsError:
             at_fault: set[int] = set()
-            for knot in tied_groups(adjacency, [*claimed, *loose]):
-                own = [group - len(claimed) for group in knot if group >= len(claimed)]
+            for cyclic in cyclic_groups(adjacency, [*claimed, *loose]):
+                own = [group - len(claimed) for group in cyclic if group >= len(claimed)]
                 most = 1 if attempt < _ROUNDS_ONE_BY_ONE else -(-len(own) // 2)
                 at_fault.update(own[-most:])
             if not at_fault:

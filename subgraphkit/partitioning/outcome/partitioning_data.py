@@ -149,7 +149,7 @@ class PartitioningData:
         return _Refusals(self.turns)
 
     def refusals_by(self, backend: str) -> Mapping[int, Refusal]:
-        """Return why nodes are not at home on a backend, by node: what was said of each last."""
+        """Return why nodes are not on a backend, by node: what was said of each last."""
         said: dict[int, Refusal] = {}
         for claim, column in zip(self.turns.claims, self.turns.columns, strict=True):
             if column is not None and claim.backend.name == backend:
@@ -189,22 +189,13 @@ class PartitioningData:
         return self.turns.claims[self.claimed_by[self.place_of(subgraph.id)]]
 
     def home_of(self, node: int) -> Subgraph:
-        """Return the subgraph in which a node is at home.
+        """Return the subgraph that a node is in.
 
         Raises:
             ConfigError: The model has no such node (SGK123).
         """
         self.check_node(node)
         return self.subgraphs[self._home[node]]
-
-    def copied_into(self, node: int) -> tuple[Subgraph, ...]:
-        """Return the subgraphs that run a copy of a node, in their order.
-
-        Raises:
-            ConfigError: The model has no such node (SGK123).
-        """
-        self.check_node(node)
-        return tuple(self.subgraphs[place] for place in self._copied_to.get(node, ()))
 
     def check_node(self, node: int) -> None:
         """Raise unless the model has a node of that index.
@@ -230,18 +221,10 @@ class PartitioningData:
         return {subgraph.id: place for place, subgraph in enumerate(self.subgraphs)}
 
     @cached_property
-    def _copied_to(self) -> dict[int, list[int]]:
-        places: dict[int, list[int]] = {}
-        for place, subgraph in enumerate(self.subgraphs):
-            for node in subgraph.copies:
-                places.setdefault(node, []).append(place)
-        return places
-
-    @cached_property
     def _home(self) -> "array[int]":
         home = array("i", [-1]) * len(self.graph.table.op_types)
         for place, subgraph in enumerate(self.subgraphs):
-            for node in subgraph.home:
+            for node in subgraph.nodes:
                 home[node] = place
         return home
 
@@ -271,21 +254,12 @@ def cut(work: WorkTable, turns: Turns, also_wanted: Collection[str] = ()) -> lis
     nodes = [
         work.nodes_of(region, constants.get(index, ())) for index, region in enumerate(ordered)
     ]
-    copies = {
-        index: work.copied_nodes(region) for index, region in enumerate(ordered) if region.copies
-    }
-    edges = boundaries(work.graph, nodes, copies, also_wanted=also_wanted)
+    edges = boundaries(work.graph, nodes, also_wanted=also_wanted)
     made = []
-    for index, (region, row, edge) in enumerate(zip(ordered, nodes, edges, strict=True)):
+    for region, row, edge in zip(ordered, nodes, edges, strict=True):
         claim = turns.claims[region.claimant]
-        subgraph = make_subgraph(
-            work.graph,
-            row,
-            claim.backend.name,
-            claim.property_name,
-            copies=copies.get(index, ()),
-            edge=edge,
-        )
+        name = claim.backend.name
+        subgraph = make_subgraph(work.graph, row, name, claim.property_name, edge=edge)
         made.append((subgraph, region.claimant))
     verify_edges(work, [subgraph for subgraph, _ in made], also_wanted)
     verify_borders(work, made)

@@ -122,7 +122,7 @@ def _reach(adjacency: Adjacency, region_of: Sequence[int], origin: int, reached:
 
 
 def region_by_rank(work: WorkTable, regions: Sequence[Region]) -> "array[int]":
-    """Return the region each rank is at home in, -1 for none."""
+    """Return the region each rank is in, -1 for none."""
     region_of = array("i", [-1]) * work.count
     for index, region in enumerate(regions):
         for rank in region.ranks:
@@ -136,8 +136,7 @@ def verify_regions(work: WorkTable, regions: Sequence[Region]) -> None:
     Raises:
         InternalError: They are not, with the nodes that show it.
     """
-    taken_apart = np.array(work.constant, np.uint8) | np.array(work.foreign, np.uint8)
-    apart = np.flatnonzero(taken_apart).tolist()
+    apart = np.flatnonzero(np.frombuffer(work.constant, np.uint8)).tolist()
     if sum(len(region.ranks) for region in regions) + len(apart) != work.count:
         raise InternalError("the regions of a partitioning are not disjoint or do not cover it")
     region_of = region_by_rank(work, regions)
@@ -229,7 +228,6 @@ class _EdgeCheck:
         self.count = max(work.count, 1)
         self.wanted = [v for v in (*graph.outputs, *also_wanted) if v not in graph.constants]
         self.home = self._home()
-        self.copied_to = self._copied_to()
         made = graph.table.outputs
         widths = map(len, map(made.__getitem__, work.order))
         self.several = np.fromiter(widths, np.int64, work.count) != 1
@@ -244,7 +242,7 @@ class _EdgeCheck:
         given = {*graph.inputs, *graph.defaults}
         expected: dict[int, set[str]] = {at: set(names) for at, names in self.several_in.items()}
         for rank, values in self._reading(given):
-            for at in self._places(rank):
+            if (at := int(self.home[rank])) >= 0:
                 expected.setdefault(at, set()).update(given.intersection(values))
         return self._first_difference([one.inputs for one in self.subgraphs], self.needed, expected)
 
@@ -281,25 +279,12 @@ class _EdgeCheck:
         return None
 
     def _home(self) -> Longs:
-        """Return the subgraph each rank is at home in, -1 for foreign ones."""
+        """Return the subgraph each rank is in."""
         home = np.full(self.work.count, -1, dtype=np.int64)
         rank_of = as_ints(self.work.rank_of)
         for index, subgraph in enumerate(self.subgraphs):
-            home[rank_of[np.array(subgraph.home, dtype=np.int64)]] = index
+            home[rank_of[np.array(subgraph.nodes, dtype=np.int64)]] = index
         return home
-
-    def _copied_to(self) -> dict[int, set[int]]:
-        """Return, by rank, the subgraphs that run a copy."""
-        copied: dict[int, set[int]] = {}
-        for at, subgraph in enumerate(self.subgraphs):
-            for node in subgraph.copies:
-                copied.setdefault(self.work.rank_of[node], set()).add(at)
-        return copied
-
-    def _places(self, rank: int) -> set[int]:
-        """Return every subgraph that runs a node."""
-        home = int(self.home[rank])
-        return {*self.copied_to.get(rank, ()), *([home] if home >= 0 else [])}
 
     def _needed_pairs(self) -> Longs:
         adjacency, count = self.work.adjacency, self.count
@@ -307,16 +292,7 @@ class _EdgeCheck:
         degrees = np.diff(as_ints(adjacency.pred_start)).astype(np.int64)
         reader = np.repeat(self.home, degrees)
         crossing = (self.home[preds] != reader) & (reader >= 0) & ~self.several[preds]
-        pairs = distinct(reader[crossing] * count + preds[crossing])
-        if not self.copied_to:
-            return pairs
-        known = set(pairs.tolist())
-        for rank, places in self.copied_to.items():
-            known.difference_update(at * count + rank for at in places)
-            for pred in adjacency.predecessors(rank):
-                if not self.several[pred]:
-                    known.update(at * count + pred for at in places - self._places(pred))
-        return np.array(sorted(known), dtype=np.int64)
+        return distinct(reader[crossing] * count + preds[crossing])
 
     def _name_several(self) -> None:
         """Find by name what crosses of the nodes that make several values."""
@@ -325,10 +301,10 @@ class _EdgeCheck:
         for rank in np.flatnonzero(self.several).tolist():
             values = {name for name in made[work.order[rank]] if name}
             leaving = values.intersection(self.wanted)
-            inside = self._places(rank)
             for reader in work.adjacency.successors(rank):
-                read = values.intersection(work.graph.read_by(work.order[reader]))
-                for at in self._places(reader) - inside:
+                at = int(self.home[reader])
+                if at not in {-1, self.home[rank]}:
+                    read = values.intersection(work.graph.read_by(work.order[reader]))
                     self.several_in.setdefault(at, set()).update(read)
                     leaving |= read
             if self.home[rank] >= 0 and leaving:

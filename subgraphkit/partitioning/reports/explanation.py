@@ -26,14 +26,14 @@ class AskedProperty:
     Attributes:
         backend: Name of the backend.
         property: Name of its property.
-        verdict: ``"refused"``, ``"claimed"``, ``"copied"`` (it runs a copy; the node is at home
-            elsewhere) or ``"not asked"`` (the node was claimed before its turn came).
+        verdict: ``"refused"``, ``"claimed"`` or ``"not asked"`` (the node was claimed before its
+            turn came).
         refusal: The reason, where it refused.
     """
 
     backend: str
     property: str
-    verdict: Literal["refused", "claimed", "copied", "not asked"]
+    verdict: Literal["refused", "claimed", "not asked"]
     refusal: Refusal | None = None
 
     def __str__(self) -> str:
@@ -49,8 +49,7 @@ class Explanation:
     Attributes:
         node: Index of the node.
         label: How messages name it.
-        subgraph: The subgraph it is at home in; empty if it was left out at bind.
-        copies: Subgraphs that run a copy of it.
+        subgraph: The subgraph it is in; empty if it was left out at bind.
         is_constant: Whether it only states a constant; such a node travels with its first reader
             and nobody is asked about it. So is one that was left out.
         asked: Every property in the order of its turn.
@@ -60,7 +59,6 @@ class Explanation:
     node: int
     label: str
     subgraph: str
-    copies: tuple[str, ...]
     is_constant: bool
     asked: tuple[AskedProperty, ...]
     left_out: str = ""
@@ -73,7 +71,6 @@ class Explanation:
         if self.is_constant:
             lines.append("  constant: travels with its first reader, nobody is asked about it")
         lines += [f"  {asked}" for asked in self._merged()]
-        lines += [f"  copied into {name}" for name in self.copies]
         return "\n".join(map(printable, lines))
 
     def _merged(self) -> Iterable[AskedProperty]:
@@ -89,7 +86,7 @@ class Explanation:
 
 
 def explain(partitioning: PartitioningData, node: int) -> Explanation:
-    """Tell where a node is at home, which properties were asked about it, and what each said.
+    """Tell in which subgraph a node is, which properties were asked about it, and what each said.
 
     Args:
         partitioning: The partitioning.
@@ -100,32 +97,24 @@ def explain(partitioning: PartitioningData, node: int) -> Explanation:
     """
     if left_out := partitioning.graph.left_out.get(node):
         label = partitioning.graph.nodes[node].label
-        return Explanation(node, label, "", (), is_constant=True, asked=(), left_out=left_out)
+        return Explanation(node, label, "", is_constant=True, asked=(), left_out=left_out)
     partitioning.check_node(node)
     view = partitioning.graph.nodes[node]
     home = partitioning.home_of(view.id)
     is_constant = partitioning.graph.is_constant_node(view.id)
-    copying = partitioning.copied_into(view.id)
-    asked = () if is_constant else _asked(partitioning, view, [one.id for one in copying])
-    return Explanation(
-        view.id, view.label, home.id, tuple(one.id for one in copying), is_constant, asked
-    )
+    asked = () if is_constant else _asked(partitioning, view)
+    return Explanation(view.id, view.label, home.id, is_constant, asked)
 
 
-def _asked(
-    partitioning: PartitioningData, node: Node, copying: list[str]
-) -> tuple[AskedProperty, ...]:
+def _asked(partitioning: PartitioningData, node: Node) -> tuple[AskedProperty, ...]:
     turns = partitioning.turns
     claimed = partitioning.claimed_by[partitioning.place_of(partitioning.home_of(node.id).id)]
-    copied = {partitioning.claimed_by[partitioning.place_of(name)] for name in copying}
     found = []
     for index, (claim, column) in enumerate(zip(turns.claims, turns.columns, strict=True)):
         refusal = column.of(node.id) if column is not None else None
-        verdict: Literal["refused", "claimed", "copied", "not asked"] = "not asked"
+        verdict: Literal["refused", "claimed", "not asked"] = "not asked"
         if index == claimed:
             verdict, refusal = "claimed", None
-        elif index in copied:
-            verdict, refusal = "copied", None
         elif refusal is not None:
             verdict = "refused"
         found.append(AskedProperty(claim.backend.name, claim.property_name, verdict, refusal))

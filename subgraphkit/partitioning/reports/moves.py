@@ -7,7 +7,7 @@ from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.flops import estimate_flops
-from subgraphkit.partitioning.reports.quality import home_nodes
+from subgraphkit.partitioning.reports.quality import working_nodes
 from subgraphkit.viewing import Table
 
 
@@ -75,5 +75,5 @@ def homes(partitioning: PartitioningData) -> dict[int, str]:
     return {
         node: subgraph.backend
         for subgraph in partitioning.subgraphs
-        for node in home_nodes(partitioning.graph, subgraph)
+        for node in working_nodes(partitioning.graph, subgraph)
     }

@@ -1,24 +1,44 @@
-"""The quality of a partitioning: regions against the bound, crossing values, shares of the work."""
+"""The quality of a partitioning: regions against the bound, what crosses, shares and refusals."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from functools import partial
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from subgraphkit.ir import BoundGraph, Node, Subgraph
-from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.claiming.values import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.explanation import Roots
 from subgraphkit.partitioning.reports.flops import estimate_flops, is_open
-from subgraphkit.partitioning.reports.worth import Gain, Worth, worth_of_operators
 from subgraphkit.types import TensorType
+
+# Reasons that would remain if the backend had the operator.
+_NOT_ABOUT_THE_OPERATOR: Final = frozenset(
+    {"excluded", "filtered", "group", "not_accepted", "not_convex", "not_worth", "pinned",
+     "too_large", "too_small"}
+)  # fmt: skip
 
 NOTICEABLE: Final = 0.01
 """The share of a model's FLOPs below which nobody is told anything."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """The nodes that a backend would gain by an operator, or by sizes.
+
+    Attributes:
+        operator: The refused operator; empty if sizes are missing.
+        sizes: What ``shapes`` would have to say, if sizes are missing.
+        nodes: How many nodes of it run on other backends.
+        flops: Their operations.
+    """
+
+    operator: str
+    sizes: tuple[str, ...]
+    nodes: int
+    flops: int
+
+
+@dataclass(frozen=True, slots=True)
 class BackendQuality:
     """One backend's part.
 
@@ -33,7 +53,8 @@ class BackendQuality:
         parameters: Elements of the constants its subgraphs read.
         flops: Operations of its nodes, see ``subgraphkit.partitioning.reports.flops``.
         has_open_flops: Whether dimensions that are not known count as 1 in them.
-        suppose: Counts what refused operators would be worth.
+        gains: What it refused and others run, by operator, and what it refused because sizes are
+            open; the most operations first.
     """
 
     backend: str
@@ -45,51 +66,18 @@ class BackendQuality:
     parameters: int
     flops: int
     has_open_flops: bool
-    suppose: Callable[[], Any] = field(repr=False, compare=False)
+    gains: tuple[Gain, ...]
 
     @property
     def gap(self) -> int | None:
         """How many more regions there are than the bound; 0 proves the number to be the fewest."""
         return None if self.lower_bound is None else max(0, self.regions - self.lower_bound)
 
-    @property
-    def regions_saved(self) -> Mapping[str, int]:
-        """By refused operator, how many fewer regions it would need with it; negative if more.
-
-        Counted when first asked for. Nodes of the operator that another property of the backend
-        took do not count as refused. On a large graph the operators are left out that promise least
-        (``uncounted_operators``).
-        """
-        return {one.operator: one.regions_saved for one in self.gains if one.operator}
-
-    @property
-    def gains(self) -> tuple[Gain, ...]:
-        """What the backend would gain by each refused operator, and by sizes that are open.
-
-        Counted as ``regions_saved``; a node counts under the sizes where open dimensions are the
-        reason, and under its operator otherwise.
-        """
-        return self._worth.gains
-
-    @property
-    def uncounted_operators(self) -> tuple[str, ...]:
-        """The refused operators that are missing in ``regions_saved``, the most promising first."""
-        return self._worth.uncounted
-
-    @cached_property
-    def _worth(self) -> Worth:
-        worth: Worth = self.suppose()
-        return worth
-
     def to_dict(self) -> dict[str, Any]:
-        """Return the measures as plain data, with the gap and the worth of operators."""
-        return {
-            **{one.name: getattr(self, one.name) for one in fields(self) if one.name != "suppose"},
-            "regions_saved": dict(self.regions_saved),
-            "gains": [{**asdict(one), "sizes": list(one.sizes)} for one in self.gains],
-            "uncounted_operators": list(self.uncounted_operators),
-            "gap": self.gap,
-        }
+        """Return the measures as plain data, with the gap."""
+        gains = [{**asdict(one), "sizes": list(one.sizes)} for one in self.gains]
+        kept = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {**kept, "gains": gains, "gap": self.gap}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +95,6 @@ class Quality:
         forced_bytes: Bytes of those that cross between backends, which any partitioning that gives
             the same nodes to the same backends must cut.
         largest_share: Share of all nodes in the largest subgraph, 0 to 1.
-        copied_nodes: Nodes run in a second place, counted once for every such place.
     """
 
     backends: tuple[BackendQuality, ...]
@@ -119,7 +106,6 @@ class Quality:
     cut_bytes: int
     forced_bytes: int
     largest_share: float
-    copied_nodes: int
 
     def to_dict(self) -> dict[str, Any]:
         """Return the measures as plain data, with the gaps."""
@@ -130,7 +116,7 @@ class Quality:
 def measure(partitioning: PartitioningData) -> Quality:
     """Measure a partitioning; linear in the graph. What nobody reads is no work."""
     roots = Roots(partitioning.graph)
-    homes = [home_nodes(partitioning.graph, one) for one in partitioning.subgraphs]
+    homes = [working_nodes(partitioning.graph, one) for one in partitioning.subgraphs]
     node_count = sum(map(len, homes))
     cut, forced = _crossing(partitioning)
     backends = tuple(
@@ -148,13 +134,12 @@ def measure(partitioning: PartitioningData) -> Quality:
         cut_bytes=sum(bytes_of(types.get(value)) for value in cut),
         forced_bytes=sum(bytes_of(types.get(value)) for value in forced),
         largest_share=max(map(len, homes), default=0) / max(node_count, 1),
-        copied_nodes=sum(len(subgraph.copies) for subgraph in partitioning.subgraphs),
     )
 
 
-def home_nodes(graph: BoundGraph, subgraph: Subgraph) -> list[int]:
-    """Return the nodes that are at home in a subgraph and work there."""
-    return [n for n in subgraph.home if subgraph.outputs and not graph.is_constant_node(n)]
+def working_nodes(graph: BoundGraph, subgraph: Subgraph) -> list[int]:
+    """Return the nodes of a subgraph that work there: none where nobody reads what it makes."""
+    return [n for n in subgraph.nodes if subgraph.outputs and not graph.is_constant_node(n)]
 
 
 def _measure_backend(
@@ -171,7 +156,7 @@ def _measure_backend(
     if not outcomes and any(homes[at] for at in own):
         bounds.append(None)  # divided at another time, and restored from a bundle
     # Constants that nobody reads, in a graph of nothing else, still have to be at home somewhere.
-    whole = (partitioning.subgraphs[at].home for at in own)
+    whole = (partitioning.subgraphs[at].nodes for at in own)
     bounds += [1 for home in whole if all(map(graph.is_constant_node, home))]
     read = {value for at in own for value in partitioning.subgraphs[at].constants}
     own_nodes = [Node(graph, node) for at in own for node in homes[at]]
@@ -189,7 +174,7 @@ def _measure_backend(
         has_open_flops=any(
             count and is_open(node) for node, count in zip(own_nodes, flops, strict=True)
         ),
-        suppose=_nothing if is_fallback else partial(worth_of_operators, partitioning, name, roots),
+        gains=() if is_fallback else _gains(partitioning, name, roots),
     )
 
 
@@ -202,8 +187,30 @@ def _sum(bounds: Iterable[int | None]) -> int | None:
     return total
 
 
-def _nothing() -> Worth:
-    return Worth((), ())
+def _gains(partitioning: PartitioningData, backend: str, roots: Roots) -> tuple[Gain, ...]:
+    """Add up what a backend refused and others run, unless no operator or size would help."""
+    graph = partitioning.graph
+    refused: dict[str, list[int]] = {}
+    sizes: dict[str, None] = {}
+    for node, refusal in partitioning.refusals_by(backend).items():
+        origins = roots.of(node, refusal)
+        decided_at_a_run = any(isinstance(one, int) for one in origins)
+        if refusal.code in _NOT_ABOUT_THE_OPERATOR or decided_at_a_run:
+            continue
+        if partitioning.home_of(node).outputs:
+            sizes.update(dict.fromkeys(roots.sizes(origins)))
+            name = "" if origins else Node(graph, node).qualified_op_type
+            refused.setdefault(name, []).append(node)
+    gains = [
+        Gain(
+            name,
+            () if name else tuple(sizes),
+            len(nodes),
+            sum(estimate_flops(Node(graph, node)) for node in nodes),
+        )
+        for name, nodes in refused.items()
+    ]
+    return tuple(sorted(gains, key=lambda one: (-one.flops, -one.nodes, one.operator)))
 
 
 def _elements(partitioning: PartitioningData, names: set[str]) -> int:

@@ -18,7 +18,7 @@ from subgraphkit.partitioning.reports.explanation import (
     symbol_words,
 )
 from subgraphkit.partitioning.reports.flops import estimate_flops
-from subgraphkit.partitioning.reports.quality import NOTICEABLE, BackendQuality, Quality
+from subgraphkit.partitioning.reports.quality import BackendQuality, Quality
 from subgraphkit.texts import aligned, counted, in_bytes, printable
 
 _SHOWN_SUBGRAPHS = 40
@@ -48,7 +48,6 @@ def as_data(partitioning: PartitioningData, quality: Quality) -> dict[str, Any]:
                 "backend": subgraph.backend,
                 "property": subgraph.property_name,
                 "nodes": list(subgraph.nodes),
-                "copies": list(subgraph.copies),
                 "inputs": list(subgraph.inputs),
                 "outputs": list(subgraph.outputs),
             }
@@ -201,8 +200,6 @@ def _subgraph_rows(subgraph: Subgraph, *, verbose: bool) -> list[Sequence[str]]:
         subgraph.nodes
     )
     count = str(len(running))
-    if subgraph.copies:
-        count = f"{len(running) - len(subgraph.copies)}+{len(subgraph.copies)}"
     ends = (Node(graph, running[0]).label, Node(graph, running[-1]).label)
     inputs = _typed(subgraph, subgraph.inputs, verbose=verbose)
     outputs = _typed(subgraph, subgraph.outputs, verbose=verbose)
@@ -289,46 +286,25 @@ def _quality_lines(graph: BoundGraph, quality: Quality, *, verbose: bool, width:
     if quality.has_open_flops:
         lines.append("+: at least, because dimensions that are not known count as 1")
     lines.append(f"largest subgraph: {quality.largest_share:.1%} of the nodes")
-    if quality.copied_nodes:
-        lines.append(f"copied: {counted(quality.copied_nodes, 'node')}")
     for one in quality.backends:
-        lines += _supposed(graph, quality, one, verbose=verbose)
+        lines += _gain_lines(graph, quality, one, verbose=verbose)
     return "\n".join(lines)
 
 
-def _supposed(
+def _gain_lines(
     graph: BoundGraph, quality: Quality, one: BackendQuality, *, verbose: bool
 ) -> list[str]:
-    least = quality.flops * NOTICEABLE
-    gains = [
-        gain
-        for gain in one.gains
-        if verbose or gain.sizes or gain.regions_saved > 0 or gain.flops > least
-    ]
-    shown = gains if verbose else gains[:_SHOWN_OPERATORS]
     lines = []
-    for gain in shown:
+    for gain in one.gains if verbose else one.gains[:_SHOWN_OPERATORS]:
         share = f" ({gain.flops / quality.flops:.1%} of the FLOPs)" if gain.flops else ""
-        said = [
-            f"{counted(gain.nodes, 'node')} gained{share}",
-            *_fewer(gain.regions_saved, "region"),
-            *(f"{text} across backends" for text in _fewer(gain.crossings_saved, "value")),
-        ]
         given = symbol_words(example_sizes(graph, gain.sizes))
         took = (
             f"if {one.backend} took {gain.operator}"
             if gain.operator
             else f"for {one.backend}, with {given}"
         )
-        lines.append(printable(f"{took}: {', '.join(said)}"))
-    if one.uncounted_operators:
-        left_out = counted(len(one.uncounted_operators), "more operator")
-        lines.append(f"if {one.backend} took {left_out}: not counted in a graph of this size")
+        lines.append(printable(f"{took}: {counted(gain.nodes, 'node')} gained{share}"))
     return lines
-
-
-def _fewer(count: int, noun: str) -> list[str]:
-    return [f"{counted(abs(count), noun)} {'fewer' if count > 0 else 'more'}"] if count else []
 
 
 def _known(number: int | None) -> str:

@@ -133,7 +133,7 @@ class _Portrait:
             size,
             f"{counted(len(nodes), 'node')}, {worth}" if worth else counted(len(nodes), "node"),
             [(name, value) for name, value in facts if value],
-            marked=any(self._moved(node, subgraph) for node in subgraph.home),
+            marked=any(self._moved(node, subgraph) for node in subgraph.nodes),
         )
 
     def _typed(self, names: Sequence[str]) -> str:

@@ -27,7 +27,7 @@ from subgraphkit.partitioning.reports.explanation import (
     symbol_words,
 )
 from subgraphkit.partitioning.reports.flops import estimate_flops
-from subgraphkit.partitioning.reports.quality import NOTICEABLE, home_nodes
+from subgraphkit.partitioning.reports.quality import NOTICEABLE, working_nodes
 from subgraphkit.texts import counted, printable
 
 LITTLE: Final = 0.1
@@ -108,7 +108,7 @@ class _Work:
         self._graph = partitioning.graph
         self._nodes: dict[str, list[int]] = {name: [] for name in partitioning.backends}
         for one in partitioning.subgraphs:
-            self._nodes[one.backend] += home_nodes(self._graph, one)
+            self._nodes[one.backend] += working_nodes(self._graph, one)
 
     @cached_property
     def _flops(self) -> dict[int, int]:

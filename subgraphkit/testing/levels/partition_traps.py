@@ -108,7 +108,7 @@ def order_fault(partitioning: Partitioning) -> str:
         missing = [name for name in subgraph.inputs if name not in ready]
         if missing:
             return f"subgraph {subgraph.id!r} reads {missing[0]!r} before anything has made it"
-        homes += subgraph.home
+        homes += subgraph.nodes
         ready.update(subgraph.outputs)
     if sorted(homes) != sorted(graph.order):
         return "not every node is at home in one subgraph and one only"

@@ -132,7 +132,7 @@ EDITS: dict[str, Callable[[Any], None]] = {
     "a node left out": lambda m: m["subgraphs"].pop(),
     "nodes that changed places": lambda m: _swap(m, "nodes"),
     "a node that is no number": lambda m: m["subgraphs"][0].update(nodes=["0"]),
-    "copies of everything": lambda m: m["subgraphs"][0].update(copies=[0]),
+    "a subgraph of nothing": lambda m: m["subgraphs"][0].update(nodes=[]),
     "inputs of another": lambda m: _swap(m, "inputs"),
     "outputs of another": lambda m: _swap(m, "outputs"),
     "constants of another": lambda m: _swap(m, "constants"),

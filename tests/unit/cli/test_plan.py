@@ -53,7 +53,6 @@ def test_the_document_is_the_partitioning_as_data(cli: Cli, diamond: Path) -> No
             "backend": "numpy",
             "property": "all",
             "nodes": [0, 1, 2, 3],
-            "copies": [],
             "inputs": ["x"],
             "outputs": ["y"],
         }

@@ -127,33 +127,8 @@ def test_giving_back_a_constant_moves_what_reads_it_and_comes_to_an_end() -> Non
     picky = claiming(ALL, "picky", make=refusing(0))
     graph = sk.bind(sk.load(parsed(text)), backend="none", fallback="none")
     operators = sk.compile_subgraphs(sk.partition(graph, [picky, claiming(ALL, "rest")]))
-    homes = [(s.id, s.home) for s in operators.partitioning.subgraphs]
+    homes = [(s.id, s.nodes) for s in operators.partitioning.subgraphs]
     assert homes == [("picky_1", (1,)), ("rest_0", (0, 2))]
-
-
-def test_giving_back_a_copy_ends_without_it() -> None:
-    text = """
-    g (float[2] x) => (float[2] y, float[2] z) {
-      s = Relu(x)
-      a = Neg(s)
-      z = Exp(a)
-      b = Abs(z)
-      y = Add(b, s)
-    }
-    """
-
-    def make(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
-        if subgraph.copies:
-            raise sk.Unsupported("no copies", nodes=subgraph.copies)
-        return ReferenceOperator(subgraph)
-
-    copying = claiming(ALL, "copying", make=make, duplicable=lambda _, node: node.id == 0)
-    graph = sk.bind(sk.load(parsed(text)), backend="none", fallback="none")
-    operators = sk.compile_subgraphs(
-        sk.partition(graph, [copying, claiming([*ALL, "Exp"], "rest")])
-    )
-    copies = {s.backend: s.copies for s in operators.partitioning.subgraphs if s.copies}
-    assert list(copies) == ["rest"]
 
 
 def test_something_that_is_not_an_operator_breaks_the_contract() -> None:

@@ -141,7 +141,7 @@ def test_a_model_divided_twice_at_random_computes_the_same(
     with sk.InferenceSession(model, [backend(outer)]) as run:
         np.testing.assert_array_equal(run.run(None, feeds)[0], expected)
     for subgraph, inner in log:
-        home = [node for one in inner.subgraphs for node in one.home]
+        home = [node for one in inner.subgraphs for node in one.nodes]
         assert sorted(home) == sorted(subgraph.nodes)
         made = {*subgraph.inputs}
         for one in inner.subgraphs:
@@ -186,23 +186,6 @@ def test_what_bodies_capture_crosses_inner_edges(*, flag: bool, inner: list[str]
     with session(make, operators, model=LOOPING) as run:
         assert len(run.plan.steps) == 1
         np.testing.assert_array_equal(run.run(None, feeds)[0], expected)
-
-
-def test_copies_of_the_first_level_are_nodes_of_the_second() -> None:
-    model = """
-    copying (float[2] x) => (float[2] y, float[2] z)
-    { a = Neg(x) b = Abs(a) y = Relu(b) z = Exp(a) }"""
-    log: list[Any] = []
-    outer = Inner(["Neg", "Abs", "Relu"], dividing(Inner(["Abs"]), log=log))
-    first = Inner(["Neg", "Exp"])
-    outer.duplicable = lambda node: node.op_type == "Neg"  # type: ignore[method-assign]
-    backends = [backend(first, name="first"), backend(outer)]
-    (expected, _) = sk.InferenceSession(parsed(model), "numpy").run(None, {"x": X[0]})
-    with sk.InferenceSession(parsed(model), backends) as run:
-        ((subgraph, inner),) = log
-        assert subgraph.copies == (0,)
-        assert [one.nodes for one in inner.subgraphs] == [(0,), (1,), (2,)]
-        np.testing.assert_array_equal(run.run(None, {"x": X[0]})[0], expected)
 
 
 # -- giving back ---------------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 
 A line such as ``main: Exp Add; connectivity=any; min_nodes=2`` is a backend of that name that takes
 those operators (``*`` for all). Settings: ``connectivity``, ``min_nodes``, ``max_nodes``,
-``border=int64`` (a dtype that may not cross its edges), ``copy=Shape,Gather`` (operators it copies
-into its regions), ``pattern=Conv>BatchNormalization>Add``, ``ends`` (a stateful selector whose
-filter keeps the first and last candidate only), ``whole`` (the same, but not splittable).
+``border=int64`` (a dtype that may not cross its edges), ``pattern=Conv>BatchNormalization>Add``,
+``ends`` (a stateful selector whose filter keeps the first and last candidate only), ``whole`` (the
+same, but not splittable).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -134,10 +134,6 @@ def _no_border(property_: DescribedProperty, dtype: str, _: Sequence[str]) -> No
     property_.accept_output = accept
 
 
-def _copy(property_: DescribedProperty, operators: str, _: Sequence[str]) -> None:
-    property_.duplicable = lambda node: node.op_type in operators.split(",")
-
-
 def _pattern(property_: DescribedProperty, pattern: str, _: Sequence[str]) -> None:
     property_._make = lambda graph: PatternSelector(graph, [pattern.split(">")])
 
@@ -152,7 +148,6 @@ def _whole(property_: DescribedProperty, _: str, operators: Sequence[str]) -> No
 
 _SETTINGS = {
     "border": _no_border,
-    "copy": _copy,
     "pattern": _pattern,
     "ends": _ends,
     "whole": _whole,
@@ -160,8 +155,8 @@ _SETTINGS = {
 
 
 def regions(partitioning: Partitioning, name: str) -> list[list[int]]:
-    """Return the home nodes of a backend's subgraphs, each ascending, ordered by first node."""
-    found = [sorted(s.home) for s in partitioning.subgraphs if s.backend == name]
+    """Return the nodes of a backend's subgraphs, each ascending, ordered by first node."""
+    found = [sorted(s.nodes) for s in partitioning.subgraphs if s.backend == name]
     return sorted(found)
 
 
@@ -169,10 +164,9 @@ def shown(partitioning: Partitioning) -> str:
     """Return a short text: subgraphs with nodes and edges, then refusals by node."""
     lines = []
     for subgraph in partitioning.subgraphs:
-        nodes = " ".join(map(str, subgraph.home))
-        copies = f" +({' '.join(map(str, subgraph.copies))})" if subgraph.copies else ""
+        nodes = " ".join(map(str, subgraph.nodes))
         ends = f"{', '.join(subgraph.inputs)} -> {', '.join(subgraph.outputs)}"
-        lines.append(f"{subgraph.id}: nodes {nodes}{copies}; {ends.strip()}")
+        lines.append(f"{subgraph.id}: nodes {nodes}; {ends.strip()}")
     for node, refused in partitioning.refusals.items():
         label = partitioning.graph.nodes[node].label
         lines += [f"{label} refused by {one.backend}: {one.refusal}" for one in refused]

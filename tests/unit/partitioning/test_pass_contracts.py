@@ -120,7 +120,7 @@ def test_a_bare_no_is_kept_as_declined() -> None:
 
 @pytest.mark.parametrize(
     "method", ["prepare", "create_selector", "groups", "accept", "finish", "accept_input",
-               "accept_output", "duplicable"]
+               "accept_output"]
 )  # fmt: skip
 def test_a_property_that_raises_is_named_with_the_method(method: str) -> None:
     made = taking("Relu Add")

@@ -136,7 +136,7 @@ def test_nodes_of_a_rejected_region_go_to_the_next_property_of_the_backend() -> 
     )
     large.min_nodes, small.name = 2, "second"
     found = partition(graph_of(CHAIN, ["v4"]), [backend("one", large, small), taking("*", "rest")])
-    assert [(one.property_name, one.home) for one in found.subgraphs] == [
+    assert [(one.property_name, one.nodes) for one in found.subgraphs] == [
         ("second", (0, 1)),
         ("main", (2, 3)),
     ]
@@ -176,7 +176,7 @@ def test_random_groups_are_in_one_region_or_none(seed: int) -> None:
     )
     made.properties()[0].groups = lambda graph: groups  # type: ignore[method-assign]
     found = partition(graph_of(rows, ["v11"]), [made, taking("*", "rest")])
-    home = {node: one.id for one in found.subgraphs for node in one.home}
+    home = {node: one.id for one in found.subgraphs for node in one.nodes}
     claimed = {node for region in regions(found, "fake") for node in region}
     for group in groups:
         homes = {home[node] for node in group}

@@ -31,7 +31,7 @@ def test_a_graph_of_nothing_but_constants_has_one_subgraph_that_hands_nothing_ou
     """
     found = partition(bound(text), [taking("*", "one"), taking("*", "rest")])
     (only,) = found.subgraphs
-    assert (only.home, only.members, only.inputs, only.outputs) == ((0,), (), (), ())
+    assert (only.nodes, only.members, only.inputs, only.outputs) == ((0,), (), (), ())
     assert only.backend == "rest"
     assert "constant: travels with its first reader" in str(found.explain(0))
 

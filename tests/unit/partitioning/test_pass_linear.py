@@ -19,7 +19,6 @@ from subgraphkit.errors import SelectorContractError
 from subgraphkit.ir import Node
 from subgraphkit.partitioning import partition
 from subgraphkit.partitioning.algorithms.arrays import Nets
-from subgraphkit.partitioning.claiming.copies import most_copies
 from subgraphkit.partitioning.claiming.work_table import View, WorkTable
 from tests.unit.partitioning.pass_support import DescribedProperty, backend, graph_of, taking
 
@@ -136,12 +135,6 @@ def many_pieces_of_small_groups(size: int) -> Case:
     return rows, outputs, with_property("Exp", max_nodes=10, groups=lambda graph: groups)
 
 
-def chain_of_cheap_nodes_for_everyone(size: int) -> Case:
-    rows, outputs = spine(size)
-    rows = [*(("Sin", *row[1:]) for row in rows[:size]), *rows[size:]]
-    return rows, outputs, with_property("Sin Neg", duplicable=lambda node: True, max_nodes=1)
-
-
 @pytest.mark.parametrize(
     "case",
     [
@@ -154,7 +147,6 @@ def chain_of_cheap_nodes_for_everyone(size: int) -> Case:
         groups_that_cannot_stay_together,
         groups_that_wait_on_each_other,
         many_pieces_of_small_groups,
-        chain_of_cheap_nodes_for_everyone,
     ],
 )
 def test_a_graph_four_times_as_large_is_about_four_times_the_work(
@@ -271,33 +263,6 @@ def test_explaining_a_node_does_not_go_through_all_subgraphs() -> None:
         return lines_run(lambda: found.explain(1))
 
     assert work(400) == work(20)
-
-
-def cheap_chain(size: int, **settings: Any) -> tuple[Any, Any]:
-    """A chain at home elsewhere, each node of which is read by a region of its own."""
-    rows, _ = chain(size, "Sin")
-    rows += [("Neg", [f"v{at + 1}"], [f"y{at}"]) for at in range(size)]
-    graph = graph_of(rows, [f"y{at}" for at in range(size)])
-    one = with_property("Sin Neg", duplicable=lambda node: True, **settings)
-    return graph, partition(graph, [taking("Sin", "first"), one, taking("*", "rest")])
-
-
-def test_copies_are_made_up_to_a_limit_and_no_further() -> None:
-    graph, found = cheap_chain(100)
-    made = [len(one.copies) for one in found.subgraphs if one.backend == "one"]
-    limit = most_copies(len(graph.nodes))
-    assert limit - 100 < sum(made) <= limit < 5_050
-    assert made[:3] == [1, 2, 3]
-    assert made[-1] == 0
-
-
-def test_a_region_that_cannot_do_without_more_copies_is_refused() -> None:
-    _, found = cheap_chain(100, accept_input=lambda node, value: value == "v0")
-    assert all(one.copies for one in found.subgraphs if one.backend == "one")
-    refused = found.refusals[199]
-    assert [str(one.refusal) for one in refused if one.backend == "one"] == [
-        "border: the nodes that would have to be copied here are too many for one pass"
-    ]
 
 
 def test_giving_back_nothing_is_refused_instead_of_trying_for_ever() -> None:

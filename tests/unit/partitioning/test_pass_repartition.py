@@ -87,7 +87,7 @@ def test_constants_stay_with_the_region() -> None:
     """
     found = partition(bound(text), [taking("Add Neg", "one"), taking("*", "rest")])
     after = found.repartition("one_0", {2: FAILED})
-    assert sorted(node for one in after.subgraphs for node in one.home) == [0, 1, 2, 3]
+    assert sorted(node for one in after.subgraphs for node in one.nodes) == [0, 1, 2, 3]
     assert [one.nodes for one in after.subgraphs] == [(0, 1), (2,), (3,)]
     assert set(after.subgraphs[2].constants) == {"k"}
 

@@ -80,7 +80,7 @@ def test_a_node_may_be_given_by_index_or_as_a_view() -> None:
 @pytest.mark.parametrize("node", [99, -1])
 def test_a_node_that_the_model_does_not_have_is_refused(node: int) -> None:
     found = network()
-    for question in (found.explain, found.home_of, found.copied_into):
+    for question in (found.explain, found.home_of):
         with pytest.raises(ConfigError, match=f"the model has no node {node}") as caught:
             question(node)
         assert caught.value.code == "SGK123"
@@ -99,7 +99,6 @@ def test_the_data_has_exactly_these_keys_and_survives_json() -> None:
         "backend": "fast",
         "property": "main",
         "nodes": [0, 1, 2],
-        "copies": [],
         "inputs": ["image", "w1", "b1", "w2"],
         "outputs": ["r1", "c2"],
     }
@@ -145,7 +144,7 @@ def test_what_two_properties_refuse_for_other_reasons_is_told_of_both() -> None:
 def test_a_backend_is_told_why_it_did_not_get_nodes() -> None:
     found = twice_refused()
     refusals = found.refusals_by("fast")
-    elsewhere = {one for step in found.subgraphs if step.backend != "fast" for one in step.home}
+    elsewhere = {one for step in found.subgraphs if step.backend != "fast" for one in step.nodes}
     assert set(refusals) == elsewhere
     assert refusals[3].text == "operator Celu is not in the list"
     assert refusals[4].code == "too_small"
@@ -222,20 +221,6 @@ def test_a_graph_of_constants_alone_has_as_few_regions_as_can_be() -> None:
     text = "lone (float[1] x) => (float[1] y) { y = Constant<value = float[1] {1}>() }"
     (one,) = partition(bound(text), [taking("*", "one")]).quality.backends
     assert (one.regions, one.lower_bound, one.gap) == (1, 1, 0)
-
-
-def test_the_data_lists_the_copies() -> None:
-    rows = [
-        ("Shape", ["x"], ["s"]),
-        ("Exp", ["s"], ["a"]),
-        ("Cos", ["a"], ["b"]),
-        ("Add", ["b", "s"], ["c"]),
-    ]
-    backends = [described("one: Exp Add Shape; copy=Shape; max_nodes=2"), taking("*", "rest")]
-    found = partition(graph_of(rows, ["c", "s"]), backends)
-    listed = {one["id"]: one["copies"] for one in found.to_dict()["subgraphs"]}
-    assert listed == {one.id: list(one.copies) for one in found.subgraphs}
-    assert [0] in listed.values()
 
 
 def test_a_repr_says_what_it_is() -> None:

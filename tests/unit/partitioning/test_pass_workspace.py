@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from subgraphkit.errors import InternalError
-from subgraphkit.ir import Boundary, boundaries, boundary
+from subgraphkit.ir import boundaries, boundary
 from subgraphkit.partitioning import partition
 from subgraphkit.partitioning.algorithms.arrays import Nets
 from subgraphkit.partitioning.claiming.values import bytes_of, bytes_of_all
@@ -68,16 +68,6 @@ def test_many_boundaries_at_once_are_those_found_one_by_one() -> None:
     graph = bound(SPLIT)
     regions = [[0], [1, 3], [2]]
     assert boundaries(graph, regions) == [boundary(graph, region) for region in regions]
-
-
-def test_a_value_that_every_reader_computes_itself_does_not_cross() -> None:
-    graph = graph_of(
-        [("Neg", ["x"], ["a"]), ("Exp", ["a"], ["b"]), ("Exp", ["a"], ["c"])], ["b", "c"]
-    )
-    edges = boundaries(graph, [[0, 1], [0, 2]], {1: {0}})
-    assert edges == [Boundary(("x",), ("b",), ()), Boundary(("x",), ("c",), ())]
-    edges = boundaries(graph, [[0], [0, 1], [2]], {1: {0}})
-    assert [one.outputs for one in edges] == [("a",), ("b",), ("c",)]
 
 
 @pytest.mark.parametrize(

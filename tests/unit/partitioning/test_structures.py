@@ -8,12 +8,6 @@ from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms.arrays import Nets
 from subgraphkit.partitioning.algorithms.components import split_to_size
 from subgraphkit.partitioning.algorithms.connected import connected_regions
-from subgraphkit.partitioning.algorithms.knots import (
-    Unknotting,
-    _lies_between,
-    make_knot,
-    shrink,
-)
 from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions
 from subgraphkit.partitioning.algorithms.quotient import CyclicGroupsError, contract
 from subgraphkit.partitioning.outcome.verification import find_violation
@@ -294,21 +288,3 @@ def test_the_verifier_tells_what_is_wrong() -> None:
         violation = find_violation(adjacency, region_of, count, [True] * count)
         assert violation is not None
         assert violation.kind == kind
-
-
-def test_neighbours_are_separated_by_an_unclaimed_node_on_any_way_between_them() -> None:
-    for claimed, apart in (("a b c x y", False), ("a b c x", True), ("a b c y", True)):
-        adjacency, eligible, names = parse("a>x>y>b, a>b>c", claimed)
-        knot = make_knot(adjacency, eligible, range(len(names)))
-        first, last = names.index("a"), names.index("b")
-        assert _lies_between(knot, first, last, Unknotting()) == apart
-
-
-def test_shrinking_a_knot_moves_no_connector_away() -> None:
-    adjacency, eligible, names = parse("p1>a, p2>a, a>b, p2>b, p1>x>b", "p1 p2 a b")
-    knot = make_knot(adjacency, eligible, range(len(names)))
-    shrink(knot)
-    sizes = sorted(
-        len(units) for node, units in enumerate(knot.members) if units and knot.claimed[node]
-    )
-    assert len(sizes) >= 2
