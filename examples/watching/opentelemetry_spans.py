@@ -1,17 +1,21 @@
-"""Spans of OpenTelemetry for what sessions do; needs ``subgraphkit[telemetry]``.
+"""Spans of OpenTelemetry for what sessions do; needs ``pip install opentelemetry-sdk``.
 
-``register_extension(Tracing())`` makes them, and whatever the application exports its spans with
-takes them along.
+``python opentelemetry_spans.py MODEL`` runs a model once and prints the spans. Your application
+calls ``register_extension(Tracing())``, and exports these spans with its own.
 """
 
+import sys
 import time
 from typing import Any, Final, NamedTuple
 
 from opentelemetry import context, trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 
 import subgraphkit
 from subgraphkit.backend.events import CompileEvent, Event, FallbackEvent, RunEvent, StepEvent
 from subgraphkit.backend.hookspecs import hookimpl
+from subgraphkit.comparing import make_feeds
 
 _ATTRIBUTES: Final = (
     "model",
@@ -114,3 +118,20 @@ def _end(span: trace.Span, end: int, error: str | None) -> None:
         span.set_attribute("error.type", kind)
         span.set_status(trace.StatusCode.ERROR, error)
     span.end(end)
+
+
+def main(model: str) -> None:
+    """Run a model once below a span of the application's, and print all spans."""
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter()))
+    tracer = provider.get_tracer("the application")
+    subgraphkit.register_extension(Tracing(tracer))
+    with subgraphkit.InferenceSession(model) as session:
+        feeds = make_feeds(session.plan.graph, {}, 0)
+        with tracer.start_as_current_span("answer a request"):
+            session.run(None, {name: feed.array for name, feed in feeds.items()})
+    subgraphkit.unregister_extension("Tracing")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,17 +1,29 @@
-"""Counters and histograms of Prometheus for what sessions do; needs ``subgraphkit[telemetry]``.
+"""Counters and histograms of Prometheus for what sessions do; needs ``prometheus-client``.
 
-``register_extension(Metrics())`` keeps them, in the registry that the application serves.
+``python prometheus_metrics.py MODEL`` runs a model once and prints the metrics. Your application
+calls ``register_extension(Metrics())``, and serves these metrics with its own.
 """
 
+import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, Summary
+from prometheus_client import (
+    REGISTRY,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Summary,
+    generate_latest,
+)
 
+import subgraphkit
 from subgraphkit.backend.events import CompileEvent, FallbackEvent, RunEvent, StepEvent
 from subgraphkit.backend.hookspecs import hookimpl
-from subgraphkit.running.observing import BUCKETS
+from subgraphkit.comparing import make_feeds
 
+_SECONDS: Final = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _Metric = TypeVar("_Metric")
 
 
@@ -40,7 +52,7 @@ class Metrics:
             "run_seconds",
             "model",
             "How long runs took, those that failed included",
-            buckets=BUCKETS,
+            buckets=_SECONDS,
         )
         self._under_way = made(Gauge, "runs_in_progress", "model", "Runs under way")
         self._errors = made(
@@ -94,3 +106,17 @@ class Metrics:
         """Count a fallback."""
         asked = (event.model, event.backend, event.target, event.level, event.code)
         self._fallbacks.labels(*asked).inc()
+
+
+def main(model: str) -> None:
+    """Run a model once, and print what Prometheus would fetch."""
+    subgraphkit.register_extension(Metrics())
+    with subgraphkit.InferenceSession(model) as session:
+        feeds = make_feeds(session.plan.graph, {}, 0)
+        session.run(None, {name: feed.array for name, feed in feeds.items()})
+    subgraphkit.unregister_extension("Metrics")
+    sys.stdout.write(generate_latest().decode())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
