@@ -44,7 +44,7 @@ def judge(case: OfficialCase) -> Verdict:
         _crossing(subgraph, BoundaryRules(graph, found))
     ):
         return Verdict(claimed=False)
-    refusals = ParserQueries(graph, library, chosen, found, conversions, None).refusals_in(subgraph)
+    refusals = ParserQueries(graph, library, chosen, conversions, None).refusals_in(subgraph)
     problem = str(next(iter(refusals.values()))) if refusals else _built(subgraph, chosen)
     return Verdict(claimed=True, converted=bool(refused), problem=problem)
 

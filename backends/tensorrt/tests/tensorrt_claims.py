@@ -94,7 +94,7 @@ def ask(
     found = rules(**(given or {}))
     conversions = Conversions(found)
     chosen = options(**(given or {}))
-    return ParserQueries(graph, rtx(), chosen, found, conversions, None), found, conversions
+    return ParserQueries(graph, rtx(), chosen, conversions, None), found, conversions
 
 
 def workers(graph: BoundGraph) -> Subgraph:

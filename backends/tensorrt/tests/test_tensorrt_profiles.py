@@ -174,24 +174,6 @@ def test_a_range_that_cannot_be_is_refused_before_the_builder(
     assert caught.value.hint
 
 
-@needs_rtx
-@pytest.mark.parametrize(
-    ("ranges", "said"),
-    [
-        ({"x": InputRange((1, 1), (1, 1), (1, 1))}, "has 2 dimensions"),
-        ({"x": InputRange((1, 1, 8), (1, 1, 8), (1, 1, 8))}, "which is 64"),
-        ({"x": InputRange((4, 1, 64), (2, 1, 64), (8, 1, 64))}, "4x2x8 at axis 0"),
-    ],
-)
-def test_ranges_met_at_run_time_are_held_against_the_network(
-    ranges: dict[str, InputRange], said: str
-) -> None:
-    with pytest.raises(CompileError) as caught:
-        build_engine(whole(blocks()), options(), rtx(), ranges)
-    assert caught.value.code == "SGK169"
-    assert said in caught.value.message
-
-
 def _reshaped() -> Any:
     nodes = [helper.make_node("Reshape", ["x", "target"], ["y"])]
     return typed_model(

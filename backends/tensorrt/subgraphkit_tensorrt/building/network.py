@@ -33,8 +33,6 @@ _TYPES: Final = {
     "E8M0": DataType.FLOAT8E8M0,
 }
 
-
-_NARROWED: Final = (DataType.DOUBLE, DataType.FLOAT)
 _ONE_DEVICE_FROM: Final = (10, 14, 1)
 _ONE_DEVICE_TO: Final = (10, 16, 1)
 """Releases that build on one GPU of a process alone: NVIDIA/TensorRT#4845."""
@@ -184,6 +182,29 @@ def element_type(trt: Any, dtype: Any) -> DataType:
     return DataType.UNDEFINED
 
 
+def misread_type(trt: Any, tensor: Any, type_: ValueType | None, *, narrows: bool) -> str:
+    """Return the type that the library gives a value, if it is not what ONNX says; else nothing.
+
+    ``narrows``: Whether float64 becomes float32, which is undone when the border is crossed.
+    """
+    if not isinstance(type_, TensorType):
+        return ""
+    dtype = element_type(trt, tensor.dtype)
+    is_narrowed = narrows and (type_.dtype, dtype) == (DataType.DOUBLE, DataType.FLOAT)
+    shape = tuple(tensor.shape)
+    # A length of -1 means that nothing is known of it.
+    fits = type_.shape is None or (
+        len(shape) == len(type_.shape)
+        and all(
+            have in {want, -1} or not isinstance(want, int)
+            for have, want in zip(shape, type_.shape, strict=True)
+        )
+    )
+    if fits and (dtype is type_.dtype or is_narrowed or DataType.UNDEFINED in {dtype, type_.dtype}):
+        return ""
+    return str(TensorType(dtype, tuple(None if dim < 0 else dim for dim in shape)))
+
+
 def differences(network: Any, subgraph: Subgraph, library: Library, options: Options) -> list[str]:
     """Compare inputs and outputs of a network with those of a subgraph.
 
@@ -191,70 +212,45 @@ def differences(network: Any, subgraph: Subgraph, library: Library, options: Opt
     or narrower types; that shows here.
     """
     found = []
-    sides = (
-        ("input", subgraph.inputs, subgraph.input_types, network.num_inputs, network.get_input),
-        (
-            "output",
-            subgraph.outputs,
-            subgraph.output_types,
-            network.num_outputs,
-            network.get_output,
-        ),
-    )
-    for kind, names, types, count, get in sides:
-        tensors = {tensor.name: tensor for tensor in map(get, range(count))}
+    inputs = map(network.get_input, range(network.num_inputs))
+    outputs = map(network.get_output, range(network.num_outputs))
+    for kind, names, types, given in (
+        ("input", subgraph.inputs, subgraph.input_types, inputs),
+        ("output", subgraph.outputs, subgraph.output_types, outputs),
+    ):
+        tensors = {tensor.name: tensor for tensor in given}
         if set(tensors) != set(names):
             found.append(f"its {kind}s are {sorted(tensors)}, expected {sorted(names)}")
             continue
         for name, type_ in zip(names, types, strict=True):
-            problem = _difference(tensors[name], type_, kind, library, options)
-            found += [f"{kind} {name!r} {problem}"] if problem else []
+            narrows = options.truncate_double
+            made = misread_type(library.trt, tensors[name], type_, narrows=narrows)
+            found += [f"{kind} {name!r} is {made}, expected {type_}"] if made else []
     return found
 
 
-def _difference(
-    tensor: Any, type_: ValueType | None, kind: str, library: Library, options: Options
-) -> str:
-    if not isinstance(type_, TensorType):
-        return ""
-    dtype = element_type(library.trt, tensor.dtype)
-    is_known = type_.dtype is DataType.UNDEFINED or dtype is type_.dtype
-    # Known, and undone when the border is crossed.
-    is_narrowed = options.truncate_double and (type_.dtype, dtype) == _NARROWED
-    if not is_known and not is_narrowed:
-        return f"is {dtype.label}, expected {type_.dtype.label}"
-    shape = tuple(tensor.shape)
-    if type_.shape is None:
-        return ""
-    expected = [dim if isinstance(dim, int) else -1 for dim in type_.shape]
-    fits = len(shape) == len(expected) and all(
-        want in {have, -1} or (have == -1 and kind == "output")
-        for have, want in zip(shape, expected, strict=True)
-    )
-    return "" if fits else f"has shape {list(shape)}, expected {expected}"
-
-
 _LARGEST: Final = 2**31
-
-Dims = tuple[int, ...]
 
 
 def check_ranges(
     ranges: Mapping[str, InputRange], network: Any, subgraph: str
 ) -> dict[str, InputRange]:
-    """Hold ranges against the inputs of a network, before the builder sees them.
+    """Return the ranges that the inputs of a network need, before the builder sees them.
 
     Raises:
-        CompileError: They do not fit (SGK169).
+        CompileError: One is not known, or too large (SGK169).
     """
     tensors = [network.get_input(place) for place in range(network.num_inputs)]
     needed = {}
     for tensor in tensors:
-        shape = tuple(tensor.shape)
         found = ranges[tensor.name]
-        _check_one(tensor.name, found, shape, subgraph)
-        if -1 not in shape and not tensor.is_shape_tensor:
-            continue
+        if int(np.prod(found.max, dtype=object)) >= _LARGEST:
+            raise _unfit(
+                subgraph,
+                f"the largest shape of input {tensor.name!r}, {shown(found.max)}, has {_LARGEST} "
+                "elements or more",
+                "TensorRT counts elements in 31 bits; give a smaller largest shape.",
+            )
         if tensor.is_shape_tensor and found.values is None:
             raise _unfit(
                 subgraph,
@@ -263,52 +259,16 @@ def check_ranges(
                 "Give its smallest, usual and largest elements as min_shapes, opt_shapes and "
                 "max_shapes, or let the engine be built at the first run.",
             )
-        needed[tensor.name] = found
+        if tensor.is_shape_tensor or -1 in tensor.shape:
+            needed[tensor.name] = found
     return needed
 
 
-def _check_one(name: str, found: InputRange, shape: Dims, subgraph: str) -> None:
-    if not len(found.min) == len(found.opt) == len(found.max) == len(shape):
-        raise _unfit(
-            subgraph,
-            f"the range of input {name!r} has {len(found.min)} dimensions, the input {len(shape)}",
-        )
-    for axis, size in enumerate(shape):
-        sizes = (found.min[axis], found.opt[axis], found.max[axis])
-        if not 0 <= sizes[0] <= sizes[1] <= sizes[2]:
-            raise _unfit(subgraph, f"the range of input {name!r} is {shown(sizes)} at axis {axis}")
-        if size not in {-1, sizes[0]} or (size != -1 and sizes[0] != sizes[2]):
-            raise _unfit(
-                subgraph,
-                f"the range of input {name!r} is {shown(sizes)} at axis {axis}, which is {size}",
-            )
-    if int(np.prod(found.max, dtype=object)) >= _LARGEST:
-        raise _unfit(
-            subgraph,
-            f"the largest shape of input {name!r}, {shown(found.max)}, has {_LARGEST} elements or "
-            "more",
-            "TensorRT counts elements in 31 bits; give a smaller largest shape.",
-        )
-    _check_elements(name, found, subgraph)
-
-
-def _check_elements(name: str, found: InputRange, subgraph: str) -> None:
-    if found.values is None:
-        return
-    rising = all(low <= one <= high for low, one, high in zip(*found.values, strict=False))
-    if len({len(one) for one in found.values}) != 1 or not rising:
-        raise _unfit(
-            subgraph,
-            f"the elements of input {name!r} are {', '.join(map(shown, found.values))} (smallest, "
-            "usual, largest)",
-        )
-
-
-def _unfit(subgraph: str, problem: str, hint: str = "") -> CompileError:
+def _unfit(subgraph: str, problem: str, hint: str) -> CompileError:
     return CompileError(
         "SGK169",
         f"a range of shapes does not fit the engine of subgraph {subgraph!r}: {problem}",
         backend="tensorrt",
         subgraph=subgraph,
-        hint=hint or "Correct dims, or min_shapes, opt_shapes and max_shapes.",
+        hint=hint,
     )

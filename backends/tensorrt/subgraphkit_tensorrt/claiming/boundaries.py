@@ -8,8 +8,8 @@ input; float8 and 4-bit types cannot be inputs or outputs, which the builder not
 from subgraphkit.backend import Answer, Refusal
 from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType, TensorType
-from subgraphkit_tensorrt.rules.folding import shape_values
 from subgraphkit_tensorrt.rules.judged_node import CROSSING, MAX_RANK
+from subgraphkit_tensorrt.rules.shape_values import shape_values
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
 _INTEGERS = frozenset({DataType.INT32, DataType.INT64, DataType.BOOL})

@@ -20,17 +20,15 @@ from typing import Any, Final
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
 from subgraphkit.storing import Answers, Passing, is_machine_fault
-from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.model import NameMap, mark_places, rename
-from subgraphkit_tensorrt.building.network import element_type, make_builder
+from subgraphkit_tensorrt.building.network import make_builder, misread_type
 from subgraphkit_tensorrt.claiming.stand_ins import model_file, put_small_weights_in, stand_in
 from subgraphkit_tensorrt.library.cudart import on_device
 from subgraphkit_tensorrt.library.flavours import Library, network_flags
 from subgraphkit_tensorrt.library.logger import LOGGER
 from subgraphkit_tensorrt.lowering import Conversions
 from subgraphkit_tensorrt.lowering.conversions import apply
-from subgraphkit_tensorrt.rules.static_rules import Rules
 
 _FORMAT: Final = "2"
 """Changes with what a question is or how its answer is kept."""
@@ -81,14 +79,13 @@ class ParserQueries:
         graph: BoundGraph,
         library: Library,
         options: Options,
-        rules: Rules,
         conversions: Conversions,
         folder: Path | None,
     ) -> None:
         self.asked = 0
         self._graph = graph
         self._library = library
-        self._rules = rules
+        self._narrows: bool = options.truncate_double
         self._conversions = conversions
         self._folder = folder
         can = library.capabilities
@@ -198,10 +195,11 @@ class ParserQueries:
         faults: _Faults = {}
         for name, tensor in dict(_tensors(network, parser, asked.proto)).items():
             value = asked.names.values.get(name, name)
-            problem = self._disagreement(tensor, self._graph.types.get(value))
-            if not problem:
+            type_ = self._graph.types.get(value)
+            made = misread_type(self._library.trt, tensor, type_, narrows=self._narrows)
+            if not made:
                 continue
-            text = f"TensorRT makes {problem} of {value!r}"
+            text = f"TensorRT makes {made}, not {type_}, of {value!r}"
             for place in [made_by[name]] if name in made_by else _readers(asked, name):
                 faults.setdefault(place, ("misread", text))
         # What reads a value of the wrong type makes others: the first of them is the one to blame.
@@ -209,27 +207,6 @@ class ParserQueries:
             first = min(faults)
             faults = {first: faults[first]}
         return _Answer(taken=True, faults=faults)
-
-    def _disagreement(self, tensor: Any, type_: ValueType | None) -> str:
-        """Say what a value is made, if that is not what ONNX says."""
-        if not isinstance(type_, TensorType):
-            return ""
-        dtype = element_type(self._library.trt, tensor.dtype)
-        wanted = self._rules.element_type(type_.dtype)
-        shape = tuple(tensor.shape)
-        # A length of -1 means that nothing is known of it.
-        fits = type_.shape is None or (
-            len(shape) == len(type_.shape)
-            and all(
-                have in {want, -1} or not isinstance(want, int)
-                for have, want in zip(shape, type_.shape, strict=True)
-            )
-        )
-        if fits and (dtype is wanted or DataType.UNDEFINED in {dtype, wanted}):
-            return ""
-        return (
-            f"{TensorType(dtype, tuple(None if dim < 0 else dim for dim in shape))}, not {type_},"
-        )
 
     def _complaints(self, parser: Any, asked: _Asked) -> _Answer:
         faults: _Faults = {}

@@ -103,7 +103,7 @@ class Sieves:
                 self.refusals[node.id] = refusal
         if library.trt is None:
             return
-        self._questions = ParserQueries(graph, library, options, rules, conversions, folder)
+        self._questions = ParserQueries(graph, library, options, conversions, folder)
         left = [i for i in graph.order if i not in self.refusals and not graph.is_constant_node(i)]
         for node_id, refusal in self._questions.refusals(left).items():
             self.refusals[node_id] = conversions.advice(Node(graph, node_id), refusal)

@@ -8,12 +8,13 @@ Source: ONNX operators AveragePool and MaxPool, version 22, output shape with ``
 GRU and RNN, version 14, attribute ``layout``; QLinearConv and QLinearMatMul, version 10.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
+from onnx.inliner import inline_selected_functions
 
 from subgraphkit.ir import Node
 from subgraphkit.onnx_io import write_value_info
@@ -21,6 +22,7 @@ from subgraphkit.types import DataType
 from subgraphkit_tensorrt.lowering.registry import Fresh, Lowering, Replacement
 from subgraphkit_tensorrt.rules.judged_node import wide_axes
 
+_IR_VERSION: Final = 10
 _SEQUENCES: Final = (0,)
 _STATES: Final = (5, 6)
 _BATCH_SECOND: Final = [1, 0, 2]
@@ -169,124 +171,62 @@ OWN: Final[Mapping[str, Lowering]] = {
 
 
 def as_defined(node: Node, fresh: Fresh) -> Replacement | None:
-    """Return the body of the function that defines a node's operator; None if there is none.
+    """Return the nodes of the function that defines a node's operator; None if there is none.
 
     Source: ONNX operator schemas, function bodies.
     """
-    if node.graph.writer is None:
-        return None
-    proto = node.graph.writer.node_proto(node)
-    function = _definition(node, proto)
-    if function is None or not _means_the_same(function, node.opset):
-        return None
-    names = {"": ""}
-    # What is left out has no name in the body either.
-    names.update(_paired(function.input, node.inputs))
-    given = dict(_paired(function.output, node.outputs))
-    for name in function.output:
-        names[name] = given.get(name) or fresh(name)
-    attributes = {attribute.name: attribute for attribute in function.attribute_proto}
-    attributes |= {attribute.name: attribute for attribute in proto.attribute}
-    body = _Body(names, attributes, fresh)
-    return Replacement([body.copy(one) for one in function.node])
-
-
-def _paired(formal: Iterable[str], actual: Iterable[str]) -> dict[str, str]:
-    names, given = list(formal), list(actual)
-    given += [""] * (len(names) - len(given))
-    return dict(zip(names, given, strict=False))
-
-
-def _definition(node: Node, proto: onnx.NodeProto) -> onnx.FunctionProto | None:
-    """Return the definition for the node's version, types and attributes; None if there is none."""
-    try:
-        schema: Any = onnx.defs.get_schema(node.op_type, node.opset, node.domain)
-    except onnx.defs.SchemaError:
-        return None
-    plain = [one for one in schema.function_opset_versions if one <= node.opset]
-    if plain:
-        return _parsed(schema.get_function_with_opset_version(max(plain)))
-    dependent = [
-        one for one in schema.context_dependent_function_opset_versions if one <= node.opset
-    ]
-    if not dependent:
+    if node.graph.writer is None or node.bodies:
         return None
     types = node.graph.types
-    stated = [
-        write_value_info(name, types.get(name) if name else None).type.SerializeToString()
-        for name in node.inputs
-    ]
-    return _parsed(
-        schema.get_context_dependent_function_with_opset_version(
-            max(dependent), proto.SerializeToString(), stated
-        )
+    read, made = (
+        [write_value_info(name, types.get(name)) for name in dict.fromkeys(names) if name]
+        for names in (node.inputs, node.outputs)
     )
+    # A definition that goes by types asks for that of an input that is left out as well.
+    absent = [helper.make_tensor_value_info("", onnx.TensorProto.UNDEFINED, None)]
+    opset = helper.make_opsetid("", node.opset)
+    try:
+        written = _with_defaults(node.graph.writer.node_proto(node), node.opset)
+        graph = helper.make_graph([written], "one", read, made, value_info=absent)
+        model = helper.make_model(graph, opset_imports=[opset], ir_version=_IR_VERSION)
+        which = [(node.domain, node.op_type)]
+        inlined = inline_selected_functions(model, which, inline_schema_functions=True)
+    except (RuntimeError, onnx.defs.SchemaError):  # it depends on a type that is not known
+        return None
+    nodes = list(inlined.graph.node)
+    if list(inlined.opset_import) != [opset] or nodes[0].op_type == node.op_type:
+        return None
+    names = {name: name for name in ("", *node.inputs, *node.outputs)}
+    for one in nodes:
+        _rename(one, names, fresh)
+    return Replacement(nodes)
 
 
-def _parsed(data: bytes) -> onnx.FunctionProto | None:
-    return onnx.FunctionProto.FromString(data) if data else None
+def _with_defaults(proto: onnx.NodeProto, opset: int) -> onnx.NodeProto:
+    """Return a node with the attributes that it leaves to the operator's schema."""
+    full = onnx.NodeProto()
+    full.CopyFrom(proto)
+    given = {attribute.name for attribute in proto.attribute}
+    for name, attribute in onnx.defs.get_schema(proto.op_type, opset).attributes.items():
+        if name not in given and attribute.default_value.name:
+            full.attribute.append(attribute.default_value)
+    return full
 
 
-def _means_the_same(function: onnx.FunctionProto, opset: int) -> bool:
-    """Say whether the body's operators are the same in the model's operator set."""
-    written = {entry.domain: entry.version for entry in function.opset_import}
-    if set(written) - {""}:
-        return False
-    version = written.get("", opset)
-    return all(
-        onnx.defs.get_schema(one.op_type, version).since_version
-        == onnx.defs.get_schema(one.op_type, opset).since_version
-        for one in function.node
-    )
+def _rename(node: onnx.NodeProto, names: dict[str, str], fresh: Fresh) -> None:
+    """Give the values of a node, and of bodies in it, names that the model does not have."""
 
+    def named(name: str) -> str:
+        if name not in names:
+            names[name] = fresh(name)
+        return names[name]
 
-class _Body:
-    """Copies nodes of a body, with the names and attributes of one call."""
-
-    def __init__(
-        self, names: dict[str, str], attributes: Mapping[str, onnx.AttributeProto], fresh: Fresh
-    ) -> None:
-        self._names = names
-        self._attributes = attributes
-        self._fresh = fresh
-
-    def copy(self, node: onnx.NodeProto) -> onnx.NodeProto:
-        """Copy a node with what its bodies hold."""
-        made = onnx.NodeProto(op_type=node.op_type, domain=node.domain)
-        made.input.extend(self._of(name) for name in node.input)
-        made.output.extend(self._of(name) for name in node.output)
-        for attribute in node.attribute:
-            copied = self._attribute(attribute)
-            if copied is not None:
-                made.attribute.append(copied)
-        return made
-
-    def _attribute(self, attribute: onnx.AttributeProto) -> onnx.AttributeProto | None:
-        copied = onnx.AttributeProto()
-        if attribute.ref_attr_name:
-            # An attribute that the call leaves out is left out of the body.
-            given = self._attributes.get(attribute.ref_attr_name)
-            if given is None:
-                return None
-            copied.CopyFrom(given)
-            copied.name = attribute.name
-            return copied
-        copied.CopyFrom(attribute)
-        if attribute.HasField("g"):
-            self._graph(copied.g)
-        return copied
-
-    def _graph(self, graph: onnx.GraphProto) -> None:
-        for value in (*graph.input, *graph.initializer):
-            value.name = self._of(value.name)
-        nodes = [self.copy(one) for one in graph.node]
-        del graph.node[:]
-        graph.node.extend(nodes)
-        for value in graph.output:
-            value.name = self._of(value.name)
-        del graph.value_info[:]
-
-    def _of(self, name: str) -> str:
-        if name not in self._names:
-            self._names[name] = self._fresh(name)
-        return self._names[name]
+    node.name = ""
+    node.input[:] = map(named, node.input)
+    node.output[:] = map(named, node.output)
+    for body in (attribute.g for attribute in node.attribute if attribute.HasField("g")):
+        for inner in body.node:
+            _rename(inner, names, fresh)
+        for value in (*body.input, *body.initializer, *body.output):
+            value.name = named(value.name)
+        del body.value_info[:]

@@ -9,7 +9,6 @@ from typing import Any, Final
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType
-from subgraphkit_tensorrt.rules.folding import Folding
 
 TYPES: Final = MappingProxyType(
     {
@@ -55,12 +54,10 @@ class JudgedNode:
     """A node with what its rules may look at besides; checks return None if nothing is wrong.
 
     Attributes:
-        folding: Knows what is computed from constants and static shapes alone.
         around: Operators whose bodies the node is in, the outermost first.
     """
 
     node: Node
-    folding: Folding
     flavour: str
     around: tuple[str, ...] = ()
 
@@ -134,11 +131,7 @@ class JudgedNode:
 
     def constant(self, place: int, name: str) -> Refusal | None:
         """Hold an input, if it is given, to what is known before anything runs."""
-        node = self.node
-        if not self.has(place) or node.is_constant(place):
-            return None
-        # The parser folds what is computed from constants, the documentation does not promise it.
-        if self.folding.is_foldable(node.inputs[place]):
+        if not self.has(place) or self.node.is_constant(place):
             return None
         text = f"{self.label(place, name)} is not constant, TensorRT wants it to be"
         return Refusal("not_constant", text)

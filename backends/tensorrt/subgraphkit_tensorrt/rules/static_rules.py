@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from subgraphkit.backend import Refusal
-from subgraphkit.ir import Graph, Node
+from subgraphkit.ir import Node
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_tensorrt.library.capabilities import Capabilities
-from subgraphkit_tensorrt.rules.folding import Folding
 from subgraphkit_tensorrt.rules.judged_node import KNOWN, MAX_RANK, JudgedNode, is_read
 from subgraphkit_tensorrt.rules.operators import RANDOM, Operator, operator_table
 
@@ -37,7 +36,6 @@ class Rules:
         self._capabilities = capabilities
         self._has_operator = has_operator
         self._truncate_double = truncate_double
-        self._folding: tuple[Graph, Folding] | None = None
 
     def refusal(self, node: Node, around: tuple[str, ...] = ()) -> Refusal | None:
         """Say why a node cannot be taken; None if nothing speaks against it."""
@@ -128,7 +126,7 @@ class Rules:
 
     def _of_rules(self, node: Node, operator: Operator, around: tuple[str, ...]) -> Refusal | None:
         flavour = self._capabilities.flavour
-        judged = JudgedNode(node, self._folding_of(node.graph), flavour, around)
+        judged = JudgedNode(node, flavour, around)
         return next((one for one in operator.rules(judged) if one is not None), None)
 
     def _of_bodies(self, node: Node, around: tuple[str, ...]) -> Refusal | None:
@@ -140,11 +138,6 @@ class Rules:
                 if answer is not None:
                     return Refusal(answer.code, f"in {key}, {inner.label}: {answer.text}")
         return None
-
-    def _folding_of(self, graph: Graph) -> Folding:
-        if self._folding is None or self._folding[0] is not graph:
-            self._folding = graph, Folding(graph)
-        return self._folding[1]
 
     @property
     def _title(self) -> str:

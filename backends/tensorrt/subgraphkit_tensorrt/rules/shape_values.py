@@ -1,8 +1,8 @@
-"""Values that are known before anything runs, beyond constants: shapes and sums of them.
+"""Values that shapes depend on: shapes of others, and sums of them.
 
 TensorRT computes shapes on the host. A value that a shape depends on is a *shape tensor*: as an
 input of a network it needs ranges of values and lives in host memory, and if it is a float it
-cannot be an input at all. So the cheap nodes that compute such values belong beside their readers.
+cannot be an input at all. What follows from constants and static shapes is folded at bind.
 """
 
 from typing import Final
@@ -37,59 +37,13 @@ _ARITHMETIC: Final = frozenset(
      "ScatterElements", "ScatterND", "Slice", "Split", "Squeeze", "Sub", "Tile", "Transpose",
      "Unsqueeze", "Where"}
 )  # fmt: skip
-_NOT_FOLDED: Final = frozenset({"Range"})
-"""Pieces of shape computations that the parser leaves to the run all the same."""
 _MAX_ELEMENTS: Final = 64
 _FLOATS: Final = frozenset({DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16})
 _INTEGERS: Final = frozenset({DataType.INT32, DataType.INT64, DataType.BOOL})
 
 
-class Folding:
-    """Knows which values of a graph follow from constants and static shapes alone.
-
-    Thread-safety: used by one thread at a time.
-    """
-
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._known: dict[str, bool] = {}
-
-    def is_foldable(self, value: str) -> bool:
-        """Say whether a value can be computed before anything runs."""
-        pending = [value]
-        while pending:
-            current = pending[-1]
-            answer = self._answer(current, pending)
-            if answer is not None:
-                self._known[current] = answer
-                pending.pop()
-        return self._known[value]
-
-    def _answer(self, value: str, pending: list[str]) -> bool | None:
-        """Return the answer, or None after adding what has to be answered first."""
-        if value in self._known or value in self._graph.constants:
-            return self._known.get(value, True)
-        made_by = self._graph.producers.get(value)
-        if made_by is None:
-            return False
-        node = Node(self._graph, made_by)
-        if node.op_type in _FROM_SHAPE_ALONE:
-            type_ = node.input_type(0)
-            return isinstance(type_, TensorType) and type_.element_count is not None
-        if node.domain or node.op_type not in _ARITHMETIC - _NOT_FOLDED:
-            return False
-        unknown = [name for name in node.inputs if name and self._is_open(name)]
-        pending.extend(unknown)
-        if unknown:
-            return None
-        return all(self._known.get(name, True) for name in node.inputs if name)
-
-    def _is_open(self, value: str) -> bool:
-        return value not in self._known and value not in self._graph.constants
-
-
-def computes_shapes(node: Node) -> bool:
-    """Say whether a node is a cheap piece of a shape computation, worth running twice."""
+def _computes_shapes(node: Node) -> bool:
+    """Say whether a node is a cheap piece of a shape computation."""
     if node.domain or node.bodies:
         return False
     if node.op_type in _FROM_SHAPE_ALONE:
@@ -127,7 +81,7 @@ def shape_values(graph: Graph) -> frozenset[str]:
         if made_by is None:
             continue
         maker = Node(graph, made_by)
-        if maker.op_type in _FROM_SHAPE_ALONE or not computes_shapes(maker):
+        if maker.op_type in _FROM_SHAPE_ALONE or not _computes_shapes(maker):
             continue
         behind = [
             name
