@@ -58,9 +58,9 @@ def check_backend(  # noqa: PLR0913 (what is tried, and how long)
 
     Args:
         backend: Name of an installed backend, with options as in a selection
-            (``"numpy:fusion=off"``); ``"module:Class"``, a backend that is not installed; or a
-            ``Backend`` class that a new process can import by its name. ``"loopback"`` is a backend
-            that claims everything and runs it on the fallback.
+            (``"numpy:max_loop_iterations=9"``); ``"module:Class"``, a backend that is not
+            installed; or a ``Backend`` class that a new process can import by its name.
+            ``"loopback"`` is a backend that claims everything and runs it on the fallback.
         level: The last level to be tried, from 0.
         options: Values of the backend's options, by name.
         only: A pattern that cases must match, ``*`` standing for any text; or the cases themselves.
@@ -242,5 +242,5 @@ def _not_a_backend(backend: object) -> ConfigError:
     return ConfigError(
         "SGK310",
         f"expected the name of one backend or a Backend class to be tested, got {backend!r}",
-        hint='Name it as in "numpy", "numpy:fusion=off" or "module:Class".',
+        hint='Name it as in "numpy", "numpy:max_loop_iterations=9" or "module:Class".',
     )

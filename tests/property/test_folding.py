@@ -42,8 +42,7 @@ def test_the_random_graphs_have_something_to_compute() -> None:
 def _results(
     model: onnx.ModelProto, feeds: dict[str, Any], *, fold: bool
 ) -> tuple[dict[str, np.ndarray], int]:
-    options = {"numpy": {"fusion": False}}
-    with sk.InferenceSession(model, "numpy", options=options, fold=fold) as session:
+    with sk.InferenceSession(model, "numpy", fold=fold) as session:
         names = [output.name for output in session.get_outputs()]
         results = dict(zip(names, session.run(None, feeds), strict=True))
         return results, len(session.graph.left_out)

@@ -1,4 +1,4 @@
-"""However a real model is cut, it computes the same: bit for bit where no fusion is cut."""
+"""However a real model is cut, it computes the same, bit for bit."""
 
 import random
 from collections.abc import Iterator
@@ -51,27 +51,15 @@ def test_a_model_cut_at_random_computes_the_same_bits(
     network: Network, pytestconfig: pytest.Config
 ) -> None:
     cut_count = pytestconfig.getoption("--cuts-per-model")
-    whole, *others = results(*network, fusion=False, cut_count=cut_count)
+    whole, *others = results(*network, cut_count)
     for other in others:
         for expected, got in zip(whole, other, strict=True):
             np.testing.assert_array_equal(got, expected)
 
 
-def test_cutting_a_fusion_changes_a_result_by_no_more_than_rounding(
-    network: Network, pytestconfig: pytest.Config
-) -> None:
-    cut_count = max(1, pytestconfig.getoption("--cuts-per-model") // 4)
-    whole, *others = results(*network, fusion=True, cut_count=cut_count)
-    for other in others:
-        for expected, got in zip(whole, other, strict=True):
-            np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
-
-
-def results(
-    proto: Any, feeds: dict[str, np.ndarray], *, fusion: bool, cut_count: int
-) -> Iterator[list[np.ndarray]]:
+def results(proto: Any, feeds: dict[str, np.ndarray], cut_count: int) -> Iterator[list[np.ndarray]]:
     """Run a model whole, and then cut at random again and again."""
-    bound = sk.bind(sk.load(proto), backend="numpy", options={"numpy": {"fusion": fusion}})
+    bound = sk.bind(sk.load(proto), backend="numpy")
     yield run(sk.partition(bound), feeds)
     for partitioning in islice(cuts(bound), cut_count):
         yield run(partitioning, feeds)

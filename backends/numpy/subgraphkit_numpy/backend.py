@@ -1,7 +1,6 @@
 """The backend: one property that takes every node something here implements."""
 
 import os
-from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import ClassVar, Final
@@ -18,16 +17,13 @@ from subgraphkit.backend import (
     ProbeResult,
     SubgraphProperty,
     SubgraphSelector,
-    attention_scores,
-    constant_bytes,
     peak_of_values,
-    scaled_weights,
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_numpy.backend_options import Options
+from subgraphkit_numpy.fusion import find_chains
 from subgraphkit_numpy.kernels import Implementation, implementation
 from subgraphkit_numpy.kernels.convolution import working_memory
-from subgraphkit_numpy.kernels.convolution_tiles import WorkspacePool
 from subgraphkit_numpy.kernels.limits import refused_size
 from subgraphkit_numpy.kernels.pooling import pooling_memory
 from subgraphkit_numpy.kernels.sizes import GROWING
@@ -93,8 +89,9 @@ class NumpyProperty(SubgraphProperty):
         return NumpySelector(self._max_output_bytes)
 
     def create_operator(self, subgraph: Subgraph, context: BindContext[Options]) -> NumpyOperator:
-        """Compile a region."""
-        return NumpyOperator(subgraph, context.options, context.threads, context.limits)
+        """Compile a region; a convolution and what follows it at once becomes one kernel."""
+        chains = find_chains(subgraph)
+        return NumpyOperator(subgraph, context.options, context.threads, context.limits, chains)
 
 
 class NumpyBackend(Backend[Options]):
@@ -117,27 +114,14 @@ class NumpyBackend(Backend[Options]):
 
     def footprint(self, subgraph: Subgraph) -> Footprint:
         """Count what kernels keep and what a run takes; weights are used where they are."""
-        values = peak_of_values(
-            subgraph,
-            views=_aliases,
-            overwrites=_writes_over,
-            hidden=attention_scores(subgraph) if self.option_values.fusion else (),
-        )
-        scaled = scaled_weights(subgraph) if self.option_values.fusion else ()
-
-        def is_kept(node: Node, place: int) -> bool:
-            is_filter = place == 1 and node.op_type in _CONVOLUTIONS
-            return is_filter and (node.inputs[1] in scaled or _is_laid_out_anew(node))
-
-        held, pools = constant_bytes(subgraph, is_kept), Counter[WorkspacePool]()
+        values = peak_of_values(subgraph, views=_aliases, overwrites=_writes_over)
+        held, scratch, most = 0, 0, values.bytes
         threads = min(_AT_ONCE, self._threads or os.cpu_count() or 1)
-        most = values.bytes
         for node in subgraph.members:
-            scratch, packed = working_memory(node, threads)
-            held += packed
-            pools |= Counter(scratch)
+            worked_in, packed = working_memory(node, threads)
+            held, scratch = held + packed, max(scratch, worked_in)
             most = max(most, pooling_memory(node, threads))
-        work = most + most // _BETWEEN + pools.total()
+        work = most + most // _BETWEEN + scratch
         return Footprint(held, 0, values, work, library=threads * _OF_A_THREAD)
 
     @classmethod
@@ -161,9 +145,3 @@ def _aliases(node: Node) -> bool:
 def _writes_over(node: Node) -> bool:
     """Say whether a node is computed element by element, as most that take ``out`` are."""
     return node.op_type not in _CONVOLUTIONS and node.op_type not in {"MatMul", "Gemm", "Concat"}
-
-
-def _is_laid_out_anew(convolution: Node) -> bool:
-    """Say whether a kernel keeps a filter in another layout: one that is larger than a point."""
-    shape = convolution.shape(1)
-    return shape is not None and any(size != 1 for size in shape[2:])

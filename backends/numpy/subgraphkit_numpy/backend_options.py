@@ -11,9 +11,6 @@ class Options:
 
     max_loop_iterations: int = 0
     """Iterations after which a Loop is stopped with an error; 0 means no limit."""
-    fusion: bool = True
-    """Whether one kernel may compute several nodes, tile by tile. Without, results are the same
-    bit for bit however a model is partitioned; with, to a rounding."""
     max_output_bytes: int | None = None
     """Size above which an output is refused before it is allocated; unless given, the limit
     max_value_bytes of the setting limits. 0 means no limit. In bytes."""

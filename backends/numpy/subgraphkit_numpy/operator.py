@@ -32,6 +32,7 @@ class NumpyOperator(SubgraphOperator):
     """A region as one straight-line Python function over NumPy.
 
     ``threads``: How many threads may share the work; None for one per CPU.
+    ``chains``: Nodes that one kernel computes: a convolution and what follows it at once.
 
     Raises:
         Unsupported: For nodes nothing implements.
@@ -49,7 +50,9 @@ class NumpyOperator(SubgraphOperator):
         options: Options,
         threads: int | None = None,
         limits: LoadLimits = _LIMITS,
+        chains: Sequence[Sequence[int]] = (),
     ) -> None:
+        self._chains = chains
         self._threads = threads
         self._limits = limits
         self._context = _context(threads)
@@ -152,6 +155,7 @@ class NumpyOperator(SubgraphOperator):
             options=self._options,
             limits=self._limits,
             name=subgraph.id,
+            chains=self._chains,
         )
 
     def _limited(self, make: Callable[..., _Made], *args: Any, **words: Any) -> _Made:

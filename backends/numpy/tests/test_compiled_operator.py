@@ -179,8 +179,7 @@ def test_only_kernels_that_depend_on_changed_weights_are_made_again() -> None:
           c = Conv(x, w)
           y = BatchNormalization(c, s, b, m, v)
         }}
-        """),
-        fusion=False,
+        """)
     )
     assert compiled.operator is not None
     conv, norm = (step.kernel for step in compiled.operator._program.steps)

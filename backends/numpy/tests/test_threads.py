@@ -10,7 +10,6 @@ import threadpoolctl
 from backends.numpy.tests.models import parsed
 from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit_numpy import parallel
-from subgraphkit_numpy.fusing import tiles
 from subgraphkit_numpy.kernels import elementwise, matrix
 
 GRAPHS = {
@@ -25,8 +24,6 @@ GRAPHS = {
     "{ y = MatMul(x, w) }",
     "gemm": "g (float[330,257] x, float[500,330] w) => (float[257,500] y) "
     "{ y = Gemm<transA=1, transB=1>(x, w) }",
-    "rows after": "g (float[100,300] x, float[300,700] w) => (float[100,700] y) "
-    "{ p = MatMul(x, w) y = Softmax(p) }",
     "einsum": "g (float[4,100,128] x, float[4,128,130] w) => (float[4,100,130] y) "
     '{ y = Einsum<equation="bij,bjk->bik">(x, w) }',
     "transposed convolution": "g (float[1,128,14,14] x, float[128,32,4,4] w) "
@@ -48,30 +45,27 @@ def _inputs(model: onnx.ModelProto) -> list[np.ndarray]:
     return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
 
 
-@pytest.mark.parametrize("fusion", [True, False], ids=["fused", "alone"])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_the_number_of_threads_does_not_change_a_bit(
-    name: str, *, fusion: bool, monkeypatch: pytest.MonkeyPatch
+    name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = parsed(GRAPHS[name], opset=23)
     inputs = _inputs(model)
     found = []
     for count, of_blas in itertools.product((1, 2, 3, 7), (1, 2)):
-        for module in (parallel, tiles, matrix, elementwise):
+        for module in (parallel, matrix, elementwise):
             monkeypatch.setattr(module, "thread_count", lambda count=count: count)
         with threadpoolctl.threadpool_limits(of_blas, "blas"):
-            found.append(compile_model(model, fusion=fusion)(*inputs)[0])
+            found.append(compile_model(model)(*inputs)[0])
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
 
 
-@pytest.mark.parametrize("whole_rows", [False, True])
 @pytest.mark.parametrize(("rows", "columns"), [(128, 3072), (3072, 128), (5, 7), (1, 100_000)])
-def test_parts_of_a_product_cover_it_once(rows: int, columns: int, *, whole_rows: bool) -> None:
+def test_parts_of_a_product_cover_it_once(rows: int, columns: int) -> None:
     for nanoseconds in (1e3, 1e6, 1e9):
         seen = np.zeros((rows, columns), int)
-        for part in matrix.areas(rows, columns, nanoseconds, whole_rows=whole_rows):
-            assert not whole_rows or part[1] == slice(0, columns)
+        for part in matrix.areas(rows, columns, nanoseconds):
             seen[part] += 1
         assert (seen == 1).all()
 

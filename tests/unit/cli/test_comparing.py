@@ -61,14 +61,14 @@ def _data(ended: Ended, command: str, code: int = 0) -> Any:
 
 
 def test_verify_says_that_all_agree(cli: Cli, linear: Path) -> None:
-    words = ("--symbol", "N=3", "--backend", "numpy:fusion=no", "--html", "page.html")
+    words = ("--symbol", "N=3", "--backend", "numpy:max_loop_iterations=9", "--html", "page.html")
     ended = cli("verify", linear, *words)
     assert ended.code == 0
     assert "page: page.html" in ended.err
     assert "All agree." in Path("page.html").read_text(encoding="utf-8")
     assert cli("verify", linear, "--html", "missing/page.html").code == 2
     assert "All agree." in ended.out
-    assert "numpy:fusion=no against numpy" in ended.err
+    assert "numpy:max_loop_iterations=9 against numpy" in ended.err
     assert "random values, seed 0: x" in ended.err
     assert "float32[3,2]" in ended.out
 
@@ -159,7 +159,7 @@ def test_the_command_that_bisect_ends_with_reproduces_what_it_found(
     reproduced = new_process(*again, FAULTS="c")
     assert reproduced.code == 1
     assert re.search(r"^c +FAIL +float32\[2,4\] +8 ", reproduced.out, re.MULTILINE)
-    again[again.index("planted")] = "numpy:fusion=no"
+    again[again.index("planted")] = "numpy:max_loop_iterations=9"
     assert cli(*again).code == 0
 
 
@@ -167,11 +167,11 @@ def test_verify_nan_names_the_first_node_on_both_sides(
     cli: Cli, array_file: Callable[[Any], Path]
 ) -> None:
     onnx.save(parsed("g (float[3] x) => (float[3] y) { a = Log(x)  y = Neg(a) }"), "log.onnx")
-    words = ("verify", "log.onnx", "--nan", "--backend", "numpy:fusion=no", "--input")
+    words = ("verify", "log.onnx", "--nan", "--backend", "numpy:max_loop_iterations=9", "--input")
     bad = array_file(np.array([-1, 0, 4], np.float32))
     ended = cli(*words, f"x={bad}")
     assert ended.code == 1
-    assert "numpy:fusion=no: #0 Log in numpy_0 is the first to make NaN" in ended.out
+    assert "numpy:max_loop_iterations=9: #0 Log in numpy_0 is the first to make NaN" in ended.out
     assert "numpy: #0 Log in numpy_0" in ended.out
     assert "reads x float32[3]: -1 .. 4" in ended.out
     data = _data(cli(*words, f"x={bad}", "--json"), "verify", 1)

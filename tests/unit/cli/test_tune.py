@@ -13,7 +13,16 @@ def test_a_plan_is_measured_once_written_and_followed(
 ) -> None:
     monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
     path = tmp_path / "plan.json"
-    words = ("tune", linear, "--symbol", "N=3", "--backend", "numpy:fusion=no", "--seconds", "0.1")
+    words = (
+        "tune",
+        linear,
+        "--symbol",
+        "N=3",
+        "--backend",
+        "numpy:max_loop_iterations=9",
+        "--seconds",
+        "0.1",
+    )
     first = cli(*words, "--output", path)
     assert first.code == 0, first.err
     assert "decision: numpy alone" in first.out
@@ -21,9 +30,9 @@ def test_a_plan_is_measured_once_written_and_followed(
     assert f"plan: {path}" in first.err
 
     plan = json.loads(path.read_text(encoding="utf-8"))
-    assert plan["backends"] == {"numpy": {"fusion": "no"}}
+    assert plan["backends"] == {"numpy": {"max_loop_iterations": "9"}}
     assert plan["circumstances"]["shapes"] == {"x": "float32[3,3]"}
-    assert plan["figures"]["asked"] == "numpy:fusion=no"
+    assert plan["figures"]["asked"] == "numpy:max_loop_iterations=9"
 
     html = tmp_path / "tune.html"
     second = cli(*words, "--json", "--html", html)

@@ -30,8 +30,8 @@ FAULTY = "tests.faulty"
 @pytest.mark.parametrize(
     ("backend", "options"),
     [
-        ("numpy:fusion=off", None),
-        ("numpy@subgraphkit-numpy", {"fusion": False}),
+        ("numpy:max_loop_iterations=9", None),
+        ("numpy@subgraphkit-numpy", {"max_loop_iterations": 9}),
         ("loopback", None),
         (WrappingBackend, None),
         ("tests.faulty.wrapping:WrappingBackend", None),

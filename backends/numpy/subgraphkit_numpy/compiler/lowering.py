@@ -13,7 +13,7 @@ from subgraphkit.ir import MOST_AT_BIND, Graph, Node, effort_of
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler.constants import Constants, freeze
-from subgraphkit_numpy.fusing import ANCHORS, Group, Menu, find_groups, make_group
+from subgraphkit_numpy.compiler.epilogues import make_chain
 from subgraphkit_numpy.kernels import (
     GROWING,
     MISJUDGED,
@@ -103,7 +103,7 @@ class ProgramStep:
     """One step of the finished program: a call of a kernel.
 
     Attributes:
-        node: The node it computes; of a group, the last one.
+        node: The node it computes; of a chain, the last one.
         operands: Names of the values passed, None where an input is left out.
         results: Names of the values made; an empty string is an output left out.
     """
@@ -146,69 +146,48 @@ class ProgramStep:
         return self.compute()
 
 
-def lower(scope: GraphScope, order: Sequence[int], outputs: Collection[str]) -> list[ProgramStep]:
-    """Turn nodes into steps.
+def lower(
+    scope: GraphScope,
+    order: Sequence[int],
+    outputs: Collection[str],
+    chains: Sequence[Sequence[int]] = (),
+) -> list[ProgramStep]:
+    """Turn nodes into steps, one for each chain, at the place of its last node.
 
     ``outputs``: Values that must be there in the end.
+    ``chains``: Convolutions and what follows each at once.
 
     Raises:
         Unsupported: For nodes nothing implements.
     """
-    pending: list[_Pending] = []
-    for index in order:
-        node = Node(scope.graph, index)
-        if scope.graph.is_constant_node(index) and node.outputs[0] in scope.graph.constants:
-            continue
-        entry = implementation(node)
-        if not isinstance(entry, Implementation):
-            raise Unsupported(f"{node.label}: {entry.text}", nodes=(index,), code=entry.code)
-        if node.op_type in ANCHORS and not all(scope.knows(name) for name in node.inputs if name):
-            pending.append(_Pending(node, entry))
-            continue
-        made = _make_or_explain(node, entry, scope)
-        if isinstance(made, Same):
-            scope.names[node.outputs[0]] = scope.resolve(node.inputs[made.index])
-        elif isinstance(made, ProgramStep) and not _fold(made):
-            pending.append(_Pending(node, entry, made))
-    wanted = {scope.resolve(name) for name in outputs}
-    return _without_dead(_grouped(scope, pending, wanted), wanted)
-
-
-@dataclass(slots=True)
-class _Pending:
-    """A node that has to run, and its step unless that is expensive to make."""
-
-    node: Node
-    entry: Implementation
-    step: ProgramStep | None = None
-
-    def made(self, scope: GraphScope) -> ProgramStep:
-        """Return the step on its own."""
-        step = self.step or _make_or_explain(self.node, self.entry, scope)
-        assert isinstance(step, ProgramStep)  # noqa: S101 (products and convolutions always run)
-        return step
-
-
-def _grouped(
-    scope: GraphScope, pending: Sequence[_Pending], wanted: Collection[str]
-) -> list[ProgramStep]:
-    """Make one step per group, at the place of its last node, and one per other node."""
-    by_id = {one.node.id: one for one in pending}
-    groups: list[Group] = []
-    if scope.trusts_shapes and scope.options().fusion:
-        menu = Menu(scope, by_id, wanted)
-        groups = find_groups(menu, [one.node for one in pending])
-    group_of = {node.id: group for group in groups for node in group.nodes}
     steps: list[ProgramStep] = []
-    for one in pending:
-        group = group_of.get(one.node.id)
-        if group is None:
-            steps.append(one.made(scope))
-        elif one.node.id == group.nodes[-1].id:
-            step = _make_group(group, scope)
-            members = [by_id[node.id] for node in group.nodes]
-            steps += [member.made(scope) for member in members] if step is None else [step]
-    return steps
+    chain_of = {index: chain for chain in chains for index in chain}
+    for index in order:
+        chain = chain_of.get(index, (index,))
+        if index != chain[-1]:
+            continue
+        nodes = tuple(Node(scope.graph, one) for one in chain)
+        step = _make_chain(nodes, scope) if len(nodes) > 1 else None
+        if step is None:
+            for node in nodes:
+                _add_node(node, scope, steps)
+        elif not _fold(step):
+            steps.append(step)
+    return _without_dead(steps, {scope.resolve(name) for name in outputs})
+
+
+def _add_node(node: Node, scope: GraphScope, steps: list[ProgramStep]) -> None:
+    """Add the step of one node, unless its result is known or is another value."""
+    if scope.graph.is_constant_node(node.id) and node.outputs[0] in scope.graph.constants:
+        return
+    entry = implementation(node)
+    if not isinstance(entry, Implementation):
+        raise Unsupported(f"{node.label}: {entry.text}", nodes=(node.id,), code=entry.code)
+    made = _make_or_explain(node, entry, scope)
+    if isinstance(made, Same):
+        scope.names[node.outputs[0]] = scope.resolve(node.inputs[made.index])
+    elif isinstance(made, ProgramStep) and not _fold(made):
+        steps.append(made)
 
 
 def _make_or_explain(
@@ -255,26 +234,25 @@ def _make(node: Node, entry: Implementation, scope: GraphScope) -> ProgramStep |
     )
 
 
-_GROUP: Final = Implementation(lambda _: Same())
-"""Stands for the implementation of groups, which is not found by operator."""
+_CHAIN: Final = Implementation(lambda _: Same())
+"""Stands for the implementation of chains, which is not found by operator."""
 
 
-def _make_group(group: Group, scope: GraphScope) -> ProgramStep | None:
-    made = make_group(group, scope)
+def _make_chain(nodes: tuple[Node, ...], scope: GraphScope) -> ProgramStep | None:
+    made = make_chain(nodes, scope)
     if made is None:
         return None
-    last = group.nodes[-1]
     return ProgramStep(
-        last,
-        group.nodes,
-        _GROUP,
+        nodes[-1],
+        nodes,
+        _CHAIN,
         scope,
         made.kernel,
         operands=tuple(scope.resolve(name) for name in made.operands),
-        results=last.outputs,
+        results=nodes[-1].outputs,
         reads=frozenset(scope.resolve(name) for name in made.reads),
-        recipe=partial(_make_group, group, scope),
-        label=group.label,
+        recipe=partial(_make_chain, nodes, scope),
+        label=" + ".join(node.label for node in nodes),
     )
 
 

@@ -148,10 +148,12 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
     options: Options,
     limits: LoadLimits,
     name: str,
+    chains: Sequence[Sequence[int]] = (),
 ) -> Program:
     """Compile nodes of a graph to a program whose outputs belong to the caller.
 
     ``inputs``: Values fed, in order; never written to.
+    ``chains``: Nodes that one kernel computes, see ``lower``.
 
     Raises:
         Unsupported: For nodes nothing implements.
@@ -159,7 +161,7 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
     values = Constants(constants)
     values.replace(replaced)
     scope = GraphScope(graph, values, options, _compile_body, limits=limits, trusts_shapes=True)
-    steps = lower(scope, nodes, outputs)
+    steps = lower(scope, nodes, outputs, chains)
     resolved = [scope.resolve(output) for output in outputs]
     variables = _variables(scope, resolved)
     fed = (*graph.inputs, *graph.defaults)

@@ -181,7 +181,7 @@ def fused_conv(site: Site) -> Kernel:
         if block is not None:
             block(tile, tile)
 
-    made = convolution(site, finish, finish_ns=_ACTIVATION_NS)
+    made = convolution(site, finish)
     call = made.call
     if not adds:
         return made

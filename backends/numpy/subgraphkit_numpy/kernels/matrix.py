@@ -6,7 +6,6 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
-from subgraphkit_numpy.kernels.repeats import find_repeats
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import arrayed, is_half
 from subgraphkit_numpy.parallel import cut, parts_for, parts_of, share, thread_count
@@ -30,9 +29,7 @@ _SHORTEST: Final = 100_000
 """Nanoseconds that a part takes at least, where there are more than two."""
 
 
-def areas(
-    rows: int, columns: int, nanoseconds: float, *, whole_rows: bool = False
-) -> list[tuple[slice, slice]]:
+def areas(rows: int, columns: int, nanoseconds: float) -> list[tuple[slice, slice]]:
     """Cut the result of a product into parts that threads may share.
 
     How it is cut depends on sizes alone, never on the number of threads, and so do the results:
@@ -40,9 +37,8 @@ def areas(
     The longer side is cut, because each part then has less of the larger factor to read.
 
     ``nanoseconds``: What one thread takes for all.
-    ``whole_rows``: Whether parts must hold whole rows.
     """
-    by_rows = whole_rows or rows > columns
+    by_rows = rows > columns
     length = rows if by_rows else columns
     count = min(2, parts_for(nanoseconds))
     count = max(count, min(length // _LONG, int(nanoseconds / _SHORTEST)))
@@ -109,11 +105,6 @@ def _multiply_stack(part: tuple[slice, ...], a: Array, b: Array, out: Array) -> 
 def matmul(site: Site) -> Made:
     """Multiply matrices as ``numpy.matmul`` does."""
     dtype = site.dtype()
-    columns = _repeated_columns(site)
-    if columns is not None:
-        b, places = columns
-        shares = not _is_small(site, -1)
-        return Kernel(lambda a: np.take(_any_matmul(a, b), places, -1), shares=shares)
     if _is_small(site, -1):
         if dtype is None:
             return arrayed(site, _any_matmul)
@@ -129,22 +120,6 @@ def matmul(site: Site) -> Made:
 
 _MATRIX: Final = 2
 """Axes of a matrix."""
-
-
-def _repeated_columns(site: Site, *, flipped: bool = False) -> tuple[Array, Array] | None:
-    """Return the columns that differ of a constant factor, and where they occur, if some repeat.
-
-    The factor is then absorbed.
-    """
-    b = site.constant(1)
-    if b is None or b.ndim != _MATRIX or b.dtype.kind != "f":
-        return None
-    b = b.T if flipped else b
-    found = find_repeats(b.T)
-    if found is None:
-        return None
-    site.absorb(1)
-    return np.ascontiguousarray(b[:, found.kept]), found.places
 
 
 def _flattened_matmul(a: Array, b: Array) -> Any:
@@ -163,17 +138,13 @@ def gemm(site: Site) -> Made:
     alpha, beta = site.attribute("alpha", 1.0), site.attribute("beta", 1.0)
     flip_a, flip_b = bool(site.attribute("transA", 0)), bool(site.attribute("transB", 0))
     # in versions before 7, C may be broadcast only if asked; shapes that fit are the same
-    columns = _repeated_columns(site, flipped=flip_b)
 
     def compute(a: Array, b: Array, c: Array | None = None) -> Array:
         dtype = a.dtype
         if is_half(dtype):
             a, b = a.astype(np.float32), b.astype(np.float32)
             c = None if c is None else c.astype(np.float32)
-        if columns is None:
-            y: Array = multiply(a.T if flip_a else a, b.T if flip_b else b)
-        else:
-            y = np.take(multiply(a.T if flip_a else a, b), columns[1], 1)
+        y: Array = multiply(a.T if flip_a else a, b.T if flip_b else b)
         if alpha != 1.0:
             y = _scaled(y, alpha)
         if c is not None:
@@ -181,11 +152,7 @@ def gemm(site: Site) -> Made:
             y = np.add(y, addend, y if y.dtype == addend.dtype else None)
         return y if y.dtype == dtype else y.astype(dtype)
 
-    shares = not _is_small(site, 0 if flip_a else 1)
-    if columns is None:
-        return Kernel(compute, shares=shares)
-    b = columns[0]
-    return Kernel(lambda a, c=None: compute(a, b, c), shares=shares)
+    return Kernel(compute, shares=not _is_small(site, 0 if flip_a else 1))
 
 
 def _is_small(site: Site, axis: int) -> bool:

@@ -136,4 +136,4 @@ class Computation:
 @lru_cache(maxsize=32)
 def _opened(model: bytes) -> sk.InferenceSession:
     """Open a session, which any number of engines may run at once."""
-    return sk.InferenceSession(model, backend="numpy:fusion=false")
+    return sk.InferenceSession(model, backend="numpy")
