@@ -98,8 +98,7 @@ class Options:
     many contexts at most, made when they are needed, and each CUDA graph one of its own."""
     memory_limit: int | None = None
     """Most device memory for inputs, outputs and scratch of sessions with the same settings;
-    weights of engines come on top. What is not used goes back after ten seconds without a run.
-    In bytes."""
+    weights of engines come on top. In bytes."""
     weight_streaming_budget: int | None = None
     """With weight_streaming, device memory for weights; without, nine tenths of what is free. In
     bytes."""

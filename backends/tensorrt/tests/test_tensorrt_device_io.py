@@ -25,7 +25,6 @@ from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import InputError
 from subgraphkit_tensorrt import on_stream
 from subgraphkit_tensorrt.library.cudart import Cuda
-from subgraphkit_tensorrt.running import device as device_module
 from subgraphkit_tensorrt.running.arrays import DeviceArray
 from subgraphkit_tensorrt.running.memory import Pinned
 
@@ -325,39 +324,6 @@ def test_a_recording_that_others_spoil_is_tried_again_a_few_times(
         np.testing.assert_array_equal(opened(X)[0], summed(X))
     assert len(disturbed) == spoiled
     assert double.cuda.launches == launched
-
-
-def test_graphs_keep_their_memory_when_nobody_runs_anything_and_let_it_go_in_the_end(
-    double: Double,
-) -> None:
-    opened = Opened(WIDE, double, dims={"n": (1, 128, WIDEST)}, cuda_graphs="auto")
-    device = opened.operator._device
-    for _ in range(2):
-        opened(wide(WIDEST))
-    assert double.cuda.launches == 1
-    device._used -= 60
-    device._trim_if_idle()
-    for _ in range(2):
-        np.testing.assert_array_equal(opened(wide(WIDEST))[0], 2 * wide(WIDEST))
-    assert double.cuda.launches == 3
-    opened.operator.close()
-    assert double.cuda.live_bytes == 0
-
-
-def test_no_thread_gives_memory_back_while_the_interpreter_ends(
-    double: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(device_module, "_ENDING", threading.Event())
-    opened = Opened(WIDE, double, dims={"n": (1, 128, WIDEST)})
-    opened(wide(WIDEST))
-    timer = opened.operator._device._timer
-    assert timer is not None
-    assert timer.daemon
-    device_module._end_watching()
-    assert not timer.is_alive()
-    opened.operator._device._timer = None
-    opened(wide(WIDEST))
-    assert opened.operator._device._timer is None
 
 
 def test_outputs_that_are_dropped_late_do_not_lead_beyond_the_limit(double: Double) -> None:

@@ -40,8 +40,6 @@ _POOL_PROPERTIES: Final = 88
 """Bytes of a ``cudaMemPoolProps``: kinds of memory and handle, kind and number of the device."""
 _KEEPS: Final = 4
 _RESERVED: Final = 5
-_ATTRIBUTES: Final = 128  # no fewer bytes than those of a pointer
-_PINNED: Final = 1
 _HOST_TO_DEVICE: Final = 1
 _DEVICE_TO_HOST: Final = 2
 _DEVICE_TO_DEVICE: Final = 3
@@ -144,12 +142,6 @@ class Cuda:
     def free_on(self, address: int, stream: int) -> None:
         """Give memory of a pool back in the order of a stream."""
         self._call("cudaFreeAsync", ctypes.c_void_p(address), ctypes.c_void_p(stream))
-
-    def is_pinned(self, address: int) -> bool:
-        """Say whether the device copies from an address of the host by itself."""
-        place = (ctypes.c_int * (_ATTRIBUTES // 4))()
-        self._call("cudaPointerGetAttributes", ctypes.byref(place), ctypes.c_void_p(address))
-        return int(place[0]) == _PINNED
 
     def allocate_pinned(self, nbytes: int) -> int:
         """Return the address of memory of the host that the device reads and writes itself."""

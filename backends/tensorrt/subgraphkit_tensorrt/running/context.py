@@ -40,7 +40,6 @@ class Recording:
         self._graph = 0
         self._places: tuple[int, ...] = ()
         self._failures = 0
-        self._lane: Lane | None = None
 
     def run(self, lane: Lane, places: tuple[int, ...], enqueue: Callable[[int], None]) -> None:
         """Launch what was recorded, or enqueue once and record it for the next time.
@@ -64,15 +63,11 @@ class Recording:
             self._failures += 1
             LOGGER.info("a run was not recorded as a CUDA graph: %s", error)
             return
-        self._places, self._failures, self._lane = places, 0, lane
-        lane.recordings += 1  # which keeps its memory when nobody runs
+        self._places, self._failures = places, 0
 
     def forget(self) -> None:
         """Let go of the graph; it must not be running."""
         graph, self._graph = self._graph, 0
-        if self._lane is not None:
-            self._lane.recordings -= 1
-            self._lane = None
         if graph:
             with suppress(ExecutionError):  # a device that failed says so of every call
                 self._device.cuda.destroy_graph(graph)

@@ -1,8 +1,6 @@
 """One GPU as sessions use it: memory and lanes, bounded and given back, and engines from plans."""
 
-import atexit
 import threading
-import time
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -17,18 +15,9 @@ from subgraphkit_tensorrt.library.logger import check, listening
 from subgraphkit_tensorrt.running.memory import Block, DeviceMemory, Lane
 from subgraphkit_tensorrt.running.streams import Streams
 
-_USERS_LANES: Final = 8
-"""Streams of users whose memory is kept while they rest."""
-_IDLE: Final = 10.0
-"""Seconds without a run after which memory is given back."""
-_LITTLE: Final = 1 << 20
-"""Bytes that nobody misses."""
-
-
 _DEVICES: "Final[WeakSet[Device]]" = WeakSet()
 _LOADERS: "Final[WeakValueDictionary[tuple[object, ...], Loader]]" = WeakValueDictionary()
 _LOCK: Final = threading.RLock()
-_ENDING: Final = threading.Event()
 
 
 class Device:
@@ -50,8 +39,6 @@ class Device:
         self._lanes: list[Lane] = []
         self._lock = threading.Condition()
         self._users = 0
-        self._used = 0.0
-        self._timer: threading.Timer | None = None
         self._taken: list[int] = []
         self._end = weakref.finalize(self, self._streams.give_back, self._taken)
         self._end.atexit = False
@@ -88,13 +75,8 @@ class Device:
             yield lane
         finally:
             with self._lock:
-                self._used = time.monotonic()
-                self._lanes.append(self._lanes.pop(self._lanes.index(lane)))
                 self._resting[stream].append(lane)
                 self._lock.notify_all()
-                spare = self._spare_lanes() if lane.is_users else []
-                self._watch()
-            self._end_lanes(spare)
 
     def alive(self, stream: int) -> int:
         """Return a stream, or the default one if it was released and so is done."""
@@ -107,20 +89,12 @@ class Device:
             if not self._users:  # nobody will do it later
                 self.memory.trim()
 
-    def trim(self, *, is_idle: bool = False) -> None:
-        """Give back the memory that nobody is using, of lanes that rest and of freed blocks.
-
-        ``is_idle``: Whether runs may follow, so that CUDA graphs keep the memory they are made for.
-        """
+    def trim(self) -> None:
+        """Give back the memory that nobody is using, of lanes that rest and of freed blocks."""
         with self._lock:
-            resting = [
-                lane
-                for lanes in self._resting.values()
-                for lane in lanes
-                if not (is_idle and lane.recordings)
-            ]
-            for lane in resting:
-                self._resting[None if not lane.is_users else lane.stream].remove(lane)
+            resting = [lane for lanes in self._resting.values() for lane in lanes]
+            for lanes in self._resting.values():
+                lanes.clear()
             # The streams of users may go.
             self._forget_lanes([lane for lane in resting if lane.is_users])
         self._end_lanes(resting)
@@ -172,17 +146,9 @@ class Device:
             if stream is None:
                 self._taken.append(own)
             users = stream is not None
-            lane = Lane(self.cuda, self.memory, self._streams, own, is_users=users)
+            lane = Lane(self.cuda, self.memory, own, is_users=users)
             self._lanes.append(lane)
             return lane
-
-    def _spare_lanes(self) -> list[Lane]:
-        """Return the lanes of users that make room for others, those used longest ago."""
-        users = [lane for lane in self._lanes if lane.is_users]
-        resting = [lane for lane in users if self._resting[lane.stream]]
-        spare = resting[: max(len(users) - _USERS_LANES, 0)]
-        self._forget_lanes(spare)
-        return spare
 
     def _forget_lanes(self, lanes: list[Lane]) -> None:
         for lane in lanes:
@@ -199,36 +165,6 @@ class Device:
                 self.cuda.wait_for_device()
             for lane in lanes:
                 lane.release_memory()
-
-    def _watch(self) -> None:
-        """See to it that memory is given back when nobody has run anything for a while."""
-        held = sum(lane.held_bytes for lane in self._lanes if not lane.recordings)
-        if self._timer is None and held >= _LITTLE and not _ENDING.is_set():
-            self._timer = threading.Timer(_IDLE, _look_again, (weakref.ref(self),))
-            self._timer.daemon = True
-            self._timer.start()
-
-    def _trim_if_idle(self) -> None:
-        with self._lock:
-            resting = sum(len(lanes) for lanes in self._resting.values())
-            is_idle = resting == len(self._lanes) and time.monotonic() - self._used >= _IDLE
-        if is_idle:
-            self.trim(is_idle=True)
-        with self._lock:
-            self._timer = None
-            self._watch()
-
-    def _stop_watching(self) -> None:
-        timer = self._timer
-        if timer is not None:
-            timer.cancel()
-            timer.join(_IDLE)
-
-
-def _look_again(device: "weakref.ref[Device]") -> None:
-    found = device()
-    if found is not None:
-        found._trim_if_idle()  # noqa: SLF001 (its own timer)
 
 
 class Loader:
@@ -283,16 +219,6 @@ class Loader:
             except Exception as error:  # noqa: BLE001 (a binding raises what it likes)
                 said = (*lines, f"error: {type(error).__name__}: {error}")
                 return check(None, "make a runtime", said, hint="See: subgraphkit doctor.")
-
-
-@atexit.register
-def _end_watching() -> None:
-    """See to it that no thread calls CUDA while the interpreter ends."""
-    _ENDING.set()
-    with _LOCK:
-        devices = list(_DEVICES)
-    for device in devices:
-        device._stop_watching()  # noqa: SLF001 (a part of the device)
 
 
 def release_stream(stream: int) -> None:

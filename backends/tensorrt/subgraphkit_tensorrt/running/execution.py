@@ -7,7 +7,7 @@ results are waited for only if the host wants them.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,9 +30,6 @@ from subgraphkit_tensorrt.running.ends import (
 )
 from subgraphkit_tensorrt.running.engine import LoadedEngine
 from subgraphkit_tensorrt.running.memory import Block, Lane, aligned
-
-_LARGE: Final = 1 << 20
-"""Bytes from which on a copy is worth calls of its own."""
 
 
 class Execution:
@@ -61,7 +58,7 @@ class Execution:
         self._cuda = loaded.device.cuda
         self._memory = loaded.device.memory
         self._records = records
-        self._is_recorded = self._is_lent = False
+        self._is_recorded = False
         self._base = self._up_bytes = self._down_bytes = 0
         self._own: list[Block] = []
         self._foreign: list[Foreign] = []
@@ -92,9 +89,6 @@ class Execution:
                 self._lane.wait()
             raise
         finally:
-            if self._is_lent:
-                with suppress(ExecutionError):  # whoever waits next is told
-                    self._cuda.wait_for_stream(self._lane.copies)
             for block in self._own:
                 self._memory.give_back(block)
             self._end_foreign()
@@ -230,24 +224,7 @@ class Execution:
                 one.address = one.array.address
                 if self._is_recorded or not is_usable(one.address):
                     others.append(one)
-        return hosts if self._is_recorded else self._lend(hosts), others
-
-    def _lend(self, hosts: Sequence[EngineInput]) -> list[EngineInput]:
-        """Copy large inputs from pinned memory of the caller's, beside what is computed."""
-        usual = []
-        for one in hosts:
-            data = one.host.ctypes.data if one.host is not None else 0
-            if one.nbytes < _LARGE or not self._cuda.is_pinned(data):
-                usual.append(one)
-                continue
-            self._is_lent = True
-            aside, block = self._lane.copies, self._block(one.nbytes, self._lane.copies)
-            block.streams.add(self._lane.stream)
-            one.address = block.address
-            self._cuda.upload(one.address, data, one.nbytes, aside)
-        if self._is_lent:
-            self._cuda.order(self._lane.copies, self._lane.stream)
-        return usual
+        return hosts, others
 
     def _stage(self, sources: Sequence[EngineInput]) -> None:
         """Copy arrays of the host to where the device can read them by itself."""

@@ -232,40 +232,23 @@ class Lane:
         self,
         cuda: Cuda,
         memory: DeviceMemory,
-        streams: Streams,
         stream: int,
         *,
         is_users: bool = False,
     ) -> None:
         self._cuda = cuda
         self._memory = memory
-        self._streams = streams
         self.stream = stream
         self.is_users = is_users
-        self.recordings = 0
         self.up = Pinned(cuda)
         self.down = Pinned(cuda)
         self._blocks: dict[str, Block] = {}
-        self._copies: int | None = None
         self._is_uploading = False
-
-    @property
-    def copies(self) -> int:
-        """A second stream, for copies that need not wait for what is computed."""
-        if self._copies is None:
-            self._copies = self._streams.take()
-        return self._copies
 
     @property
     def scratch_bytes(self) -> int:
         """Bytes of scratch memory."""
         return self._blocks["scratch"].nbytes if "scratch" in self._blocks else 0
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of all its memory."""
-        blocks = sum(block.nbytes for block in self._blocks.values())
-        return blocks + self.up.nbytes + self.down.nbytes
 
     def scratch(self, nbytes: int) -> Block:
         """Return scratch memory of at least this size; it is overwritten by the next engine."""
@@ -298,9 +281,6 @@ class Lane:
         self._is_uploading = False
         while self._blocks:
             self._memory.give_back(self._blocks.popitem()[1])
-        if self._copies is not None:
-            self._streams.give_back([self._copies])
-            self._copies = None
 
     def _block(self, kind: str, nbytes: int) -> Block:
         block = self._blocks.get(kind)

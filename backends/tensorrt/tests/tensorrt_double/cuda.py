@@ -40,7 +40,6 @@ _ALIGNMENT = 256
 _POISON = 0xFF
 _FREED = 0xDD
 _POOLS_SUPPORTED = 115
-_PINNED = 1
 _DEVICES = 2
 
 
@@ -287,11 +286,6 @@ class DoubleCuda(Graphs, Pools):
             buffer = self._pinned.pop(address.value)
             ctypes.memset(buffer, _FREED, len(buffer))
             self._quarantine.append(buffer)
-        return 0
-
-    def cudaPointerGetAttributes(self, place: Any, address: Any) -> int:
-        where = self._pinned_at(address.value)
-        ctypes.cast(place, ctypes.POINTER(ctypes.c_int))[0] = 0 if where is None else _PINNED
         return 0
 
     def cudaMemcpyAsync(self, target: Any, source: Any, nbytes: Any, kind: Any, stream: Any) -> int:
