@@ -65,6 +65,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK150": "the directory or the key of the engine cache cannot be trusted",
         "SGK151": "the engine cache cannot be read or written",
         "SGK152": "a backend failed to store or to restore an engine",
+        "SGK155": "an engine was not seen to come back as it was compiled, and is not kept",
         # TensorRT
         "SGK153": "this release of TensorRT builds on one GPU of a process alone",
         "SGK154": "a TensorRT session would hold more device memory than its option allows",

@@ -3,8 +3,9 @@
 import platform
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, cast
 
 from subgraphkit.backend.contract import Backend, EngineOrigin
 from subgraphkit.backend.operator import SubgraphOperator
@@ -12,9 +13,10 @@ from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.carrying import carried_options
 from subgraphkit.bundling.manifest import BackendEntry
-from subgraphkit.compiling import close_all, compile_subgraph
+from subgraphkit.compiling import close_all, compile_subgraph, isolated
 from subgraphkit.compiling.caching import stores_engines
 from subgraphkit.compiling.caching.keying import name_implementation
+from subgraphkit.compiling.proving import Compiled, Proofs, Unproven, came_back
 from subgraphkit.errors import InternalError, describe_exception
 from subgraphkit.ir import BoundGraph, Initializer, Subgraph
 from subgraphkit.ir.structure import NoKeyError, structure_digest
@@ -82,10 +84,11 @@ def collect(plan: Plan, constants: Mapping[str, Initializer] | None = None) -> B
     steps = {step.subgraph.id: step for step in plan.steps}
     kept = {name for name in graph.outputs if name in current}
     collected: list[CollectedSubgraph] = []
+    engines = _proven_engines(plan)
     for subgraph in partitioning.subgraphs:
         step = steps.get(subgraph.id)
         claim = partitioning.claim_of(subgraph)
-        engine = _engine(partitioning, step, claim) if step is not None else None
+        engine = engines.get(subgraph.id)
         if step is not None:
             kept.update(_needed(claim.backend, step.subgraph, engine))
         structure = structure_of(subgraph)
@@ -125,6 +128,38 @@ def _needed(backend: Backend, subgraph: Subgraph, engine: bytes | None) -> Seque
     if engine is None:
         return list(subgraph.constants)
     return [name for name in backend.kept_weights(subgraph) if name in subgraph.constants]
+
+
+def _proven_engines(plan: Plan) -> dict[str, bytes]:
+    """Return engines by subgraph, of those that come back as they were compiled."""
+    partitioning, proofs = plan.partitioning, Proofs(plan.graph)
+    engines: dict[str, bytes] = {}
+    for step in plan.steps:
+        claim = partitioning.claim_of(step.subgraph)
+        engine = _engine(partitioning, step, claim)
+        if engine is not None:
+            restore = partial(restored, partitioning, claim, engine)
+            keep = partial(engines.__setitem__, step.subgraph.id, engine)
+            proofs.waiting[step.subgraph.id] = Unproven(
+                claim.backend, step.subgraph, step.operator, came_back(claim.backend, restore), keep
+            )
+    proofs.settle(Compiled(step.subgraph, step.operator) for step in plan.steps)
+    return engines
+
+
+def restored(
+    partitioning: Partitioning, claim: Claim, engine: bytes | memoryview, subgraph: Subgraph
+) -> object:
+    """Have an engine restored: what the backend makes of it, here or in the model's process."""
+    graph, shares = partitioning.graph, partitioning.shares_processors
+    context = replace(claim.context, shares_processors=shares)
+    if not claim.backend.maps_engines:
+        engine = bytes(engine)
+    if not graph.settings.isolates(claim.backend.name):
+        return claim.backend.restore(cast("bytes", engine), subgraph, context)
+    how = {"shares": shares, "cached": False}
+    demands = partitioning.constraints
+    return isolated(subgraph, claim, demands, context.progress, how, engine)
 
 
 def _engine(partitioning: Partitioning, step: Step, claim: Claim) -> bytes | None:

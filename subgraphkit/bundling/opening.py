@@ -6,21 +6,20 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.operator import SubgraphOperator
-from subgraphkit.backend.property import BindContext
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel, Shapes, bind
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.carrying import check_options, with_carried_options
-from subgraphkit.bundling.collecting import compile_one, origin_here, structure_of
+from subgraphkit.bundling.collecting import compile_one, origin_here, restored, structure_of
 from subgraphkit.bundling.manifest import BackendEntry, BundleManifest
 from subgraphkit.bundling.reading import BundleFiles
 from subgraphkit.bundling.rebuilding import rebuild
 from subgraphkit.bundling.writing import versions_here
-from subgraphkit.compiling import CompiledSubgraphs, close_all, isolated
+from subgraphkit.compiling import CompiledSubgraphs, close_all
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.selection import BackendChoice, parse_selection
 from subgraphkit.errors import (
@@ -227,18 +226,16 @@ def _check_backend(backend: Backend, entry: BackendEntry, partitioning: Partitio
 def _operators(partitioning: Partitioning, engines: _Engines) -> CompiledSubgraphs:
     done: list[SubgraphOperator] = []
     seconds: dict[str, float] = {}
-    restored = frozenset(engines)
+    stored = frozenset(engines)
     prepared: set[Claim] = set()
     try:
         for subgraph in partitioning.subgraphs:
             started = time.perf_counter()
             claim = partitioning.claim_of(subgraph)
             if subgraph.id in engines:
-                shares = partitioning.shares_processors
-                context = replace(claim.context, shares_processors=shares)
                 # Let go of each as soon as the library has it.
-                restore = partial(_restore, partitioning, claim, context)
-                done.append(_restored(claim, restore, engines.pop(subgraph.id), subgraph))
+                restore = partial(restored, partitioning, claim, engines.pop(subgraph.id))
+                done.append(_restored(claim.backend, restore, subgraph))
             else:
                 if claim not in prepared:
                     prepared.add(claim)
@@ -249,33 +246,15 @@ def _operators(partitioning: Partitioning, engines: _Engines) -> CompiledSubgrap
         close_all(done)
         raise
     return CompiledSubgraphs(
-        partitioning, partitioning, tuple(done), MappingProxyType(seconds), restored
+        partitioning, partitioning, tuple(done), MappingProxyType(seconds), stored
     )
 
 
-def _restore(
-    partitioning: Partitioning,
-    claim: Claim,
-    context: BindContext,
-    engine: bytes | memoryview,
-    subgraph: Subgraph,
-) -> SubgraphOperator:
-    graph = partitioning.graph
-    if not claim.backend.maps_engines:
-        engine = bytes(engine)
-    if not graph.settings.isolates(claim.backend.name):
-        return claim.backend.restore(cast("bytes", engine), subgraph, context)
-    how = {"shares": context.shares_processors, "cached": False}
-    demands = partitioning.constraints
-    return isolated(subgraph, claim, demands, context.progress, how, engine)
-
-
 def _restored(
-    claim: Claim, restore: Callable[..., object], engine: bytes | memoryview, subgraph: Subgraph
+    backend: Backend, restore: Callable[[Subgraph], object], subgraph: Subgraph
 ) -> SubgraphOperator:
-    backend = claim.backend
     try:
-        operator = restore(engine, subgraph)
+        operator = restore(subgraph)
     except Exception as error:
         hint = error.hint if isinstance(error, SubgraphkitError) else ""
         raise messages.engine_failed(

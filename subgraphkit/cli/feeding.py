@@ -4,10 +4,10 @@ from argparse import Namespace
 from collections.abc import Mapping
 
 from subgraphkit.binding import BoundModel
+from subgraphkit.binding.samples import Feed
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.values import merge_pairs
 from subgraphkit.comparing.feeding import make_feeds
-from subgraphkit.running.samples import Feed
 
 
 def feeds_as_told(

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend.conformance import Conformance
+from subgraphkit.backend.differences import compare_values
 from subgraphkit.backend.notices import PLACEMENT_LOG
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.comparing.benchmark import Benchmark, Measured, Schedule, Share
 from subgraphkit.comparing.contenders import Contender
-from subgraphkit.comparing.differences import compare_values
 from subgraphkit.comparing.measured_contender import MeasuredContender
 from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.configuration.config import resolve

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from subgraphkit.comparing.differences import Difference
+from subgraphkit.backend.differences import Difference
 from subgraphkit.comparing.intervals import Interval, interval, ratio
 from subgraphkit.errors import CallerError
 from subgraphkit.texts import counted, in_seconds

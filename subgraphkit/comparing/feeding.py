@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.binding import BoundModel
+from subgraphkit.binding.samples import Feed, samples
 from subgraphkit.errors import CallerError
-from subgraphkit.running.samples import Feed, samples
 from subgraphkit.types import TensorType
 
 __all__ = ["Feed", "make_feeds"]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from subgraphkit.comparing.differences import Difference
+from subgraphkit.backend.differences import Difference
 from subgraphkit.viewing import Arrow, Box, Drawing, Facts, Section, Table, Text, fragment, page
 
 Outcome = Literal["agrees", "differs", "means nothing"]

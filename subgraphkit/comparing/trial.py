@@ -11,10 +11,10 @@ from typing import Any, Final, Literal
 
 from onnx import ModelProto
 
+from subgraphkit.backend.differences import compare_values
 from subgraphkit.backend.tolerances import tolerance_for
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.comparing.bystander import Bystander
-from subgraphkit.comparing.differences import compare_values
 from subgraphkit.comparing.messages import wrong
 from subgraphkit.comparing.offers import Ask, Offer, all_offers, claims_whole, offers_taken
 from subgraphkit.compiling import compile_subgraphs

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from subgraphkit.backend.differences import Difference, compare_values
 from subgraphkit.backend.notices import warn_user
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.binding import BoundModel, bind
-from subgraphkit.comparing.differences import Difference, compare_values
 from subgraphkit.comparing.findings import SubgraphFinding, Verification
 from subgraphkit.comparing.messages import meaningless
 from subgraphkit.compiling import compile_subgraphs

@@ -6,6 +6,7 @@ from subgraphkit.compiling.compilation import (
     compile_elsewhere,
     compile_subgraph,
     compile_subgraphs,
+    compile_unproven,
 )
 from subgraphkit.compiling.creation import close_all, given_back
 from subgraphkit.compiling.isolation import isolated
@@ -17,6 +18,7 @@ __all__ = [
     "compile_elsewhere",
     "compile_subgraph",
     "compile_subgraphs",
+    "compile_unproven",
     "given_back",
     "isolated",
 ]

@@ -2,32 +2,29 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Self, overload
+from typing import Final, NamedTuple, Self, overload
 
-from subgraphkit import backend as contract
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.boundary import walking
 from subgraphkit.compiling.attendance import attended
 from subgraphkit.compiling.caching import EngineCache, stores_engines
-from subgraphkit.compiling.composition import ComposedOperator
-from subgraphkit.compiling.creation import Creation, close_all, given_back
+from subgraphkit.compiling.composition import ComposedOperator, IdleOperator
+from subgraphkit.compiling.creation import Creation, close_all, given_back, tell_compiled
 from subgraphkit.compiling.isolation import IsolatedOperator
-from subgraphkit.errors import CompileError
-from subgraphkit.finding.extensions import ExtensionManager
+from subgraphkit.compiling.proving import Compiled, Proofs, Unproven
+from subgraphkit.errors import CompileError, SubgraphkitWarning
 from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
-from subgraphkit.logs import logger_of
 from subgraphkit.partitioning import Partitioning, partition_within, reports
 from subgraphkit.partitioning.claiming.claimants import Claim
 from subgraphkit.partitioning.claiming.constraints import report_lost_nan
 from subgraphkit.processes.memory import give_back
-
-_logger = logger_of("compile")
 
 _WORTH_GIVING: Final = 4 << 20
 """Bytes of constants from which on it pays to look for memory that compilers have freed."""
@@ -44,7 +41,7 @@ class CompiledSubgraphs(Sequence[SubgraphOperator]):
         operators: The operators.
         seconds: How long each took to compile or to restore, by subgraph id.
         restored: Ids of the subgraphs whose engine came from the cache.
-        kept: Ids of the subgraphs whose engine is in the cache now.
+        cache: The cache of the bind, if it has one.
     """
 
     partitioning: Partitioning
@@ -52,7 +49,12 @@ class CompiledSubgraphs(Sequence[SubgraphOperator]):
     operators: tuple[SubgraphOperator, ...]
     seconds: Mapping[str, float]
     restored: frozenset[str] = frozenset()
-    kept: frozenset[str] = frozenset()
+    cache: EngineCache | None = None
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """Ids of the subgraphs whose engine is in the cache now."""
+        return frozenset(self.cache.kept if self.cache is not None else ())
 
     def __len__(self) -> int:
         """Count the operators."""
@@ -71,11 +73,28 @@ class CompiledSubgraphs(Sequence[SubgraphOperator]):
         return iter(self.operators)
 
     def close(self) -> None:
-        """Close every operator."""
+        """Close every operator, when engines that wait have been proven."""
+        if self.cache is not None:
+            self.cache.proofs.settle()
         close_all(self.operators)
 
 
 def compile_subgraphs(
+    partitioning: Partitioning, *, progress: Progress | None = None
+) -> CompiledSubgraphs:
+    """Compile every subgraph and keep the engines; see ``compile_unproven`` and ``proving``.
+
+    Args:
+        partitioning: Who compiles what.
+        progress: As there.
+
+    Raises:
+        SubgraphkitError: As there.
+    """
+    return _walked(partitioning, progress, proves=True)
+
+
+def compile_unproven(
     partitioning: Partitioning, *, progress: Progress | None = None
 ) -> CompiledSubgraphs:
     """Compile every subgraph on its backend, or restore what it compiled at an earlier bind.
@@ -91,7 +110,8 @@ def compile_subgraphs(
             that is half done is kept.
 
     Returns:
-        The operators, with the partitioning they belong to.
+        The operators, with the partitioning they belong to. Engines wait in ``cache.proofs`` to be
+        proven and kept.
 
     Raises:
         BackendUnavailableError: The partitioning is that of a dry run (SGK104).
@@ -102,22 +122,28 @@ def compile_subgraphs(
             backend that was named has less of the model than it has to (SGK125).
         MemoryLimitError: It would need more memory than ``max_memory`` allows (SGK134).
     """
+    return _walked(partitioning, progress, proves=False)
+
+
+def _walked(
+    partitioning: Partitioning, progress: Progress | None, *, proves: bool
+) -> CompiledSubgraphs:
     means = Means.of(partitioning, progress)
     with walking("compile", partitioning.graph.name, means.progress.is_own):
-        return _attended(partitioning, means)
+        return _attended(partitioning, means, proves=proves)
 
 
 def _taken(partitioning: Partitioning) -> Iterator[tuple[Claim, Sequence[int]]]:
     return ((partitioning.claim_of(one), one.nodes) for one in partitioning.subgraphs)
 
 
-def _attended(partitioning: Partitioning, means: "Means") -> CompiledSubgraphs:
+def _attended(partitioning: Partitioning, means: "Means", *, proves: bool) -> CompiledSubgraphs:
     _require_no_dry_run(partitioning)
     shortfall = partitioning.shortfall()  # what is to be an error is one before the work
     if partitioning.graph.settings.max_memory is not None:
         reports.check_memory(partitioning)
     compiled = attended(
-        lambda course: _compiled(partitioning, means._replace(progress=course)),
+        lambda course: _compiled(partitioning, means._replace(progress=course), proves=proves),
         means.progress,
         CompiledSubgraphs.close,
         partitioning.graph.settings.timeout_s,
@@ -137,12 +163,12 @@ def _attended(partitioning: Partitioning, means: "Means") -> CompiledSubgraphs:
     return compiled
 
 
-def _compiled(partitioning: Partitioning, means: "Means") -> CompiledSubgraphs:
-    current, cache, progress = partitioning, means.cache, means.progress
+def _compiled(partitioning: Partitioning, means: "Means", *, proves: bool) -> CompiledSubgraphs:
+    current, progress = partitioning, means.progress
     done: list[SubgraphOperator] = []
     seconds: dict[str, float] = {}
     restored: set[str] = set()
-    try:
+    with _proven(partitioning, means, done, proves=proves) as proofs:
         # What comes of a subgraph given back stands in its place, so all before it is done.
         while len(done) < len(current.subgraphs):
             place = len(done)
@@ -156,22 +182,41 @@ def _compiled(partitioning: Partitioning, means: "Means") -> CompiledSubgraphs:
                 operator, spent, from_cache = _reported(current, subgraph, claim, part)
             except (Unsupported, CompileError) as error:
                 before, current = current, given_back(current, place, error)
-                _close_misinformed(before, current, done)
+                _close_misinformed(before, current, done, proofs)
                 continue
             done.append(operator)
+            proofs.compiled.append(Compiled(subgraph, operator))
+            if means.tells and any(one.operator not in done for one in proofs.waiting.values()):
+                proofs.settle(gives_up=False)  # no step of a session runs what is inside of one
             seconds[subgraph.id] = spent
             restored.update([subgraph.id] if from_cache else [])
-    except BaseException:
-        close_all(done)
-        raise
     return CompiledSubgraphs(
         current,
         partitioning,
         tuple(done),
         MappingProxyType(seconds),
         frozenset(restored),
-        frozenset(cache.kept if cache is not None else ()),
+        means.cache,
     )
+
+
+@contextmanager
+def _proven(
+    partitioning: Partitioning, means: "Means", done: list[SubgraphOperator], *, proves: bool
+) -> Iterator[Proofs]:
+    """Prove engines in the end if that is asked for; and if the rest fails, to have these kept."""
+    proofs = means.cache.proofs if means.cache is not None else Proofs(partitioning.graph)
+    try:
+        yield proofs
+        if proves:
+            proofs.settle()
+    except BaseException:
+        if means.tells:
+            with suppress(SubgraphkitWarning):
+                proofs.settle()
+        proofs.drop(done)
+        close_all(done)
+        raise
 
 
 def compile_subgraph(
@@ -230,7 +275,7 @@ def _require_no_dry_run(partitioning: Partitioning) -> None:
 
 
 def _close_misinformed(
-    before: Partitioning, after: Partitioning, done: list[SubgraphOperator]
+    before: Partitioning, after: Partitioning, done: list[SubgraphOperator], proofs: Proofs
 ) -> None:
     """Close operators that were told what no longer holds, to be compiled again.
 
@@ -242,6 +287,7 @@ def _close_misinformed(
     place = len(done)
     pools = [before.turns.claims[at].backend.pool for at in before.claimed_by[:place]]
     first = next((at for at, pool in enumerate(pools) if pool in {"spins", "unknown"}), place)
+    proofs.drop(done[first:])
     close_all(done[first:])
     del done[first:]
 
@@ -272,7 +318,9 @@ class Means(NamedTuple):
         """Return what the settings of a bind say."""
         graph = partitioning.graph
         settings, progress = graph.settings, graph.extensions.hearing(progress)
-        cache = EngineCache(settings.cache_dir, settings.cache_size) if settings.cache else None
+        cache = None
+        if settings.cache:
+            cache = EngineCache(settings.cache_dir, settings.cache_size, Proofs(graph))
         return cls(cache, progress, shares_processors=shares_processors)
 
     def on(self, subgraph: Subgraph) -> Self:
@@ -289,7 +337,7 @@ def _reported(
     operator, from_cache = obtained(partitioning, subgraph, claim, means)
     spent = time.perf_counter() - started
     extensions = partitioning.graph.extensions
-    _tell_compiled(extensions, subgraph, operator, spent, from_cache=from_cache)
+    tell_compiled(extensions, subgraph, operator, spent, from_cache=from_cache)
     return operator, spent, from_cache
 
 
@@ -302,15 +350,20 @@ def obtained(
         Exception: As ``compile_subgraph``.
     """
     if not subgraph.outputs:
-        return _Idle(), False
+        return IdleOperator(), False
     creation = _creation(partitioning, means)
     compile_ = partial(creation.compiled, subgraph, claim)
     if partitioning.graph.settings.isolates(claim.backend.name):
         operator = compile_()
         if not isinstance(operator, IsolatedOperator):
             return operator, False
-        if operator.kept and means.cache is not None:
+        if means.cache is not None and operator.engine == "kept":
             means.cache.kept.add(subgraph.id)
+        elif means.cache is not None and operator.engine == "unproven":
+            keep, prove = partial(means.cache.kept.add, subgraph.id), operator.prove
+            means.cache.proofs.waiting[subgraph.id] = Unproven(
+                claim.backend, subgraph, operator, lambda _, given, __: prove(given), keep
+            )
         return operator, operator.restored
     if means.cache is None or not stores_engines(type(claim.backend)):
         return compile_(), False
@@ -332,44 +385,6 @@ def _creation(partitioning: Partitioning, means: Means) -> Creation:
 
 def _composed(means: Means, division: Partitioning) -> SubgraphOperator:
     cache = means.cache.apart() if means.cache is not None else None
-    compiled = _compiled(division, means._replace(cache=cache))
+    compiled = _compiled(division, means._replace(cache=cache), proves=False)
     parts = zip(compiled.partitioning.subgraphs, compiled, strict=True)
     return ComposedOperator(division.graph, parts)
-
-
-class _Idle(SubgraphOperator):
-    """The operator of a region nobody reads from: there is nothing to do."""
-
-    thread_safe = fork_safe = True
-
-    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
-        del inputs, outputs
-        return ()
-
-    def update_weights(self, changed: Mapping[str, Any]) -> bool:
-        del changed
-        return True
-
-
-def _tell_compiled(
-    extensions: ExtensionManager,
-    subgraph: Subgraph,
-    operator: SubgraphOperator,
-    seconds: float,
-    *,
-    from_cache: bool,
-) -> None:
-    verb = "restored" if from_cache else "compiled"
-    _logger.info("%s %s (%d nodes, %.3f s)", verb, subgraph.id, len(subgraph.nodes), seconds)
-    if extensions.implements("subgraphkit_compiled"):
-        event = contract.CompileEvent(
-            model=extensions.model,
-            session=extensions.session,
-            subgraph=subgraph.id,
-            backend=subgraph.backend,
-            node_count=len(subgraph.nodes),
-            seconds=seconds,
-            from_cache=from_cache,
-            info=operator.info(),
-        )
-        extensions.notify("subgraphkit_compiled", event=event)

@@ -164,6 +164,22 @@ class ComposedOperator(SubgraphOperator):
             error.add_note(f"It happened in {subgraph!r} on backend {subgraph.backend!r}.")
 
 
+class IdleOperator(SubgraphOperator):
+    """The operator of a region nobody reads from: there is nothing to do."""
+
+    thread_safe = fork_safe = True
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        """Compute nothing."""
+        del inputs, outputs
+        return ()
+
+    def update_weights(self, changed: Mapping[str, Any]) -> bool:
+        """Take whatever there is: it makes no difference."""
+        del changed
+        return True
+
+
 class _Clocked(SubgraphOperator):
     """Runs another operator as one thing that takes time; closing it closes nothing."""
 

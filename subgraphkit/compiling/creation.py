@@ -248,3 +248,28 @@ def _tell_given_back(
             node_count=len(refused),
         )
         extensions.notify("subgraphkit_fallback", event=event)
+
+
+def tell_compiled(
+    extensions: ExtensionManager,
+    subgraph: Subgraph,
+    operator: SubgraphOperator,
+    seconds: float,
+    *,
+    from_cache: bool,
+) -> None:
+    """Tell the log and extensions that there is an operator."""
+    verb = "restored" if from_cache else "compiled"
+    _logger.info("%s %s (%d nodes, %.3f s)", verb, subgraph.id, len(subgraph.nodes), seconds)
+    if extensions.implements("subgraphkit_compiled"):
+        event = contract.CompileEvent(
+            model=extensions.model,
+            session=extensions.session,
+            subgraph=subgraph.id,
+            backend=subgraph.backend,
+            node_count=len(subgraph.nodes),
+            seconds=seconds,
+            from_cache=from_cache,
+            info=operator.info(),
+        )
+        extensions.notify("subgraphkit_compiled", event=event)

@@ -26,6 +26,7 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.binding.model_process import MODEL
 from subgraphkit.compiling.compilation import Means, obtained
+from subgraphkit.compiling.proving import Compiled, Proofs
 from subgraphkit.configuration.handing import plain_value
 from subgraphkit.configuration.selection import BackendChoice
 from subgraphkit.ir import Initializer, Subgraph
@@ -58,6 +59,7 @@ class Workshop:
         self._claims: dict[str, list[Claim]] = {}
         self._prepared: set[Claim] = set()
         self._operators: dict[int, SubgraphOperator] = {}
+        self._unproven: dict[int, tuple[Proofs, Subgraph]] = {}
         self._kinds: dict[int, tuple[Kind, ...] | None] = {}
 
     def create(
@@ -85,8 +87,22 @@ class Workshop:
                 operator, restored = obtained(partitioning, subgraph, claim, means.on(subgraph))
         number = len(self._kinds) + 1
         self._operators[number], self._kinds[number] = (operator, _kinds(subgraph, operator))
-        kept = means.cache is not None and subgraph.id in means.cache.kept
-        return {"number": number, "made_by": operator.made_by, "restored": restored, "kept": kept}
+        became = ""
+        if means.cache is not None and means.cache.proofs.waiting:
+            self._unproven[number] = means.cache.proofs, subgraph
+            became = "unproven"
+        elif means.cache is not None and subgraph.id in means.cache.kept:
+            became = "kept"
+        facts = {"made_by": operator.made_by, "restored": restored, "engine": became}
+        return {"number": number, **facts}
+
+    def prove(self, number: int, given: str) -> str:
+        """Prove the engine of an operator on inputs, and keep it if nothing speaks against it."""
+        proofs, subgraph = self._unproven.pop(number)
+        proofs.told.add(subgraph.backend)  # where it was asked
+        values = dict(zip(subgraph.inputs, self._given(given), strict=True))
+        proofs.settle([Compiled(subgraph, self._operators[number])], values)
+        return "; ".join(one.context["problem"] for one in proofs.refused.values())
 
     def rehearse(self, tell: _Tell, backends: Sequence[Mapping[str, Any]]) -> None:
         """Ask backends what they will be asked, to see whether one takes the process down."""
@@ -121,7 +137,11 @@ class Workshop:
 
     def ask(self, number: int, what: str) -> Any:
         """Ask an operator something about itself, or close it."""
-        operator = self._operators.pop(number) if what == "close" else self._operators[number]
+        operator = self._operators[number]
+        if what == "close":
+            del self._operators[number]
+            if number in self._unproven:
+                self._unproven.pop(number)[0].drop([operator])
         result = getattr(operator, what)()
         if isinstance(result, bytes | bytearray | memoryview):
             result = self._outward.store([np.frombuffer(result, np.uint8)])

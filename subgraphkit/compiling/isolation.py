@@ -58,7 +58,8 @@ class IsolatedOperator(SubgraphOperator):
 
     Inputs are copied once into memory that both processes share, and outputs once out of it.
 
-    ``engine``: What it is restored from; None if it is compiled.
+    ``engine``: What it is restored from; None if it is compiled. As an attribute, what became of
+    what was compiled: ``"kept"`` in the cache, ``"unproven"``, or empty if it is not kept.
 
     Thread-safety: ``run`` may be called from any thread; the operators of a process run one at a
     time.
@@ -86,7 +87,7 @@ class IsolatedOperator(SubgraphOperator):
         }
         self._number = 0
         self._generation = 0
-        self.restored = self.kept = False
+        self.restored, self.engine = False, ""
         with process.lock:
             process.join(self)
             try:
@@ -140,6 +141,14 @@ class IsolatedOperator(SubgraphOperator):
             self._weights |= changed
         return taken
 
+    def prove(self, given: Sequence[Any]) -> str:
+        """Have the engine proven on inputs, and kept there; return what speaks against it."""
+        process = self._process
+        with process.lock, self._worded("proving the engine of"):
+            if self._generation != process.ready():
+                return "the process that made it is gone"
+            return str(process.ask(".prove", self._number, process.inward.store(given)))
+
     def serialize(self) -> bytes | None:
         """Return the engine."""
         return self._bytes("serialize")
@@ -188,7 +197,7 @@ class IsolatedOperator(SubgraphOperator):
         answer = process.ask(".create", *new, progress=progress, tells=True)
         self._generation, self._number = generation, answer["number"]
         self.made_by = answer["made_by"]
-        self.restored, self.kept = answer["restored"], answer["kept"]
+        self.restored, self.engine = answer["restored"], answer["engine"]
 
     def _asked(self, what: str) -> Any:
         with self._process.lock, self._worded(f"asked for {what!r} of"):

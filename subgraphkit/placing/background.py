@@ -38,6 +38,7 @@ from subgraphkit.partitioning import Constraints, Partitioning, partition
 from subgraphkit.partitioning.claiming.constraints import configured
 from subgraphkit.partitioning.claiming.placements import find_placement
 from subgraphkit.partitioning.reports.memory import check_memory
+from subgraphkit.placing.proofs import prove_beside_runs
 from subgraphkit.planning import Plan, Step, plan
 from subgraphkit.running import Session
 from subgraphkit.viewing.progress import ShownAs, shown
@@ -216,14 +217,19 @@ class BackgroundBuild:
     def _build_all(self) -> None:
         shares = len(self._wanted.subgraphs) > 1
         means = Means.of(self._wanted, self._course, shares_processors=shares)
-        while (subgraph := self._next()) is not None:
-            self._course.check()
-            part = means.on(subgraph)
-            total = len(self._wanted.subgraphs)
-            part.progress("compiling", len(self._statuses), total, subgraph.id)
-            self._settle(subgraph, part)
-        if self._is_running and self._pool:
-            self._hand_over()
+        try:
+            while (subgraph := self._next()) is not None:
+                self._course.check()
+                part = means.on(subgraph)
+                total = len(self._wanted.subgraphs)
+                part.progress("compiling", len(self._statuses), total, subgraph.id)
+                self._settle(subgraph, part)
+            if self._is_running and self._pool:
+                self._hand_over()
+            self._prove(means, gives_up=True)
+        finally:
+            if means.cache is not None:
+                means.cache.proofs.drop_all()
         self._course("compiling", len(self._statuses), len(self._statuses))
 
     def _next(self) -> Subgraph | None:
@@ -254,6 +260,7 @@ class BackgroundBuild:
             seconds = time.perf_counter() - started
             if subgraph.outputs and subgraph.backend not in self._starters:
                 self._hand_over()
+                self._prove(means)
             self._statuses[subgraph.id] = replace(status, state="ready", seconds=seconds)
         except Exception as error:  # noqa: BLE001 (it stays where it is, which is told)
             self._course.check()
@@ -281,6 +288,12 @@ class BackgroundBuild:
             raise
         finally:
             self._pool.clear()
+
+    def _prove(self, means: Means, *, gives_up: bool = False) -> None:
+        """Prove the engines of what the session runs now, beside its runs."""
+        session = self._session()
+        if session is not None and means.cache is not None:
+            prove_beside_runs(session, means.cache.proofs, gives_up=gives_up)
 
     def _stand_in(self, subgraph: Subgraph) -> SubgraphOperator:
         if not subgraph.outputs:

@@ -1,6 +1,8 @@
 """A session that gets better while it runs: what builds and measures beside it."""
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from subgraphkit import placing
 from subgraphkit.running import Session
@@ -14,6 +16,8 @@ class ImprovingSession(Session):
 
     _build: "placing.background.BackgroundBuild | None" = None
     _tuning: "placing.tuning_child.BackgroundTuning | None" = None
+
+    _proof: "placing.proofs.BackgroundProof | None" = None
 
     @property
     def ready(self) -> bool:
@@ -50,14 +54,29 @@ class ImprovingSession(Session):
             return placing.background.statuses(running)
         return self._build.status(running)
 
+    def update_weights(self, changed: Mapping[str, Any]) -> Mapping[str, str]:
+        """Replace weights, when the engines that were compiled with the old ones are proven.
+
+        Args:
+            changed: As for ``Session.update_weights``.
+
+        Raises:
+            WeightUpdateError: As there (SGK133).
+        """
+        if self._proof is not None:
+            self._proof.finish()
+        return super().update_weights(changed)
+
     def close(self) -> None:
         """Release what the operators hold, and stop what is built or measured in the background.
 
-        Waits for the backend that is compiling to come to its next step. May be called more than
-        once.
+        Waits for the backend that is compiling to come to its next step, and for engines that are
+        still to be proven. May be called more than once.
         """
         for one in self._background:
             one.stop()
+        if self._proof is not None:
+            self._proof.finish()
         super().close()
         for one in self._background:
             one.wait()

@@ -10,7 +10,7 @@ from typing import Any, Final, Self, Unpack, cast
 
 from subgraphkit import bundling, placing
 from subgraphkit.binding import Shapes
-from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.compiling import CompiledSubgraphs, compile_unproven
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.onnx_io import Model, ModelSource
@@ -119,7 +119,7 @@ class InferenceSession(ImprovingSession):
                     found = placing.tuning_child.tuned(bound, course)
                 else:
                     found = partition(bound, constraints=constraints)
-                super().__init__(plan(found, compile_subgraphs(found, progress=course)))
+                self._run_compiled(compile_unproven(found, progress=course))
             if tuning != "background" and bound.settings.on_run_error != "fallback":
                 self._let_go(call.source)
         if tuning == "background":
@@ -129,6 +129,11 @@ class InferenceSession(ImprovingSession):
                 call.shapes,
                 self._build.wait if self._build is not None else None,
             )
+
+    def _run_compiled(self, compiled: CompiledSubgraphs) -> None:
+        super().__init__(plan(compiled.origin, compiled))
+        if compiled.cache is not None and compiled.cache.proofs.waiting:
+            self._proof = placing.proofs.BackgroundProof(self, compiled.cache.proofs)
 
     def _let_go(self, source: object) -> None:
         """Leave the weights to the operators, unless the model is somebody else's as well."""

@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Any, Final, Self
 
 from subgraphkit.backend.conformance import Conformance
+from subgraphkit.backend.differences import first_difference
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
-from subgraphkit.comparing.differences import first_difference
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.extensions import ExtensionManager

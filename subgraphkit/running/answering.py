@@ -109,7 +109,7 @@ class Answering(ABC):
         Raises:
             CallerError: As for ``warm_up``.
         """
-        from subgraphkit.running.samples import samples  # noqa: PLC0415 (few warm up)
+        from subgraphkit.binding.samples import samples  # noqa: PLC0415 (few warm up)
 
         graph, given = self.graph, feeds or {}
         symbols, whole = given_shapes(graph, shapes or {}, strict=graph.settings.strict)

@@ -66,6 +66,11 @@ class Gate:
         self._mine.passage = passage
         return passage
 
+    @property
+    def was_used(self) -> bool:
+        """Whether a thread that is still there has ever been inside."""
+        return bool(len(self._passages))
+
     def is_held_elsewhere(self) -> bool:
         """Say whether another thread is inside."""
         mine = getattr(self._mine, "passage", None)

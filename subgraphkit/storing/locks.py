@@ -24,11 +24,12 @@ def locked(
         timeout: Seconds after which to go on without it.
         on_wait: Called once if somebody else holds it.
 
-    Thread-safety: may be used by any number of threads and processes.
+    Thread-safety: may be used by any number of threads and processes; another thread than the one
+    that took it may give it back.
     """
     from filelock import FileLock, Timeout  # noqa: PLC0415 (only those who store pay for it)
 
-    lock = FileLock(path, mode=0o600, fallback_to_soft=False)
+    lock = FileLock(path, mode=0o600, thread_local=False, fallback_to_soft=False)
     # Where nothing can be written or locked, nothing will be stored either.
     with contextlib.suppress(OSError):
         try:

@@ -38,3 +38,16 @@ def engine_failed(backend: str, subgraph: str, doing: str, problem: str) -> Cach
         backend=backend,
         subgraph=subgraph,
     )
+
+
+def not_proven(backend: str, subgraph: str, problem: str) -> CacheError:
+    """SGK155: what would come back is not what was compiled; the results are right."""
+    return CacheError(
+        "SGK155",
+        f"the engine that backend {backend!r} made of subgraph {subgraph!r} is not kept: {problem}",
+        hint="It is compiled each time, with the same results.\n"
+        "If it can be restored and computes something else, report it to the backend's author.",
+        backend=backend,
+        subgraph=subgraph,
+        problem=problem,
+    )

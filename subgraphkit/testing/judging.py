@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.backend.conformance import Conformance
-from subgraphkit.comparing.differences import Difference, compare_values
+from subgraphkit.backend.differences import Difference, compare_values
 from subgraphkit.testing.cases import Finding, Outcome, Stopped
 
 _Array = npt.NDArray[Any]

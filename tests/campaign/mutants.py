@@ -14,7 +14,7 @@ from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import subgraphkit as sk
-from subgraphkit.comparing.differences import first_difference
+from subgraphkit.backend.differences import first_difference
 from subgraphkit_onnxruntime.backend import OnnxRuntimeProperty
 from tests.campaign import models
 from tests.campaign.mutations import Mutator, messages, mutate, spoiled_bytes

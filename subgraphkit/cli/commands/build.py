@@ -18,7 +18,7 @@ from subgraphkit.compiling import CompiledSubgraphs, compile_subgraphs
 from subgraphkit.compiling.caching import stores_engines
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.selection import AUTO
-from subgraphkit.errors import CallerError
+from subgraphkit.errors import CacheError, CallerError
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
 from subgraphkit.storing.files import write_output
@@ -52,6 +52,8 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
             report.note(f"wrote {bundle}")
     finally:
         compiled.close()
+    for one in _refused(compiled):
+        report.note(f"{one.code}: {one.message}")
     lost = [row["subgraph"] for row in rows if row["engine"] == "not kept"]
     if lost and target is None:
         report.note(
@@ -102,6 +104,8 @@ def _idle_backend(compiled: CompiledSubgraphs) -> str:
 
 def _rows(compiled: CompiledSubgraphs, *, is_kept: bool) -> Iterator[dict[str, Any]]:
     partitioning = compiled.partitioning
+    took = compiled.cache.proofs.seconds if compiled.cache is not None else {}
+    refused = {one.context["subgraph"]: one.message for one in _refused(compiled)}
     for subgraph, operator in zip(partitioning.subgraphs, compiled, strict=True):
         if not subgraph.outputs:
             continue  # nothing is made of what nobody reads
@@ -118,17 +122,27 @@ def _rows(compiled: CompiledSubgraphs, *, is_kept: bool) -> Iterator[dict[str, A
             "nodes": len(subgraph.members),
             "engine": engine,
             "seconds": round(compiled.seconds[subgraph.id], 3),
+            "proof_seconds": round(took[subgraph.id], 3) if subgraph.id in took else None,
+            "problem": refused.get(subgraph.id, ""),
             "info": dict(operator.info()),
         }
 
 
+def _refused(compiled: CompiledSubgraphs) -> list[CacheError]:
+    return [] if compiled.cache is None else [*compiled.cache.proofs.refused.values()]
+
+
 def _show(report: CommandReport, rows: list[dict[str, Any]]) -> None:
     cells = [
-        (row["subgraph"], row["backend"], str(row["nodes"]), row["engine"], f"{row['seconds']:.3f}")
+        (
+            *(row["subgraph"], row["backend"], str(row["nodes"]), row["engine"]),
+            f"{row['seconds']:.3f}",
+            "-" if row["proof_seconds"] is None else f"{row['proof_seconds']:.3f}",
+        )
         for row in rows
     ]
-    columns = "subgraph backend nodes engine seconds"
-    report.show(Table.of(columns, cells, right="nodes seconds"))
+    columns = "subgraph backend nodes engine seconds proof"
+    report.show(Table.of(columns, cells, right="nodes seconds proof"))
 
 
 def _write(compiled: CompiledSubgraphs, target: Path) -> None:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
+from subgraphkit.binding.samples import Feed
 from subgraphkit.bundling import BundleCall, BundleFiles, open_bundle
 from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
@@ -29,7 +30,6 @@ from subgraphkit.errors import CallerError
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.planning import Plan, plan
 from subgraphkit.running import Session
-from subgraphkit.running.samples import Feed
 from subgraphkit.texts import counted, listed
 
 _Array = npt.NDArray[Any]

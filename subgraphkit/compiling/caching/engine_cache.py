@@ -8,6 +8,8 @@ time and a word in the log, never the result.
 import copy
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +25,7 @@ from subgraphkit.compiling.caching.keying import (
     make_key,
 )
 from subgraphkit.compiling.caching.store import EngineStore
+from subgraphkit.compiling.proving import Proofs, Unproven, came_back
 from subgraphkit.errors import CacheError, InvalidModelError, describe_exception
 from subgraphkit.ir import Subgraph
 from subgraphkit.ir.structure import NoKeyError, data_digest
@@ -54,14 +57,21 @@ class EngineCache:
 
     Attributes:
         kept: Ids of the subgraphs whose engines are in the cache now.
+        proofs: The engines that are kept once they are proven. Until then the lock is held that
+            other processes wait for.
 
     Thread-safety: used by one thread at a time; other threads and processes have caches of their
     own over the same folder.
     """
 
     def __init__(
-        self, cache_dir: Path | None, size_limit: int, lock_timeout: float = _LOCK_TIMEOUT
+        self,
+        cache_dir: Path | None,
+        size_limit: int,
+        proofs: Proofs,
+        lock_timeout: float = _LOCK_TIMEOUT,
     ) -> None:
+        self.proofs = proofs
         self.kept: set[str] = set()
         self._cache_dir = cache_dir
         self._size_limit = size_limit
@@ -99,13 +109,19 @@ class EngineCache:
         store = self._opened()
         key = self._key(subgraph, claim) if store is not None else None
         # A region that is all of the subgraph being compiled may have its key, whose lock is held.
-        if store is None or key is None or key.digest in self._held:
+        if store is None or key is None:
+            return compile_(), False
+        if key.digest in self.proofs.waiting:
+            self.proofs.settle(gives_up=False)
+        if key.digest in {*self._held, *self.proofs.waiting, *self.proofs.refused}:
             return compile_(), False
         operator = _restored(store, key, subgraph, claim, context, is_last_word=False)
         if operator is not None:
             self.kept.add(subgraph.id)
             return operator, True
-        with store.locked(key, self._lock_timeout, lambda: _tell_waiting(subgraph)):
+        with ExitStack() as holding:
+            lock = store.locked(key, self._lock_timeout, lambda: _tell_waiting(subgraph))
+            holding.enter_context(lock)
             # Another process may have stored it meanwhile, or was just about to.
             operator = _restored(store, key, subgraph, claim, context, is_last_word=True)
             if operator is not None:
@@ -113,9 +129,19 @@ class EngineCache:
                 return operator, True
             self._held.add(key.digest)
             try:
-                return self._compiled(store, key, subgraph, compile_), False
+                operator, engine, seconds = self._compiled(subgraph, compile_)
             finally:
                 self._held.discard(key.digest)
+            if engine is not None:
+                check = came_back(
+                    claim.backend, partial(claim.backend.restore, engine, context=context)
+                )
+                keep = partial(self._keep, store, _describe(key, subgraph, engine, seconds), engine)
+                release = holding.pop_all().close
+                self.proofs.waiting[key.digest] = Unproven(
+                    claim.backend, subgraph, operator, check, keep, release
+                )
+            return operator, False
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -147,27 +173,23 @@ class EngineCache:
         return None
 
     def _compiled(
-        self,
-        store: EngineStore,
-        key: EngineKey,
-        subgraph: Subgraph,
-        compile_: Compile,
-    ) -> SubgraphOperator:
+        self, subgraph: Subgraph, compile_: Compile
+    ) -> tuple[SubgraphOperator, bytes | None, float]:
+        """Compile; return the engine as well, if it is to be kept, and how long it took."""
         started = time.perf_counter()
         operator = compile_()
         seconds = time.perf_counter() - started
         # What another backend made, this one could not restore.
-        if self._is_writable and not operator.made_by:
-            engine = _serialized(operator, subgraph)
-            if engine is not None:
-                self._keep(store, _describe(key, subgraph, engine, seconds), engine)
-        return operator
+        if not self._is_writable or operator.made_by:
+            return operator, None, seconds
+        engine = _serialized(operator, subgraph)
+        if engine is not None and len(engine) > self._size_limit:
+            _logger.info("the engine of %s is larger than cache_size: not kept", subgraph.id)
+            engine = None
+        return operator, engine, seconds
 
     def _keep(self, store: EngineStore, description: Description, engine: bytes) -> None:
         digest = description.key.digest
-        if len(engine) > self._size_limit:
-            _logger.info("engine %s is larger than cache_size and is not kept", digest)
-            return
         try:
             store.write(description, engine)
             self.kept.add(description.about.subgraph)

@@ -61,7 +61,7 @@ def test_what_was_built_before_is_found(cli: Cli, backend: type[Storing]) -> Non
     cli("build", *WORDS, "--backend", "stores")
     ended = cli("build", *WORDS, "--backend", "stores")
     head, row = ended.out.splitlines()
-    assert head.split() == ["SUBGRAPH", "BACKEND", "NODES", "ENGINE", "SECONDS"]
+    assert head.split() == ["SUBGRAPH", "BACKEND", "NODES", "ENGINE", "SECONDS", "PROOF"]
     assert row.split()[:4] == ["stores_0", "stores", "2", "found"]
     assert backend.compilations == 1
 

@@ -231,7 +231,7 @@ def test_engines_of_the_cache_are_not_compiled_again(slow: Slow, tmp_path: Path)
             assert states(session) == {"slow_0": ("slow", "slow", "ready")}
             assert value(session) == [19, 32]
     assert slow.compiled == ["slow_0"]
-    assert [operator.closed for operator in slow.operators] == [1, 1]
+    assert [operator.closed for operator in slow.operators] == [1, 1, 1]  # one for the proof
 
 
 def test_closing_stops_the_build_and_leaves_nothing(slow: Slow) -> None:

@@ -1,0 +1,74 @@
+"""Engines of a session that runs are proven beside its runs, when it has given its first answer."""
+
+import threading
+import time
+from functools import partial
+from typing import Final
+
+from subgraphkit.compiling.proving import Compiled, Proofs
+from subgraphkit.errors import SubgraphkitWarning
+from subgraphkit.logs import logger_of
+from subgraphkit.running import Session
+
+_logger = logger_of("cache")
+
+_FIRST_ANSWER_SECONDS: Final = 1.0
+"""How long the first run is waited for: other processes wait as long for the engines."""
+_LOOK_SECONDS: Final = 0.02
+
+
+def prove_beside_runs(session: Session, proofs: Proofs, *, gives_up: bool = True) -> None:
+    """Prove engines in a run of what a session runs; changes of the session wait for it.
+
+    Args:
+        session: The session. With new weights, or closed, it proves nothing.
+        proofs: The engines.
+        gives_up: Whether to give up those that the session does not run.
+    """
+    gate = session._gate  # noqa: SLF001 (a run like those of the session itself)
+    try:
+        gate.through(partial(_settle, session, gives_up=gives_up), proofs)
+    except SubgraphkitWarning as warning:  # where the user makes errors of them
+        _logger.warning("%s", warning)
+
+
+def _settle(session: Session, proofs: Proofs, *, gives_up: bool) -> None:
+    if session._closed or session.weight_versions:  # noqa: SLF001 (as above)
+        return
+    steps = [
+        Compiled(step.subgraph, step.operator, *(() if step.operator.thread_safe else (step.lock,)))
+        for step in session.plan.steps
+    ]
+    proofs.settle(steps, gives_up=gives_up)
+
+
+class BackgroundProof:
+    """Proves the engines of a session that has just been opened, in a thread of its own.
+
+    The end of the program waits for it, as closing the session does.
+    """
+
+    def __init__(self, session: Session, proofs: Proofs) -> None:
+        self._session, self._plan, self._proofs = session, session.plan, proofs
+        self._at_once = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="subgraphkit prove")
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Prove at once what is not proven yet, and wait for it."""
+        self._at_once.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        end, gate = time.monotonic() + _FIRST_ANSWER_SECONDS, self._session._gate  # noqa: SLF001
+        while not gate.was_used and time.monotonic() < end and threading.main_thread().is_alive():
+            if self._at_once.wait(_LOOK_SECONDS):
+                break
+        while gate.is_held_elsewhere() and not self._at_once.wait(_LOOK_SECONDS):
+            pass
+        try:
+            if self._session.plan is self._plan:
+                prove_beside_runs(self._session, self._proofs)
+        finally:
+            self._proofs.drop_all()
+            del self._session
