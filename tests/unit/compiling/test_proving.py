@@ -12,7 +12,7 @@ import subgraphkit as sk
 from subgraphkit.backend import ProbeResult
 from subgraphkit.errors import SubgraphkitWarning
 from tests.models import parsed
-from tests.storing import ProgramOperator, StoringProperty, restored, storing
+from tests.storing import ProgramOperator, Storing, StoringProperty, restored, storing
 from tests.unit.compiling.cache_checks import EXPECTED
 from tests.unit.compiling.conftest import LINEAR, run
 from tests.unit.compiling.test_cache import BLOCKS
@@ -177,3 +177,20 @@ def test_a_bundle_has_no_engine_that_comes_back_otherwise(home: Path) -> None:
     with sk.InferenceSession(home / "bundle", backend=[backend]) as session:
         np.testing.assert_array_equal(session.run(None, {"x": _X})[0], EXPECTED)
     assert backend.compilations == 2
+
+
+class Rounding(Storing):
+    """Restores what has lost half of its digits, in a process of its own as well."""
+
+    deserialize = _rounding
+
+
+@pytest.mark.parametrize(("kind", "count"), [(Storing, 1), (Rounding, 0)])
+def test_the_process_that_compiled_proves(
+    engines: Path, kind: type[Storing], count: int, recwarn: pytest.WarningsRecorder
+) -> None:
+    for _ in range(2):
+        with _opened(kind, isolate="storing") as session:
+            np.testing.assert_array_equal(session.run(None, {"x": _X})[0], EXPECTED)
+        assert len(list(engines.glob("*.engine"))) == count
+    assert any("SGK155" in str(one.message) for one in recwarn) is not bool(count)
