@@ -16,7 +16,7 @@ from subgraphkit.bundling.manifest import BackendEntry
 from subgraphkit.compiling import close_all, compile_subgraph, isolated
 from subgraphkit.compiling.caching import stores_engines
 from subgraphkit.compiling.caching.keying import name_implementation
-from subgraphkit.compiling.proving import Compiled, Proofs, Unproven, came_back
+from subgraphkit.compiling.proving import Proofs, ProofStep, Unproven, came_back
 from subgraphkit.errors import InternalError, describe_exception
 from subgraphkit.ir import BoundGraph, Initializer, Subgraph
 from subgraphkit.ir.structure import NoKeyError, structure_digest
@@ -143,7 +143,7 @@ def _proven_engines(plan: Plan) -> dict[str, bytes]:
             proofs.waiting[step.subgraph.id] = Unproven(
                 claim.backend, step.subgraph, step.operator, came_back(claim.backend, restore), keep
             )
-    proofs.settle(Compiled(step.subgraph, step.operator) for step in plan.steps)
+    proofs.settle(ProofStep(step.subgraph, step.operator) for step in plan.steps)
     return engines
 
 

@@ -17,7 +17,7 @@ from subgraphkit.compiling.caching import EngineCache, stores_engines
 from subgraphkit.compiling.composition import ComposedOperator, IdleOperator
 from subgraphkit.compiling.creation import Creation, close_all, given_back, tell_compiled
 from subgraphkit.compiling.isolation import IsolatedOperator
-from subgraphkit.compiling.proving import Compiled, Proofs, Unproven
+from subgraphkit.compiling.proving import Proofs, ProofStep, Unproven
 from subgraphkit.errors import CompileError, SubgraphkitWarning
 from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
@@ -185,7 +185,7 @@ def _compiled(partitioning: Partitioning, means: "Means", *, proves: bool) -> Co
                 _close_misinformed(before, current, done, proofs)
                 continue
             done.append(operator)
-            proofs.compiled.append(Compiled(subgraph, operator))
+            proofs.compiled.append(ProofStep(subgraph, operator))
             if means.tells and any(one.operator not in done for one in proofs.waiting.values()):
                 proofs.settle(gives_up=False)  # no step of a session runs what is inside of one
             seconds[subgraph.id] = spent

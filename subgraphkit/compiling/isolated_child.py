@@ -26,7 +26,7 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.binding.model_process import MODEL
 from subgraphkit.compiling.compilation import Means, obtained
-from subgraphkit.compiling.proving import Compiled, Proofs
+from subgraphkit.compiling.proving import Proofs, ProofStep
 from subgraphkit.configuration.handing import plain_value
 from subgraphkit.configuration.selection import BackendChoice
 from subgraphkit.ir import Initializer, Subgraph
@@ -101,7 +101,7 @@ class Workshop:
         proofs, subgraph = self._unproven.pop(number)
         proofs.told.add(subgraph.backend)  # where it was asked
         values = dict(zip(subgraph.inputs, self._given(given), strict=True))
-        proofs.settle([Compiled(subgraph, self._operators[number])], values)
+        proofs.settle([ProofStep(subgraph, self._operators[number])], values)
         return "; ".join(one.context["problem"] for one in proofs.refused.values())
 
     def rehearse(self, tell: _Tell, backends: Sequence[Mapping[str, Any]]) -> None:

@@ -14,12 +14,10 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from subgraphkit.backend.contract import Backend
-from subgraphkit.backend.differences import compare_values
 from subgraphkit.backend.notices import warn_user
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.tolerances import DEFAULT_TOLERANCES, EXACT, Tolerance, tolerance_for
 from subgraphkit.binding import BoundModel
-from subgraphkit.binding.samples import samples
 from subgraphkit.compiling.creation import close_all
 from subgraphkit.errors import CacheError, describe_exception, text_of
 from subgraphkit.ir import Initializer, Subgraph
@@ -32,7 +30,7 @@ _logger = logger_of("cache")
 _SEED: Final = 33
 
 
-class Compiled(NamedTuple):
+class ProofStep(NamedTuple):
     """A subgraph, what was compiled of it, and what is held while that runs."""
 
     subgraph: Subgraph
@@ -45,7 +43,7 @@ class Compiled(NamedTuple):
             return list(self.operator.run(inputs))
 
 
-Check = Callable[[Compiled, list[Any], list[Any]], str]
+Check = Callable[[ProofStep, list[Any], list[Any]], str]
 """Takes what was compiled, inputs and its answer; says what speaks against the engine."""
 
 
@@ -81,7 +79,7 @@ class Proofs:
 
     def __init__(self, graph: BoundModel) -> None:
         self._graph = graph
-        self.compiled: list[Compiled] = []
+        self.compiled: list[ProofStep] = []
         self.waiting: dict[str, Unproven] = {}
         self.refused: dict[str, CacheError] = {}
         self.seconds: dict[str, float] = {}
@@ -89,7 +87,7 @@ class Proofs:
 
     def settle(
         self,
-        compiled: Iterable[Compiled] | None = None,
+        compiled: Iterable[ProofStep] | None = None,
         values: Mapping[str, Any] | None = None,
         *,
         gives_up: bool = True,
@@ -118,7 +116,7 @@ class Proofs:
             for key in [key for key, it in self.waiting.items() if it.operator is one.operator]:
                 self._settle(key, one, given, answer, problem)
         for key, engine in list(self.waiting.items()) if gives_up else ():
-            self._settle(key, Compiled(engine.subgraph, engine.operator), [], None, problem)
+            self._settle(key, ProofStep(engine.subgraph, engine.operator), [], None, problem)
 
     def drop(self, operators: Collection[SubgraphOperator]) -> None:
         """Forget operators that are about to be closed; their engines are not kept."""
@@ -133,6 +131,8 @@ class Proofs:
 
     def _made_up(self) -> tuple[dict[str, Any], str]:
         """Return values of the inputs, or what stands in the way."""
+        from subgraphkit.binding.samples import samples  # noqa: PLC0415 (few binds compile engines)
+
         try:
             made = samples(self._graph, {}, {}, {}, _SEED)
             defaults = {name: one.array() for name, one in self._graph.defaults.items()}
@@ -141,7 +141,7 @@ class Proofs:
         return {name: one.array for name, one in made.items()} | defaults, "nothing runs it"
 
     def _settle(
-        self, key: str, one: Compiled, given: list[Any], answer: list[Any] | None, problem: str
+        self, key: str, one: ProofStep, given: list[Any], answer: list[Any] | None, problem: str
     ) -> None:
         engine, started = self.waiting.pop(key), time.perf_counter()
         try:
@@ -174,7 +174,7 @@ def came_back(backend: Backend, restore: Callable[[Subgraph], object]) -> Check:
     it will be, for whoever has the same subgraph with other weights.
     """
 
-    def check(one: Compiled, given: list[Any], answer: list[Any]) -> str:
+    def check(one: ProofStep, given: list[Any], answer: list[Any]) -> str:
         subgraph = one.subgraph
         problem = _difference(subgraph, _answer(restore, subgraph, given), answer)
         if problem and _difference(subgraph, one.run(given), answer):
@@ -231,6 +231,8 @@ def _changed(stored: Initializer, by: int) -> Any:
 
 def _difference(subgraph: Subgraph, got: list[Any], answer: list[Any]) -> str:
     """Say what differs first beyond the tolerance; empty if nothing does."""
+    from subgraphkit.backend.differences import compare_values  # noqa: PLC0415 (as above)
+
     loosest = _loosest(subgraph)
 
     def tolerance(dtype: DataType) -> Tolerance:

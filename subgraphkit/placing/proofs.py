@@ -5,7 +5,7 @@ import time
 from functools import partial
 from typing import Final
 
-from subgraphkit.compiling.proving import Compiled, Proofs
+from subgraphkit.compiling.proving import Proofs, ProofStep
 from subgraphkit.errors import SubgraphkitWarning
 from subgraphkit.logs import logger_of
 from subgraphkit.running import Session
@@ -36,7 +36,9 @@ def _settle(session: Session, proofs: Proofs, *, gives_up: bool) -> None:
     if session._closed or session.weight_versions:  # noqa: SLF001 (as above)
         return
     steps = [
-        Compiled(step.subgraph, step.operator, *(() if step.operator.thread_safe else (step.lock,)))
+        ProofStep(
+            step.subgraph, step.operator, *(() if step.operator.thread_safe else (step.lock,))
+        )
         for step in session.plan.steps
     ]
     proofs.settle(steps, gives_up=gives_up)
@@ -60,7 +62,8 @@ class BackgroundProof:
         self._thread.join()
 
     def _run(self) -> None:
-        end, gate = time.monotonic() + _FIRST_ANSWER_SECONDS, self._session._gate  # noqa: SLF001
+        gate = self._session._gate  # noqa: SLF001 (as above)
+        end = time.monotonic() + _FIRST_ANSWER_SECONDS
         while not gate.was_used and time.monotonic() < end and threading.main_thread().is_alive():
             if self._at_once.wait(_LOOK_SECONDS):
                 break
