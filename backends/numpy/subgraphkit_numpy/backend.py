@@ -21,7 +21,7 @@ from subgraphkit.backend import (
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_numpy.backend_options import Options
-from subgraphkit_numpy.fusion import find_chains
+from subgraphkit_numpy.fusion import ROOT, ChainProperty
 from subgraphkit_numpy.kernels import Implementation, implementation
 from subgraphkit_numpy.kernels.convolution import working_memory
 from subgraphkit_numpy.kernels.limits import refused_size
@@ -89,9 +89,18 @@ class NumpyProperty(SubgraphProperty):
         return NumpySelector(self._max_output_bytes)
 
     def create_operator(self, subgraph: Subgraph, context: BindContext[Options]) -> NumpyOperator:
-        """Compile a region; a convolution and what follows it at once becomes one kernel."""
-        chains = find_chains(subgraph)
+        """Compile a region; a convolution and its epilogue become one kernel."""
+        chains = self._chains(subgraph, context)
         return NumpyOperator(subgraph, context.options, context.threads, context.limits, chains)
+
+    def _chains(self, subgraph: Subgraph, context: BindContext[Options]) -> list[tuple[int, ...]]:
+        """Divide a region a second time, unless it is computed once, from constants alone."""
+        if not subgraph.inputs or all(node.op_type != ROOT for node in subgraph.members):
+            return []
+        properties = [ChainProperty(), NumpyProperty(context.options, self._hear_threads)]
+        divided = context.partition(subgraph, properties).subgraphs
+        found = [one for one in divided if one.property_name == ChainProperty.name]
+        return [tuple(node.id for node in one.members) for one in found]
 
 
 class NumpyBackend(Backend[Options]):

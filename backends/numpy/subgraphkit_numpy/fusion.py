@@ -4,12 +4,12 @@ Each part of the output is finished while it is still in a core's cache. That ch
 what follows does to every element what it would do alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import prod
-from typing import Final
+from typing import ClassVar, Final
 
-from subgraphkit.backend import Answer, Refusal, SubgraphSelector
-from subgraphkit.ir import Node, Subgraph
+from subgraphkit.backend import Answer, Refusal, SubgraphProperty, SubgraphSelector
+from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.types import DataType, Shape
 from subgraphkit_numpy.kernels.windows import known_shape
 
@@ -65,7 +65,26 @@ class EpilogueSelector(SubgraphSelector):
         self._next = tuple(one.id for one in _followers(node))
 
 
-def gate_after(node: Node) -> tuple[Node, ...]:
+class ChainProperty(SubgraphProperty):
+    """A convolution and its epilogue; a gate is computed whole or not at all."""
+
+    name: ClassVar[str] = "chains"
+    min_nodes = 2
+
+    def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
+        """Make a selector for one convolution."""
+        del graph
+        return EpilogueSelector()
+
+    def groups(self, graph: BoundGraph) -> Iterable[Collection[int]]:
+        """Name the two nodes of every gate."""
+        for node in graph.nodes:
+            gate = _gate_after(node)
+            if gate:
+                yield [one.id for one in gate]
+
+
+def _gate_after(node: Node) -> tuple[Node, ...]:
     """Return the two nodes that multiply a value by a function of itself; else nothing."""
     readers = sorted(node.consumers(), key=lambda reader: reader.id)
     if len(readers) != 2:  # noqa: PLR2004 (the function, and the product)
@@ -85,7 +104,7 @@ def _followers(node: Node) -> Sequence[Node]:
     """Return the node that goes on with an output alone, or the two of a gate."""
     graph, value, shape = node.graph, node.outputs[0], known_shape(node.output_type())
     readers = node.consumers()
-    found = readers if len(readers) == 1 else gate_after(node)
+    found = readers if len(readers) == 1 else _gate_after(node)
     handed_out = [value, *(one.outputs[0] for one in found[:-1])]
     if any(graph.is_output(one) for one in handed_out):
         return ()
@@ -130,20 +149,3 @@ def flat_view(shape: Shape | None, whole: tuple[int, ...]) -> tuple[int, int, in
     if shape is None or not fits or pixels not in {1, prod(whole[2:])}:
         return None
     return known[0], known[1], pixels
-
-
-def find_chains(subgraph: Subgraph) -> list[tuple[int, ...]]:
-    """Return the chains of a region."""
-    inside, chains = set(subgraph.nodes), []
-    for root in subgraph.members:
-        chain, end = [root.id], root
-        while (
-            _is_root(root)
-            and (found := _followers(end))
-            and inside.issuperset(one.id for one in found)
-        ):
-            end = found[-1]
-            chain += [one.id for one in found]
-        if len(chain) > 1:
-            chains.append(tuple(chain))
-    return chains

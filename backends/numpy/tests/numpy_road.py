@@ -9,6 +9,7 @@ from subgraphkit.backend import BindContext, Unsupported
 from subgraphkit.binding import bind
 from subgraphkit.ir import BoundGraph, make_subgraph
 from subgraphkit.onnx_io import load
+from subgraphkit.partitioning import partition
 from subgraphkit_numpy import NumpyBackend
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.operator import NumpyOperator
@@ -30,7 +31,7 @@ class CompiledModel:
                 raise Unsupported(f"{node.label}: {answer}")
         if len(bound.nodes):
             subgraph = make_subgraph(bound, tuple(bound.order), "numpy")
-            context = BindContext(backend="numpy", options=options)
+            context = BindContext(backend="numpy", options=options, partition=partition)
             operator = property_.create_operator(subgraph, context)
             assert isinstance(operator, NumpyOperator)
             self.subgraph, self.operator = subgraph, operator
