@@ -16,6 +16,7 @@ from subgraphkit.types import DataType
 
 CAPABILITIES: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "bounded_threads": "keeping to the number of threads that it is given",
         "control_flow": "taking If, Loop and Scan",
         "denormals": "telling numbers below the smallest normal one from zero",
         "dynamic_shapes": "compiling subgraphs with dimensions that are not known",

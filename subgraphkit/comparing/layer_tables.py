@@ -21,6 +21,8 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
             t = Transpose<perm=[0,2,1]>(x[N,4,C]); s = MatMul(x, t); k = Div(s, d![]={3});
             p = Softmax(k); y = MatMul(p, x)
             MatMul(x[N,7], w![7,3])
+            MatMul(x[N,0], w![0,3])
+            Gemm(x[N,0], w![0,3], b![3])
             MatMul(x[2,7], w[7,N])
             MatMul(x[N,N], w[N,N])
             MatMul(x[2,3,N], w[N,4])
@@ -52,6 +54,9 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
             Conv<pads=[2,1,0,0], dilations=[2,1]>(x[1,2,N,8], w![3,2,2,3])
             Conv<auto_pad="SAME_LOWER">(x[1,2,N,8], w![3,2,2,4])
             Conv<auto_pad="SAME_UPPER", strides=[2,3]>(x[1,2,N,8], w![3,2,3,2])
+            Conv<auto_pad="SAME_UPPER">(x[1,2,N,8], w![3,2,2,4])
+            Conv<auto_pad="SAME_LOWER", strides=[2,3]>(x[1,2,N,9], w![3,2,4,2])
+            Conv<auto_pad="VALID", strides=[2,1]>(x[1,2,N,8], w![3,2,2,3])
             Conv<group=4, pads=[1,1,1,1]>(x[1,4,N,7], w![4,1,3,3], b![4])
             Conv<group=2, strides=[2,1]>(x[2,4,N,7], w![6,2,3,3])
             Conv<strides=[3,3]>(x[1,2,N,7], w![3,2,2,2])
@@ -89,6 +94,11 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
             AveragePool<kernel_shape=[3,3], pads=[0,1,2,0], count_include_pad=1>(x[1,2,N,8])
             AveragePool<kernel_shape=[2,3], strides=[2,2], ceil_mode=1>(x[1,2,N,8])
             AveragePool<kernel_shape=[2,2], auto_pad="SAME_LOWER">(x[1,2,N,8])
+            AveragePool<kernel_shape=[2,4], auto_pad="SAME_UPPER">(x[1,2,N,8])
+            AveragePool<kernel_shape=[4,2], strides=[3,1], auto_pad="SAME_UPPER">(x[1,2,N,8])
+            LpPool<kernel_shape=[2,2], auto_pad="SAME_UPPER">(x[1,2,N,8])
+            ConvTranspose<auto_pad="SAME_UPPER", strides=[2,2]>(x[1,2,N,6], w![2,3,3,3])
+            ConvTranspose<auto_pad="SAME_LOWER", strides=[2,2]>(x[1,2,N,6], w![2,3,3,3])
             AveragePool<kernel_shape=[3,3], pads=[1,1,1,1]>(x[N,C,6,6])
             LpPool<kernel_shape=[3,2], p=2>(x[1,2,N,8])
             GlobalAveragePool(x[N,C,6,6])
@@ -99,6 +109,8 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
             MaxPool<kernel_shape=[2,3], strides=[3,2], ceil_mode=1>(x[1,2,N,8])
             MaxPool<kernel_shape=[2,2], dilations=[2,3]>(x[1,2,N,8])
             MaxPool<kernel_shape=[2,2], auto_pad="SAME_LOWER">(x[1,2,N,8])
+            MaxPool<kernel_shape=[2,4], auto_pad="SAME_UPPER">(x[1,2,N,8])
+            MaxPool<kernel_shape=[4,2], strides=[3,1], auto_pad="SAME_UPPER">(x[1,2,N,8])
             MaxPool<kernel_shape=[3], strides=[2]>(x[2,3,N])
             v, y = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x[1,2,N,8])
             MaxPool<kernel_shape=[3,3], pads=[1,1,1,1]>(x[N,C,6,6])
@@ -120,6 +132,14 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
             y, h = RNN<hidden_size=C>(x[4,N,C], w![1,C,C], r![1,C,C])
             BatchNormalization(x[2,3,N], s![3], b![3], m![3], v+![3])
             BatchNormalization<epsilon=0.1>(x[N,3], s![3], b![3], m![3], v+![3])
+            LayerNormalization(x^[N,C], s![C], b![C])
+            LayerNormalization(x^[3,N], s![N])
+            LayerNormalization<axis=1>(x^[3,N,4], s![N,4], b![N,4])
+            InstanceNormalization(x^[N,C,6,6], s![C], b![C])
+            MeanVarianceNormalization(x^[N,C,6,6]) ==
+                m = ReduceMean(x^[N,C,6,6], a:int64![3]={0,2,3}); d = Sub(x, m); q = Mul(d, d);
+                v = ReduceMean(q, a); r = Sqrt(v); e = Add(r, f![]={0.000000001}); y = Div(d, e)
+            BatchNormalization(x^[N,3], s![3], b![3], m^![3], v+![3])
             LayerNormalization(x[3,2,N], s![N], b![N])
             LayerNormalization<axis=1, epsilon=0.1>(x[2,3,N], s![3,N])
             InstanceNormalization<epsilon=0.1>(x[2,3,N], s![3], b![3])
@@ -137,6 +157,26 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
             y, h = GRU<hidden_size=3, linear_before_reset=1>(x[3,N,5], w![1,9,5], r![1,9,3],
                 b![1,18])
             y, h = RNN<hidden_size=3, direction="reverse">(x[3,N,5], w![1,3,5], r![1,3,3])""",
+        "near float @18": """
+            GroupNormalization<num_groups=2>(x[2,4,N], s![2], b![2]) ==
+                u = Unsqueeze(s![2], a:int64![1]={1}); t = Tile(u, r:int64![2]={1,2});
+                f = Reshape(t, h:int64![1]={4}); v = Unsqueeze(b![2], a); w = Tile(v, r);
+                g = Reshape(w, h); y = GroupNormalization<num_groups=2>(x[2,4,N], f, g)
+            Resize<mode="linear">(x[1,2,N,3], "", s:float![4]={1,1,2,2})""",
+        "near float @12": """
+            Resize<mode="nearest">(x[1,2,N,3], r![0], s:float![4]={1,1,2,3})
+            Resize<mode="linear", coordinate_transformation_mode="asymmetric">(x[1,2,N,3], r![0],
+                s:float![4]={1,1,2,2})""",
+        "near float @10": """
+            Resize<mode="nearest">(x[1,2,N,3], s:float![4]={1,1,2,3})
+            Resize<mode="linear">(x[1,2,N,3], s:float![4]={1,1,2,2})
+            Scatter<axis=1>(x[2,N], i:int64![2,1]={0,0}, z[2,1])""",
+        "near float @9": """
+            Upsample<mode="nearest">(x[1,2,N,3], s:float![4]={1,1,2,3})
+            Upsample<mode="linear">(x[1,2,N,3], s:float![4]={1,1,2,2})""",
+        "near float @8": """
+            Upsample<mode="nearest", scales=[1.0,1.0,2.0,3.0]>(x[1,2,N,3])
+            BatchNormalization<spatial=1>(x[2,3,N], s![3], b![3], m![3], v+![3])""",
     },
     "attention": {
         "near float @23": """

@@ -15,7 +15,7 @@ FAMILIES: Final = tuple(TABLES)
 """The tables, by name: operators that are varied in the same sizes."""
 
 _ARGUMENT: Final = re.compile(
-    r"\b(?P<name>\w+)(?P<kind>[+~]?)(?::(?P<type>\w+))?(?P<stored>!?)"
+    r"\b(?P<name>\w+)(?P<kind>[+~*#^]?)(?::(?P<type>\w+))?(?P<stored>!?)"
     r"\[(?P<dims>[\w,]*)\](?:=\{(?P<values>[^}]*)\})?"
 )
 
@@ -23,7 +23,8 @@ _MAKES: Final = re.compile(r'[\w, "]+=')
 _NEW_LINE: Final = re.compile(r"(?<=[)])\n\s*(?=\S)")
 """Where one line of a table ends: those that go on end in something else than a bracket."""
 _FEATURES: Final = re.compile(r"\b(\d*)C\b")
-_USUAL_OPSET: Final = 21
+USUAL_OPSET: Final = 21
+"""The operator set of lines that name none."""
 _WIDE, _NARROW = 8, 4
 _AXES_OF_PICTURES: Final = 4
 _ELEMENTWISE: Final = frozenset({"arithmetic", "curves"})
@@ -36,7 +37,8 @@ class Argument:
 
     Attributes:
         name: Its name in the line.
-        kind: ``+`` positive, ``~`` between -1 and 1, or empty.
+        kind: ``+`` positive, ``~`` between -1 and 1, ``*`` up to 200, ``#`` up to 2 to the 40th,
+            ``^`` about 3000, or empty.
         element_type: Its element type, as onnx's text form has it; empty for the line's own.
         dims: Its dimensions: numbers, and ``N``.
         is_stored: Whether it is a constant.
@@ -50,6 +52,14 @@ class Argument:
     is_stored: bool
     values: str
 
+    @property
+    def text(self) -> str:
+        """It as a line has it."""
+        typed = f":{self.element_type}" if self.element_type else ""
+        stated = f"={{{self.values}}}" if self.values else ""
+        stored = "!" if self.is_stored else ""
+        return f"{self.name}{self.kind}{typed}{stored}[{','.join(self.dims)}]{stated}"
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorForm:
@@ -61,13 +71,16 @@ class OperatorForm:
         element_type: Its element type, as onnx's text form has it.
         text: The line.
         opset: Version of the operator set.
+        meaning: The same in other operators of the usual set, where ``onnx.reference`` does not
+            compute the line, or not as ONNX has it; else empty.
     """
 
     family: str
     judged: str
     element_type: str
     text: str
-    opset: int = _USUAL_OPSET
+    opset: int = USUAL_OPSET
+    meaning: str = ""
 
     @property
     def label(self) -> str:
@@ -128,8 +141,16 @@ class OperatorForm:
 
     def sized(self, width: int) -> "OperatorForm":
         """Return it with so many features."""
-        text = _FEATURES.sub(lambda found: str(int(found[1] or 1) * width), self.text)
-        return replace(self, text=text)
+        text, meaning = (
+            _FEATURES.sub(lambda found: str(int(found[1] or 1) * width), one)
+            for one in (self.text, self.meaning)
+        )
+        return replace(self, text=text, meaning=meaning)
+
+    @property
+    def meant(self) -> "OperatorForm":
+        """It in the words of its meaning, if that is given."""
+        return replace(self, text=self.meaning or self.text, opset=USUAL_OPSET, meaning="")
 
 
 @lru_cache(maxsize=1)
@@ -140,10 +161,11 @@ def _all() -> Mapping[str, tuple[OperatorForm, ...]]:
 def _read(family: str, table: Mapping[str, str]) -> Iterator[OperatorForm]:
     for head, body in table.items():
         judged, *words = head.split()
-        opset = int(words.pop()[1:]) if words[-1].startswith("@") else _USUAL_OPSET
+        opset = int(words.pop()[1:]) if words[-1].startswith("@") else USUAL_OPSET
         for line in _NEW_LINE.split(body.strip()):
+            text, _, meaning = " ".join(line.split()).partition(" == ")
             for element_type in words:
-                yield OperatorForm(family, judged, element_type, " ".join(line.split()), opset)
+                yield OperatorForm(family, judged, element_type, text, opset, meaning)
 
 
 @lru_cache(maxsize=len(FAMILIES))

@@ -2,9 +2,10 @@
 
 A line is a node, or several with ``;`` between them, in onnx's text form. An argument has its shape
 behind it, and between name and shape what it is: ``!`` a constant, ``+`` positive, ``~`` between -1
-and 1, ``:int64`` of another type than the line's; ``={...}`` states its values. ``N`` is the size
-that is varied, ``C`` the number of features. A line goes on in the next where it does not end in a
-bracket.
+and 1, ``*`` up to 200, ``#`` up to 2 to the 40th, ``^`` about 3000, ``:int64`` of another type than
+the line's; ``={...}`` states its values. ``N`` is the size that is varied, ``C`` the number of
+features. A line goes on in the next where it does not end in a bracket. Behind ``==`` is what it
+means in other operators, where ``onnx.reference`` does not compute it as ONNX has it.
 
 The key above some lines says how strictly their results are judged, see ``judging``, and names
 their element types, and the operator set if that is a later one than most have. The conformance kit
@@ -52,6 +53,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             Where(c:bool[N], x[N], z[N])
             Where(c:bool[3,1], x[], z[N])
             Clip(x[N], low![]={-1}, high![]={1})""",
+        "equal float double float16 int32 int64 @13": "Clip(x[N], low![]={2}, high![]={-1})",
         "bits float double float16 int32 int64": """
             Abs(x[N])
             Neg(x[N])
@@ -104,6 +106,10 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             Cast<to=1>(x[N])
             Cast<to=7>(x[N])""",
         "bits double": "Cast<to=1>(x[N])",
+        "bits float double": """
+            Cast<to=7>(x#[N])
+            c = Cast<to=7>(x#[N]); y = Mul(c, k:int64![]={3})""",
+        "bits int64 uint64": "Cast<to=11>(x[N])",
         "bits float16": "Cast<to=1>(x[N])",
         "bits int32 int64 double": "Pow(x[N], e![1]={1})",
         "near float double": """
@@ -143,6 +149,20 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             Shrink<lambd=0.4, bias=0.1>(x[N])
             PRelu(x[N], z[N])
             PRelu(x[2,3,N], s![3,1])
+            PRelu(x[1,2,N,2], s![2])
+            PRelu(x[N,1,2,2], s![2])
+            Sigmoid(x*[N])
+            Tanh(x*[N])
+            Erf(x*[N])
+            Softplus(x*[N])
+            Elu(x*[N])
+            Selu(x*[N])
+            Celu(x*[N])
+            Gelu(x*[N])
+            Gelu<approximate="tanh">(x*[N])
+            Mish(x*[N])
+            Softsign(x*[N])
+            HardSwish(x*[N])
             Sin(x[N])
             Cos(x[N])
             Tan(x~[N])
@@ -178,7 +198,12 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             Gather<axis=-1>(x[3,N], i:int64![3]={0,-1,0})
             Reshape(x[2,N,3], s:int64![2]={0,-1})
             Expand(x[1,N], s:int64![3]={2,3,1})
-            Pad<mode="constant">(x[2,N], p:int64![4]={0,1,1,2})""",
+            Pad<mode="constant">(x[2,N], p:int64![4]={0,1,1,2})
+            Pad(x[3,N], p:int64![4]={0,0,0,-2}) ==
+                Slice(x[3,N], a:int64![1]={0}, b:int64![1]={-2}, d:int64![1]={1})
+            Pad(x[3,N], p:int64![4]={1,-1,-2,2}) ==
+                s = Slice(x[3,N], a:int64![2]={0,1}, b:int64![2]={1,9999});
+                y = Pad(s, q:int64![4]={1,0,0,2})""",
         "bits float": """
             Transpose<perm=[1,0,2]>(x[N,3,2])
             Transpose<perm=[2,0,1]>(x[2,N,3])
@@ -214,6 +239,23 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             EyeLike<k=1>(x[N,4])
             ReverseSequence<batch_axis=0, time_axis=1>(x[2,N], l:int64![2]={1,1})
             NonZero(x[3,N])
+            c = Cast<to=7>(x[3,N]); y = NonZero(c)
+            c = Cast<to=6>(x[3,N]); d = Cast<to=9>(c); y = NonZero(d)
+            Compress<axis=0>(x[3,N], c:bool![3]={0,0,0})
+            Compress(x[3,N], c:bool![4]={0,0,0,0})
+            Gather<axis=1>(x[3,N], i:int64![0])
+            Slice(x[3,N], a:int64![1]={2}, b:int64![1]={1}, d:int64![1]={1})
+            Concat<axis=1>(x[3,N], z![3,0])
+            Tile(x[3,N], r:int64![2]={0,1})
+            y, r = Split<axis=1>(x[N,4], s:int64![2]={0,4})
+            Reshape<allowzero=1>(x[3,0], s:int64![2]={0,5})
+            Pad(x[2,N], p:int64![2]={-1,1}, "", d:int64![1]={1}) ==
+                s = Slice(x[2,N], a:int64![1]={1}, b:int64![1]={9999},
+                    d:int64![1]={1});
+                y = Pad(s, q:int64![4]={0,0,0,1})
+            Pad<mode="edge">(x[N,5], p:int64![4]={0,-2,0,1}) ==
+                s = Slice(x[N,5], a:int64![1]={2}, b:int64![1]={9999}, d:int64![1]={1});
+                y = Pad<mode="edge">(s, q:int64![4]={0,0,0,1})
             Compress<axis=1>(x[3,N], c:bool[N])
             y, r = Split<axis=1, num_outputs=2>(x[3,N])
             c = Concat<axis=0>(x[N,C], x); y, r = Split<axis=0, num_outputs=2>(c)
@@ -233,6 +275,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "reductions": {
         "equal float int32": "Unique(x[N])",
+        "bits float int64": "u, f, i = Unique<sorted=0>(x[N]); y = Gather(u, i)",
         "near float float16": """
             ReduceSum(x[3,N], a:int64![1]={1})
             ReduceMean<keepdims=0>(x[3,N], a:int64![1]={-1})""",
@@ -263,6 +306,29 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             Softmax<axis=0>(x[N,3])
             Softmax<axis=1>(x[2,N,3])
             LogSoftmax(x[3,N])
+            Softmax(x*[3,N])
+            Softmax<axis=0>(x*[N,3])
+            LogSoftmax(x*[3,N])
+            ReduceLogSumExp(x*[3,N], a:int64![1]={1})
+            m = ReduceMean(x^[3,N], a:int64![1]={1}); d = Sub(x, m); y = ReduceSumSquare(d, a)
+            ReduceSum<keepdims=0>(x[N,0], a:int64![1]={1})
+            ReduceSum(x[0,N], a:int64![1]={0})
+            ReduceSum(x[N,0])
+            ReduceProd(x[N,0], a:int64![1]={1})
+            ReduceL1(x[N,0], a:int64![1]={1})
+            ReduceL2(x[N,0], a:int64![1]={1})
+            ReduceSumSquare(x[N,0], a:int64![1]={1})
+            CumSum(x[N,0], a:int64![]={1})
+            Softmax(x[N,0])
+            ReduceSum<noop_with_empty_axes=1>(x[N])
+            ReduceMean<noop_with_empty_axes=1>(x[N])
+            ReduceProd<noop_with_empty_axes=1>(x[N])
+            ReduceL1<noop_with_empty_axes=1>(x[N])
+            ReduceL2<noop_with_empty_axes=1>(x[N])
+            ReduceSumSquare<noop_with_empty_axes=1>(x[N])
+            ReduceLogSum<noop_with_empty_axes=1>(x+[N])
+            ReduceLogSumExp<noop_with_empty_axes=1>(x[N])
+            ReduceL1<noop_with_empty_axes=1>(x[3,N], a:int64![0])
             LpNormalization(x[3,N])
             LpNormalization<axis=0>(x[N,3])""",
         "equal float int64": """
@@ -272,6 +338,8 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             ReduceMin(x[2,N])
             ReduceMax(x[N,C], a:int64![1]={1})
             ReduceMin(x[N,C], a:int64![1]={1})
+            ReduceMax<noop_with_empty_axes=1>(x[N])
+            ReduceMin<noop_with_empty_axes=1>(x[N])
             ArgMax<axis=1>(x[N,C])
             y, i = TopK<axis=1>(x[N,C], k:int64![1]={C})
             ArgMax(x[3,N])

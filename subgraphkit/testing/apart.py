@@ -1,21 +1,14 @@
-"""A function called in a process of its own, which begins and ends as that of a user does.
+"""A function called in a process of its own, which begins and ends as that of a user does."""
 
-``python -m subgraphkit.testing.apart MODULE:FUNCTION SUBJECT [WORD ...]`` calls the function with
-the backend that a JSON document describes and the words, and writes what it returns as another.
-"""
-
-import json
-import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
 
-from subgraphkit.processes.child_process import how_it_ended, run_child
+from subgraphkit.processes import NoAnswer, call, how_it_ended
+from subgraphkit.processes.calling import place_of
 from subgraphkit.testing.cases import Finding, Outcome, Stopped
 from subgraphkit.testing.subject import Subject
 
-_MODULE: Final = "subgraphkit.testing.apart"
 _LAST_OUTPUT: Final = 600
 
 
@@ -29,15 +22,13 @@ def called_apart(
     Raises:
         Stopped: The process did not end (``HANG``), or not well (``CRASH``); or the function did.
     """
-    place = f"{function.__module__}:{function.__name__}"
-    ended = run_child(_MODULE, [place, json.dumps(subject.described()), *words], seconds)
-    if ended.code is None:
-        raise Stopped(Outcome.HANG, f"a process that {what} does not end within {seconds:.0f} s")
-    if ended.code or not ended.answer:
-        printed = ended.printed.strip()[-_LAST_OUTPUT:]
-        text = f"a process that {what} ended with {how_it_ended(ended.code)}"
-        raise Stopped(Outcome.CRASH, f"{text}; it printed: {printed}" if printed else text)
-    answer = json.loads(ended.answer)
+    try:
+        answer = call(answered, place_of(function), subject.described(), words, timeout=seconds)
+    except NoAnswer as gone:
+        raise _ended(gone, what, seconds) from None
+    except Exception as error:
+        text = f"a process that {what} failed: {type(error).__name__}: {error}"
+        raise Stopped(Outcome.CRASH, text) from error
     if "stopped" in answer:
         found = Finding.from_dict(answer["stopped"])
         raise Stopped(found.outcome, found.detail, found.taken)
@@ -51,21 +42,19 @@ def found_apart(
     return Finding.from_dict(called_apart(check, subject, seconds, *words, what=what))
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Call the function that the first argument names; what others print is no answer."""
-    place, described, *words = arguments
-    answer = os.dup(1)
-    os.dup2(2, 1)  # sys.stdout stays what it is, and whether others write to it can be looked at
+def answered(place: str, described: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """Call a function in the process it was to be called in."""
     module, _, name = place.partition(":")
     try:
-        found = getattr(import_module(module), name)(Subject(**json.loads(described)), *words)
-        told = {"returned": found.to_dict() if isinstance(found, Finding) else found}
+        found = getattr(import_module(module), name)(Subject(**described), *words)
     except Stopped as stop:
-        told = {"stopped": stop.finding.to_dict()}
-    with os.fdopen(answer, "w", encoding="utf-8") as stream:
-        json.dump(told, stream)
-    return 0
+        return {"stopped": stop.finding.to_dict()}
+    return {"returned": found.to_dict() if isinstance(found, Finding) else found}
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def _ended(gone: NoAnswer, what: str, seconds: float) -> Stopped:
+    if gone.code is None:
+        return Stopped(Outcome.HANG, f"a process that {what} does not end within {seconds:.0f} s")
+    printed = gone.printed.strip()[-_LAST_OUTPUT:]
+    text = f"a process that {what} ended with {how_it_ended(gone.code)}"
+    return Stopped(Outcome.CRASH, f"{text}; it printed:\n{printed}" if printed else text)

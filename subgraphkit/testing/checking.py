@@ -25,8 +25,10 @@ from subgraphkit.testing.children import Ended, Pool, Task
 LAST_LEVEL: Final = len(LEVELS) - 1
 DEFAULT_SECONDS: Final = 60.0
 """How long a case may take unless told otherwise."""
-_SHARES: Final = {3: 5, 4: 1, 5: 4}
+_SHARES: Final = {3: 4, 4: 1, 5: 5}
 """The drawn levels, whose cases come in an order that is drawn, with their parts of the time."""
+_FIRST: Final = frozenset({"operators", "versions"})
+"""The groups of level 5 that come before all others: what its operators compute."""
 _PATIENCE_OF_LARGE: Final = 2.0
 """What has more is large: a real network."""
 _BEGIN_LARGE: Final = 0.75
@@ -72,12 +74,11 @@ def check_backend(  # noqa: PLR0913 (what is tried, and how long)
             those of an operator, has its turn before one has its second. The same seed draws the
             same.
         within: After how many seconds no case of levels 3 to 5 is begun any more; each of them has
-            a part of the time, and large models come last. What is left is ``UNTRIED``. The other
-            levels are always tried.
+            a part of the time, level 5 begins with what operators compute, and large models come
+            last. What is left is ``UNTRIED``. The other levels are always tried.
 
     Yields:
         One finding per case, level by level but for large models, in the order in which they come.
-        One that is found to have harmed another after it comes a second time, which counts.
 
     Raises:
         ConfigError: There is no such level, no model in the directory, or a class no new process
@@ -167,17 +168,25 @@ class _Run:
 def drawn_batches(tasks: Sequence[Task], seed: int) -> list[list[Task]]:
     """Shuffle the cases of each group, as those of an operator, and take a batch of each in turn.
 
-    The first of a group is alone in its model; the others come jointly where they may.
+    What operators compute comes first. The first of a group is alone in its model; the others come
+    jointly where they may.
     """
     drawn = random.Random(seed)  # noqa: S311 (the same for the same seed, and no secret)
     groups: dict[str, list[Task]] = {}
     for task in tasks:
         groups.setdefault(task.case.case.split("/")[1], []).append(task)
-    for group in groups.values():
-        drawn.shuffle(group)
-    turns = [[group[:1], *batches(group[1:], attrgetter("joint"))] for group in groups.values()]
-    drawn.shuffle(turns)
-    return [batch for batch in chain(*zip_longest(*turns)) if batch is not None]
+    names = list(groups)
+    drawn.shuffle(names)
+    found: list[list[Task]] = []
+    for some in (_FIRST.intersection(names), set(names) - _FIRST):
+        turns = [_in_turn(groups[name], drawn) for name in names if name in some]
+        found += [batch for batch in chain(*zip_longest(*turns)) if batch is not None]
+    return found
+
+
+def _in_turn(group: list[Task], drawn: random.Random) -> list[list[Task]]:
+    drawn.shuffle(group)
+    return [group[:1], *batches(group[1:], attrgetter("joint"))]
 
 
 def _matches(case: str, only: str | Collection[str]) -> bool:

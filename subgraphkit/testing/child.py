@@ -1,67 +1,48 @@
-"""The process in which cases are carried out, so that one that crashes or hangs is but a finding.
+"""The part of the kit that lives in a child process: it lists cases and carries them out."""
 
-``python -m subgraphkit.testing.child`` reads commands from standard input and writes answers to
-standard output, one JSON document per line. Both are moved to descriptors of our own before the
-backend is imported: what it prints, from Python or from C, goes to standard error.
-
-The first line describes the subject; then ``{"list": LEVEL}`` is answered with the level's cases,
-``{"run": CASE, "level": LEVEL}`` with a finding, and ``{"join": CASES, "level": LEVEL}`` with a
-list of them, or with null.
-"""
-
-import json
 import logging
-import os
-import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from subgraphkit.processes.answering_child import answering
 from subgraphkit.testing.carrying import carry_out, carry_out_jointly, is_declared
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.subject import Subject
 
 
-def main() -> int:
-    """Answer commands until there are no more."""
-    commands = os.fdopen(os.dup(0), encoding="utf-8")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    logging.captureWarnings(capture=True)
-    warnings.simplefilter("ignore")
-    with answering() as answer:
-        subject = Subject(**json.loads(commands.readline()))
-        levels: dict[int, Mapping[str, Case]] = {}
-        for line in commands:
-            answer(_answered(json.loads(line), subject, levels))
-    return 0
+class CaseRunner:
+    """The cases of a backend; ``described`` has the arguments of its ``Subject``."""
 
+    def __init__(self, described: Mapping[str, Any]) -> None:
+        logging.captureWarnings(capture=True)
+        warnings.simplefilter("ignore")
+        self._subject = Subject(**described)
+        self._levels: dict[int, Mapping[str, Case]] = {}
 
-def _answered(
-    command: Mapping[str, Any], subject: Subject, levels: dict[int, Mapping[str, Case]]
-) -> Any:
-    level = command.get("list", command.get("level"))
-    if level not in levels:
-        levels[level] = cases_of_level(level, subject)
-    if "list" in command:
+    def list_cases(self, level: int) -> list[dict[str, Any]]:
+        """Return the cases of a level as findings that say nothing yet of how they ended."""
         untried = Finding(Outcome.SKIP)
         return [
             {
                 "case": case.signed(untried).to_dict(),
                 "patience": case.patience,
-                "joint": "" if case.joint and is_declared(case, subject) else case.joint,
+                "joint": "" if case.joint and is_declared(case, self._subject) else case.joint,
             }
-            for case in levels[level].values()
+            for case in self._cases(level).values()
         ]
-    if "join" in command:
-        several = [levels[level][name] for name in command["join"]]
-        found = carry_out_jointly(several, subject)
-        return found and [finding.to_dict() for finding in found]
-    return carry_out(levels[level][command["run"]], subject).to_dict()
 
+    def carry_out(self, level: int, name: str) -> dict[str, Any]:
+        """Carry a case out."""
+        return carry_out(self._cases(level)[name], self._subject).to_dict()
 
-if __name__ == "__main__":
-    sys.exit(main())
+    def carry_out_jointly(self, level: int, names: Sequence[str]) -> list[dict[str, Any]] | None:
+        """Carry cases out in one model; return None if something was not right."""
+        cases = self._cases(level)
+        found = carry_out_jointly([cases[name] for name in names], self._subject)
+        return None if found is None else [finding.to_dict() for finding in found]
+
+    def _cases(self, level: int) -> Mapping[str, Case]:
+        if level not in self._levels:
+            self._levels[level] = cases_of_level(level, self._subject)
+        return self._levels[level]

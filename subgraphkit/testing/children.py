@@ -1,8 +1,8 @@
-"""A pool of child processes that carry out cases, many each; who takes one down is found out.
+"""A pool of child processes that carry out cases, many each.
 
 A child carries out one case after the other, which spares starting a process for each. Where one
-goes down or keeps silent, the case is tried again as the first of a new child. If that ends well, a
-case before it has done the harm, and those are tried again with it, each in a child of its own.
+goes down or keeps silent, the case is tried again as the first of a new child, and the finding says
+whether it ends well there. The children end with this process, however that ends.
 
 Nothing heavy is imported here, and nothing of the backend.
 """
@@ -16,22 +16,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from subgraphkit.processes.answering_child import AnsweringChild, NoAnswer
-from subgraphkit.processes.child_process import crowd, how_it_ended
+from subgraphkit.processes import Child, NoAnswer, how_it_ended
+from subgraphkit.processes.child_process import crowd
 from subgraphkit.processes.memory import machine_bytes, resident_bytes
 from subgraphkit.testing.cases import Finding, Outcome
 
-_MODULE: Final = "subgraphkit.testing.child"
+_RUNNER: Final = "subgraphkit.testing.child:CaseRunner"
 _START_SECONDS: Final = 120.0
 """How long a child may take to start and to build the cases of a level."""
-_END_SECONDS: Final = 10.0
 _LAST_OUTPUT: Final = 600
 """How many bytes of what a child printed are kept."""
 _KILLED: Final = "signal SIGKILL"
 """How it ended if somebody else has ended it."""
 _LEAST_MEMORY: Final = 4 << 30
-_SUSPECTS: Final = 8
-"""How many of the cases that came before a crash are tried with the one that it came in."""
 _CONFIRMED: Final = 3
 """How often an ending that is the same alone is believed from then on; a hang takes long, and is
 believed after one."""
@@ -69,57 +66,52 @@ class Task:
     joint: str = ""
 
 
-class _Child:
-    """One child process.
+class _CaseChild:
+    """One child process, started when it is first asked for something.
 
     Attributes:
-        carried_out: What it was given to carry out, in order.
+        carried_out: How many cases it was given.
 
     Thread-safety: used by one thread, except for ``stop``.
     """
 
     def __init__(self, subject: Mapping[str, Any], most_memory: int) -> None:
-        self.level = -1
-        self.carried_out: list[Task] = []
-        self._most_memory = most_memory
-        self._process = AnsweringChild(_MODULE)
-        self._process.tell(subject)
+        self.carried_out = 0
+        self._subject, self._most_memory = subject, most_memory
+        self._levels: set[int] = set()
+        self._process = Child()
 
-    def cases(self, level: int) -> Any:
-        listed = self._ask({"list": level}, _START_SECONDS)
-        self.level = level
-        return listed
+    def list_cases(self, level: int) -> Any:
+        if not self._levels:
+            self._ask("", [self._subject], _START_SECONDS)
+        self._levels.add(level)
+        return self._ask("list_cases", [level], _START_SECONDS)
 
     def carry_out(self, task: Task) -> Finding:
-        if self.level != task.case.level:
-            self.cases(task.case.level)
-        self.carried_out.append(task)
-        command = {"run": task.case.case, "level": task.case.level}
-        return Finding.from_dict(self._ask(command, task.seconds))
+        level = self._level_of([task])
+        return Finding.from_dict(self._ask("carry_out", [level, task.case.case], task.seconds))
 
     def carry_out_jointly(self, tasks: Sequence[Task]) -> list[Finding] | None:
         """Carry out cases of one level in one model; return None if something was not right."""
-        level = tasks[0].case.level
-        if self.level != level:
-            self.cases(level)
-        self.carried_out += tasks
-        command = {"join": [task.case.case for task in tasks], "level": level}
-        found = self._ask(command, max(task.seconds for task in tasks))
+        words = [self._level_of(tasks), [task.case.case for task in tasks]]
+        found = self._ask("carry_out_jointly", words, max(task.seconds for task in tasks))
         return found and [Finding.from_dict(one) for one in found]
-
-    def end(self) -> None:
-        how = how_it_ended(self._process.stop(_END_SECONDS))
-        if how not in {"exit status 0", _KILLED}:
-            raise self._ended(Outcome.CRASH, f"the process ended: {how}")
 
     def stop(self) -> None:
         """Stop the process, and whatever it started, at once."""
         self._process.stop()
 
-    def _ask(self, command: Mapping[str, Any], seconds: float) -> Any:
-        self._process.tell(command)
+    def _level_of(self, tasks: Sequence[Task]) -> int:
+        level = tasks[0].case.level
+        if level not in self._levels:
+            self.list_cases(level)
+        self.carried_out += len(tasks)
+        return level
+
+    def _ask(self, method: str, words: Sequence[Any], seconds: float) -> Any:
+        place = f"{_RUNNER}.{method}" if method else _RUNNER
         try:
-            return self._process.answer(seconds * crowd(), self._look)
+            return self._process.call(place, *words, timeout=seconds * crowd(), look=self._look)
         except _TooMuch:
             text = f"the process took more than {self._most_memory / 2**30:.1f} GiB of memory"
             raise self._ended(Outcome.CRASH, text, is_own=False) from None
@@ -129,6 +121,8 @@ class _Child:
             how = how_it_ended(gone.code)
             text = f"the process ended: {how}"
             raise self._ended(Outcome.CRASH, text, is_own=how != _KILLED) from None
+        except Exception as error:
+            raise self._ended(Outcome.CRASH, f"{type(error).__name__}: {error}") from error
 
     def _look(self) -> None:
         if (resident_bytes(self._process.number) or 0) > self._most_memory:
@@ -137,7 +131,9 @@ class _Child:
     def _ended(self, outcome: Outcome, text: str, *, is_own: bool = True) -> Ended:
         words = self._process.printed(_LAST_OUTPUT)
         self.stop()
-        return Ended(outcome, f"{text}; it printed last: {words}" if words else text, is_own=is_own)
+        return Ended(
+            outcome, f"{text}; it printed last:\n{words}" if words else text, is_own=is_own
+        )
 
 
 class _Worker:
@@ -148,14 +144,14 @@ class _Worker:
 
     def __init__(self, subject: Mapping[str, Any], most_memory: int) -> None:
         self._subject, self._most_memory = subject, most_memory
-        self._child: _Child | None = None
+        self._child: _CaseChild | None = None
         self._lock = threading.Lock()
         self._is_closed = False
         self._confirmed: Counter[Outcome | None] = Counter()
 
     def cases(self, level: int) -> Any:
         try:
-            return self._living().cases(level)
+            return self._living().list_cases(level)
         except Ended:
             self._let_go()
             raise
@@ -170,30 +166,26 @@ class _Worker:
                 found = None
             if found is not None:
                 return found
-        return [finding for task in tasks for finding in self._findings(task)]
+        return [self._finding(task) for task in tasks]
 
-    def _findings(self, task: Task) -> list[Finding]:
-        before = tuple(self._child.carried_out) if self._child is not None else ()
+    def _finding(self, task: Task) -> Finding:
+        before = self._child.carried_out if self._child is not None else 0
         found, ended = self._attempt(task)
         kind = None if ended is None else ended.outcome
         enough = 1 if kind is Outcome.HANG else _CONFIRMED
         is_first = not before and (ended is None or ended.is_own)
         if not found.is_wrong or is_first or self._confirmed[kind] >= enough:
-            return [found]
+            return found
         alone, _ = self._attempt(task, apart=True)
         if alone.is_wrong:
             self._confirmed[kind] += 1
-            return [alone]
-        remark = f"alone in a process it is {alone.outcome.value}"
-        if ended is None:
-            return [replace(found, detail=f"{found.detail}; {remark}")]
-        if not ended.is_own:
-            return [alone]
-        culprit = self._culprit(task, before) if ended.outcome is Outcome.CRASH else None
-        if culprit is not None:
-            return [alone, culprit]
-        text = f"{found.detail}; this was after {len(before)} other cases, {remark}"
-        return [replace(found, detail=text)]
+            return alone
+        if ended is not None and not ended.is_own:
+            return alone
+        remark = (
+            f"this was after {before} other cases; alone in a process it is {alone.outcome.value}"
+        )
+        return replace(found, detail=f"{found.detail}\n{remark}")
 
     def close(self) -> None:
         with self._lock:
@@ -213,28 +205,12 @@ class _Worker:
             found = replace(task.case, outcome=ended.outcome, detail=ended.detail, seconds=seconds)
             return found, ended
 
-    def _culprit(self, task: Task, before: Sequence[Task]) -> Finding | None:
-        """Find the case after which this one goes down, the last before it first."""
-        for suspect in reversed(before[-_SUSPECTS:]):
-            self._let_go()
-            child = self._living()
-            try:
-                child.carry_out(suspect)
-                child.carry_out(task)
-                child.end()
-            except Ended as ended:
-                text = f"{ended.detail}; that came in {task.case.case}, which is right without it"
-                return replace(suspect.case, outcome=ended.outcome, detail=text)
-            finally:
-                self._let_go()
-        return None
-
-    def _living(self) -> _Child:
+    def _living(self) -> _CaseChild:
         with self._lock:
             if self._is_closed:
                 raise Ended(Outcome.CRASH, "the run was stopped")
             if self._child is None:
-                self._child = _Child(self._subject, self._most_memory)
+                self._child = _CaseChild(self._subject, self._most_memory)
             return self._child
 
     def _let_go(self) -> None:
@@ -267,12 +243,7 @@ class Pool:
     def findings(
         self, batches: Iterable[Sequence[Task]], until: float = math.inf
     ) -> Iterator[Finding]:
-        """Carry out cases, and yield what is found as it comes.
-
-        Yields:
-            A finding for each case. Where one is found to have harmed another after it, it comes a
-            second time, and that counts.
-        """
+        """Carry out cases, and yield a finding for each as it comes."""
         waiting: queue.SimpleQueue[Sequence[Task]] = queue.SimpleQueue()
         done: queue.SimpleQueue[list[Finding] | BaseException] = queue.SimpleQueue()
         for batch in batches:

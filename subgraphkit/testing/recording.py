@@ -17,19 +17,15 @@ from subgraphkit.storing.folders import kept_folder
 from subgraphkit.storing.kept_files import KeptFile
 from subgraphkit.testing.cases import Finding
 from subgraphkit.testing.checking import subject_of
-from subgraphkit.testing.junit import junit_xml
-from subgraphkit.testing.report import SCHEMA, Report
+from subgraphkit.testing.report import RUNNING, SCHEMA, Report
 from subgraphkit.texts import printable
 
-_RUNNING: Final = "it is still running"
 _LEAST_WAIT: Final = 2.0
 _WRITING: Final = 0.05
 """The part of the time that writing what was found may take."""
 
 FORMS: Final[Mapping[str, Callable[[Report], str]]] = {
     "csv": Report.to_csv,
-    "markdown": Report.to_markdown,
-    "junit": junit_xml,
     "findings": lambda report: json.dumps(report.to_dict(), indent=2) + "\n",
 }
 """The forms in which a report is written into files."""
@@ -94,7 +90,7 @@ class Record:
         self._seconds[finding.level], self._since = taken, now
         self._findings.append(finding)
         if now - self._saved >= self._wait:
-            self.save(_RUNNING)
+            self.save(RUNNING)
 
     def report(self, cut_short: str = "") -> Report:
         """Return what was found."""

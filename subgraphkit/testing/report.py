@@ -1,4 +1,4 @@
-"""The report of a run: the headline, the levels, the operators; and as files."""
+"""The report of a run: the headline, the levels, the operators; as JSON, and as a table."""
 
 import csv
 import io
@@ -14,6 +14,9 @@ from subgraphkit.testing.cases import LEVELS, Finding, Outcome
 
 SCHEMA: Final = "subgraphkit.conformance/1"
 """Name and version of the JSON document; members may be added within it, none changes or goes."""
+
+RUNNING: Final = "it is still running"
+"""What is said of a run that is written down before its end."""
 
 LEVEL_COLUMNS: Final = (
     "level",
@@ -31,10 +34,19 @@ LEVEL_COLUMNS: Final = (
 """The columns of the table of levels; all but the first and the last two are counts."""
 
 NOTHING_CLAIMED: Final = "nothing claimed"
+IN_PART: Final = "passed in part"
+CUT_SHORT: Final = "cut short"
+LEAST_TRIED: Final = 0.6
+"""The share of a level's cases that must have been tried before it is passed."""
+_RUNNING_TOGETHER: Final = frozenset({3, 4, 5})
+"""Levels whose large models come after all others, so that none is at its end before them."""
 _ADVICE: Final = {
     NOTHING_CLAIMED: "it took no node of what it was offered, so nothing was learned about it; "
     "`subgraphkit plan MODEL --backend NAME` says why it refuses nodes, and `suite.skip` declares "
     "a level that is not for it",
+    IN_PART: "less than 60 % of it was tried, and that was right; give more by --within SECONDS, "
+    "or try it --all",
+    CUT_SHORT: "the run ended before the level did; what was tried of it was right",
     "not begun": "the time had passed; give more by --within SECONDS, or try it --all",
     "nothing offered": "every case was left out, for the reasons counted as skipped",
 }
@@ -42,19 +54,18 @@ _ADVICE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class LevelSummary:
-    """The result of a level.
-
-    Attributes:
-        level: The level.
-        name: Its name.
-        counts: How many of its cases ended in each way; those that occurred, by outcome.
-        seconds: How long it took, or its cases together where that is not known.
-    """
+    """The result of a level: how many cases ended in each way, and how long they took."""
 
     level: int
     name: str
     counts: Mapping[Outcome, int]
     seconds: float
+    is_over: bool = True
+
+    @property
+    def tried(self) -> float:
+        """The share of its cases that were tried."""
+        return 1 - self.counts.get(Outcome.UNTRIED, 0) / sum(self.counts.values())
 
     @property
     def wrong(self) -> int:
@@ -63,16 +74,27 @@ class LevelSummary:
 
     @property
     def result(self) -> str:
-        """``passed``, ``wrong``; ``nothing claimed``, ``not begun`` or ``nothing offered``."""
+        """``passed`` or ``wrong``, or in which way it is neither."""
         if self.wrong:
             return "wrong"
-        if any(map(self.counts.get, (Outcome.RIGHT, Outcome.XFAIL))):
-            return "passed"
-        if self.counts.get(Outcome.UNCLAIMED):
-            return NOTHING_CLAIMED
-        if self.counts.get(Outcome.PASSED):
-            return "passed"
+        if not any(map(self.counts.get, (Outcome.RIGHT, Outcome.XFAIL))):
+            if self.counts.get(Outcome.UNCLAIMED):
+                return NOTHING_CLAIMED
+            if not self.counts.get(Outcome.PASSED):
+                return self._nothing_tried
+        if not self.is_over:
+            return CUT_SHORT
+        return "passed" if self.tried >= LEAST_TRIED else IN_PART
+
+    @property
+    def _nothing_tried(self) -> str:
         return "not begun" if self.counts.get(Outcome.UNTRIED) else "nothing offered"
+
+    @property
+    def text(self) -> str:
+        """The result, and the share that was tried if that is not all."""
+        share = f", {100 * self.tried:.0f} % tried" if self.counts.get(Outcome.UNTRIED) else ""
+        return self.result + share
 
     @property
     def advice(self) -> str:
@@ -108,14 +130,7 @@ class OperatorSummary(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Regression:
-    """A case that was better before.
-
-    Attributes:
-        case: Its identifier.
-        before: How it ended then.
-        now: How it ends now.
-        detail: What is found now.
-    """
+    """A case that was better before."""
 
     case: str
     before: Outcome
@@ -180,8 +195,17 @@ class Report:
             counts.setdefault(finding.level, Counter())[finding.outcome] += 1
             seconds[finding.level] += finding.seconds
         seconds |= self._seconds
+        last = max(counts, default=0)
+        together = _RUNNING_TOGETHER if last in _RUNNING_TOGETHER else {last}
+        cut = together if self.cut_short else frozenset()
         return tuple(
-            LevelSummary(number, LEVELS[number], dict(counts[number]), round(seconds[number], 1))
+            LevelSummary(
+                number,
+                LEVELS[number],
+                dict(counts[number]),
+                round(seconds[number], 1),
+                number not in cut,
+            )
             for number in sorted(counts)
         )
 
@@ -189,8 +213,9 @@ class Report:
     def level_passed(self) -> int | None:
         """The highest level that is passed with all below it; None if not even the first is.
 
-        A level is passed if nothing went wrong in it, and if the backend took a node where nodes
-        are offered. One of which every case was left out counts for nothing.
+        A level is passed if nothing went wrong in it, if the backend took a node where nodes are
+        offered, and if at least 60 % of it was tried. One of which every case was left out counts
+        for nothing.
         """
         passed = None
         for summary in self.levels:
@@ -205,6 +230,12 @@ class Report:
         """Whether the run came to its end, and every level is passed but for those left out."""
         results = {summary.result for summary in self.levels} - {"nothing offered"}
         return not self.cut_short and results == {"passed"}
+
+    @property
+    def is_passed_in_part(self) -> bool:
+        """Whether nothing is wrong, and of some level less than 60 % was tried."""
+        results = {summary.result for summary in self.levels} - {"nothing offered", "passed"}
+        return not self.cut_short and results == {IN_PART}
 
     @property
     def sample(self) -> str:
@@ -227,11 +258,13 @@ class Report:
         verdict = (
             f"level {self.level_passed} passed" if self.level_passed is not None else "not passed"
         )
-        remarks = [f"cut short: {self.cut_short}"] if self.cut_short else []
+        parts = [f"level {one.level} {one.text}" for one in self.levels if one.result == IN_PART]
+        remarks = [self.cut_short] if self.cut_short == RUNNING else []
+        remarks += [f"cut short: {self.cut_short}"] if self.cut_short and not remarks else []
         remarks += [f"a sample of {self.sample}"] if self.sample else []
         partly = sum(one.outcome is Outcome.RIGHT and bool(one.detail) for one in self.findings)
         remarks += [f"cases of which a part was tried: {partly}"] if partly else []
-        return "; ".join([f"{self.backend}: {verdict}", share, *remarks])
+        return "; ".join([f"{self.backend}: {verdict}", *parts, share, *remarks])
 
     @property
     def _claims(self) -> bool:
@@ -297,6 +330,7 @@ class Report:
                     "level": one.level,
                     "name": one.name,
                     "result": one.result,
+                    "tried": round(one.tried, 3),
                     "advice": one.advice,
                     "outcomes": {outcome.value: count for outcome, count in one.counts.items()},
                     "seconds": one.seconds,
@@ -315,18 +349,10 @@ class Report:
         writer.writerows(map(_joined, one) for one in self.operators)
         return stream.getvalue()
 
-    def to_markdown(self) -> str:
-        """Return headline, levels and operators as Markdown."""
-        lines = [f"**{self.headline}**", "", *_markdown(LEVEL_COLUMNS, self.level_rows())]
-        if self.operators:
-            rows = [map(_joined, one) for one in self.operators]
-            lines += ["", *_markdown(OperatorSummary._fields, rows)]
-        return "\n".join(lines) + "\n"
-
     def level_rows(self) -> list[list[str]]:
         """Return a row of text per level, in the columns of ``LEVEL_COLUMNS``."""
         return [
-            [f"{one.level} {one.name}", *_counted(one.counts), f"{one.seconds:.1f}", one.result]
+            [f"{one.level} {one.name}", *_counted(one.counts), f"{one.seconds:.1f}", one.text]
             for one in self.levels
         ]
 
@@ -360,12 +386,6 @@ def _support(findings: list[Finding]) -> OperatorSummary:
 
 def _joined(cell: Any) -> str:
     return " ".join(map(str, cell)) if isinstance(cell, tuple) else str(cell)
-
-
-def _markdown(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    table = [list(columns), *map(list, rows)]
-    lines = ["| " + " | ".join(row) + " |" for row in table]
-    return [lines[0], "| " + " | ".join("---" for _ in table[0]) + " |", *lines[1:]]
 
 
 def _rank(outcome: Outcome) -> int:

@@ -165,9 +165,14 @@ class Subject:
         Raises:
             Stopped: It takes none, and failed when it was asked about one.
         """
-        return offers_taken(self._asked) or official_offers_taken(self._asked)
+        return offers_taken(self.claimed) or official_offers_taken(self.claimed)
 
-    def _asked(self, proto: Any) -> list[tuple[str, str]]:
+    def claimed(self, proto: Any) -> list[tuple[str, str]]:
+        """Ask what it takes of a model; nothing is compiled.
+
+        Returns:
+            The operators of the nodes, each with the name of the first output that has one.
+        """
         bound = self.bound(proto, backend=[self.choice, Bystander])
         nodes = self.nodes_taken(self.partitioned(bound))
         return [(node.op_type, next(filter(None, node.outputs), "")) for node in nodes]

@@ -3,16 +3,17 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
-from subgraphkit.comparing.operations import FAMILIES, OperatorForm, operations
+from subgraphkit.comparing.operations import FAMILIES, USUAL_OPSET, OperatorForm, operations
 from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.running import Session
 from subgraphkit.testing import run_checks
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.combinations import PRODUCERS, combinations
 from subgraphkit.testing.forms import FEEDING_FORMS
+from subgraphkit.testing.older_forms import had_others, older_forms
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.sweeps import Sweep, number_of
 
@@ -65,10 +66,13 @@ _Steps = Sequence[tuple[str, _Step]]
 def sweep_cases(subject: Subject) -> Iterator[Case]:
     """Build the cases: for each family its sizes, its operators in use, and its threads."""
     case = partial(_case_of, _WHOLE_PATIENCE if subject.complete else _PATIENCE)
+    for family in FAMILIES:
+        yield case(f"operators/{family}", partial(_in_use, family))
+        if had_others(name for one in operations(family) for name in one.operators):
+            yield case(f"versions/{family}", partial(_versions, family))
     for kind in PRODUCERS:
         yield case(f"fused/{kind}", partial(_fused, kind))
     for family in FAMILIES:
-        yield case(f"operators/{family}", partial(_in_use, family))
         yield case(f"sizes/open/{family}", partial(_open_sizes, family), "dynamic_shapes")
         yield case(f"sizes/fixed/{family}", partial(_fixed_sizes, family))
         yield case(f"threads/large/{family}", partial(_large_threads, family), "threads")
@@ -83,12 +87,24 @@ def _taken(
     subject: Subject, rows: Sequence[_Row], *, is_open: bool = False, is_apart: bool = False
 ) -> list[_Row]:
     """Return those of which the backend takes a node; nothing is compiled."""
-    if not rows:
-        return []
-    model = Sweep(rows, is_open=is_open, is_apart=is_apart)
-    partitioning = subject.partitioned(subject.bound(model.proto))
-    numbers = {number_of(node.outputs[0]) for node in subject.nodes_taken(partitioning)}
-    return [row for number, row in enumerate(rows) if number in numbers]
+    taken: list[_Row] = []
+    for of_one in _by_opset(rows):
+        model = Sweep(of_one, is_open=is_open, is_apart=is_apart)
+        numbers = {number_of(name) for _, name in subject.claimed(model.proto)}
+        taken += [row for number, row in enumerate(of_one) if number in numbers]
+    return taken
+
+
+def _by_opset(rows: Sequence[_Row]) -> list[list[_Row]]:
+    """Put the rows together that may be in one model, the newest operator set first."""
+    opsets = sorted({form.opset for form, _ in rows}, reverse=True)
+    return [[row for row in rows if row[0].opset == opset] for opset in opsets]
+
+
+def _models_of(rows: Sequence[_Row]) -> list[list[_Row]]:
+    """Divide rows into models, each with something of every part of the table."""
+    parted = ((of_one, -(-len(of_one) // _MOST_AT_ONCE)) for of_one in _by_opset(rows))
+    return [of_one[part::parts] for of_one, parts in parted for part in range(parts)]
 
 
 def _tried(
@@ -104,17 +120,17 @@ def _tried(
     What compiles so slowly that there is no time for all is tried on the first of them, unless all
     are asked for, which the finding says; each has something of every part of the table.
     """
-    parts = -(-len(rows) // _MOST_AT_ONCE)
+    models = _models_of(rows)
     started, worked = time.monotonic(), time.process_time()
     taken: dict[str, None] = {}
     left_out: list[str] = []
-    for part in range(parts):
+    for place, some in enumerate(models):
         spent = time.process_time() - worked, time.monotonic() - started
         if not subject.complete and (spent[0] > _SECONDS or spent[1] > _MOST_SECONDS):
-            left_out = [f"{part} of {parts} models, as there was no time for the others"]
+            left_out = [f"{place} of {len(models)} models, as there was no time for the others"]
             break
         signs = not (is_open and "open_zeros" in subject.declarations.lacking)
-        model = Sweep(rows[part::parts], is_open=is_open, is_apart=is_apart, signs=signs)
+        model = Sweep(some, is_open=is_open, is_apart=is_apart, signs=signs)
         found = subject.judged(model.proto, partial(_stepped, subject, model, steps, left_out))
         taken |= dict.fromkeys(found.taken)
         if found.outcome not in {Outcome.RIGHT, Outcome.UNCLAIMED}:
@@ -161,7 +177,7 @@ def _fused(kind: str, subject: Subject) -> Finding:
 
 def _in_use(family: str, subject: Subject) -> Finding:
     """Whatever may be done with a session is done with one that has all operators of a family."""
-    rows = _taken(subject, [(one, _usual(family)) for one in operations(family)])
+    rows = _taken(subject, [(one, _usual(family)) for one in _newest(family)])
     if not rows:
         return _unclaimed(family)
     forms = {
@@ -182,6 +198,24 @@ def _in_use(family: str, subject: Subject) -> Finding:
         "spread buffers": run_checks.spread_buffers_are_filled,
     }
     return _tried(subject, rows, [*steps.items()])
+
+
+def _newest(family: str) -> list[OperatorForm]:
+    return [one for one in operations(family) if one.opset >= USUAL_OPSET]
+
+
+@cache
+def _older(family: str) -> tuple[OperatorForm, ...]:
+    """Return what earlier operator sets had: as the table has it, and derived from it."""
+    stated = [one for one in operations(family) if one.opset < USUAL_OPSET]
+    return (*stated, *older_forms(_newest(family), _usual(family)))
+
+
+def _versions(family: str, subject: Subject) -> Finding:
+    """What an operator meant in earlier operator sets is computed as it was meant."""
+    rows = _taken(subject, [(one, _usual(family)) for one in _older(family)])
+    steps: _Steps = [("first run", _once), ("repeated", run_checks.repeated_runs_are_right)]
+    return _tried(subject, rows, steps) if rows else _unclaimed(f"older {family}")
 
 
 def _once(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
@@ -207,7 +241,7 @@ def _special(subject: Subject, model: Sweep, session: Session) -> Finding | None
 def _open_rows(subject: Subject, family: str) -> list[_Row]:
     rows = [
         (one, _usual(family))
-        for one in operations(family)
+        for one in _newest(family)
         if not one.is_square and not any(a.is_stored and "N" in a.dims for a in one.arguments)
     ]
     return _taken(subject, rows, is_open=True)
@@ -237,7 +271,7 @@ def _repeated(subject: Subject) -> Finding:
     """Inputs are repeated along sizes that turn out to be 1, each in its turn, or none is."""
     rows = [
         (one, _USUAL_SIZE)
-        for one in operations("arithmetic")
+        for one in _newest("arithmetic")
         if sum("N" in argument.dims for argument in one.arguments) > 1
         and not any(argument.is_stored for argument in one.arguments)
         and one.nodes[-1].op_type != "Mean"  # onnx.reference adds into an array of its first input
@@ -264,7 +298,7 @@ def _fixed_sizes(family: str, subject: Subject) -> Finding:
     sizes = _sizes(family)
     is_open = set(_open_rows(subject, family))
     rows: list[_Row] = []
-    for number, one in enumerate(operations(family)):
+    for number, one in enumerate(_newest(family)):
         if (one, _usual(family)) in is_open:
             continue
         for place, (low, high) in enumerate(_BANDS):
@@ -284,7 +318,7 @@ def _fixed_sizes(family: str, subject: Subject) -> Finding:
 def _large_threads(family: str, subject: Subject) -> Finding:
     """Threads share a session, each with large arrays of its own."""
     size = _LARGE.get(family) or _LARGE_SIZE[family]
-    some = [(one, size) for one in operations(family) if not one.is_square]
+    some = [(one, size) for one in _newest(family) if not one.is_square]
     rows = _taken(subject, [row for row in some if row[0].element_type == "float"])
     if not rows:
         return _unclaimed(family)

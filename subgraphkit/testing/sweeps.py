@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, version_converter
 from onnx.reference import ReferenceEvaluator
 
-from subgraphkit.comparing.operations import Argument, OperatorForm
+from subgraphkit.comparing.operations import USUAL_OPSET, Argument, OperatorForm
 from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.testing.judging import LEAST, Wanted
 
@@ -30,16 +30,25 @@ _MOST_KNOWN: Final = 6
 _EQUALS: Final = frozenset({"bits", "equal"})
 _LARGE: Final = 1 << 6
 """The part of a type's range that integers are drawn from, so that a sum of some stays in it."""
-_RANGES: Final = {"+": (0.3, 1.7), "~": (-0.95, 0.95)}
+_RANGES: Final = {"+": (0.3, 1.7), "~": (-0.95, 0.95), "*": (-200, 200), "#": (-(2.0**40), 2.0**40)}
+_FAR: Final = "^"
+"""The kind of what is far from zero, where variances are small beside squares."""
+_OFFSET: Final = 3000.0
+_TERMS_OF_FAR: Final = 300.0
+"""How many times more may be off there, where a mean is known to some units in its last place."""
+_NEW_RESIZE: Final = 11
+_OLD_RESIZE: Final = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
 _POOL: Final = 400_009
 _INFINITIES: Final = (np.inf, -np.inf)
 _STRANGE: Final = (*_INFINITIES, np.nan, np.nan)
 
 _SPECIAL: Final = frozenset({"arithmetic", "curves", "movement"})
 """The families of which ONNX says what becomes of such values, but for the next operators."""
-_VAGUE: Final = "Cast", "Unique", "NonZero", "Tan", "Sinh", "Pow"
+_VAGUE: Final = frozenset({"Cast", "CastLike", "Unique", "NonZero", "Tan", "Sinh", "Pow"})
 
 _Array = npt.NDArray[Any]
+_Row = tuple[OperatorForm, int]
+"""A line, and the size of ``N`` in it."""
 
 
 def number_of(name: str) -> int:
@@ -52,7 +61,7 @@ class Sweep(SmallModel):
 
     def __init__(
         self,
-        rows: Sequence[tuple[OperatorForm, int]],
+        rows: Sequence[_Row],
         *,
         is_open: bool = False,
         is_apart: bool = False,
@@ -64,12 +73,29 @@ class Sweep(SmallModel):
         self.is_apart = is_apart
         self._constants = _constants(self.rows)
         self._known: dict[bytes, list[Any]] = {}
-        super().__init__(self._model(precise=False))
+        super().__init__(self._model(dict(enumerate(self.rows))))
         self._number_of = {value.name: number_of(value.name) for value in self.proto.graph.output}
 
     @cached_property
-    def _reference(self) -> ReferenceEvaluator:
-        return ReferenceEvaluator(self._model(precise=True))
+    def _references(self) -> list[tuple[frozenset[str], ReferenceEvaluator]]:
+        """Models of what the lines mean, with the inputs of each."""
+        rows = dict(enumerate(self.rows))
+        stated = {at: (one.meant, size) for at, (one, size) in rows.items() if one.meaning}
+        plain = {at: row for at, row in rows.items() if at not in stated}
+        models = [self._model(some, precise=True) for some in (plain, stated) if some]
+        return [
+            (frozenset(value.name for value in model.graph.input), ReferenceEvaluator(model))
+            for model in map(_in_usual_opset, models)
+        ]
+
+    def _reference_results(self, feeds: Mapping[str, Any]) -> list[Any]:
+        made: dict[str, Any] = {}
+        with np.errstate(all="ignore"):
+            for names, evaluator in self._references:
+                fed = {name: array for name, array in feeds.items() if name in names}
+                results: Any = evaluator.run(None, fed)
+                made |= zip(evaluator.output_names, results, strict=True)
+        return [made[name] for name in self._number_of]
 
     def feeds(
         self, seed: int = 0, size: int | None = None, repeated: int | None = None
@@ -112,10 +138,11 @@ class Sweep(SmallModel):
             number = number_of(name)
             is_sum = self.rows[number][0].family == "reductions" and array.dtype.kind == "f"
             terms[number] = max(terms[number], array.size / (_TERMS_OF_SUMS if is_sum else _TERMS))
+            if any(one.kind == _FAR for one in self.rows[number][0].arguments):
+                terms[number] = max(terms[number], _TERMS_OF_FAR)
             if is_sum:
                 least[number] = _LARGEST  # what cancels leaves the errors of what was added up
-        with np.errstate(all="ignore"):
-            made: Any = self._reference.run(None, wide)
+        made = self._reference_results(wide)
         judged = [(number, self.rows[number][0]) for number in self._number_of.values()]
         return [
             Wanted(
@@ -163,15 +190,17 @@ class Sweep(SmallModel):
     def _is_precise(self, number: int) -> bool:
         return self.rows[number][0].judged in _PRECISE
 
-    def _model(self, *, precise: bool) -> onnx.ModelProto:
+    def _model(self, rows: Mapping[int, _Row], *, precise: bool = False) -> onnx.ModelProto:
         nodes, inputs, stored = [], [], []
         outputs: list[onnx.ValueInfoProto] = []
-        for number, (operation, size) in enumerate(self.rows):
+        for number, (operation, size) in rows.items():
             wide = precise and operation.judged in _PRECISE
             for place, one in enumerate(operation.arguments):
                 name, typed = f"{one.name}_{number}", _typed(operation, one, wide=wide)
                 if one.is_stored:
-                    array = self._constants[name].astype(helper.tensor_dtype_to_np_dtype(typed))
+                    array = self._constants.get(name)
+                    array = _drawn(0, operation, one, size) if array is None else array
+                    array = array.astype(helper.tensor_dtype_to_np_dtype(typed))
                     stored.append(numpy_helper.from_array(array, name))
                 else:
                     symbol = f"{_OPEN}{place}" if self.is_apart else _OPEN
@@ -179,15 +208,29 @@ class Sweep(SmallModel):
                     inputs.append(helper.make_tensor_value_info(name, typed, dims))
             for node in operation.nodes:
                 node.input[:] = [name and f"{name}_{number}" for name in node.input]
-                node.output[:] = [f"{name}_{number}" for name in node.output]
+                node.output[:] = [name and f"{name}_{number}" for name in node.output]
                 nodes.append(node)
-            outputs += map(helper.make_empty_tensor_value_info, nodes[-1].output)
+            made = filter(None, nodes[-1].output)
+            outputs += map(helper.make_empty_tensor_value_info, made)
         graph = helper.make_graph(nodes, "sweep", inputs, outputs, stored)
-        imports = [helper.make_opsetid("", max(operation.opset for operation, _ in self.rows))]
+        imports = [helper.make_opsetid("", max(operation.opset for operation, _ in rows.values()))]
         model = helper.make_model(graph, opset_imports=imports, ir_version=_IR_VERSION)
         typed_model = onnx.shape_inference.infer_shapes(model)
         del typed_model.graph.value_info[:]
         return typed_model
+
+
+def _in_usual_opset(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Convert a model of an older operator set, some of which ``onnx.reference`` does not have."""
+    version = model.opset_import[0].version
+    if version >= USUAL_OPSET:
+        return model
+    made = version_converter.convert_version(model, USUAL_OPSET)
+    if version < _NEW_RESIZE:  # whose positions are others than the conversion makes them
+        for node in made.graph.node:
+            if node.op_type == "Resize":
+                node.attribute.extend(helper.make_attribute(*one) for one in _OLD_RESIZE.items())
+    return made
 
 
 def _typed(operation: OperatorForm, one: Argument, *, wide: bool) -> int:
@@ -201,7 +244,7 @@ def _dims(one: Argument, size: Any) -> list[Any]:
     return [size if dim == "N" else int(dim) for dim in one.dims]
 
 
-def _constants(rows: Sequence[tuple[OperatorForm, int]]) -> dict[str, _Array]:
+def _constants(rows: Sequence[_Row]) -> dict[str, _Array]:
     made = {}
     for number, (operation, size) in enumerate(rows):
         for place, one in enumerate(operation.arguments):
@@ -249,6 +292,8 @@ def _pool(dtype_text: str, kind: str) -> _Array:
     if dtype.kind == "f":
         if kind in _RANGES:
             return rng.uniform(*_RANGES[kind], _POOL).astype(dtype)
+        if kind == _FAR:
+            return (_OFFSET + rng.integers(-8, 9, _POOL) / 4).astype(dtype)
         drawn = np.clip(rng.standard_normal(_POOL) * 1.5, -3, 3)
         return np.where(half, np.round(drawn * 2) / 2, drawn).astype(dtype)
     if kind in _RANGES:
@@ -267,8 +312,8 @@ def _special(
     operation: OperatorForm, dtype: np.dtype[Any], strange: tuple[float, ...], *, denormals: bool
 ) -> _Array | None:
     """Return special values of a type, or None where ONNX does not say what becomes of them."""
-    vague = operation.family not in _SPECIAL or operation.text.startswith(_VAGUE)
-    if vague or dtype.kind != "f":
+    is_vague = operation.family not in _SPECIAL or not _VAGUE.isdisjoint(operation.operators)
+    if is_vague or dtype.kind != "f":
         return None
     limits: Any = np.finfo(dtype)
     values = [0.0, -0.0, 1.0, -1.0, 0.5, -1.5, 2.5]

@@ -201,7 +201,7 @@ def _process_state() -> dict[str, Any]:
         "the random state of Python": hash(random.getstate()),
         "what becomes of signals": [str(signal.getsignal(one)) for one in signal.valid_signals()],
         "sys.excepthook": sys.excepthook is sys.__excepthook__,
-        "sys.stdout": sys.stdout is sys.__stdout__,
+        "sys.stdout": id(sys.stdout),
         "the recursion limit": sys.getrecursionlimit(),
         "the locale": locale.setlocale(locale.LC_ALL),
         "what new files permit": _mask(),

@@ -7,6 +7,7 @@ import numpy as np
 
 from subgraphkit.ir import Node
 from subgraphkit.testing.cases import Outcome
+from tests.faulty import misreadings as as_if
 from tests.faulty import spoiling as by
 from tests.faulty.wrapping import Fault, Run, WrappedOperator, instead, results
 
@@ -65,19 +66,22 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
         results(by.through("int64", "int32"))),
     "Saturates": Fault(
         "Saturates where 8 bits wrap around.", "Add", _ARITHMETIC,
-        instead("Add", by.saturated)),
+        instead("Add", as_if.saturated)),
     "DividesDownwards": Fault(
         "Rounds quotients of whole numbers down.", "Div", _ARITHMETIC,
         instead("Div", lambda node, a, b: a // b if a.dtype.kind == "i" else None)),
     "ModFollowsDividend": Fault(
         "Gives a remainder the sign of the dividend.", "Mod", _ARITHMETIC,
         instead("Mod", lambda node, a, b: np.fmod(a, b))),
+    "CastsThroughInt32": Fault(
+        "Casts fractions to int64 through int32.", "Cast", _ARITHMETIC,
+        instead("Cast", as_if.cast_through_int32)),
     "CastRounds": Fault(
         "Rounds a fraction that is cast to a whole number.", "Cast", _ARITHMETIC,
-        instead("Cast", by.rounded)),
+        instead("Cast", as_if.rounded)),
     "CastToBoolCuts": Fault(
         "Takes a fraction below 1 for false.", "Cast", _ARITHMETIC,
-        instead("Cast", by.cut_to_bool)),
+        instead("Cast", as_if.cut_to_bool)),
     "BoolOfTwo": Fault(
         "Has 2 in memory for true.", "Equal Less Not", _ARITHMETIC,
         results(by.twos)),
@@ -181,6 +185,9 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
     "SameLowerIsUpper": Fault(
         "Takes SAME_LOWER for SAME_UPPER.", "MaxPool AveragePool", _WINDOWED,
         results(by.shift, by.auto("SAME_LOWER"))),
+    "SameUpperIsLower": Fault(
+        "Takes SAME_UPPER for SAME_LOWER, which even windows show.", "MaxPool AveragePool",
+        _WINDOWED, results(by.shift, as_if.even_windows)),
     "CeilModeShifts": Fault(
         "Is off by one with ceil_mode.", "MaxPool", _WINDOWED,
         results(by.shift, by.ignored("ceil_mode", 0))),
@@ -202,19 +209,19 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
         instead("LeakyRelu", lambda node, a: np.where(a < 0, a * a.dtype.type(0.01), a))),
     "DefaultForgotten": Fault(
         "Has another alpha where none is given.", "HardSigmoid", _CURVES,
-        instead("HardSigmoid", by.hard_sigmoid)),
+        instead("HardSigmoid", as_if.hard_sigmoid)),
     "GeluAlwaysByTanh": Fault(
         "Approximates Gelu unasked.", "Gelu", _CURVES,
-        instead("Gelu", by.gelu_by_tanh)),
+        instead("Gelu", as_if.gelu_by_tanh)),
     "SlopesAlongLastAxis": Fault(
         "Is wrong where slopes are for each channel.", "PRelu", _CURVES,
-        instead("PRelu", by.one_slope)),
+        instead("PRelu", as_if.one_slope)),
     "EpsilonIgnored": Fault(
         "Has the usual epsilon, whatever is asked for.", "LayerNormalization", _NORMAL,
         results(lambda made: made * made.dtype.type(1.01), by.ignored("epsilon", 1e-5))),
     "SoftmaxOfLastAxis": Fault(
         "Takes the last axis for the one that is named.", "Softmax", _REDUCED,
-        instead("Softmax", by.softmax_of_last)),
+        instead("Softmax", as_if.softmax_of_last)),
     "CumSumInclusive": Fault(
         "Ignores exclusive and reverse.", "CumSum", _REDUCED,
         instead("CumSum", lambda node, a, axis: np.cumsum(a, int(axis)))),
@@ -224,12 +231,27 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
     "SmallestForLargest": Fault(
         "Ignores that the smallest are asked for.", "TopK", _REDUCED,
         results(by.spoil, by.ignored("largest", 1))),
+    "SoftmaxOfToday": Fault(
+        "Takes Softmax of opset 12 for that of opset 13.", "Softmax", "L5/versions/reductions",
+        instead("Softmax", as_if.softmax_of_named)),
+    "SoftmaxOverflows": Fault(
+        "Subtracts no maximum before it raises.", "Softmax", _REDUCED,
+        instead("Softmax", as_if.softmax_of_large)),
+    "SumOfNothingIsOne": Fault(
+        "Begins sums of nothing at 1.", "ReduceSum", _REDUCED,
+        instead("ReduceSum", as_if.sum_from_one)),
+    "VarianceOfSquares": Fault(
+        "Subtracts the square of the mean from the mean of squares.", "LayerNormalization",
+        _NORMAL, instead("LayerNormalization", as_if.normalised_by_squares)),
+    "CropsTheOtherEnd": Fault(
+        "Crops in front where negative pads crop at the end.", "Pad", _MOVED,
+        instead("Pad", as_if.cropped_in_front)),
     "StepsIgnored": Fault(
         "Ignores that a slice goes backwards.", "Slice", _MOVED,
         instead("Slice", lambda node, a, *rest: by.forwards(a, *rest))),
     "NegativeIndicesAreFirst": Fault(
         "Takes negative indices for 0.", "Gather", _MOVED,
-        instead("Gather", by.taken_from_zero)),
+        instead("Gather", as_if.taken_from_zero)),
     "NotTransposedIfSquare": Fault(
         "Leaves a square matrix as it is.", "Transpose", _MOVED,
         instead("Transpose", by.same_if_square)),

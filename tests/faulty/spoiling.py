@@ -1,25 +1,12 @@
 """Faults of libraries in results: lost tails, old buffers, wrong plans, ignored attributes."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from subgraphkit.ir import Node
-from subgraphkit.types import DataType
 from tests.faulty.wrapping import Run, WrappedOperator
-
-__all__ = [
-    "arena", "auto", "behind", "besides", "chained", "cut", "cut_to_bool", "dilated", "ends",
-    "exchanged", "first_is_constant", "first_of_batch", "first_shape", "floats", "flush",
-    "forwards", "from_the_left", "from_then_on", "gelu_by_tanh", "half", "hard_sigmoid",
-    "ignored", "kept", "one_slope", "pads_differ", "pairs", "per_channel", "plans_by_count",
-    "product_if_square", "raising", "remainder", "rounded", "same_if_square", "saturated",
-    "second_shape", "shares_scratch", "shift", "softmax_of_last", "sometimes", "spoil",
-    "stale_buffers", "tail", "taken_from_zero", "through", "together", "twos", "view",
-]  # fmt: skip
-
-_WHOLE: Final = frozenset({DataType.INT32, DataType.INT64})
 
 
 def raising(error: BaseException) -> Callable[..., Any]:
@@ -108,48 +95,6 @@ def through(dtype: str, other: str) -> Callable[[Any], Any]:
 def twos(made: Any) -> Any:
     """Make true of 2."""
     return (made.view(np.uint8) * 2).view(bool) if made.dtype == bool else None
-
-
-def saturated(node: Node, one: Any, other: Any) -> Any:
-    """Add up to 255."""
-    return np.clip(one.astype(int) + other, 0, 255) if one.dtype == np.uint8 else None
-
-
-def rounded(node: Node, one: Any) -> Any:
-    """Round to whole numbers."""
-    return np.rint(one) if one.dtype.kind == "f" and node.attribute("to") in _WHOLE else None
-
-
-def cut_to_bool(node: Node, one: Any) -> Any:
-    """Cut fractions before they become truths."""
-    is_meant = one.dtype.kind == "f" and node.attribute("to") == DataType.BOOL
-    return one.astype(int) if is_meant else None
-
-
-def hard_sigmoid(node: Node, one: Any) -> Any:
-    """Compute HardSigmoid with another usual slope."""
-    return np.clip(one * node.attribute("alpha", 1 / 6) + node.attribute("beta", 0.5), 0, 1)
-
-
-def gelu_by_tanh(node: Node, one: Any) -> Any:
-    """Approximate Gelu."""
-    return 0.5 * one * (1 + np.tanh(np.sqrt(2 / np.pi) * (one + 0.044715 * one**3)))
-
-
-def one_slope(node: Node, one: Any, slopes: Any) -> Any:
-    """Take the first slope for all channels."""
-    return np.where(one < 0, one * slopes.flat[0], one) if slopes.ndim > 1 else None
-
-
-def softmax_of_last(node: Node, one: Any) -> Any:
-    """Compute Softmax along the last axis."""
-    raised = np.exp(one - one.max(-1, keepdims=True))
-    return raised / raised.sum(-1, keepdims=True)
-
-
-def taken_from_zero(node: Node, one: Any, places: Any) -> Any:
-    """Gather with no negative index."""
-    return np.take(one, np.maximum(places, 0), axis=node.attribute("axis", 0))
 
 
 def kept(key: Callable[[list[Any]], Any]) -> Callable[..., Sequence[Any]]:

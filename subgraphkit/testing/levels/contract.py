@@ -47,7 +47,8 @@ def cases(subject: Subject) -> Iterator[Case]:
         _works_after_a_failed_bind,
         _leaves_the_process_alone,
     ):
-        yield Case(f"L1/{check.__name__[1:]}", _LEVEL, check, offers=False)
+        needs = ("bounded_threads",) if check is _keeps_to_one_thread else ()
+        yield Case(f"L1/{check.__name__[1:]}", _LEVEL, check, needs=needs, offers=False)
     for of_operator in OPERATOR_CHECKS:
         run = partial(_on_workbenches, of_operator)
         yield Case(f"L1/operator/{of_operator.__name__}", _LEVEL, run)

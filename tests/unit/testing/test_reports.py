@@ -5,13 +5,11 @@ import io
 import json
 from dataclasses import replace
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import pytest
 
 from subgraphkit.errors import ConfigError
 from subgraphkit.testing import Finding, Outcome, Report
-from subgraphkit.testing.junit import junit_xml
 
 
 def found(case: str, outcome: Outcome, **more: object) -> Finding:
@@ -116,33 +114,6 @@ def test_operators_are_listed_with_what_was_right() -> None:
     assert (loop["offered"], loop["claimed"], loop["right"]) == ("1", "0", "0")
 
 
-def test_the_markdown_has_headline_levels_and_operators() -> None:
-    text = Report("mine", [STATIC, RIGHT]).to_markdown()
-    assert text.startswith("**mine: level 3 passed;")
-    assert "| 3 operators | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0.0 |" in text
-    assert "| Conv |  | 17 | float32 | 1 | 1 | 1 | 0 |" in text
-
-
-def test_the_xml_has_a_suite_for_each_level_and_a_reason_for_each_skip() -> None:
-    crash = found("L3/Conv/deep/alone", Outcome.CRASH, detail="signal \x1b\udc80 <&", seconds=1.5)
-    untried = found("L5/runs/repeated/mlp", Outcome.UNTRIED)
-    report = Report("mine", [STATIC, RIGHT, WRONG, crash, SKIPPED, untried], seconds={3: 2.5})
-    text = junit_xml(report)
-    assert text.startswith('<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>')
-    suites = ET.fromstring(text)
-    counted = ("name", "tests", "failures", "errors", "skipped", "time")
-    assert [tuple(suite.get(name) for name in counted) for suite in suites] == [
-        ("L0 static", "1", "0", "0", "0", "0.000"),
-        ("L3 operators", "4", "1", "1", "1", "2.500"),
-        ("L5 running", "1", "0", "0", "1", "0.000"),
-    ]
-    ended = {one.get("name"): one for one in suites.iter("testcase")}
-    assert len(ended["L3/Conv/plain/alone"]) == 0
-    assert ended["L3/Conv/deep/alone"][0].attrib == {"type": "CRASH", "message": "signal ?? <&"}
-    assert ended["L3/Conv/deep/alone"].get("time") == "1.500"
-    assert ended["L3/Conv/big/alone"][0].attrib == {"type": "skip", "message": "too big"}
-
-
 def test_a_case_of_which_a_part_was_tried_is_counted_in_the_headline() -> None:
     partly = found("L5/operators/windows", Outcome.RIGHT, detail="in part: 1 of 4 models")
     headline = Report("mine", [STATIC, RIGHT, partly]).headline
@@ -151,10 +122,31 @@ def test_a_case_of_which_a_part_was_tried_is_counted_in_the_headline() -> None:
 
 def test_a_sample_is_said_to_be_one() -> None:
     untried = found("L3/Relu/plain/alone", Outcome.UNTRIED)
-    report = Report("mine", [STATIC, RIGHT, untried], seed=7)
+    report = Report("mine", [STATIC, RIGHT, UNCLAIMED, untried], seed=7)
     assert report.is_passed
-    assert report.headline.endswith("; a sample of 2 of 3 cases, seed 7; --all for the rest")
-    assert not Report("mine", [STATIC, RIGHT], cut_short="interrupted").is_passed
+    assert report.level_rows()[1][-1] == "passed, 67 % tried"
+    assert report.headline.endswith("; a sample of 3 of 4 cases, seed 7; --all for the rest")
+
+
+def test_a_level_of_which_less_than_60_percent_was_tried_is_passed_in_part() -> None:
+    untried = found("L3/Relu/plain/alone", Outcome.UNTRIED)
+    report = Report("mine", [STATIC, RIGHT, untried])
+    assert (report.is_passed, report.is_passed_in_part, report.level_passed) == (False, True, 0)
+    assert report.level_rows()[1][-1] == "passed in part, 50 % tried"
+    assert report.headline.startswith(
+        "mine: level 0 passed; level 3 passed in part, 50 % tried; claimed and right"
+    )
+    assert "--within SECONDS" in report.levels[1].advice
+    assert not Report("mine", [STATIC, RIGHT, WRONG, untried]).is_passed_in_part
+
+
+def test_a_level_that_was_cut_short_is_not_passed() -> None:
+    operator = found("L1/operator/results", Outcome.RIGHT)
+    report = Report("mine", [STATIC, operator], cut_short="ended by SIGTERM")
+    assert (report.level_passed, report.is_passed) == (0, False)
+    assert report.level_rows()[1][-1] == "cut short"
+    running = Report("mine", [STATIC, operator], cut_short="it is still running")
+    assert running.headline.endswith("(100.0 %); it is still running")
 
 
 def test_of_two_findings_of_a_case_the_last_counts() -> None:
