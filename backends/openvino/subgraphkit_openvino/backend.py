@@ -162,6 +162,12 @@ class OpenVINOBackend(Backend[Options]):
             "1000 equal numbers of 9.5e9 go into Softmax, and OpenVINO adds up the last 8 in "
             "another order: they differ by a rounding, which is 2048; seeded/squeezenet is tried",
         )
+        # No xfail, because a processor without shorter floats has no precision to lose.
+        suite.skip(
+            "L6/nets/deep_recurrent",
+            "OpenVINO's import forgets the precision it was told to compute in where recurrent "
+            "layers stand on one another; such engines are not kept (SGK155)",
+        )
         suite.lacks("open_zeros", "products with -1 or another number make 0 of -0 there")
 
     def fingerprint(self) -> str:

@@ -7,13 +7,20 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from subgraphkit.backend.options import cache_values
+from subgraphkit.comparing.small_models import model_of
+from subgraphkit.compiling import compile_subgraphs
+from subgraphkit.compiling.proving import Proofs, ProofStep, Unproven, came_back
 from subgraphkit.errors import SubgraphkitError
+from subgraphkit.ir import Initializer
 from subgraphkit.processes.child_process import crowd
 from subgraphkit.testing.apart import called_apart, found_apart
 from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, broken
@@ -38,11 +45,14 @@ def cases(subject: Subject) -> Iterator[Case]:
         _restored_by_another_process,
         _stored_while_in_use,
         _new_weights_after_restoring,
+        _foreign_weights,
         _options_told_apart,
     ):
         yield _case(check.__name__[1:], _with_blob(check))
     for name, damage in _DAMAGES.items():
         yield _case(f"damaged/{name}", _with_blob(_surviving(damage)))
+    for name, text in NETS.items():
+        yield _case(f"nets/{name}", partial(_net_restored, f"{name} {text}"))
     yield _case("fingerprint_in_another_process", _fingerprint)
 
 
@@ -117,6 +127,111 @@ def _new_weights_after_restoring(bench: Workbench, blob: bytes) -> Finding:
     """A restored operator takes new weights and computes with them, or says that it cannot."""
     with _restored(bench, blob) as other:
         return new_weights(other)
+
+
+def _foreign_weights(bench: Workbench, blob: bytes) -> Finding:
+    """What is restored for a subgraph with other weights computes with these, if it may be."""
+    separate = bench.claim.backend.separate_weights(bench.subgraph)
+    weights = {
+        name: (2 * stored.array()).astype(stored.type.dtype.numpy)
+        for name, stored in bench.subgraph.constants.items()
+        if name in separate and stored.array().dtype.kind == "f"
+    }
+    if not weights:
+        return Finding(Outcome.SKIP, "its engines have all weights in them")
+    constants = {
+        name: Initializer(name, bench.subgraph.constants[name].type, partial(np.asarray, array))
+        for name, array in weights.items()
+    }
+    subgraph = replace(bench.subgraph, constants={**bench.subgraph.constants, **constants})
+    other = replace(bench.with_weights(weights), subgraph=subgraph)
+    with _restored(other, blob) as restored:
+        restored.check(0, "restored for other weights")
+    return PASSED
+
+
+NETS_HEADER: Final = '<ir_version: 10, opset_import: ["" : 21]>'
+NETS: Final = {
+    "deep_recurrent": """
+        (float[12, 2, 16] x) => (float[12, 1, 2, 16] y)
+        <float[2, 64, 16] w0, float[2, 64, 16] r0, float[2, 64, 32] w1, float[2, 64, 16] r1,
+         float[1, 48, 32] w2, float[1, 48, 16] r2, int64[3] flat = {0, 0, 32}>
+        {
+          d0 = LSTM <hidden_size = 16, direction = "bidirectional"> (x, w0, r0)
+          t0 = Transpose <perm = [0, 2, 1, 3]> (d0)
+          s1 = Reshape(t0, flat)
+          d1 = LSTM <hidden_size = 16, direction = "bidirectional"> (s1, w1, r1)
+          t1 = Transpose <perm = [0, 2, 1, 3]> (d1)
+          s2 = Reshape(t1, flat)
+          y = GRU <hidden_size = 16> (s2, w2, r2)
+        }""",
+    "quantised": """
+        (float[2, 8] x) => (float[2, 6] y)
+        <float s = {0.05}, int8 z = {0}, int8[8, 6] w, float v = {0.0137}>
+        {
+          q = QuantizeLinear(x, s, z)
+          d = DequantizeLinear(q, s, z)
+          u = DequantizeLinear(w, v, z)
+          m = MatMul(d, u)
+          r = Relu(m)
+          p = QuantizeLinear(r, s, z)
+          y = DequantizeLinear(p, s, z)
+        }""",
+    "bfloat16": """
+        (float[2, 8] x) => (float[2, 6] y)
+        <float[8, 6] w>
+        {
+          a = Cast <to = 16> (x)
+          b = Cast <to = 16> (w)
+          c = MatMul(a, b)
+          d = Relu(c)
+          y = Cast <to = 1> (d)
+        }""",
+    "control_flow": """
+        (float[4] x) => (float[4] y)
+        <float[4] w, float zero = {0}, int64 trips = {3}, bool go = {1}>
+        {
+          s = ReduceSum <keepdims = 0> (x)
+          c = Greater(s, zero)
+          i = If (c) <
+            then_branch = left () => (float[4] t) { t = Mul(x, w) },
+            else_branch = right () => (float[4] e) { e = Sub(x, w) }
+          >
+          y = Loop (trips, go, i) <
+            body = again (int64 n, bool g, float[4] v) => (bool h, float[4] o) {
+              h = Identity(g)
+              o = Add(v, w)
+            }
+          >
+        }""",
+}
+"""Networks in which libraries have lost something when they stored or restored them."""
+
+
+def _net_restored(text: str, subject: Subject) -> Finding:
+    """Every subgraph of a network comes back as it was compiled."""
+    bound = subject.bound(model_of(text, NETS_HEADER))
+    with closing(compile_subgraphs(subject.partitioned(bound))) as compiled:
+        proofs = Proofs(bound)
+        proofs.told.add(subject.name)  # it is found here
+        steps = [*map(ProofStep, compiled.partitioning.subgraphs, compiled)]
+        for one in steps:
+            blob = one.operator.serialize() if one.subgraph.backend == subject.name else None
+            if blob is not None:
+                claim = compiled.partitioning.claim_of(one.subgraph)
+                restore = partial(claim.backend.restore, blob, context=claim.context)
+                check = came_back(claim.backend, restore)
+                proofs.waiting[one.subgraph.id] = Unproven(
+                    claim.backend, one.subgraph, one.operator, check, int
+                )
+        if not proofs.waiting:
+            return Finding(Outcome.SKIP, "it stores nothing of this network")
+        proofs.settle(steps)
+    if proofs.refused:
+        notes = [one.context for one in proofs.refused.values()]
+        text = "\n".join(f"{one['subgraph']}: {one['problem']}" for one in notes)
+        return Finding(Outcome.FAIL_VALUE, text)
+    return PASSED
 
 
 def _stored_while_in_use(bench: Workbench, blob: bytes) -> Finding:

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
 
 import subgraphkit as sk
+from subgraphkit.comparing.small_models import model_of
 from subgraphkit.compiling.caching.store import EngineStore
 from subgraphkit.errors import SubgraphkitWarning
+from subgraphkit.testing.levels.artefacts import NETS, NETS_HEADER
 from tests.models import LIGHT, parsed
 from tests.unit.compiling.cache_checks import EXPECTED
 from tests.unit.compiling.conftest import LINEAR
@@ -55,53 +56,9 @@ def test_a_network_is_restored_and_computes_the_same() -> None:
     np.testing.assert_array_equal(before, after)
 
 
-def _deep_recurrent() -> onnx.ModelProto:
-    """Return an embedding, two bidirectional LSTM layers on each other, and a GRU."""
-    rng, width, hidden = np.random.default_rng(1), 32, 32
-    made: dict[str, Any] = {"table": rng.standard_normal((64, width)), "axes": np.array([1])}
-    nodes = [helper.make_node("Gather", ["table", "x"], ["g"])]
-    nodes += [helper.make_node("Transpose", ["g"], ["s0"], perm=[1, 0, 2])]
-    for layer, (kind, gates, ways) in enumerate([("LSTM", 4, 2), ("LSTM", 4, 2), ("GRU", 3, 1)]):
-        size = width if layer == 0 else 2 * hidden
-        for name, shape in {
-            f"w{layer}": (ways, gates * hidden, size),
-            f"r{layer}": (ways, gates * hidden, hidden),
-        }.items():
-            made[name] = rng.standard_normal(shape) / np.sqrt(shape[-1])
-        nodes.append(
-            helper.make_node(
-                kind,
-                [f"s{layer}", f"w{layer}", f"r{layer}"],
-                [f"d{layer}"],
-                hidden_size=hidden,
-                direction="bidirectional" if ways == 2 else "forward",
-            )
-        )
-        if ways == 2:
-            nodes.append(
-                helper.make_node("Transpose", [f"d{layer}"], [f"t{layer}"], perm=[0, 2, 1, 3])
-            )
-            made[f"shape{layer}"] = np.array([0, 0, 2 * hidden])
-            nodes.append(
-                helper.make_node("Reshape", [f"t{layer}", f"shape{layer}"], [f"s{layer + 1}"])
-            )
-    nodes.append(helper.make_node("Squeeze", ["d2", "axes"], ["y"]))
-    weights = [
-        numpy_helper.from_array(one if one.dtype == np.int64 else one.astype(np.float32), name)
-        for name, one in made.items()
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "deep_recurrent",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.INT64, [2, 24])],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [24, 2, hidden])],
-        weights,
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-
-
 def test_a_deep_recurrent_network_is_never_opened_with_other_results() -> None:
-    model, x = _deep_recurrent(), np.arange(48).reshape(2, 24)
+    model = model_of(f"deep_recurrent {NETS['deep_recurrent']}", NETS_HEADER)
+    x = np.random.default_rng(0).standard_normal((12, 2, 16)).astype(np.float32)
     (expected,) = sk.InferenceSession(model, "onnxruntime").run(None, {"x": x})
     for _ in range(3):
         with warnings.catch_warnings():
