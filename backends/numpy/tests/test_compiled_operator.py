@@ -278,15 +278,6 @@ def test_a_constant_node_that_would_fail_fails_only_if_it_runs() -> None:
         compiled(YES)
 
 
-@pytest.mark.parametrize("place", [3, -4])
-def test_an_index_out_of_range_is_an_error(place: int) -> None:
-    compiled = compile_model(
-        parsed("g (float[2, 3] x, int64[1] i) => (float[2, 1] y) { y = Gather <axis = 1> (x, i) }")
-    )
-    with pytest.raises(ExecutionError, match="out of bounds"):
-        compiled(X, np.array([place]))
-
-
 def test_overflow_and_division_by_zero_of_floats_are_silent() -> None:
     compiled = compile_model(
         parsed("g (float[3] x) => (float[3] y) { e = Exp(x) y = Reciprocal(e) }")

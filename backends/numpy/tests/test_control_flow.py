@@ -5,7 +5,6 @@ import pytest
 
 from backends.numpy.tests.models import parsed
 from backends.numpy.tests.numpy_road import compile_model
-from subgraphkit.errors import ExecutionError
 
 SUMS = """
 g (int64 n, bool go, float[2] start, float[2] step) => (float[2] last, float[k, 2] all)
@@ -20,12 +19,6 @@ g (int64 n, bool go, float[2] start, float[2] step) => (float[2] last, float[k, 
 """
 GO, STOP = np.array(1, bool), np.array(0, bool)
 START, STEP = np.array([0, 10], np.float32), np.array([1, 2], np.float32)
-
-
-def test_a_loop_carries_state_captures_values_and_collects_outputs() -> None:
-    last, collected = compile_model(parsed(SUMS))(np.array(3), GO, START, STEP)
-    assert last.tolist() == [3, 16]
-    assert collected.tolist() == [[-1, -12], [-2, -14], [-3, -16]]
 
 
 @pytest.mark.parametrize(("count", "go"), [(0, GO), (3, STOP)])
@@ -45,20 +38,6 @@ def test_the_body_of_a_loop_is_compiled_once() -> None:
     kernels = [step.kernel for step in compiled.operator._program.steps]
     compiled(np.array(50), GO, START, STEP)
     assert [step.kernel for step in compiled.operator._program.steps] == kernels
-
-
-def test_an_endless_loop_is_stopped_where_a_limit_is_set() -> None:
-    endless = """
-    g (bool go, float[2] x) => (float[2] y) {
-      y = Loop ("", go, x) <body = b (int64 i, bool c, float[2] s) => (bool c2, float[2] s2) {
-        c2 = Identity(c)
-        s2 = Neg(s)
-      }>
-    }
-    """
-    compiled = compile_model(parsed(endless.replace('""', "")), max_loop_iterations=100)
-    with pytest.raises(ExecutionError, match=r"Loop exceeded 100 iterations.*max_loop_iterations"):
-        compiled(GO, START)
 
 
 def test_shapes_may_change_from_one_iteration_to_the_next() -> None:
@@ -110,22 +89,6 @@ def test_a_scan_may_run_backwards_along_any_axis() -> None:
     last, collected = compile_model(parsed(scan))(np.zeros(2, np.float32), x)
     assert last.tolist() == [6, 60]
     assert collected.tolist() == [[6, 5, 3], [60, 50, 30]]
-
-
-def test_sequences_are_not_changed_by_operators_that_read_them() -> None:
-    sequences = """
-    g (float[2] x) => (int64 before, int64 after, float[2] first) <int64 zero = {0}> {
-      s = SequenceConstruct(x, x)
-      n = Neg(x)
-      longer = SequenceInsert(s, n, zero)
-      before = SequenceLength(s)
-      after = SequenceLength(longer)
-      first = SequenceAt(longer, zero)
-    }
-    """
-    before, after, first = compile_model(parsed(sequences))(START)
-    assert (before.item(), after.item()) == (2, 3)
-    assert first.tolist() == [-0.0, -10.0]
 
 
 def test_strings_stay_objects() -> None:

@@ -33,51 +33,24 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "one element, a stride": ((1, 96, 41, 40), (128, 96, 1, 1), {"strides": [2, 2]}),
     "one element in three axes": ((1, 24, 6, 9, 40), (48, 24, 1, 1, 1), {}),
     "one element, groups": ((2, 64, 40, 40), (96, 16, 1, 1), {"group": 4}),
-    "many filters on few pixels": ((1, 64, 9, 9), (256, 64, 3, 3), {"pads": [1, 1, 1, 1]}),
     "many rows": ((2, 48, 61, 50), (32, 48, 3, 3), {"pads": [1, 1, 1, 1]}),
-    "three by three, cut by filters": (
-        (2, 64, 14, 15), (96, 64, 3, 3),
-        {"pads": [1, 1, 1, 1]},
-    ),
-    "three by three, no padding": ((1, 40, 37, 38), (33, 40, 3, 3), {}),
-    "three by three, more padding on one side": (
-        (1, 48, 30, 29), (64, 48, 3, 3),
-        {"pads": [2, 0, 0, 3]},
-    ),
-    "three by three, high and narrow": ((1, 32, 200, 2), (32, 32, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "more padding on one side": ((1, 48, 30, 29), (64, 48, 3, 3), {"pads": [2, 0, 0, 3]}),
     "three channels": ((1, 3, 90, 91), (24, 3, 7, 7), {"pads": [3, 2, 3, 4], "strides": [2, 2]}),
-    "a stride": ((1, 64, 45, 46), (48, 64, 3, 3), {"pads": [1, 0, 1, 1], "strides": [2, 2]}),
-    "different strides": ((1, 40, 50, 46), (48, 40, 3, 5), {"strides": [3, 2]}),
-    "a stride as large as the window": ((1, 40, 48, 48), (32, 40, 4, 4), {"strides": [4, 4]}),
-    "dilations": ((1, 40, 40, 39), (48, 40, 3, 3), {"pads": [2, 3, 2, 3], "dilations": [2, 3]}),
-    "stride and dilation": (
-        (1, 40, 40, 39), (48, 40, 3, 3),
-        {"strides": [2, 3], "dilations": [3, 2]},
-    ),
+    "stride and dilation": ((1, 40, 40, 39), (48, 40, 3, 3),
+     {"strides": [2, 3], "dilations": [3, 2]}),
     "padding wider than the image": ((1, 8, 3, 2), (4, 8, 3, 3), {"pads": [4, 5, 4, 3]}),
     "groups": ((1, 96, 26, 26), (64, 24, 5, 5), {"group": 4, "pads": [2, 2, 2, 2]}),
     "one axis": ((1, 80, 1500), (64, 80, 3), {"pads": [1, 1]}),
     "three axes": ((1, 24, 9, 20, 20), (16, 24, 3, 3, 3), {"pads": [1, 0, 1, 1, 2, 1]}),
     "three axes, strides": ((1, 12, 19, 20, 20), (8, 12, 3, 2, 3), {"strides": [2, 3, 1]}),
     "depthwise": ((1, 96, 56, 57), (96, 1, 3, 3), {"group": 96, "pads": [1, 1, 1, 1]}),
-    "depthwise, a stride": (
-        (1, 80, 75, 70), (80, 1, 5, 5),
-        {"group": 80, "pads": [2, 1, 2, 2], "strides": [2, 2]},
-    ),
-    "depthwise, high windows": (
-        (2, 40, 45, 44), (40, 1, 7, 7),
-        {"group": 40, "pads": [3, 3, 3, 3]},
-    ),
-    "depthwise, dilations": (
-        (1, 40, 45, 44), (40, 1, 3, 3),
-        {"group": 40, "pads": [2, 3, 2, 3], "dilations": [2, 3]},
-    ),
+    "depthwise, a stride": ((1, 80, 75, 70), (80, 1, 5, 5),
+     {"group": 80, "pads": [2, 1, 2, 2], "strides": [2, 2]}),
+    "depthwise, high windows": ((2, 40, 45, 44), (40, 1, 7, 7),
+     {"group": 40, "pads": [3, 3, 3, 3]}),
+    "depthwise, dilations": ((1, 40, 45, 44), (40, 1, 3, 3),
+     {"group": 40, "pads": [2, 3, 2, 3], "dilations": [2, 3]}),
     "depthwise, small": ((1, 640, 7, 7), (640, 1, 5, 5), {"group": 640, "pads": [2, 2, 2, 2]}),
-    "depthwise, small, a stride": (
-        (1, 300, 14, 15), (300, 1, 3, 3),
-        {"group": 300, "pads": [0, 0, 1, 1], "strides": [2, 2]},
-    ),
-    "depthwise, small, two filters each": ((1, 300, 8, 8), (600, 1, 3, 3), {"group": 300}),
     "depthwise, two filters each": ((1, 48, 50, 50), (96, 1, 3, 3), {"group": 48}),
     "depthwise, huge": ((1, 2, 300, 400), (2, 1, 5, 5), {"group": 2, "pads": [2, 2, 2, 2]}),
     "depthwise, one axis": ((1, 64, 3000), (64, 1, 5), {"group": 64, "pads": [2, 2]}),
@@ -198,7 +171,7 @@ def test_every_element_is_finished_once_after_its_bias(name: str) -> None:
     np.testing.assert_array_equal(result, (by_pixel + other).reshape(plain.shape))
 
 
-_SPREADING = [n for n in CASES if n.startswith(("depthwise", "three by three", "many rows"))]
+_SPREADING = [n for n in CASES if n.startswith(("depthwise", "more padding", "many rows"))]
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
@@ -235,26 +208,6 @@ def test_one_large_element_costs_its_own_windows_alone_their_precision(
     beyond = np.abs(expected) < 1e4
     np.testing.assert_allclose(after[beyond], before[beyond], rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(after, expected, rtol=1e-4, atol=1e-6 * value)
-
-
-@given(data=st.data())
-@settings(max_examples=60)
-def test_windows_of_three_by_three_on_many_channels_agree_with_onnxruntime(
-    data: st.DataObject,
-) -> None:
-    def draw(low: int, high: int) -> int:
-        return data.draw(st.integers(low, high))
-
-    channels, filters, images = draw(31, 34), draw(31, 70), draw(1, 2)
-    pads = [draw(0, 3) for _ in range(4)]
-    inputs = [
-        floats(images, channels, draw(3, 40), draw(3, 40)),
-        floats(filters, channels, 3, 3),
-        floats(filters),
-    ]
-    model = node_model("Conv", inputs, [F32], constants=(1, 2), pads=pads)
-    feeds = {"x0": inputs[0]}
-    compare(run_onnxruntime(model, feeds), compile_model(model).run(feeds))
 
 
 @given(data=st.data())

@@ -103,11 +103,6 @@ def test_the_relative_error_of_erf_is_small_down_to_tiny_numbers() -> None:
     assert np.abs(applied(elementwise.erf, x) / wanted - 1).max() < 3e-7
 
 
-def test_gelu_is_zero_far_below_zero_and_x_far_above() -> None:
-    x = np.array([1e4, 1e19, 3e38, -1e4, -1e19, -3e38], np.float32)
-    assert applied(elementwise.gelu, x).tolist() == [*x[:3].tolist(), 0, 0, 0]
-
-
 @pytest.mark.parametrize("name", BLOCKS)
 def test_a_block_function_passes_nan_on_and_knows_infinity(name: str) -> None:
     x = np.array([np.nan, np.inf, 0.0], np.float32)

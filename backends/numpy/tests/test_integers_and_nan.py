@@ -24,20 +24,6 @@ def test_integers_wrap_around(dtype: Any) -> None:
         assert y.tolist() == [(v - low) % (high - low + 1) + low for v in exact]
 
 
-def test_integers_are_divided_towards_zero() -> None:
-    a, b = np.array([7, -7, 7, -7], np.int32), np.array([2, 2, -2, -2], np.int32)
-    (y,) = compile_model(node_model("Div", [a, b], [a.dtype]))(a, b)
-    assert y.tolist() == [3, -3, -3, 3]
-
-
-def test_remainders_have_the_sign_of_the_divisor_or_with_fmod_of_the_dividend() -> None:
-    a, b = np.array([7, -7, 7, -7], np.int32), np.array([3, 3, -3, -3], np.int32)
-    (y,) = compile_model(node_model("Mod", [a, b], [a.dtype]))(a, b)
-    assert y.tolist() == [1, 2, -2, -1]
-    (y,) = compile_model(node_model("Mod", [a, b], [a.dtype], fmod=1))(a, b)
-    assert y.tolist() == [1, -1, 1, -1]
-
-
 def test_a_product_of_integers_with_fractional_factors_is_cut_off_once_as_the_reference_does() -> (
     None
 ):

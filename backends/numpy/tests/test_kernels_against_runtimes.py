@@ -1,36 +1,15 @@
-"""Kernels against two independent implementations: onnx.reference and ONNX Runtime."""
+"""Kernels against ONNX Runtime, where the official cases of ONNX say nothing."""
 
-from math import erf
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.numpy.tests.comparing import F32, I64, RNG, check, compare, floats, run_onnxruntime
+from backends.numpy.tests.comparing import F32, check, compare, floats, run_onnxruntime
 from backends.numpy.tests.models import node_model
 from backends.numpy.tests.numpy_road import compile_model
-
-PLAIN = ("Relu", "Sigmoid", "Tanh", "Erf", "Exp", "Neg", "Abs", "Floor", "Ceil", "Softplus",
-         "Softsign", "HardSwish", "Mish", "Round", "Sign", "Cos", "Selu")  # fmt: skip
-UNARY: dict[str, dict[str, Any]] = {
-    **{op_type: {} for op_type in PLAIN},
-    "LeakyRelu": {"alpha": 0.3},
-    "Elu": {"alpha": 1.5},
-    "Celu": {"alpha": 2.0},
-    "HardSigmoid": {"alpha": 0.3, "beta": 0.4},
-    "ThresholdedRelu": {"alpha": 0.5},
-    "Gelu": {"approximate": "tanh"},
-    "Softmax": {"axis": 1},
-    "LogSoftmax": {"axis": -1},
-}
-
-
-@pytest.mark.parametrize("op_type", UNARY)
-def test_functions_of_one_array_agree_with_onnxruntime(op_type: str) -> None:
-    check(op_type, [floats(3, 4, 5) * 3], [F32], **UNARY[op_type])
 
 
 @pytest.mark.parametrize("op_type", ["Relu", "Sigmoid", "Erf", "Gelu", "Neg", "Exp", "Mish", "Elu"])
@@ -48,13 +27,6 @@ def test_half_floats_are_rounded_once(op_type: str) -> None:
     wide = compile_model(node_model(op_type, [x.astype(np.float32)], [F32]))(x.astype(np.float32))
     assert half.dtype == np.float16
     np.testing.assert_allclose(half, wide[0], rtol=2e-3, atol=2e-3)
-
-
-def test_erf_is_right_to_float32_and_float64() -> None:
-    x = np.concatenate([np.linspace(-6, 6, 999), [0.0, -0.0, np.inf, -np.inf, np.nan]])
-    check("Erf", [x.astype(np.float32)], [F32])
-    result = compile_model(node_model("Erf", [x], [x.dtype]))(x)[0]
-    np.testing.assert_allclose(result, [erf(v) for v in x], rtol=1e-15)
 
 
 shapes = st.lists(st.integers(1, 4), max_size=4).map(tuple)
@@ -87,95 +59,26 @@ def test_integer_division_truncates_towards_zero(a: list[int], divisor: int) -> 
     assert compile_model(model)(x, y)[0].tolist() == expected
 
 
-@pytest.mark.parametrize(("fmod", "expected"), [(0, [2, -1, 1, -2]), (1, [2, 2, -2, -2])])
-def test_mod_has_the_sign_of_the_divisor_or_with_fmod_of_the_dividend(
-    fmod: int, expected: list[int]
-) -> None:
-    a, b = np.array([5, 5, -5, -5]), np.array([3, -3, 3, -3])
-    assert compile_model(node_model("Mod", [a, b], [I64], fmod=fmod))(a, b)[0].tolist() == expected
-
-
-@pytest.mark.parametrize(
-    ("base", "exponent"),
-    [
-        (np.array([2, -3, 4], np.int32), np.array([3, 3, 0], np.int32)),
-        (np.array([2.0, 3.0], np.float32), np.array([2, 3], np.int64)),
-        (np.array([2, 9], np.int64), np.array([0.5, 0.5], np.float32)),
-        (np.array([2.0, 3.0], np.float32), np.array(2.0, np.float32)),
-        (np.array([2.0, 3.0], np.float32), np.array(0.5, np.float32)),
-    ],
-)
-def test_pow_has_the_type_of_the_base(base: Any, exponent: Any) -> None:
-    check("Pow", [base, exponent], [base.dtype])
-
-
-def test_integers_wrap_around() -> None:
-    a, b = np.array([127, -128], np.int8), np.array([1, -1], np.int8)
-    assert compile_model(node_model("Add", [a, b], [a.dtype]))(a, b)[0].tolist() == [-128, 127]
-
-
-REDUCTIONS = ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSumExp"]
-
-
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize("axes", [None, [0], [-1, 1], []])
-@pytest.mark.parametrize("keepdims", [0, 1])
-def test_reductions_agree_with_onnxruntime(
-    reduction: str, axes: list[int] | None, keepdims: int
-) -> None:
-    inputs: list[Any] = [floats(3, 4, 5)]
-    inputs += [] if axes is None else [np.array(axes, np.int64)]
-    check(f"Reduce{reduction}", inputs, [F32], opset=18, keepdims=keepdims)
-
-
 @pytest.mark.parametrize(
     ("op_type", "inputs", "attributes"),
     [
-        ("MatMul", [floats(3, 4), floats(4, 5)], {}),
-        ("MatMul", [floats(2, 3, 4), floats(4, 5)], {}),
         ("MatMul", [floats(0, 3, 4), floats(4, 5)], {}),
         ("MatMul", [floats(2, 1, 3, 4), floats(3, 4, 5)], {}),
         ("MatMul", [floats(4), floats(4)], {}),
         ("MatMul", [floats(2, 3, 4), floats(4)], {}),
-        ("Gemm", [floats(3, 4), floats(4, 5), floats(5)], {"alpha": 0.5, "beta": 2.0}),
         ("Gemm", [floats(4, 3), floats(5, 4), floats(3, 1)], {"transA": 1, "transB": 1}),
-        ("Gemm", [floats(3, 4), floats(4, 5)], {}),
-        ("Einsum", [floats(2, 3, 4), floats(2, 4, 5)], {"equation": "bij, bjk -> bik"}),
-        ("LayerNormalization", [floats(2, 3, 8), floats(8), floats(8)], {"epsilon": 1e-3}),
-        ("InstanceNormalization", [floats(2, 3, 4, 4), floats(3), floats(3)], {}),
-        ("LRN", [floats(1, 7, 3, 3)], {"size": 5, "alpha": 0.1, "bias": 2.0}),
         ("LpNormalization", [floats(2, 3, 4)], {"p": 1, "axis": 1}),
-        ("Transpose", [floats(2, 3, 4)], {"perm": [2, 0, 1]}),
-        ("Concat", [floats(2, 3), floats(2, 1), floats(2, 2)], {"axis": -1}),
-        ("Gather", [floats(3, 4), np.array([[2, -1], [0, 1]])], {"axis": 1}),
-        ("Gather", [floats(3, 4), np.array(1)], {"axis": 0}),
         ("Gather", [floats(4), np.array(-1)], {}),
-        ("GatherElements", [floats(3, 4), np.array([[2, -1], [0, 1]])], {"axis": 1}),
         ("GatherND", [floats(2, 3, 4), np.array([[[0], [2]], [[1], [1]]])], {"batch_dims": 1}),
         ("Slice", [floats(5, 6), np.array([-(2**63), 3]), np.array([-99, -(2**63)]),
                    np.array([0, 1]), np.array([-1, -2])], {}),
         ("Slice", [floats(5, 6), np.array([4, -1]), np.array([-99, 0]), np.array([0, 1]),
                    np.array([-2, -1])], {}),
         ("Pad", [floats(2, 3), np.array([1, 0, -1, 2]), np.array(3.5, np.float32)], {}),
-        ("Pad", [floats(3, 4), np.array([1, 1]), None, np.array([1])], {"mode": "reflect"}),
-        ("Reshape", [floats(2, 3, 4), np.array([0, -1])], {}),
-        ("Expand", [floats(3, 1), np.array([2, 1, 4])], {}),
-        ("Tile", [floats(2, 3), np.array([2, 1])], {}),
-        ("Squeeze", [floats(1, 2, 1), np.array([-1])], {}),
-        ("Unsqueeze", [floats(2, 3), np.array([-1, 0])], {}),
-        ("DepthToSpace", [floats(1, 8, 2, 3)], {"blocksize": 2, "mode": "CRD"}),
-        ("SpaceToDepth", [floats(1, 2, 4, 6)], {"blocksize": 2}),
-        ("ScatterND", [floats(4, 3), np.array([[1], [1]]), floats(2, 3)], {"reduction": "add"}),
-        ("ScatterElements", [floats(3, 3), np.array([[1, 0]]), floats(1, 2)],
-         {"axis": 1, "reduction": "max"}),
         ("OneHot", [np.array([1, -1, 7]), np.array(4), floats(2)], {"axis": 0}),
-        ("Compress", [floats(3, 4), np.array([True, False, True])], {"axis": 1}),
         ("Clip", [floats(3, 4), np.array(0.5, np.float32), np.array(-0.5, np.float32)], {}),
-        ("Clip", [floats(3, 4), None, np.array(0.5, np.float32)], {}),
         ("PRelu", [floats(2, 3, 4), floats(3, 1)], {}),
-        ("Sum", [floats(3, 4), floats(4), floats(1, 1)], {}),
-        ("Mean", [floats(3, 4), floats(4), floats(1, 1)], {}),
-        ("Where", [np.array([[True], [False]]), floats(3), floats(2, 3)], {}),
+        ("Pow", [np.array([2, 9], np.float32), np.array([0.5, 0.5], np.float32)], {}),
     ],
 )  # fmt: skip
 def test_other_kernels_agree_with_onnxruntime(
@@ -184,30 +87,9 @@ def test_other_kernels_agree_with_onnxruntime(
     check(op_type, inputs, [F32], **attributes)
 
 
-@pytest.mark.parametrize("sizes", [None, [1, 2, 2]])
-def test_split_agrees_with_onnxruntime(sizes: list[int] | None) -> None:
-    inputs: list[Any] = [floats(2, 5)]
-    inputs += [] if sizes is None else [np.array(sizes)]
-    more = {"num_outputs": 3} if sizes is None else {}
-    check("Split", inputs, [F32, F32, F32], opset=18, axis=1, **more)
-
-
 @pytest.mark.parametrize("opset", [6, 9, 11, 13])
 def test_softmax_of_every_age_agrees_with_onnxruntime(opset: int) -> None:
     check("Softmax", [floats(2, 3, 4)], [F32], opset=opset, axis=1)
-
-
-@pytest.mark.parametrize("select_last_index", [0, 1])
-@pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
-def test_places_of_extremes_agree_with_onnxruntime(op_type: str, select_last_index: int) -> None:
-    x = RNG.integers(0, 3, (4, 6)).astype(np.float32)
-    check(op_type, [x], [I64], axis=1, select_last_index=select_last_index)
-
-
-@pytest.mark.parametrize("to", [np.float64, np.float16, np.int32, np.uint8, np.bool_])
-def test_casts_agree_with_the_reference(to: Any) -> None:
-    number = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(to))
-    check("Cast", [np.abs(floats(3, 4)) * 3], [np.dtype(to)], reference=True, to=number)
 
 
 @pytest.mark.parametrize("opset", [7, 9, 14, 15])
@@ -216,22 +98,12 @@ def test_batch_normalization_of_every_age_uses_running_statistics(opset: int) ->
     check("BatchNormalization", inputs, [F32], opset=opset, epsilon=1e-3)
 
 
-def test_batch_normalization_in_training_returns_new_running_statistics() -> None:
-    inputs = [floats(2, 3, 4), floats(3), floats(3), floats(3), np.abs(floats(3)) + 0.5]
-    check("BatchNormalization", inputs, [F32] * 3, opset=15, training_mode=1, momentum=0.8)
-
-
 def test_batch_normalization_without_spatial_axes_has_statistics_by_element() -> None:
     inputs = [floats(2, 3, 4), *(floats(3, 4) for _ in range(3)), np.abs(floats(3, 4)) + 0.5]
     model = node_model("BatchNormalization", inputs, [F32], opset=7, spatial=0)
     x, scale, bias, mean, variance = inputs
     expected = (x - mean) / np.sqrt(variance + 1e-5) * scale + bias
     np.testing.assert_allclose(compile_model(model)(*inputs)[0], expected, rtol=1e-4, atol=1e-5)
-
-
-def test_group_normalization_agrees_with_the_function_body_of_onnx() -> None:
-    inputs = [floats(2, 4, 3, 3), floats(4), floats(4)]
-    check("GroupNormalization", inputs, [F32], reference=True, num_groups=2)
 
 
 @pytest.mark.parametrize("opset", [10, 13, 19, 23])

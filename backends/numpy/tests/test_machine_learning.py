@@ -138,18 +138,6 @@ def test_a_row_becomes_a_map_to_numbers_of_python() -> None:
         assert kinds[0] == kinds[1]
 
 
-@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4)], ids=str)
-@pytest.mark.parametrize("kind", [np.float32, object])
-def test_features_are_taken_as_by_onnx_runtime(shape: tuple[int, ...], kind: Any) -> None:
-    x = np.array([f"{number:.3f}" for number in floats(*shape).flat], kind).reshape(shape)
-    model = ml_model("ArrayFeatureExtractor", x, 1)
-    model.graph.node[0].input.append("places")
-    model.graph.input.append(helper.make_tensor_value_info("places", 7, [1, 3]))
-    places = np.array([[2, 0, 2]])
-    found = compile_model(model)(x, places)
-    compare(run_onnxruntime(model, {"x": x, "places": places}), found)
-
-
 def boxes(count: int, *, centred: bool) -> np.ndarray[Any, Any]:
     corner, size = RNG.uniform(0, 1, (2, count, 2)), RNG.uniform(0.1, 0.5, (2, count, 2))
     if centred:
@@ -222,13 +210,6 @@ def test_expressions_that_are_none_of_re2_are_refused(rule: str) -> None:
         compile_model(tokenizer(TEXTS, mark=0, mincharnum=1, pad_value="#", tokenexp=rule))
     with pytest.raises(Unsupported, match="none of RE2"):
         compile_model(matcher(rule))
-
-
-@pytest.mark.parametrize("rule", [r"\w+", "(?i)THE.*", r"\pL+", "[^ ]*", "a.c", "^$", "(a+)+$"])
-def test_texts_match_as_in_onnx_runtime(rule: str) -> None:
-    texts = np.array([["the cat, sat", "ünï", "a\nc"], ["", "abc", "a" * 50 + "!"]], object)
-    (expected,) = run_onnxruntime(matcher(rule), {"x": texts})
-    np.testing.assert_array_equal(compile_model(matcher(rule))(texts)[0], expected)
 
 
 def test_without_the_library_of_re2_the_operator_is_refused(

@@ -81,23 +81,6 @@ def test_values_may_be_of_another_size_than_keys() -> None:
     agrees("Attention", [x, weights], num_heads=HEADS, qkv_hidden_sizes=[32, 32, 16])
 
 
-@settings(max_examples=20, deadline=None)
-@given(
-    batch=st.integers(1, 3),
-    length=st.integers(1, 6),
-    heads=st.integers(1, 3),
-    size=st.integers(1, 5),
-    causal=st.integers(0, 1),
-)
-def test_attention_takes_any_sizes(
-    batch: int, length: int, heads: int, size: int, causal: int
-) -> None:
-    numbers = Numbers()
-    weights = numbers.floats(4, 3 * heads * size, scale=0.3)
-    inputs = [numbers.floats(batch, length, 4), weights, numbers.floats(3 * heads * size)]
-    agrees("Attention", inputs, num_heads=heads, unidirectional=causal)
-
-
 def test_a_mask_of_the_longest_sequence_is_read_where_the_queries_are() -> None:
     # ONNX Runtime has no kernel of it for processors
     numbers = Numbers()
@@ -315,41 +298,6 @@ def test_a_cache_may_hold_sequences_of_any_lengths(past: int, spare: int, ends: 
     inputs = _query(FLOAT, length=1, past=past, capacity=past + spare, lengths=lengths)
     more = {"num_heads": HEADS, "kv_num_heads": 2, "do_rotary": 1}
     agrees("GroupQueryAttention", inputs, [FLOAT] * 3, **more)
-
-
-def test_steps_over_a_cache_end_as_the_whole_prompt() -> None:
-    whole = _query(FLOAT, length=7)
-    more = {"num_heads": HEADS, "kv_num_heads": 2, "do_rotary": 1, "domain": DOMAIN}
-
-    def run(begin: int, end: int, cache: list[Any]) -> list[Any]:
-        parts = [x[:, begin:end] for x in whole[:3]]
-        ends = np.full(BATCH, end - 1, np.int32)
-        inputs = [*parts, *cache, ends, np.array([end], np.int32), *whole[7:9]]
-        model = node_model("GroupQueryAttention", inputs, [FLOAT] * 3, **more)
-        feeds = {f"x{place}": x for place, x in enumerate(inputs) if x is not None}
-        return compile_model(model).run(feeds)
-
-    expected, *_ = run(0, 7, [None, None])
-    y, *cache = run(0, 4, [None, None])
-    outcomes = [y]
-    for place in range(4, 7):
-        y, *cache = run(place, place + 1, cache)
-        outcomes.append(y)
-    np.testing.assert_allclose(np.concatenate(outcomes, 1), expected, rtol=0, atol=1e-6)
-
-
-def test_a_padded_prompt_agrees_up_to_the_padding() -> None:
-    inputs = _query(FLOAT, length=5, lengths=[5, 3])
-    while inputs[-1] is None:
-        inputs.pop()
-    alone = _query(FLOAT, length=5)
-    more = {"num_heads": HEADS, "kv_num_heads": 2, "domain": DOMAIN}
-    outcomes = []
-    for given_ in (inputs, alone):
-        model = node_model("GroupQueryAttention", given_, [FLOAT] * 3, **more)
-        feeds = {f"x{place}": x for place, x in enumerate(given_) if x is not None}
-        outcomes.append(compile_model(model).run(feeds)[0])
-    np.testing.assert_array_equal(outcomes[0][1, :3], outcomes[1][1, :3])
 
 
 @pytest.mark.parametrize(

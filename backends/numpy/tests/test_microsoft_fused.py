@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from backends.numpy.tests.comparing import compare, run_onnxruntime
 from backends.numpy.tests.microsoft_support import DOMAIN, Numbers, agrees
@@ -35,22 +33,6 @@ def test_a_fused_product_transposes_matrices_and_batches(flags: tuple[int, ...])
         transBatchB=batch_b,
         alpha=0.125,
     )
-
-
-@settings(max_examples=20, deadline=None)
-@given(
-    batch=st.lists(st.integers(1, 3), max_size=2),
-    rows=st.integers(1, 5),
-    terms=st.integers(1, 5),
-    columns=st.integers(1, 5),
-    alpha=st.sampled_from([1.0, 0.5, -2.0]),
-)
-def test_a_fused_product_takes_any_shape(
-    batch: list[int], rows: int, terms: int, columns: int, alpha: float
-) -> None:
-    numbers = Numbers()
-    a, b = numbers.floats(*batch, terms, rows), numbers.floats(*batch, terms, columns)
-    agrees("FusedMatMul", [a, b], transA=1, alpha=alpha)
 
 
 @pytest.mark.parametrize("shapes", [((3, 4), (4,)), ((4,), (4, 3)), ((4,), (4,))], ids=str)

@@ -60,11 +60,6 @@ def test_convolutions_agree_with_onnxruntime(case: Any, constant: bool, typed: b
     compare(run_onnxruntime(model, feeds), compile_model(model).run(feeds))
 
 
-def test_a_convolution_larger_than_a_block_of_columns_is_right() -> None:
-    x, w = floats(1, 64, 70, 70), floats(8, 64, 3, 3)
-    check("Conv", [x, w, floats(8)], [F32], pads=[1, 1, 1, 1])
-
-
 @pytest.mark.parametrize(
     "attributes",
     [
@@ -160,11 +155,6 @@ def test_places_of_maxima_agree_with_onnxruntime(
     attributes: dict[str, Any], storage_order: int
 ) -> None:
     check("MaxPool", [floats(2, 3, 9, 8)], [F32, I64], storage_order=storage_order, **attributes)
-
-
-@pytest.mark.parametrize("op_type", ["GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"])
-def test_global_pools_agree_with_onnxruntime(op_type: str) -> None:
-    check(op_type, [floats(2, 3, 4, 5)], [F32])
 
 
 def test_region_pools_agree_with_onnxruntime() -> None:
