@@ -5,6 +5,7 @@ from typing import Final
 
 from tests.campaign.extremes import Extremes
 from tests.campaign.folders import BundleDamage, Damage, FullDisk, Kills, Scarce
+from tests.campaign.graphs import Graphs
 from tests.campaign.mutants import Isolated, Mutants
 from tests.campaign.names import Names
 from tests.campaign.outside import External
@@ -13,13 +14,14 @@ from tests.campaign.sessions import Flat, Forks, Interrupts, Threads
 from tests.campaign.trials import Attack
 
 _ALL: Final = (
-    *(Mutants(), Extremes(), Isolated(), External(), Damage(), BundleDamage(), Kills()),
+    *(Graphs(), Mutants(), Extremes(), Isolated(), External(), Damage(), BundleDamage(), Kills()),
     *(FullDisk(), Scarce(), Threads(), Forks(), Interrupts(), Flat(), Plugins(), Names()),
 )
 
 ATTACKS: Final[Mapping[str, Attack]] = {one.name: one for one in _ALL}
 
 _WEIGHTS: Final = {
+    **{("graphs", backend): 6 for backend in Graphs.backends},
     ("mutants", "numpy"): 20,
     ("mutants", "onnxruntime"): 10,
     ("mutants", "onednn"): 10,

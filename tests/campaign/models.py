@@ -48,21 +48,16 @@ def feeds_of(case: Case) -> dict[str, Any]:
     return {name: _value(one) for name, one in case["feeds"].items()}
 
 
-def write_values(path: Path, values: Sequence[Any]) -> bool:
-    """Write results, unless they are something else than tensors; return whether they are."""
-    if not all(isinstance(value, np.ndarray) for value in values):
-        return False
-    if sum(value.nbytes for value in values) > _MOST_JUDGED:
-        return False
-    sequence = onnx.SequenceProto(tensor_values=[numpy_helper.from_array(v) for v in values])
-    path.write_bytes(sequence.SerializeToString())
-    return True
+def write_values(values: Sequence[Any]) -> str:
+    """Write results as JSON; empty if they are too many to be judged."""
+    if sum(value.nbytes for value in values if isinstance(value, np.ndarray)) > _MOST_JUDGED:
+        return ""
+    return json.dumps([_fed(value) for value in values])
 
 
-def read_values(path: Path) -> list[Any]:
+def read_values(text: str) -> list[Any]:
     """Read results again."""
-    sequence = onnx.SequenceProto.FromString(path.read_bytes())
-    return [numpy_helper.to_array(tensor) for tensor in sequence.tensor_values]
+    return [_value(one) for one in json.loads(text)]
 
 
 @lru_cache(maxsize=1)
@@ -119,13 +114,13 @@ def _text(data: bytes) -> str:
 
 
 def _fed(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_fed(one) for one in value]
+    if value is None or isinstance(value, list):
+        return value and [_fed(one) for one in value]
     return _text(numpy_helper.from_array(np.asarray(value)).SerializeToString())
 
 
 def _value(one: Any) -> Any:
-    if isinstance(one, list):
-        return [_value(part) for part in one]
+    if one is None or isinstance(one, list):
+        return one and [_value(part) for part in one]
     array = numpy_helper.to_array(onnx.TensorProto.FromString(base64.b64decode(one)))
     return np.array(array.astype(object) if array.dtype.kind in "US" else array)
