@@ -203,8 +203,10 @@ def _one_way(value: Any, given: Given) -> str:
     is_of_channels = len(part) == 1 and part[0] == given.size(0, 1)  # before operator set 7
     if not whole or is_of_channels:
         return ""
-    pairs = zip(whole, part, strict=False)
-    fits = all(size in {1, to} or not isinstance(to, int) for to, size in pairs if size is not None)
+    known = [
+        pair for pair in zip(whole, part, strict=False) if all(isinstance(n, int) for n in pair)
+    ]
+    fits = all(size in {1, to} for to, size in known)
     if fits and len(part) <= len(whole):
         return ""
     return f"what is repeated along {list(given.shape(0))}, the shape of the first input"

@@ -8,10 +8,13 @@ import numpy as np
 import onnx
 from onnx import helper
 
-import tests.campaign.recipes_layers  # noqa: F401 (its recipes are in the table by now)
-from tests.campaign.growing import Draw, Growth, Skip, Value, elements, onnx_type
+from tests.campaign import layers, movements, pictures
+from tests.campaign.drawing import Draw, elements
+from tests.campaign.growing import Growth, Skip, Value, onnx_type
 from tests.campaign.recipes import RECIPES, recipe
 
+MODULES: Final = (layers, movements, pictures)
+"""What has put its recipes into the table by now."""
 _TRIES: Final = 30
 _DEEPEST: Final = 2
 _MORE: Final = {"If": 3, "Loop": 3, "Scan": 3, "Conv": 2, "MatMul": 2, "Gemm": 2}

@@ -18,7 +18,19 @@ from tests.campaign.growing import grown
 from tests.campaign.mutants import Mutants
 from tests.campaign.trials import Case, Outcome
 
-_SOURCES: Final = ("growing", "recipes", "recipes_layers", "bodies", "judges", "graphs")
+_SOURCES: Final = (
+    *(
+        "growing",
+        "drawing",
+        "recipes",
+        "movements",
+        "layers",
+        "pictures",
+        "bodies",
+        "judges",
+        "graphs",
+    ),
+)
 _RETRIES: Final = 1_000_003
 _CONTESTED: Final = "contested"
 

@@ -44,7 +44,9 @@ NOT_HEARD: Final = {
     "ConvTranspose": "lays the filters of groups, and dilations, out otherwise",
     "Erf": "computes float64 in float32 and rounds integers",
     "GlobalMaxPool": "leaves an axis out of inputs of three",
+    "LpNormalization": "divides by the sum of elements with their signs where p is 1",
     "LRN": "leaves the last channel out of windows of an even size",
+    "QLinearConv": "rounds behind the zero point",
     "RoiAlign": "takes one point of a bin for all",
 }
 """Operators that ``onnx.reference`` computes otherwise than the specification says, and how."""

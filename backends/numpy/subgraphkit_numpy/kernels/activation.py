@@ -108,13 +108,13 @@ def log_softmax(site: Site) -> Made:
 
 
 def _softmax(x: Array, axis: int) -> Array:
-    y: Array = np.subtract(x, np.maximum.reduce(x, axis, keepdims=True))
+    y: Array = np.subtract(x, np.maximum.reduce(x, axis, keepdims=True, initial=-np.inf))
     np.exp(y, y)
     return np.divide(y, np.add.reduce(y, axis, keepdims=True), y)
 
 
 def _log_softmax(x: Array, axis: int) -> Array:
-    y: Array = np.subtract(x, np.maximum.reduce(x, axis, keepdims=True))
+    y: Array = np.subtract(x, np.maximum.reduce(x, axis, keepdims=True, initial=-np.inf))
     total = np.add.reduce(np.exp(y), axis, keepdims=True)
     return np.subtract(y, np.log(total, total), y)
 

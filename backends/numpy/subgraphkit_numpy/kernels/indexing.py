@@ -133,7 +133,8 @@ def non_zero(site: Site) -> Made:
     """Return the places of what is not zero, one column each."""
     if site.dtype() == np.dtype(object) or site.dtype() is None:
         return reference_kernel(site)
-    return lambda x: np.array(np.nonzero(np.atleast_1d(x)), dtype=np.int64)
+    # of a single element there is no row: (0, N), where NumPy would say (1, N)
+    return lambda x: np.array(np.nonzero(np.atleast_1d(x)), np.int64)[: x.ndim]
 
 
 @kernel("Unique")
