@@ -52,9 +52,6 @@ class Options:
     """Smallest, usual and largest value of symbolic dimensions, such as {'batch': (1, 8, 32)} or
     'batch=1x8x32'; inner shapes follow from them. There may be several ranges, [1, (1, 8, 32)]
     or 'batch=1|1x8x32'."""
-    engine_per_range: bool = False
-    """Whether each of several ranges has an engine of its own; without, one engine is tuned for
-    all of them and holds the weights once."""
     min_shapes: OptionShapes = field(default_factory=lambda: MappingProxyType({}))
     """Smallest shapes of inputs of the model, where symbols are not enough."""
     opt_shapes: OptionShapes = field(default_factory=lambda: MappingProxyType({}))

@@ -39,26 +39,16 @@ def read_ranges(options: Options) -> tuple[ShapeRanges, ...]:
     """Read ``dims``, ``min_shapes``, ``opt_shapes`` and ``max_shapes``.
 
     Raises:
-        OptionError: They contradict one another or themselves, or are to have more engines than are
-            kept (SGK161).
+        OptionError: They contradict one another or themselves (SGK161).
     """
     several = {name: _dim_ranges(name, values) for name, values in options.dims.items()}
     given = [options.min_shapes, options.opt_shapes, options.max_shapes]
     names = {name: None for shapes in given for name in shapes}
     inputs = MappingProxyType({name: _shape_range(name, given) for name in names})
-    buckets = tuple(
+    return tuple(
         ShapeRanges(MappingProxyType(dict(zip(several, chosen, strict=True))), inputs)
         for chosen in product(*several.values())
     )
-    if options.engine_per_range and len(buckets) > options.max_engines:
-        raise contradiction(
-            f"option 'dims' of backend 'tensorrt' asks for {len(buckets)} engines of a subgraph, "
-            f"max_engines={options.max_engines} keeps fewer",
-            "Give fewer ranges, or raise max_engines.",
-            "dims",
-            "max_engines",
-        )
-    return buckets
 
 
 def contradiction(message: str, hint: str, *options: str) -> OptionError:

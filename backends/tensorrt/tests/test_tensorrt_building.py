@@ -29,7 +29,7 @@ from subgraphkit_tensorrt.building.configuration import configure
 from subgraphkit_tensorrt.building.model import prepare_model
 from subgraphkit_tensorrt.building.network import parse_model
 from subgraphkit_tensorrt.building.plan import plan_problem, read_plans, write_plans
-from subgraphkit_tensorrt.building.report import memory_told, readable
+from subgraphkit_tensorrt.building.report import readable
 from subgraphkit_tensorrt.library.gpus import machine
 
 pytestmark = needs_rtx
@@ -303,24 +303,3 @@ def test_int8_by_ranges_from_a_calibration_cache(tmp_path: Path) -> None:
     }
     assert model.rewriting is not None
     assert set(model.rewriting.quantized) >= {"block0/first"}
-
-
-def test_the_builder_tells_what_an_engine_takes_of_memory() -> None:
-    told = build_engine(whole(blocks(), batch=2, seq=16), options(), rtx(), None).report["memory"]
-    assert told["weight_bytes"] >= 2 * 64 * 64 * 4  # equal blocks share theirs
-    assert told["activation_bytes"] > 0
-    assert {"persistent_bytes", "host_persistent_bytes"} <= told.keys()
-
-
-def test_sizes_are_read_from_the_words_of_old_and_new_releases() -> None:
-    lines = [
-        "Total Host Persistent Memory: 80",
-        "Total Device Persistent Memory: 0 bytes",
-        "Max Scratch Memory: 8216576 bytes",
-        "Total Memory of something else: many",
-    ]
-    assert memory_told(lines) == {
-        "host_persistent_bytes": 80,
-        "persistent_bytes": 0,
-        "layer_scratch_bytes": 8216576,
-    }

@@ -206,7 +206,6 @@ def test_the_memory_of_an_engine_is_what_tensorrt_says(double: Double) -> None:
     assert memory["weight_bytes"] == 36
     assert memory["scratch_bytes"] == 4096
     assert memory["plan_bytes"] > 36
-    assert (memory["persistent_bytes"], memory["host_persistent_bytes"]) == (1024, 80)
     (again,) = restore(
         opened.operator.serialize(), opened.subgraph, double.library, opened.context
     ).info()["engines"]
@@ -235,8 +234,7 @@ def test_runs_are_ranges_of_nvtx_with_the_names_of_nodes(
 
 
 def test_times_of_layers_are_told_of_every_engine(double: Double) -> None:
-    ranges = {"dims": {"n": (1, (2, 4, 8))}, "engine_per_range": True}
-    opened = Opened(GROWING, double, profiling=True, **ranges)
+    opened = Opened(GROWING, double, profiling=True, dynamic="exact")
     for n in (1, 8, 8):
         opened(np.zeros((n, 3), np.float32))
     told = [

@@ -105,36 +105,6 @@ def test_each_engine_has_its_own(double: Double, folder: Path) -> None:
 
 
 @RTX
-@pytest.mark.parametrize("damage", ["flipped", "short", "empty", "foreign", "unreadable"])
-def test_a_damaged_file_is_a_miss(
-    double: Double, folder: Path, damage: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    opened = Opened(GROWING, double, **DIMS)
-    run(opened.operator, 2)
-    (file,) = stored(folder)
-    whole = file.read_bytes()
-    file.write_bytes(
-        {
-            "flipped": whole[:-1] + bytes([whole[-1] ^ 1]),
-            "short": whole[:-3],
-            "empty": b"",
-            "foreign": b"something else",
-            "unreadable": whole,
-        }[damage]
-    )
-    if damage == "unreadable":
-        file.chmod(0o666)
-    with caplog.at_level(logging.INFO, "subgraphkit.cache"):
-        restored = again(opened, double)
-        run(restored, 2)
-    assert "not used" in caplog.text
-    assert double.compiled == 2
-    restored.close()
-    if damage != "unreadable":
-        assert file.read_bytes() == whole
-
-
-@RTX
 def test_kernels_of_another_device_are_compiled_again(
     double: Double, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -178,12 +178,8 @@ def test_a_dimension_may_have_several_ranges(given: Any) -> None:
     ]
 
 
-def test_every_combination_of_ranges_has_an_engine_and_none_is_built_to_be_thrown_away() -> None:
-    wide = {"dims": "a=1|2|3;b=4|5x6x7", "engine_per_range": True}
-    assert len(read_ranges(_with(**wide, max_engines=6))) == 6
-    with pytest.raises(OptionError, match=r"SGK161.*6 engines.*max_engines=4"):
-        check_agreement(_with(**wide))
-    check_agreement(_with(dims=wide["dims"]))  # one engine has them all
+def test_every_combination_of_ranges_is_one() -> None:
+    assert len(read_ranges(_with(dims="a=1|2|3;b=4|5x6x7"))) == 6
 
 
 @pytest.mark.parametrize("text", ["batch=1|8x1x2", "batch=1|x", "batch=|", "batch=a", "batch=1x2"])

@@ -59,7 +59,5 @@ def test_run_tells_the_time_of_layers_and_the_memory_of_engines(
         assert len(nodes) == 1
         assert name in nodes[0]
     memory = [engine["memory"] for one in operators for engine in one["info"]["engines"]]
-    assert all(
-        {"weight_bytes", "persistent_bytes", "scratch_bytes"} <= one.keys() for one in memory
-    )
+    assert all({"weight_bytes", "plan_bytes", "scratch_bytes"} <= one.keys() for one in memory)
     assert operators[0]["info"]["memory"]["shared_scratch_bytes"] > 0

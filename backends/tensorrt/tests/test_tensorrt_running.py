@@ -147,22 +147,9 @@ def test_runs_of_different_ranges_are_under_way_at_once(double: Double) -> None:
         assert all(pool.map(run, (1, 5, 50, 2, 1, 8)))
 
 
-def test_of_several_engines_the_tightest_that_covers_the_shapes_is_used(double: Double) -> None:
-    opened = Opened(GROWING, double, dims=THREE, engine_per_range=True, allow_runtime_build=False)
-    for n, most in ((1, 1), (8, 8), (9, 64), (2, 8), (1, 1)):
-        x = np.full((n, 3), n, np.float32)
-        np.testing.assert_array_equal(opened(x)[0], summed(x))
-        last = opened.operator.info()["engines"][-1]  # the one used last
-        assert last["ranges"][0][0]["max"] == (most, 3)
-    assert len(opened.operator.info()["engines"]) == 3
-    with pytest.raises(ExecutionError, match=r"SGK178.*\(65, 3\).* and for \(2, 3\) to \(8, 3\)"):
-        opened(np.zeros((65, 3), np.float32))
-
-
 def test_a_shape_outside_every_range_gets_an_engine_of_its_own(double: Double) -> None:
-    apart = {"dims": {"n": (1, (2, 4, 8))}, "engine_per_range": True}
-    opened = Opened(GROWING, double, max_engines=2, **apart)
-    for n in (1, 8, 9):
+    opened = Opened(GROWING, double, max_engines=2, dims={"n": (2, 4, 8)})
+    for n in (8, 9):
         x = np.full((n, 3), n, np.float32)
         np.testing.assert_array_equal(opened(x)[0], summed(x))
     info = opened.operator.info()
@@ -171,7 +158,9 @@ def test_a_shape_outside_every_range_gets_an_engine_of_its_own(double: Double) -
 
 
 def test_several_engines_are_stored_and_found_again(double: Double) -> None:
-    opened = Opened(GROWING, double, dims={"n": (1, (2, 4, 8))}, engine_per_range=True)
+    opened = Opened(GROWING, double, dynamic="exact")
+    for n in (1, 2):
+        opened(np.zeros((n, 3), np.float32))
     again = restore(opened.operator.serialize(), opened.subgraph, double.library, opened.context)
     np.testing.assert_array_equal(again.run([X])[0], summed(X))
     assert len(again.info()["engines"]) == 2

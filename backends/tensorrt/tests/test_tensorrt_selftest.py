@@ -85,9 +85,7 @@ def placed(double: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
     for place, name, few in (
         (device_checks, "_ORDERED", 10),
         (device_checks, "_FLOATS", 1 << 10),
-        (device_checks, "_LONGEST", 64),
         (engines, "_RUNS", 20),
-        (engines, "_PAIRED", 4),
         (engines, "_TIMED", 5),
         (computing, "_MOST", 20),
     ):

@@ -4,14 +4,8 @@ The library's own timing caches need a GPU; a stand-in for its two classes holds
 the library's hold a set of timings.
 """
 
-import logging
-import os
-import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 import subgraphkit as sk
 from backends.tensorrt.tests.tensorrt_models import blocks, context_of, needs_rtx, options, rtx
@@ -87,58 +81,6 @@ def test_timings_of_another_device_are_not_taken(tmp_path: Path) -> None:
     path = tmp_path / "x.timings"
     _build(path, "conv")
     assert _build(path, device="two") == set()
-
-
-@pytest.mark.parametrize(
-    "damage", [lambda b: b[:-3], lambda b: b[:-1] + b"!", lambda b: b"", lambda b: b"junk" * 99]
-)
-def test_damaged_timings_are_not_used_and_written_anew(
-    damage: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "x.timings"
-    _build(path, "conv")
-    path.write_bytes(damage(path.read_bytes()))
-    with caplog.at_level(logging.WARNING, "subgraphkit.cache"):
-        assert _build(path, "gemm") == set()
-    assert "damaged" in caplog.text
-    assert _build(path) == {"one:gemm"}
-
-
-def test_timings_that_others_may_write_are_not_used(tmp_path: Path) -> None:
-    path = tmp_path / "x.timings"
-    _build(path, "conv")
-    path.chmod(0o666)
-    assert _build(path) == set()
-
-
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    path, real = tmp_path / "x.timings", tmp_path / "real"
-    _build(real, "conv")
-    path.symlink_to(real)
-    assert _build(path) == set()
-
-
-def test_a_disk_that_cannot_be_written_costs_a_word_in_the_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with caplog.at_level(logging.INFO, "subgraphkit.cache"):
-        _build(tmp_path / "x.timings", "conv")
-    assert "No space left" in caplog.text
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "x.timings"
-    threads = [threading.Thread(target=_build, args=(path, f"k{n}")) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert _build(path) == {f"one:k{n}" for n in range(8)}
 
 
 @needs_rtx

@@ -23,11 +23,11 @@ from subgraphkit_tensorrt.building.network import (
 )
 from subgraphkit_tensorrt.building.plan import EnginePlan
 from subgraphkit_tensorrt.building.profiles import InputRange
-from subgraphkit_tensorrt.building.report import describe, memory_told
+from subgraphkit_tensorrt.building.report import describe
 from subgraphkit_tensorrt.library.cudart import on_device
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.gpus import kind_of_gpu, machine
-from subgraphkit_tensorrt.library.logger import listening, noting, tail
+from subgraphkit_tensorrt.library.logger import listening, tail
 
 # Kernels are timed while a plan is built, and two builds on a device would time each other.
 _DEVICE_LOCKS: Final[defaultdict[int, threading.Lock]] = defaultdict(threading.Lock)
@@ -63,11 +63,9 @@ def build_engine(
         progress.check()
         with _DEVICE_LOCKS[options.device]:
             started = time.monotonic()
-            with noting() as told:
-                data = _built(parsed, config, subgraph, library, context)
+            data = _built(parsed, config, subgraph, library, context)
             seconds = time.monotonic() - started
         report = describe(parsed, subgraph, library, seconds=seconds, nbytes=len(data))
-        report["memory"] = memory_told(told)
         del config
     profiles = tuple(tuple(one[name] for name in subgraph.inputs) for one in ranges)
     return EnginePlan(data, subgraph.inputs, subgraph.outputs, profiles, report)

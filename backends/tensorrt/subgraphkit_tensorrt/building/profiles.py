@@ -121,8 +121,7 @@ def buckets_at_bind(
         it runs.
 
     Raises:
-        OptionError: The ranges asked for do not fit the model (SGK169), or are more than engines
-            are kept (SGK161).
+        OptionError: The ranges asked for do not fit the model (SGK169).
     """
     found: list[dict[str, InputRange]] = []
     for asked in read_ranges(context.options):

@@ -1,12 +1,11 @@
-"""Reports of builds: layers by precision, products that miss the Tensor Cores, and memory.
+"""Reports of builds: layers by precision, and products that miss the Tensor Cores.
 
 A report speaks of nodes by their place in the subgraph, because equal subgraphs find the same plan;
 ``readable`` puts in the names of one of them.
 """
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from subgraphkit.ir import Node, Subgraph
@@ -26,16 +25,6 @@ _MOVING: Final = frozenset({"IDENTITY", "SHUFFLE", "SQUEEZE", "UNSQUEEZE"})
 """Layers that move elements and compute nothing."""
 _PLUMBING: Final = frozenset({"CONSTANT", "SHAPE"})
 """Layers that hold or measure and compute nothing."""
-
-_SIZE: Final = re.compile(r"(?:Total|Max) (.+?) Memory: (\d+)(?: bytes)?")
-_SIZES: Final = {
-    "Host Persistent": "host_persistent_bytes",
-    "Device Persistent": "persistent_bytes",
-    "Scratch": "layer_scratch_bytes",
-    "Activation": "activation_bytes",
-    "Weights": "weight_bytes",
-}
-"""What the builder writes into its log when it is done, in the same words in every release."""
 
 
 def describe(
@@ -169,9 +158,3 @@ def _sizes(node: Node) -> Iterator[tuple[str, Dim]]:
         depth, columns = columns, depth
     yield "columns", columns
     yield "depth", depth
-
-
-def memory_told(lines: Iterable[str]) -> dict[str, int]:
-    """Return the sizes that the lines of a build report, in bytes."""
-    found = (_SIZE.fullmatch(line) for line in lines)
-    return {_SIZES[one[1]]: int(one[2]) for one in found if one is not None and one[1] in _SIZES}

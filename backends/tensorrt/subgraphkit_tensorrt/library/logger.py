@@ -97,7 +97,6 @@ LOGGER.addHandler(_Unconfigured())
 
 
 _LISTENERS: Final = _Listeners()
-_NOTING: Final = _Listeners()
 _LOGGERS: Final[dict[int, tuple[Any, Any]]] = {}  # with the module, whose id would be given again
 _LOCK: Final = threading.Lock()
 
@@ -105,25 +104,12 @@ _LOCK: Final = threading.Lock()
 @contextmanager
 def listening() -> Iterator[Sequence[str]]:
     """Remember the warnings and errors of TensorRT while the context lasts, the last 200 lines."""
-    with _kept_by(_LISTENERS) as lines:
-        yield lines
-
-
-@contextmanager
-def noting() -> Iterator[Sequence[str]]:
-    """Remember the notes of TensorRT while the context lasts, the last 200 lines."""
-    with _kept_by(_NOTING) as lines:
-        yield lines
-
-
-@contextmanager
-def _kept_by(listeners: _Listeners) -> Iterator[Sequence[str]]:
     lines: deque[str] = deque(maxlen=_KEPT)
-    listeners.add(lines)
+    _LISTENERS.add(lines)
     try:
         yield lines
     finally:
-        listeners.remove(lines)
+        _LISTENERS.remove(lines)
 
 
 def hear(severity: str, text: str) -> None:
@@ -137,8 +123,6 @@ def hear(severity: str, text: str) -> None:
             heard = _LISTENERS.tell(f"{severity.lower()}: {text.strip()}")
             if heard and level >= logging.ERROR:
                 level = logging.DEBUG
-        elif level == logging.INFO:
-            _NOTING.tell(text.strip())
         if LOGGER.isEnabledFor(level):
             LOGGER.log(level, "%s", text.strip())
     except Exception:  # noqa: BLE001, S110 (a handler that fails must not end in C++)

@@ -27,7 +27,6 @@ from subgraphkit_tensorrt.lowering.registry import (
     registered,
     replace_nodes,
     sample_model,
-    sample_of_schema,
 )
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
@@ -166,7 +165,7 @@ _Arrays = Sequence[npt.NDArray[Any]]
 
 
 def converter(
-    op_type: str, *, domain: str = "", since: int = 1, samples: Iterable[Sample] = ()
+    op_type: str, *, domain: str = "", since: int = 1, samples: Iterable[Sample]
 ) -> Callable[[Lowering], Lowering]:
     """Register a function as the converter of an operator, after checking it on samples.
 
@@ -188,21 +187,17 @@ def converter(
 
 
 def prove(converter: Converter) -> Converter:
-    """Check a converter on its samples, or on one made from the schema.
+    """Check a converter on its samples.
 
     Raises:
         BackendError: It is wrong, or there is nothing to check it on (SGK166).
     """
-    samples = converter.samples
-    if not samples and not converter.domain:
-        made = sample_of_schema(converter.op_type, _opset(converter))
-        samples = (made,) if made is not None else ()
-    if not samples:
-        raise _wrong(converter, "cannot be checked, because no sample follows from a schema")
-    used = [_prove_on(converter, sample) for sample in samples]
+    if not converter.samples:
+        raise _wrong(converter, "cannot be checked, because it has no sample")
+    used = [_prove_on(converter, sample) for sample in converter.samples]
     if not any(used):
         raise _wrong(converter, "declines every sample")
-    return replace(converter, samples=tuple(samples))
+    return converter
 
 
 def _prove_on(converter: Converter, sample: Sample) -> bool:

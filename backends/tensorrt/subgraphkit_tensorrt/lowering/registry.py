@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import helper
@@ -17,8 +16,6 @@ from onnx import helper
 from subgraphkit.errors import OptionError
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType
-
-_SHAPE = (2, 3, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +33,6 @@ class Sample:
     expected: Sequence[npt.NDArray[Any]] | None = None
     constant: Sequence[int] = ()
     outputs: int = 1
-
-
-def sample_of_schema(op_type: str, opset: int) -> Sample | None:
-    """Return a float32 call of an operator of ONNX without attributes, if its schema allows one."""
-    try:
-        schema = onnx.defs.get_schema(op_type, opset)
-    except onnx.defs.SchemaError:
-        return None
-    needed = list(schema.inputs)[: max(1, schema.min_input)]
-    allowed = {one.type_param_str: set(one.allowed_type_strs) for one in schema.type_constraints}
-    if any(attribute.required for attribute in schema.attributes.values()):
-        return None
-    if not all("tensor(float)" in allowed.get(one.type_str, {one.type_str}) for one in needed):
-        return None
-    numbers = np.random.default_rng(0)
-    arrays = [numbers.normal(size=_SHAPE).astype(np.float32) for _ in needed]
-    return Sample(arrays, outputs=schema.min_output)
 
 
 def sample_model(op_type: str, domain: str, opset: int, sample: Sample) -> onnx.ModelProto:

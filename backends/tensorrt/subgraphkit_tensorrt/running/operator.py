@@ -196,8 +196,7 @@ class TensorRTOperator(SubgraphOperator):
     def _described(self, plan: EnginePlan, loaded: LoadedEngine) -> dict[str, Any]:
         facts: dict[str, Any] = {
             "ranges": [[one.to_json() for one in ranges] for ranges in plan.profiles],
-            # What an engine does not tell of itself, the builder told.
-            "memory": {**plan.report.get("memory", {}), **loaded.memory()},
+            "memory": loaded.memory(),
             "contexts": loaded.contexts.count(),
             "refittable": loaded.refittable,
             "report": readable(plan.report, self._engines.subgraph),

@@ -43,9 +43,8 @@ def _plans(subgraph: Subgraph, library: Library, context: BindContext[Options]) 
         if may_wait:
             return []
         raise _shapes_unknown(subgraph)
-    engines = [[one] for one in buckets] if options.engine_per_range else [buckets]
     try:
-        return [build_engine(subgraph, context, library, ranges) for ranges in engines]
+        return [build_engine(subgraph, context, library, buckets)]
     except CompileError as error:
         # Shapes may depend on elements of inputs, which are known when they are there.
         if error.code == _OPEN and may_wait and not _states_ranges(options):

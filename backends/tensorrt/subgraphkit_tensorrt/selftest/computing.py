@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit.backend import ModelOpener, OpenedModel
-from subgraphkit.errors import BackendUnavailableError, OptionError, SubgraphkitError
+from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit_tensorrt.library import cudart
 from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.library.flavours import Installation, Library, find, wanted_flavour
@@ -261,14 +261,3 @@ def shapes_from_data(bench: ModelOpener) -> str:
     inputs = (draw(16), np.zeros(8, np.float32), np.ones(64, np.float32), draw(3))
     agreed(bench, models.model(models.PICKED), *inputs, dims={"n": (1, 16, 64)})
     return "outputs are as long as the data makes them"
-
-
-def range_of_shapes(bench: ModelOpener) -> str:
-    """A shape outside the range is an error with a code."""
-    model = models.model(models.CHAIN)
-    with opened(bench, model, dims={"n": (1, 2, 4)}, allow_runtime_build=False) as found:
-        try:
-            found.run({"x": draw(5, 3)})
-        except SubgraphkitError as error:
-            return f"a batch of 5 where 4 are allowed is refused: [{error.code}]"
-    raise NotAsExpected("a batch of 5 where 4 are allowed was taken")

@@ -1,6 +1,5 @@
 """Checks of everything that needs no TensorRT: driver, copies, streams, graphs, memory, arrays."""
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import ml_dtypes
@@ -37,13 +36,6 @@ _SHAPES: Final = ((3, 5), (), (0, 4), (1 << 20,))
 _TORCH_TYPES: Final = ("float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
 _ORDERED: Final = 200
 _FLOATS: Final = 1 << 18
-_THREADS: Final = 8
-_LONGEST: Final = 512
-_WIDTH: Final = 768
-_PIECE: Final = 32 << 20
-"""The bytes in which a pool takes memory from the device."""
-_MOST_WASTE: Final = 8
-"""How many times what the largest run needs may be kept after runs of every length."""
 
 
 def driver(bench: ModelOpener) -> str:
@@ -94,24 +86,6 @@ def order_of_streams(bench: ModelOpener) -> str:
     return f"{_ORDERED} copies from stream to stream"
 
 
-def threads_that_copy(bench: ModelOpener) -> str:
-    """Threads upload and download side by side."""
-    del bench
-    device = _device()
-
-    def work(thread: int) -> bool:
-        with device.active():
-            return all(
-                (np.asarray(_kept(device, array)) == array).all()
-                for number in range(_ORDERED // 2)
-                for array in [np.full(4096 + 64 * ((thread * 31 + number) % 50), number, "i4")]
-            )
-
-    with ThreadPoolExecutor(_THREADS) as pool:
-        require(all(pool.map(work, range(_THREADS))), "an array came back changed")
-    return f"{_THREADS} threads got back what they sent"
-
-
 def graph_of_a_copy(bench: ModelOpener) -> str:
     """A copy is captured as a CUDA graph and launched on another stream."""
     del bench
@@ -132,25 +106,6 @@ def graph_of_a_copy(bench: ModelOpener) -> str:
         cuda.destroy_graph(graph)
         cuda.free(target)
     return "captured once, launched twice on another stream"
-
-
-def lengths(bench: ModelOpener) -> str:
-    """Memory that is kept after arrays of every length."""
-    del bench
-    device = _device()
-    device.retain()
-    try:
-        with device.active():
-            for length in range(1, _LONGEST + 1):
-                np.asarray(_kept(device, np.ones((length, _WIDTH), "f4")))
-            kept, needed = int(device.info()["device_bytes_kept"]), 4 * _LONGEST * _WIDTH
-    finally:
-        device.release()
-    require(
-        kept <= _PIECE + _MOST_WASTE * needed,
-        f"{kept:,} bytes are kept, where {needed:,} are needed",
-    )
-    return f"{kept:,} bytes are kept after lengths from 1 to {_LONGEST}"
 
 
 def torch_arrays(bench: ModelOpener) -> str:

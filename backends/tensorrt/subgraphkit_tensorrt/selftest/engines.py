@@ -27,7 +27,6 @@ from subgraphkit_tensorrt.selftest.computing import (
 
 _THREADS: Final = 4
 _RUNS: Final = 250
-_PAIRED: Final = 50
 _TIMED: Final = 300
 _PRESSED_AFTER: Final = 0.2
 _NOTICED_WITHIN: Final = 10.0
@@ -52,23 +51,6 @@ def several_ranges(bench: ModelOpener) -> str:
     counts = [(len(one["ranges"]), one["contexts"]) for one in operator["engines"]]
     require(counts == [(3, 3)], f"ranges and contexts of engines are {counts}, expected [(3, 3)]")
     return "batches of 1, 8 and 64 ran on one engine, each in the range made for it"
-
-
-def two_sessions(bench: ModelOpener) -> str:
-    """Two sessions that run at the same time."""
-    model = models.model(models.PERCEPTRON)
-    other = models.model(models.PERCEPTRON, 0.5)
-    with opened(bench, model, **_RANGES) as first, opened(bench, other, **_RANGES) as second:
-        pairs = [(model, first), (other, second)]
-        with ThreadPoolExecutor(len(pairs)) as pool:
-            errors = list(pool.map(lambda pair: _repeated(bench, *pair), pairs))
-    return f"{_PAIRED} runs of each, the error is {max(errors):.1e}"
-
-
-def _repeated(bench: ModelOpener, model: Any, found: Any) -> float:
-    return max(
-        same(bench, model, found, {"x": draw(place % 8 + 1, 16)}) for place in range(_PAIRED)
-    )
 
 
 def compatible_plans(bench: ModelOpener) -> str:
@@ -195,19 +177,11 @@ def interrupted(bench: ModelOpener) -> str:
 
 def many_runs(bench: ModelOpener) -> str:
     """Memory does not grow from run to run."""
-    return _repeatedly(bench, models.model(models.PERCEPTRON), draw(8, 16))
-
-
-def many_runs_of_any_length(bench: ModelOpener) -> str:
-    """Memory does not grow where shapes depend on data either."""
-    return _repeatedly(bench, models.model(models.PICKED), draw(4, 16).reshape(-1))
-
-
-def _repeatedly(bench: ModelOpener, model: Any, x: Any) -> str:
-    with opened(bench, model, dims={"n": (1, 16, 64)}) as found:
+    feeds = {"x": draw(8, 16)}
+    with opened(bench, models.model(models.PERCEPTRON), dims={"n": (1, 16, 64)}) as found:
         sizes = []
         for place in range(2 * _RUNS):
-            found.run({"x": x})
+            found.run(feeds)
             if place in {_RUNS - 1, 2 * _RUNS - 1}:
                 memory = found.operators()[0]["memory"]
                 sizes.append(memory["device_bytes_in_use"] + memory["device_bytes_kept"])

@@ -230,9 +230,6 @@ class Builder:
                 "Network has dynamic or shape inputs, but no optimization profile has been defined",
             )
             return None
-        for told in ("Host Persistent Memory: 80", "Device Persistent Memory: 1024"):
-            text = f"Total {told} bytes"
-            self._logger.log(self._logger.Severity.INFO, text)
         described = {
             "shapes": [profile.shapes for profile in profiles],
             "values": [profile.values for profile in profiles],
