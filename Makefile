@@ -115,7 +115,7 @@ gpu: $(MADE) ## the first ten minutes on a machine with a GPU; from build/wheels
 		$(PIP) install --no-index --find-links $(WHEELS) subgraphkit-numpy "subgraphkit-tensorrt[$(EXTRA)]"; \
 	else $(PIP) install . ./backends/numpy "./backends/tensorrt[$(EXTRA)]"; fi
 	-$(BIN)/subgraphkit doctor tensorrt --deep
-	$(BIN)/subgraphkit selftest tensorrt --output report.json
+	$(BIN)/subgraphkit doctor tensorrt --selftest --output report.json
 
 # With what is there already for developers, else with an environment that has no library of a vendor.
 docs: $(or $(wildcard $(DEV)),$(DOCS)) ## build the pages into build/docs; warnings are errors
@@ -123,7 +123,7 @@ docs: $(or $(wildcard $(DEV)),$(DOCS)) ## build the pages into build/docs; warni
 
 support: $(DEV) ## let the conformance kit write again which operators each backend takes
 	for name in iree numpy onednn onnxruntime openvino tvm; do \
-		$(BIN)/subgraphkit test $$name --level 5 --all --csv docs/support/$$name.csv || exit 1; done
+		$(BIN)/subgraphkit author test $$name --level 5 --all --csv docs/support/$$name.csv || exit 1; done
 
 kit-times: $(DEV) ## measure again how long the conformance kit takes for each backend
 	$(BIN)/python benchmarks/backends/bench_kit.py --write

@@ -13,7 +13,7 @@ STATEMENTS = {
     "bare interpreter": "pass",
     "import subgraphkit": "import subgraphkit",
     "subgraphkit --help": "-m subgraphkit --help",
-    "subgraphkit version": "-m subgraphkit version",
+    "subgraphkit --version": "-m subgraphkit --version",
     "subgraphkit list": "-m subgraphkit list",
     "sk.load is looked up": "import subgraphkit; subgraphkit.load",
     "sk.InferenceSession is looked up": "import subgraphkit; subgraphkit.InferenceSession",

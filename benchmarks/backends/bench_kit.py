@@ -47,7 +47,7 @@ def main() -> None:
 def _row(name: str, level: int) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         found = Path(folder, "found.json")
-        words = ["test", name, "--level", str(level), "--findings", str(found)]
+        words = ["author", "test", name, "--level", str(level), "--findings", str(found)]
         began = time.monotonic()
         subprocess.run(
             [sys.executable, "-m", "subgraphkit", *words],

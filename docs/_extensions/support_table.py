@@ -1,7 +1,8 @@
 """A directive that writes what the conformance kit found of a backend's operators.
 
-``{support-table} NAME.csv`` reads a file beside the page, as ``subgraphkit test NAME --csv`` writes
-it, and gives the operators that the backend takes as a table, the others as a list.
+``{support-table} NAME.csv`` reads a file beside the page, as
+``subgraphkit author test NAME --csv`` writes it, and gives the operators that the backend takes as
+a table, the others as a list.
 """
 
 import csv

@@ -77,7 +77,7 @@ class Backend(Dated, ABC, Generic[OptionsT]):
 
     A new instance is made for every bind, with the options of that bind. Options are declared once:
     in the manifest of a package, where the class is a ``Backend[Options]`` of the class that
-    ``subgraphkit manifest write`` wrote from it, or else in ``options``.
+    ``subgraphkit author manifest write`` wrote from it, or else in ``options``.
 
     Args:
         options: Validated values as attributes; defaults if not given.

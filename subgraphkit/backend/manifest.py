@@ -213,7 +213,7 @@ def options_of(declared: type) -> tuple[Option, ...]:
     if set(held) != {option.name for option in manifest.options}:
         problem = (
             f"{declared.__module__}.{declared.__qualname__} was not written from it as it is: "
-            f"subgraphkit manifest write {path.parent}"
+            f"subgraphkit author manifest write {path.parent}"
         )
         raise messages.bad_manifest(manifest.name, str(path), problem)
     return manifest.options

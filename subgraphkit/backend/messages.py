@@ -58,14 +58,14 @@ def unknown_option(
         return OptionError(
             "SGK110",
             f"backend {backend!r} has no option {key!r} (given by {origin})",
-            hint=lines(instead, f"Options:          subgraphkit info {backend} --options"),
+            hint=lines(instead, f"Options:          subgraphkit list {backend} --options"),
             backend=backend,
             option=key,
         )
     return OptionError(
         "SGK110",
         f"backend {backend!r} has no option {key!r} (given by {origin}){did_you_mean(key, valid)}",
-        hint=f"Options:          {listed(valid)}   (subgraphkit info {backend} --options)",
+        hint=f"Options:          {listed(valid)}   (subgraphkit list {backend} --options)",
         backend=backend,
         option=key,
     )

@@ -2,7 +2,7 @@
 
 An option is one table of the manifest, or one line in the class of a backend that has none. From it
 follow the check of a given value, the default, the name of the environment variable, the line in
-``subgraphkit info`` and whether the value is part of the key under which a compiled engine is
+``subgraphkit list`` and whether the value is part of the key under which a compiled engine is
 stored.
 """
 

@@ -6,9 +6,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from subgraphkit.cli.commands import command_of
 from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.interrupts import is_interrupt
-from subgraphkit.cli.parser import CommandLine
+from subgraphkit.cli.parser import CommandLine, completion_script
 from subgraphkit.cli.reporting import CommandReport, plugin_output_apart
 from subgraphkit.errors import (
     CallerError,
@@ -31,8 +32,9 @@ def carry_out(words: Sequence[str]) -> int:
 
 
 def _delivered(words: Sequence[str]) -> int:
-    command = words[0] if words and not words[0].startswith("-") else ""
-    report = CommandReport(command or "cli", as_json="--json" in words, debug="--debug" in words)
+    command = command_of([*words])
+    name = command.rpartition(" ")[2] or "cli"
+    report = CommandReport(name, as_json="--json" in words, debug="--debug" in words)
     try:
         with report.collecting_warnings():
             status = _attempt(command, words, report)
@@ -58,6 +60,10 @@ def _attempt(command: str, words: Sequence[str], report: CommandReport) -> int:
         if line.command is None:
             line.add_extension_commands()
         arguments = line.parse(words)
+        if arguments.completion:
+            report.data = {"script": completion_script(arguments.completion)}
+            report.show(report.data["script"], exactly=True)
+            return ExitCode.OK
         if line.command is None:
             report.as_json = False  # the command is an extension's, and so is its output
             with contextlib.redirect_stdout(getattr(sys.stdout, "stream", sys.stdout)):

@@ -8,6 +8,8 @@ from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.errors import CallerError
 
 PROGRAM: Final = "subgraphkit"
+_FILES: Final = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
+"""How ``shtab`` is told of a file or a folder."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -45,7 +47,9 @@ class Parser(argparse.ArgumentParser):
             more["action"], default = "append", []
         given = {"type": kind, "default": default}
         more |= {name: value for name, value in given.items() if value is not None}
-        (within or self).add_argument(*names, help=purpose, **more)
+        action: Any = (within or self).add_argument(*names, help=purpose, **more)
+        if more.get("metavar", "").partition(".")[0] in {"MODEL", "FILE", "PLACE", "DIR", "FOLDER"}:
+            action.complete = _FILES
 
     def format_help(self) -> str:
         """Return the help, examples first."""

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from subgraphkit.finding.child_probe import ChildProbe, probe_from, probe_without_answer
+from subgraphkit.finding.child_probe import ChildProbe, find_facts, probe_from, probe_without_answer
 from subgraphkit.processes.answering_child import NoAnswer
 from subgraphkit.processes.calling import Child
 from subgraphkit.processes.child_process import how_it_ended
 
-_TRIAL: Final = "subgraphkit.comparing.trial:probe_and_try"
+_TRIAL: Final = "subgraphkit.comparing.trial:try_installed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +41,31 @@ def look_after(name: str, timeout_seconds: float, *, deep: bool, origin: str) ->
     if not sys.executable:
         text = "this process does not know its Python interpreter"
         return Health(ChildProbe(name, "error", text=text))
-    events: list[Any] = []
-    started, gone = time.monotonic(), None
+    tried: list[str] = []
+    started, gone, printed = time.monotonic(), None, ""
+    facts: dict[str, Any] = {}
     trial: dict[str, Any] = {}
     try:
         with Child() as child:
-            given = name, origin, deep
-            trial |= child.call(_TRIAL, *given, timeout=timeout_seconds, event=events.append)
+            facts |= child.call(find_facts, name, origin, deep, timeout=timeout_seconds)
+            if facts["state"] == "ok":  # without NumPy, it would not be found what is wrong
+                given = name, facts["builds_only"]
+                trial |= child.call(_TRIAL, *given, timeout=timeout_seconds, event=tried.append)
             child.finish(timeout_seconds)
             printed = child.printed()
     except NoAnswer as ended:
         gone, printed = ended, ended.printed
     seconds = time.monotonic() - started
-    if not events:
+    if not facts:
         return _of_probe(probe_without_answer("backend", name, gone or NoAnswer(0), seconds))
-    probe = probe_from(name, events[0], seconds=seconds, output=printed)
+    probe = probe_from(name, facts, seconds=seconds, output=printed)
     if probe.state != "ok":
         return _of_probe(probe)
     if gone is None:
-        facts = ("state", "operators", "code", "text", "trace")
-        return Health(probe, *(trial[fact] for fact in facts))
-    return _ended(name, probe, gone, events[1:], is_tried=bool(trial))
+        told = ("state", "operators", "code", "text", "trace")
+        return Health(probe, *(trial[fact] for fact in told))
+    where = "after it was tried" if trial else ""
+    return _ended(probe, gone, timeout_seconds, tried, where)
 
 
 def _of_probe(probe: ChildProbe) -> Health:
@@ -71,15 +75,15 @@ def _of_probe(probe: ChildProbe) -> Health:
 
 
 def _ended(
-    name: str, probe: ChildProbe, gone: NoAnswer, tried: Sequence[str], *, is_tried: bool
+    probe: ChildProbe, gone: NoAnswer, limit: float, tried: Sequence[str], where: str
 ) -> Health:
     operators, evidence = "".join(tried[-1:]), _last_lines(gone.printed)
-    where = "after it was tried" if is_tried else f"while it compiled and ran {operators}"
+    where = where or f"while it compiled and ran {operators}"
     if gone.code is None:
-        text = f"backend {name!r} did not return within {probe.seconds:.0f} s {where}"
+        text = f"backend {probe.name!r} did not return within {limit:.0f} s {where}"
         return Health(probe, "hang", operators, "SGK321", text, evidence)
     how = how_it_ended(gone.code)
-    text = f"backend {name!r} took the process down {where}: {how}"
+    text = f"backend {probe.name!r} took the process down {where}: {how}"
     return Health(probe, "crash", operators, "SGK320", text, evidence)
 
 

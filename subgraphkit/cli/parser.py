@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 from subgraphkit import __version__
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.cli.command import PROGRAM, Command, Parser
-from subgraphkit.cli.commands import PURPOSES
+from subgraphkit.cli.commands import GROUPS, PURPOSES
 from subgraphkit.cli.exits import EXIT_CODES
 from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP
 from subgraphkit.errors import CallerError
@@ -23,10 +23,15 @@ _EXAMPLES: Final = (
     "run model.onnx --backend numpy",
     "plan model.onnx --backend tensorrt,numpy --reasons",
 )
+_SHELLS: Final = ("bash", "zsh", "tcsh")
 
 
 class CommandLine:
-    """The parser with its commands."""
+    """The parser with its commands.
+
+    Attributes:
+        command: The built-in command that is called, if one is.
+    """
 
     def __init__(self, called: str = "", *, every: bool = False) -> None:
         codes = "\n".join(f"  {code:>3}  {meaning}" for code, meaning in EXIT_CODES.items())
@@ -38,22 +43,29 @@ class CommandLine:
             epilog=f"exit codes:\n{codes}\n\n'{PROGRAM} COMMAND --help' says more about a command.",
         )
         self.parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
-        self.commands: argparse._SubParsersAction[Any] = self.parser.add_subparsers(
-            title="commands",
-            dest="command",
-            metavar="COMMAND",
-            prog=PROGRAM,
-            parser_class=Parser,
+        self.parser.word(
+            "--completion SHELL", f"write a script for {', '.join(_SHELLS)}", choices=_SHELLS
         )
-        self.command = _command(called) if called in PURPOSES else None
+        self.command = _command(called) if called else None
+        self._called, self._groups = self.parser, {"": _commands_of(self.parser)}
         for name, purpose in PURPOSES.items():
-            parser = self.commands.add_parser(name, help=purpose)
+            group, _, last = name.rpartition(" ")
+            if group not in self._groups:
+                self._groups[group] = self._group(group)
+            parser = self._groups[group].add_parser(last, help=purpose)
             command = _command(name) if every else self.command if name == called else None
             if command is not None:
+                self._called = parser
                 parser.description = f"{purpose[0].upper()}{purpose[1:]}."
                 command.add_arguments(parser)
                 parser.word("--json", "write one JSON document")
                 parser.word("--debug", "show the traceback of an error")
+
+    def _group(self, name: str) -> "argparse._SubParsersAction[Any]":
+        purpose, _, names = GROUPS[name].partition(":")
+        parser = self._groups[""].add_parser(name, help=f"{purpose}:{names}")
+        parser.description = f"{purpose[0].upper()}{purpose[1:]}."
+        return _commands_of(parser)
 
     def add_extension_commands(self) -> None:
         """Let extensions add their commands; importing them is spared where there are none."""
@@ -62,7 +74,7 @@ class CommandLine:
         extensions = import_module("subgraphkit.finding.extensions")
         resolved = import_module("subgraphkit.configuration.config").resolve()
         manager = extensions.ExtensionManager.from_config(resolved)
-        manager.notify("subgraphkit_cli", subparsers=self.commands)
+        manager.notify("subgraphkit_cli", subparsers=self._groups[""])
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
         """Read a command line.
@@ -73,24 +85,28 @@ class CommandLine:
         """
         self._check_command(words)
         arguments, unknown = self.parser.parse_known_args(words)
-        if unknown:
-            self._refuse(unknown, arguments.command)
+        if unknown or not (arguments.command or arguments.completion):
+            self._refuse([*unknown, *words], arguments.command)
         return arguments
 
     def _check_command(self, words: Sequence[str]) -> None:
-        known = list(self.commands.choices)
+        group = words[0] if words and words[0] in GROUPS else ""
+        given = words[1 if group else 0 :]
+        known, program = list(self._groups[group].choices), f"{PROGRAM} {group}".strip()
         hint = f"Commands: {', '.join(known)}"
-        if not words:
-            raise CallerError("SGK301", "there is no command", hint=f"{hint}\nHelp: {PROGRAM} -h")
-        word = words[0]
+        if not given:
+            raise CallerError("SGK301", "there is no command", hint=f"{hint}\nHelp: {program} -h")
+        word = given[0]
         if word not in known and not word.startswith("-"):
+            inner = (name for name in PURPOSES if name.rpartition(" ")[2] == word)
             guess = did_you_mean(word, known)
+            guess = next((f"; did you mean {name!r}?" for name in inner), guess)
             raise CallerError("SGK301", f"there is no command {word!r}{guess}", hint=hint)
 
     def _refuse(self, unknown: Sequence[str], command: str | None) -> NoReturn:
         word = next((word for word in unknown if word.startswith("-")), unknown[0])
-        parser = self.commands.choices[command] if command else self.parser
-        guess = ""
+        parser = self._called if self.command else self._groups[""].choices.get(command or "")
+        parser, guess = parser or self.parser, ""
         if word.startswith("--"):
             options = re.findall(r"(?<!\S)--[a-z][a-z-]*", parser.format_help())
             guess = did_you_mean(word.partition("=")[0], options)
@@ -99,8 +115,38 @@ class CommandLine:
         )
 
 
+def completion_script(shell: str) -> str:
+    """Write what has a shell complete commands, words and files.
+
+    Raises:
+        CallerError: ``shtab``, which writes it, is not installed (SGK301).
+    """
+    try:
+        shtab = import_module("shtab")
+    except ImportError as error:
+        raise CallerError(
+            "SGK301",
+            "completion is written by shtab, which is not installed",
+            hint="pip install 'subgraphkit[cli]'",
+        ) from error
+    line = CommandLine(every=True)
+    line.add_extension_commands()
+    script: str = shtab.complete(line.parser, shell)
+    return script
+
+
+def _commands_of(parser: Parser) -> "argparse._SubParsersAction[Any]":
+    return parser.add_subparsers(
+        title="commands",
+        dest="command",
+        metavar="COMMAND",
+        prog=parser.prog,
+        parser_class=Parser,
+    )
+
+
 def _command(name: str) -> Command:
+    module = name.rpartition(" ")[2].replace("-", "_")
     with collector_paused(importing=True):
-        module = import_module(f"subgraphkit.cli.commands.{name.replace('-', '_')}")
-    command: Command = module.COMMAND
+        command: Command = import_module(f"subgraphkit.cli.commands.{module}").COMMAND
     return command

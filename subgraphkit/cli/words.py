@@ -5,7 +5,7 @@ from typing import Final
 from subgraphkit.cli.command import Parser
 from subgraphkit.cli.values import file_of_input, option_value, shape_of, symbol_size
 
-A_SPEC: Final = "a spec that 'subgraphkit spec' wrote, a model or a bundle"
+A_SPEC: Final = "a spec that 'subgraphkit deploy spec' wrote, a model or a bundle"
 """What commands take that open a session in other processes."""
 
 
@@ -61,9 +61,38 @@ def add_placement_words(parser: Parser) -> None:
         parser.word(f"{word} NODE=BACKEND", purpose, action="append")
 
 
-def add_data_words(parser: Parser, *, required: bool) -> None:
+def add_data_words(parser: Parser) -> None:
     """Add batches, and what runs the model over them."""
-    unless = "" if required else "; for the report (default: one random batch)"
-    purpose = f".npz files with a batch each, or folders of them{unless}"
-    parser.word("--data PLACE", purpose, default=[], nargs="+", required=required)
+    purpose = (
+        ".npz files with a batch each, or folders of them; for the report (default: one random "
+        "batch)"
+    )
+    parser.word("--data PLACE", purpose, default=[], nargs="+")
     parser.word("--backend LIST", "backends that run the model", default="numpy")
+
+
+def add_calibration_words(parser: Parser) -> None:
+    """Add how large the values of a model get: what that is found on, how, and where it is kept."""
+    parser.word(
+        "--calibrate PLACE",
+        "find out how large values get, over .npz files with a batch each, or folders of them",
+        default=[],
+        nargs="+",
+    )
+    parser.word(
+        "--ranges FILE",
+        "how large values get: where --calibrate stores it, or else the file that it stored, or a "
+        "calibration cache of TensorRT",
+    )
+    parser.word(
+        "--method",
+        "how --calibrate chooses thresholds (default: mse, the least squared error)",
+        default="mse",
+        choices=("mse", "entropy", "percentile", "minmax"),
+    )
+    parser.word(
+        "--percentile P",
+        "percent of the elements that are not clipped, for that method",
+        float,
+        99.99,
+    )

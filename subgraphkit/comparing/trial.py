@@ -21,7 +21,7 @@ from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import NONE
 from subgraphkit.errors import SubgraphkitError, UnclaimedNodesError
-from subgraphkit.finding.child_probe import end_of_traceback, find_facts
+from subgraphkit.finding.child_probe import end_of_traceback
 from subgraphkit.finding.opening import open_fallback
 from subgraphkit.onnx_io import load
 from subgraphkit.partitioning import partition
@@ -101,18 +101,12 @@ def try_backend(
     return Trial("idle", text=text)
 
 
-def probe_and_try(tell: Callable[[Any], None], name: str, origin: str, deep: Any) -> Any:
-    """Probe an installed backend and try it, in a process that it may take down.
+def try_installed(tell: Callable[[Any], None], name: str, builds_only: Any) -> Any:
+    """Try a backend in a process that it may take down; return the fields of the ``Trial``.
 
-    Returns:
-        The fields of the ``Trial``, none if there was none. ``tell`` is given what the probe found,
-        then the operators of every model before it is tried.
+    ``tell`` is given the operators of every model before it is tried.
     """
-    facts = find_facts(name, origin, deep=deep)
-    tell(facts)
-    if facts["state"] != "ok":
-        return {}
-    return asdict(try_backend(_as_selected(name), tell, runs=not facts["builds_only"]))
+    return asdict(try_backend(_as_selected(name), tell, runs=not builds_only))
 
 
 def _as_selected(name: str) -> str:

@@ -122,7 +122,7 @@ def _probe_backend(begin: Callable[[Any], None], name: str, origin: str, deep: A
     return find_facts(name, origin, deep=deep)
 
 
-def find_facts(name: str, origin: str = "", *, deep: bool = False) -> dict[str, Any]:
+def find_facts(name: str, origin: str = "", deep: Any = None) -> dict[str, Any]:
     """Load and probe a backend in this process; return the findings, JSON-able, never raise."""
     try:
         return _facts(_choice(name, origin or f"the argument {name!r}"), deep=deep)

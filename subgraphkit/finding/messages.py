@@ -164,7 +164,8 @@ def blocked(name: str, origin: str, blocked_by: str) -> BackendUnavailableError:
 
 
 _UNCHANGED: Final = (
-    "It is tried again when its files or its version change, or after: subgraphkit cache clear"
+    "It is tried again when its files or its version change, or after: "
+    "subgraphkit deploy cache clear"
 )
 
 

@@ -42,7 +42,7 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
 _MOST_DEPTH: Final = 16
 _MOST_BYTES: Final = 4000
 """Of a spec as text; with what pickle puts around it, it stays below 4 KiB."""
-_HOW: Final = "Specs are written by SessionSpec.to_json() and by 'subgraphkit spec'."
+_HOW: Final = "Specs are written by SessionSpec.to_json() and by 'subgraphkit deploy spec'."
 _PINS: Final = ("pin", "keep_off")
 _APART: Final = frozenset({"backend", "model_root", *_PINS})
 _OF_THE_PLACE: Final = frozenset(

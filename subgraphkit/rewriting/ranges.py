@@ -176,7 +176,7 @@ def is_calibration_cache(path: str | os.PathLike[str]) -> bool:
         raise CallerError(
             "SGK233",
             f"the ranges or calibration cache {str(path)!r} do not exist",
-            hint="Make them with 'subgraphkit calibrate', or correct the path.",
+            hint="Make them with 'subgraphkit convert --calibrate', or correct the path.",
         ) from None
     except OSError as error:
         raise _unreadable(path, str(error.strerror)) from error

@@ -259,7 +259,7 @@ def _quantized(
         raise CallerError(
             "SGK231",
             f"{wanted.kind} needs ranges of the model's values, and none were given",
-            hint="Find them with 'subgraphkit calibrate' and pass them with --ranges; in Python, "
+            hint="Find them with 'subgraphkit convert --calibrate'; in Python, "
             "with subgraphkit.precision.calibrate, or read_calibration_cache for TensorRT's.",
         )
     needed = quantizing_opset(wanted)

@@ -167,8 +167,8 @@ def refuse_arguments(settings: Mapping[str, Any]) -> None:
             "InferenceSession has no argument 'sess_options', which takes the SessionOptions of "
             "ONNX Runtime",
             hint="Settings are arguments by name, such as strict=True; every one of them: "
-            "subgraphkit config\nThreads and optimization are options of a backend: options="
-            "{'BACKEND': {...}}; see: subgraphkit info BACKEND --options",
+            "subgraphkit doctor --settings\nThreads and optimization are options of a backend: "
+            "options={'BACKEND': {...}}; see: subgraphkit list BACKEND --options",
         )
 
 

@@ -1,8 +1,8 @@
 """The conformance kit: says whether a backend is right, case by case.
 
-``subgraphkit test NAME`` and ``pytest --pyargs subgraphkit.testing --subgraph-backend=NAME`` run
-it; ``check_backend`` is for people without either. Names are imported when they are first used, so
-that pytest may load the plugin at no cost to those who test something else.
+``subgraphkit author test NAME`` runs it, and so does ``pytest --pyargs subgraphkit.testing
+--subgraph-backend=NAME``; ``check_backend`` is for people without either. Names are imported when
+they are first used, so that pytest may load the plugin at no cost to those who test something else.
 
 Who looks for something finds it by the question: what is tried in ``levels``, ``sweep_cases``,
 ``run_checks`` and ``operator_checks``; on what models in ``official_cases``, ``light_models``,

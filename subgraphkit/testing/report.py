@@ -299,7 +299,7 @@ class Report:
             raise ConfigError(
                 "SGK310",
                 f"the baseline is no document of schema {SCHEMA!r}",
-                hint="Write one with: subgraphkit test NAME --json > baseline.json",
+                hint="Write one with: subgraphkit author test NAME --json > baseline.json",
             )
         before = {one["case"]: Outcome(one["outcome"]) for one in document["findings"]}
         return tuple(

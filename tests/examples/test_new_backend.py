@@ -42,7 +42,7 @@ _TRIED = (1, 2, 4)
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a package."""
     folder = tmp_path_factory.mktemp("new") / "acme"
-    assert main(["new-backend", "acme_npu", str(folder)]) == 0
+    assert main(["author", "new-backend", "acme_npu", str(folder)]) == 0
     return folder
 
 
@@ -59,7 +59,13 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Write packages of every kind."""
     folder = tmp_path_factory.mktemp("designs")
     for place, words in enumerate(DESIGNS):
-        command = ["new-backend", f"acme{place}", str(folder / str(place)), *words.split()]
+        command = [
+            "author",
+            "new-backend",
+            f"acme{place}",
+            str(folder / str(place)),
+            *words.split(),
+        ]
         assert main(command) == 0, words
     return {words: folder / str(place) for place, words in enumerate(DESIGNS)}
 
@@ -107,7 +113,9 @@ def test_the_tests_of_every_kind_of_new_backend_pass(
 def test_a_new_backend_is_found_healthy_by_the_doctor(site: Path, tmp_path: Path) -> None:
     done = run_python("-m", "subgraphkit", "doctor", "acme_npu", site=site, folder=tmp_path)
     assert "ready on cpu" in done.stdout
-    run_python("-m", "subgraphkit", "manifest", "check", "acme_npu", site=site, folder=tmp_path)
+    run_python(
+        "-m", "subgraphkit", "author", "manifest", "check", "acme_npu", site=site, folder=tmp_path
+    )
 
 
 def test_pytest_alone_holds_a_new_backend_against_the_kit_as_well(

@@ -1,7 +1,7 @@
 """Programs of people outside the project, for type checkers to read.
 
 Every page with Python becomes a module, in an empty folder beside the package that
-``subgraphkit new-backend acme`` makes; the examples stand where they are.
+``subgraphkit author new-backend acme`` makes; the examples stand where they are.
 """
 
 import re
@@ -85,7 +85,7 @@ def write_programs(folder: Path) -> list[Path]:
             made[-1].write_text(code, encoding="utf-8")
             for name, module in _WRITTEN.findall(code):
                 (folder / name).write_text(module, encoding="utf-8")
-    command = [sys.executable, "-m", "subgraphkit", "new-backend", "acme"]
+    command = [sys.executable, "-m", "subgraphkit", "author", "new-backend", "acme"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
     made += sorted((folder / "subgraphkit-acme" / "subgraphkit_acme").glob("*.py"))
     (folder / "names.py").write_text(_revealing(), encoding="utf-8")

@@ -13,7 +13,7 @@ def _start(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
-    done = _start(tmp_path, "version")
+    done = _start(tmp_path, "--version")
     assert done.returncode == 0, done.stderr
     assert subgraphkit.__version__ in done.stdout
 

@@ -26,7 +26,7 @@ def test_every_backend_has_a_manifest() -> None:
 def test_the_typed_options_are_those_of_the_manifest(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["manifest", "check", str(path.parent)]) == 0, capsys.readouterr().out
+    assert main(["author", "manifest", "check", str(path.parent)]) == 0, capsys.readouterr().out
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=NAMES)

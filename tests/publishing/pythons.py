@@ -122,7 +122,7 @@ def _tried(version: str, python: str, folder: Path, words: Sequence[str]) -> Ite
 def _kit(backend: str, folder: Path) -> str:
     """Let the conformance kit try a backend; return what it says in the end."""
     log = folder / f"{backend}.log"
-    command = [str(folder / "bin" / "subgraphkit"), "test", backend, "--level", LEVEL]
+    command = [str(folder / "bin" / "subgraphkit"), "author", "test", backend, "--level", LEVEL]
     problem = failure(command, log, SECONDS)
     printed = log.read_text().strip()
     _, said, why = printed.partition("cannot run here: ")

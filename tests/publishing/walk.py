@@ -1,7 +1,7 @@
 """The way of a backend's author, walked in an environment of its own; ``make walk``.
 
-It writes ``docs/walk.txt``, which the guide shows: every command that ``subgraphkit new-backend``
-says comes next, what it printed and how long it took. The first that fails ends it.
+It writes ``docs/walk.txt``, which the guide shows: every command that ``new-backend`` says
+comes next, what it printed and how long it took. The first that fails ends it.
 """
 
 import json
@@ -18,7 +18,7 @@ from typing import Final
 from tests.jobs import ROOT
 
 TRANSCRIPT: Final = ROOT / "docs" / "walk.txt"
-NEW: Final = "subgraphkit new-backend acme acme --options tile:int=8"
+NEW: Final = "subgraphkit author new-backend acme acme --options tile:int=8"
 SECONDS: Final = 900.0
 MOST_LINES: Final = 24
 """How many lines of what a command prints are shown; more lose their middle."""

@@ -160,8 +160,8 @@ def test_the_command_takes_every_word_and_listens_where_kserve_asks(
     manifest: dict[str, Any],
 ) -> None:
     (container,) = manifest["ServingRuntime"]["spec"]["containers"]
-    program, command, *words = container["command"] + container["args"]
-    assert (program, command in PURPOSES) == ("subgraphkit", True)
+    program, group, command, *words = container["command"] + container["args"]
+    assert (program, f"{group} {command}" in PURPOSES) == ("subgraphkit", True)
     parser = Parser()
     import_module(f"subgraphkit.cli.commands.{command}").COMMAND.add_arguments(parser)
     asked = parser.parse_args(words)

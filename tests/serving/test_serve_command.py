@@ -1,4 +1,4 @@
-"""``subgraphkit serve`` starts an engine for this machine alone, and ends it whatever happens."""
+"""``deploy serve`` starts an engine for this machine alone, and ends it whatever happens."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -62,7 +62,7 @@ def served(monkeypatch: pytest.MonkeyPatch, models: Path) -> Callable[..., tuple
         monkeypatch.setattr(command.signal, "signal", lambda *_: None)
         monkeypatch.setattr(command, "_wait", interrupt)
         model = f"one={models / 'negation.onnx'}"
-        return main(["serve", model, *WORDS, *words]), engine
+        return main(["deploy", "serve", model, *WORDS, *words]), engine
 
     return call
 
@@ -113,10 +113,13 @@ def test_backends_are_those_of_models_that_are_no_specs(
         sk.SessionSpec.of(models / "doubling.onnx", "numpy,onnxruntime?").to_json()
     )
     engine = served(Engine())[1]
-    assert main(["serve", str(tmp_path / "two.json"), str(models / "eight.onnx"), *WORDS]) == 0
+    assert (
+        main(["deploy", "serve", str(tmp_path / "two.json"), str(models / "eight.onnx"), *WORDS])
+        == 0
+    )
     assert engine.specs["eight"].backend == "numpy"
     assert engine.specs["two"].backend == "numpy,onnxruntime?"
-    assert main(["serve", str(tmp_path / "two.json"), *WORDS]) == 2
+    assert main(["deploy", "serve", str(tmp_path / "two.json"), *WORDS]) == 2
     assert "says backends already" in capsys.readouterr().err
 
 
@@ -130,5 +133,5 @@ def test_models_have_names_that_fit_into_a_path_and_one_each(
         (["one.onnx", "one=other.onnx"], "[NAME=]SPEC gives 'one' twice"),
         (["nothing.onnx"], "[SGK201]"),
     ):
-        assert main(["serve", *words, "--port", "18439"]) in {2, 4}
+        assert main(["deploy", "serve", *words, "--port", "18439"]) in {2, 4}
         assert problem in " ".join(capsys.readouterr().err.split())

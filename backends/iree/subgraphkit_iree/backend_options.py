@@ -1,4 +1,4 @@
-"""Options of the backend as types; `subgraphkit manifest write` writes them from the manifest."""
+"""Options of the backend as types, as `subgraphkit author manifest write` writes them."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,7 +8,7 @@ __all__ = ["Options"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of backend 'iree'; `subgraphkit info iree --options` says more."""
+    """Options of backend 'iree'; `subgraphkit list iree --options` says more."""
 
     device: Literal["cpu", "vulkan", "cuda", "hip"] = "cpu"
     """What to compile for and run on."""

@@ -1,4 +1,4 @@
-"""Options of the backend as types; `subgraphkit manifest write` writes them from the manifest."""
+"""Options of the backend as types, as `subgraphkit author manifest write` writes them."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ __all__ = ["Options"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of backend 'numpy'; `subgraphkit info numpy --options` says more."""
+    """Options of backend 'numpy'; `subgraphkit list numpy --options` says more."""
 
     max_loop_iterations: int = 0
     """Iterations after which a Loop is stopped with an error; 0 means no limit."""

@@ -1,4 +1,4 @@
-"""Options of the backend as types; `subgraphkit manifest write` writes them from the manifest."""
+"""Options of the backend as types, as `subgraphkit author manifest write` writes them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ __all__ = ["Options"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of backend 'onednn'; `subgraphkit info onednn --options` says more."""
+    """Options of backend 'onednn'; `subgraphkit list onednn --options` says more."""
 
     threads: int = 0
     """With how many threads to compute; 0 means as many as the setting threads."""

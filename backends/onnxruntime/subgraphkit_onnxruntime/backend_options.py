@@ -1,4 +1,4 @@
-"""Options of the backend as types; `subgraphkit manifest write` writes them from the manifest."""
+"""Options of the backend as types, as `subgraphkit author manifest write` writes them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ __all__ = ["Options"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of backend 'onnxruntime'; `subgraphkit info onnxruntime --options` says more."""
+    """Options of backend 'onnxruntime'; `subgraphkit list onnxruntime --options` says more."""
 
     providers: tuple[str, ...] = ("cpu",)
     """Execution providers, best first: cpu, cuda, tensorrt, or names as ONNX Runtime spells

@@ -1,4 +1,4 @@
-"""Options of the backend as types; `subgraphkit manifest write` writes them from the manifest."""
+"""Options of the backend as types, as `subgraphkit author manifest write` writes them."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,7 +8,7 @@ __all__ = ["Options"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of backend 'openvino'; `subgraphkit info openvino --options` says more."""
+    """Options of backend 'openvino'; `subgraphkit list openvino --options` says more."""
 
     device: str = "CPU"
     """Name of the device, such as CPU, GPU, GPU.1 or NPU."""

@@ -16,7 +16,7 @@ LEVELS = {level: dict(cases_of_level(level, OPENVINO)) for level in (1, 2, 3, 4,
 OPERATORS = list(LEVELS[3].values())[::16]
 SAMPLE = LEVELS[1] | LEVELS[2] | LEVELS[6]
 del SAMPLE["L2/chain_of_a_thousand"]
-"""``subgraphkit test openvino`` tries all. OpenVINO takes seconds to compile a chain like that."""
+"""``author test openvino`` tries all. OpenVINO takes seconds to compile a chain like that."""
 
 FINE = {Outcome.RIGHT, Outcome.UNCLAIMED, Outcome.REFUSED, Outcome.PASSED, Outcome.SKIP}
 MODELS = ("squeezenet", "shufflenet", *sorted({*LIGHT_MODELS} - {"squeezenet", "shufflenet"}))

@@ -1,4 +1,4 @@
-"""Options of the backend as types; `subgraphkit manifest write` writes them from the manifest."""
+"""Options of the backend as types, as `subgraphkit author manifest write` writes them."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ __all__ = ["Options"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of backend 'tensorrt'; `subgraphkit info tensorrt --options` says more."""
+    """Options of backend 'tensorrt'; `subgraphkit list tensorrt --options` says more."""
 
     flavour: Literal["auto", "tensorrt", "tensorrt_rtx"] = "auto"
     """Which library to use; auto takes the first of them that is installed."""

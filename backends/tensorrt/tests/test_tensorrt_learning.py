@@ -64,7 +64,7 @@ def test_what_is_learnt_holds_for_the_options_that_shape_the_engine(
     assert said.startswith(
         "backend 'tensorrt' leaves 4 nodes out because an earlier build failed: TensorRT could not"
     )
-    assert "subgraphkit cache clear" in said
+    assert "subgraphkit deploy cache clear" in said
     assert forget_answers(cache) > 0
 
 

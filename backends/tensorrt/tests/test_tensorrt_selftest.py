@@ -13,8 +13,7 @@ from backends.tensorrt.tests import double_road
 from backends.tensorrt.tests.double_road import DoubleBackend
 from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import Backend, Check, ProbeResult, SelfCheck, validate_options
-from subgraphkit.cli import main
-from subgraphkit.cli.commands import selftest
+from subgraphkit.cli import main, selftest
 from subgraphkit.finding.registry import registered
 from subgraphkit.processes import NoAnswer
 from subgraphkit_tensorrt.library.flavours import Installation
@@ -195,9 +194,12 @@ def test_the_command_writes_a_report_and_fails_if_a_check_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with registered(TriedOut):
-        assert main(["selftest", "tested", "--here", "-o", str(tmp_path / "report.json")]) == 1
-        assert main(["selftest", "tested", "--here", "--only", "first"]) == 0
-        assert main(["selftest", "tested", "--here", "--only", "frist"]) == 2
+        assert (
+            main(["doctor", "tested", "--selftest", "--here", "-o", str(tmp_path / "report.json")])
+            == 1
+        )
+        assert main(["doctor", "tested", "--selftest", "--here", "--only", "first"]) == 0
+        assert main(["doctor", "tested", "--selftest", "--here", "--only", "frist"]) == 2
     report = json.loads((tmp_path / "report.json").read_text())
     assert [(one["status"], one["needs"]) for one in report["checks"]] == [
         ("ok", "nothing"),
@@ -217,7 +219,7 @@ def test_a_backend_without_a_self_test_or_a_device_is_told_with_a_code(
     backend: Any, code: str, status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with registered(backend):
-        assert main(["selftest", backend.name, "--here"]) == status
+        assert main(["doctor", backend.name, "--selftest", "--here"]) == status
     assert code in capsys.readouterr().err
 
 
@@ -227,21 +229,14 @@ class Fragile:
     made: ClassVar[list[str]] = []
     ends: ClassVar[dict[int, int | None]] = {0: -11, 1: None}
 
-    def __init__(self, module: str, words: Sequence[str]) -> None:
-        self.made.append(f"{module} {' '.join(words)}")
-        self._place = -1
-
-    def tell(self, what: Mapping[str, Any]) -> None:
-        self._place = what["check"]
-
-    def answer(self, seconds: float) -> Any:
-        if self._place in self.ends:
-            raise NoAnswer(self.ends[self._place])
+    def call(self, function: Any, given: Any, timeout: float) -> Any:
+        if isinstance(function, type):
+            self.made.append(given)
+            return None
+        if given in self.ends:
+            raise NoAnswer(self.ends[given], "CUDA error: an illegal memory access")
         described = {"name": "third", "status": "ok", "text": "fine", "fix": ""}
         return {**described, "needs": "nothing", "seconds": 0.1}
-
-    def printed(self, most: int) -> str:
-        return "CUDA error: an illegal memory access"
 
     def stop(self, patience: float = 0.0) -> None: ...
 
@@ -260,37 +255,37 @@ class Three(TriedOut):
 def test_a_check_that_takes_its_process_down_keeps_no_other_from_being_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selftest, "AnsweringChild", Fragile)
+    monkeypatch.setattr(selftest, "Child", Fragile)
     with registered(Three):
-        assert main(["selftest", "three", "-o", str(tmp_path / "report.json")]) == 1
+        assert main(["doctor", "three", "--selftest", "-o", str(tmp_path / "report.json")]) == 1
     found = json.loads((tmp_path / "report.json").read_text())["checks"]
     assert [one["text"] for one in found] == [
         "its process ended with signal SIGSEGV: CUDA error: an illegal memory access",
         "its process took more than 7 s: CUDA error: an illegal memory access",
         "fine",
     ]
-    assert Fragile.made == ["subgraphkit.cli.selftest_child three"] * 3
+    assert Fragile.made == ["three"] * 3
 
 
 def test_what_was_found_before_ctrl_c_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def pressed(child: Fragile, seconds: float) -> Any:
-        if child._place:
+    def pressed(child: Fragile, function: Any, given: Any, timeout: float) -> Any:
+        if given == 1:
             raise KeyboardInterrupt
         return {"name": "first", "status": "ok", "text": "", "needs": "", "seconds": 0}
 
-    monkeypatch.setattr(Fragile, "answer", pressed)
-    monkeypatch.setattr(selftest, "AnsweringChild", Fragile)
+    monkeypatch.setattr(Fragile, "call", pressed)
+    monkeypatch.setattr(selftest, "Child", Fragile)
     with registered(Three):
-        assert main(["selftest", "three", "-o", str(tmp_path / "report.json")]) == 130
+        assert main(["doctor", "three", "--selftest", "-o", str(tmp_path / "report.json")]) == 130
     report = json.loads((tmp_path / "report.json").read_text())
     assert ([one["name"] for one in report["checks"]], report["complete"]) == (["first"], False)
 
 
 def test_checks_are_made_in_a_process_of_their_own(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    main(["selftest", "tensorrt", "--only", "driver", "-o", str(report)])
+    main(["doctor", "tensorrt", "--selftest", "--only", "driver", "-o", str(report)])
     (found,) = json.loads(report.read_text())["checks"]
     assert found["name"] == "driver"
     assert found["status"] in {"ok", "warning"}

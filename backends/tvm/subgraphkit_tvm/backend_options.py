@@ -1,4 +1,4 @@
-"""Options of the backend as types; `subgraphkit manifest write` writes them from the manifest."""
+"""Options of the backend as types, as `subgraphkit author manifest write` writes them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ __all__ = ["Options"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of backend 'tvm'; `subgraphkit info tvm --options` says more."""
+    """Options of backend 'tvm'; `subgraphkit list tvm --options` says more."""
 
     tuning: Literal["none", "metaschedule"] = "none"
     """How loops are arranged: by fixed rules (none), or by measuring (metaschedule), which takes

@@ -1,20 +1,18 @@
-"""``subgraphkit cache``: list, check and remove the compiled engines that are kept."""
+"""``subgraphkit deploy cache``: list, check and remove the compiled engines that are kept."""
 
-import math
 import time
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
-from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.option_values import read_bytes
 from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
+from subgraphkit.cli.values import tolerance
 from subgraphkit.compiling.caching import EngineStore, StoredEngine
 from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import CallerError
@@ -34,7 +32,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         raise CallerError(
             "SGK301",
             f"--size, --older-than and --backend say what to prune, not what to {arguments.action}",
-            hint="Help: subgraphkit cache --help",
+            hint="Help: subgraphkit deploy cache --help",
         )
     settings = resolve()
     store = EngineStore.open(settings.cache_dir)
@@ -152,26 +150,16 @@ def _minute(moment: float) -> str:
     return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-_ACTIONS: Final = ("ls", "verify", "prune", "clear")
-_LIKELY: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        **dict.fromkeys(("list", "dir", "show"), "ls"),
-        "check": "verify",
-        **dict.fromkeys(("rm", "delete", "remove", "purge"), "clear"),
-        **dict.fromkeys(("gc", "trim"), "prune"),
-    }
-)
-"""What other programs call the same."""
-
-
 def _arguments(parser: Parser) -> None:
-    parser.examples = ("cache ls", "cache prune --size 4GiB --older-than 30")
+    parser.examples = (
+        "deploy cache ls",
+        "deploy cache prune --size 4GiB --older-than 30",
+    )
     parser.word(
         "action ACTION",
         "ls: list the engines; verify: check every one; prune: remove those least recently "
         "used; clear: remove all",
-        _action,
-        choices=_ACTIONS,
+        choices=("ls", "verify", "prune", "clear"),
     )
     prune = parser.add_argument_group(
         "what prune removes (default: down to the setting cache_size)"
@@ -182,17 +170,8 @@ def _arguments(parser: Parser) -> None:
         _size,
         within=prune,
     )
-    parser.word("--older-than DAYS", "engines not used for so many days", _days, within=prune)
+    parser.word("--older-than DAYS", "engines not used for so many days", tolerance, within=prune)
     parser.word("--backend NAME", "engines of this backend and no others", within=prune)
-
-
-def _action(text: str) -> str:
-    if text in _ACTIONS:
-        return text
-    found = _LIKELY.get(text.lower())
-    guess = f"; did you mean {found!r}?" if found else did_you_mean(text, _ACTIONS)
-    expected = f"{', '.join(_ACTIONS[:-1])} or {_ACTIONS[-1]}"
-    raise ArgumentTypeError(f"expected {expected}, got {text!r}{guess}")
 
 
 def _size(text: str) -> int:
@@ -200,16 +179,6 @@ def _size(text: str) -> int:
         return read_bytes(text)
     except ValueError as error:
         raise ArgumentTypeError(f"expected {error}, got {text!r}") from None
-
-
-def _days(text: str) -> float:
-    try:
-        days = float(text)
-    except ValueError:
-        days = math.nan
-    if not 0 <= days < math.inf:
-        raise ArgumentTypeError(f"expected a number of days, got {text!r}")
-    return days
 
 
 COMMAND: Final = Command(_arguments, _execute)

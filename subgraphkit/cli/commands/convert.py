@@ -19,7 +19,7 @@ from subgraphkit.cli.reporting import CommandReport, in_json
 from subgraphkit.cli.road import load_as_told, shapes_as_told
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counting, file_to_write, merge_options, tolerance
-from subgraphkit.cli.words import add_bind_words, add_data_words
+from subgraphkit.cli.words import add_bind_words, add_calibration_words, add_data_words
 from subgraphkit.comparing.feeding import make_feeds
 from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.onnx_io import Model
@@ -31,6 +31,7 @@ from subgraphkit.precision import (
     Ranges,
     Rewriting,
     ValueAccuracy,
+    calibrate,
     is_calibration_cache,
     measure_accuracy,
     precision_search,
@@ -38,6 +39,7 @@ from subgraphkit.precision import (
     rewrite,
 )
 from subgraphkit.storing.files import write_output
+from subgraphkit.texts import counted
 
 _LARGEST_MESSAGE = (1 << 31) - 1
 
@@ -49,18 +51,18 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     file_to_write(arguments.output, "the model cannot be stored")
     model = load_as_told(arguments)
     wanted = _wanted(arguments)
-    ranges = _ranges(arguments.ranges, model)
+    ranges = _ranges(arguments, model, report)
     bounds = {"max_error": arguments.max_error, "min_snr": arguments.min_snr}
     is_bounded = any(bound is not None for bound in bounds.values())
     accuracy = None
     if arguments.search is not None:
         found = _searched(arguments, model, wanted, ranges, report)
         done, accuracy = found.rewriting, found.accuracy
-        report.data = {**_data(done), "search": _search_data(found)}
+        report.data |= {**_data(done), "search": _search_data(found)}
         report.show(found.to_text())
     else:
         done = rewrite(model, wanted, ranges)
-        report.data = _data(done)
+        report.data |= _data(done)
     _show_account(done, wanted, report)
     if arguments.values or (accuracy is None and (arguments.report or is_bounded)):
         accuracy = _accuracy(arguments, model, done, report)
@@ -153,13 +155,41 @@ def _missed(bounds: Mapping[str, float | None]) -> str:
     return f"An output misses {' and '.join(told)}; nothing stored. To find nodes to keep: --search"
 
 
-def _ranges(file: str | None, model: Model) -> Ranges | None:
+def _ranges(arguments: Namespace, model: Model, report: CommandReport) -> Ranges | None:
+    file, report.data = arguments.ranges, {}
+    if arguments.calibrate:
+        return _calibrated(arguments, model, report)
     if file is None:
         return None
     if is_calibration_cache(file):
         return read_calibration_cache(file)
     ranges = Ranges.load(file)
     ranges.check_model(model)
+    return ranges
+
+
+def _calibrated(arguments: Namespace, model: Model, report: CommandReport) -> Ranges:
+    """Find out how large values get, over batches, and keep it if a file is named."""
+    file_to_write(arguments.ranges, "the ranges cannot be stored")
+    settings = _session_settings(arguments)
+    plain = bind(model, settings["shapes"], backend="none")
+    batches = batches_in(arguments.calibrate, plain.inputs)
+    with report.doing("calibrating") as progress:
+        ranges = calibrate(
+            model,
+            batches,
+            method=arguments.method,
+            percentile=arguments.percentile,
+            progress=progress,
+            **settings,
+        )
+    values, count = len(ranges.values), len(batches)
+    report.data["ranges"] = {"batches": count, "values": values, "file": arguments.ranges}
+    where = ""
+    if arguments.ranges:
+        ranges.save(arguments.ranges)
+        where = f": {arguments.ranges}"
+    report.show(f"{counted(values, 'value')}, {count} batch{'es' * (count != 1)}{where}")
     return ranges
 
 
@@ -177,18 +207,21 @@ def _batches(
     arguments: Namespace, model: Model, report: CommandReport
 ) -> tuple[Batches | list[Mapping[str, Any]], dict[str, Any]]:
     """Return what the models are compared on, and what runs them."""
-    shapes = shapes_as_told(arguments)
-    settings = {
-        "backend": arguments.backend,
-        "shapes": shapes,
-        "options": merge_options(arguments.option) or None,
-    }
-    bound = bind(model, shapes, backend="none")
+    settings = _session_settings(arguments)
+    bound = bind(model, settings["shapes"], backend="none")
     if arguments.data:
         return batches_in(arguments.data, bound.inputs), settings
     feeds = make_feeds(bound, {}, 0)
     tell_feeds(feeds, 0, report)
     return [{name: feed.array for name, feed in feeds.items()}], settings
+
+
+def _session_settings(arguments: Namespace) -> dict[str, Any]:
+    return {
+        "backend": arguments.backend,
+        "shapes": shapes_as_told(arguments),
+        "options": merge_options(arguments.option) or None,
+    }
 
 
 def _store(model: onnx.ModelProto, path: Path) -> int:
@@ -261,6 +294,7 @@ def _layer_table(found: AccuracyReport) -> Table:
 def _arguments(parser: Parser) -> None:
     parser.examples = (
         "convert model.onnx --precision fp16 -o half.onnx --report",
+        "convert model.onnx --precision int8 --calibrate batches/ -o small.onnx",
         "convert model.onnx --precision int8 --ranges ranges.json -o small.onnx",
     )
     add_bind_words(parser)
@@ -271,9 +305,7 @@ def _arguments(parser: Parser) -> None:
         required=True,
     )
     parser.word("-o --output FILE.onnx", "where to store the model", required=True)
-    parser.word(
-        "--ranges FILE", "what 'subgraphkit calibrate' stored, or a calibration cache of TensorRT"
-    )
+    add_calibration_words(parser)
     parser.word(
         "--high-precision",
         "what is computed in beside int8 or fp8",
@@ -305,7 +337,7 @@ def _arguments(parser: Parser) -> None:
         nargs="?",
         const=math.inf,
     )
-    add_data_words(parser, required=False)
+    add_data_words(parser)
 
 
 COMMAND: Final = Command(_arguments, _execute)

@@ -22,14 +22,13 @@ from typing import Any, Final, Literal
 from subgraphkit import __version__
 from subgraphkit.backend.events import Check
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.commands.config import described_settings
-from subgraphkit.cli.commands.version import package_versions
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.health import Health, look_after
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import seconds
 from subgraphkit.configuration.config import ResolvedConfig, resolve
+from subgraphkit.configuration.files import config_paths
 from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP, KNOWN_BACKENDS
 from subgraphkit.configuration.selection import AUTO, NONE, BackendChoice
 from subgraphkit.errors import SubgraphkitError
@@ -52,9 +51,19 @@ _ENDS: Final = {"crash": "SGK320", "hang": "SGK321"}
 """How the process of a probe ended, and the code of it."""
 _FALLBACK: Final = "the fallback"
 _MARKS: Final = {"ok": "ok", "warning": "WARN", "failure": "FAIL"}
+_PACKAGES: Final = (
+    *("numpy", "onnx", "ml_dtypes", "networkx", "filelock", "platformdirs", "pluggy", "protobuf"),
+    *("rich", "onnxruntime"),
+)
+"""Distributions whose versions help to reproduce a result."""
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    if arguments.settings:
+        return _show_settings(report)
+    if arguments.selftest:
+        run = import_module("subgraphkit.cli.selftest").run_selftest
+        return ExitCode(run(arguments, report))
     environment = _environment()
     resolved, checks = _settings()
     checks += _packages()
@@ -72,7 +81,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     fixes = list(dict.fromkeys(check.fix for check in checks if check.fix))
     report.data = {
         "environment": environment,
-        "settings": described_settings(resolved) if resolved else [],
+        "settings": _described(resolved) if resolved else [],
         "checks": [asdict(check) for check in checks],
         "backends": states,
         "fixes": fixes,
@@ -83,6 +92,29 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     return ExitCode.CHECK_FAILED if failed else ExitCode.OK
 
 
+def _show_settings(report: CommandReport) -> ExitCode:
+    resolved = resolve()
+    files = [str(path) for _, path in config_paths(os.environ, Path.cwd())]
+    report.data = {"settings": _described(resolved), "files": files}
+    report.show(Table.of("setting value layer location", resolved.as_table()))
+    for file in files:
+        report.note(f"read {file}")
+    return ExitCode.OK
+
+
+def _described(resolved: ResolvedConfig) -> list[dict[str, Any]]:
+    names = ("key", "value", "layer", "location")
+    return [dict(zip(names, row, strict=True)) for row in resolved.as_table()]
+
+
+def _package_versions() -> dict[str, str]:
+    found = {}
+    for name in _PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
 def _environment() -> dict[str, Any]:
     return {
         "subgraphkit": __version__,
@@ -90,7 +122,7 @@ def _environment() -> dict[str, Any]:
         "interpreter": sys.executable,
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
-        "packages": package_versions(),
+        "packages": _package_versions(),
         "variables": {
             name: value
             for name, value in sorted(os.environ.items())
@@ -314,10 +346,29 @@ def _show(
 
 
 def _arguments(parser: Parser) -> None:
-    parser.examples = ("doctor", "doctor tensorrt --timeout 120")
+    parser.examples = (
+        "doctor",
+        "doctor tensorrt --timeout 120",
+        "doctor --settings",
+        "doctor tensorrt --selftest --output report.json",
+    )
     parser.word("names NAME", "backends beside the selected ones; all if none is named", nargs="*")
     parser.word("--timeout SECONDS", "how long a backend may take to answer", seconds, 60.0)
     parser.word("--deep", "let backends probe thoroughly as well")
+    parser.word("--settings", "show every setting and where it comes from, and try nothing")
+    own = parser.add_argument_group("self-test")
+    parser.word(
+        "--selftest",
+        "let one backend try what only its device can show, and nothing else",
+        within=own,
+    )
+    parser.word(
+        "-o --output FILE.json",
+        "where to keep the report, which is written anew after every check",
+        within=own,
+    )
+    parser.word("--only CHECK", "make this check; repeatable", several=True, within=own)
+    parser.word("--here", "in this process and without limits, for a debugger", within=own)
 
 
 COMMAND: Final = Command(_arguments, _execute)

@@ -1,4 +1,4 @@
-"""``subgraphkit export-triton``: a spec as a model for Triton's Python backend."""
+"""``subgraphkit deploy export-triton``: a spec as a model for Triton's Python backend."""
 
 from argparse import Namespace
 from pathlib import Path, PurePath
@@ -34,7 +34,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     report.show(printable(str(place)))
     root = "" if PurePath(spec.source).is_absolute() else f"SUBGRAPH_MODEL_ROOT={_root()} "
     report.note(printable(f"{root}tritonserver --model-repository={arguments.folder} serves it"))
-    report.note(f"subgraphkit probe http://127.0.0.1:8000 {name} says whether it answers")
+    report.note(f"subgraphkit deploy probe http://127.0.0.1:8000 {name} says whether it answers")
     return ExitCode.OK
 
 
@@ -45,8 +45,8 @@ def _root() -> Path:
 
 def _arguments(parser: Parser) -> None:
     parser.examples = (
-        "export-triton bert.json models",
-        "export-triton bert.json models --version 2 --instances 4 --max-batch 32",
+        "deploy export-triton bert.json models",
+        "deploy export-triton bert.json models --version 2 --instances 4 --max-batch 32",
     )
     parser.word("spec SPEC", A_SPEC)
     parser.word("folder DIR", "the model repository of Triton", Path)

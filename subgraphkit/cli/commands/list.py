@@ -1,6 +1,7 @@
-"""``subgraphkit list``: the backends, from metadata alone; no plugin is imported."""
+"""``subgraphkit list``: the backends, or one of them, from metadata; no plugin is imported."""
 
 from argparse import Namespace
+from importlib import import_module
 from typing import Any, Final
 
 from subgraphkit.backend.plugin_api import api_text
@@ -15,6 +16,9 @@ from subgraphkit.texts import printable, shortened
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    if arguments.name is not None:
+        show = import_module("subgraphkit.cli.details").show_details
+        return ExitCode(show(arguments.name, report, options_alone=arguments.options))
     records = list_backends(all=arguments.all)
     unreadable = BACKEND_NAMES.unreadable()
     report.data = {
@@ -67,8 +71,10 @@ def _remark(record: BackendRecord) -> str:
 
 
 def _arguments(parser: Parser) -> None:
-    parser.examples = ("list", "list --all --json")
+    parser.examples = ("list", "list --all --json", "list tensorrt --options")
+    parser.word("name NAME", "a backend, or a bundle, to show all of", nargs="?")
     parser.word("--all", "list backends that are not installed, too")
+    parser.word("--options", "of a backend, show its options only")
 
 
 COMMAND: Final = Command(_arguments, _execute)

@@ -1,4 +1,4 @@
-"""``subgraphkit manifest``: the declaration of a backend's options, and the types made of it."""
+"""``author manifest``: the declaration of a backend's options, and the types made of it."""
 
 import ast
 from argparse import Namespace
@@ -128,7 +128,7 @@ def _no_place(path: Path, problem: str) -> CallerError:
 
 
 def _arguments(parser: Parser) -> None:
-    parser.examples = ("manifest write acme", "manifest check src/subgraphkit_acme")
+    parser.examples = ("author manifest write acme", "author manifest check src/subgraphkit_acme")
     parser.word(
         "action ACTION",
         "check: read the manifest, and see whether the options were written from it; write: "

@@ -1,4 +1,4 @@
-"""``subgraphkit new-backend``: a package to start from, which installs and passes its own tests."""
+"""``author new-backend``: a package to start from, which installs and passes its own tests."""
 
 import shlex
 from argparse import Namespace
@@ -23,7 +23,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         f"cd {place}",
         "pip install -e '.[test]'",
         f"subgraphkit doctor {design.name}",
-        f"subgraphkit test {design.name} --level 5",
+        f"subgraphkit author test {design.name} --level 5",
         "pytest",
         "python -m build && twine check --strict dist/*",
     ]
@@ -39,9 +39,9 @@ def _words(texts: list[str]) -> list[str]:
 
 def _arguments(parser: Parser) -> None:
     parser.examples = (
-        "new-backend acme_npu",
-        "new-backend acme_npu ~/src/acme --operators Conv,Relu --options tile:int=8",
-        "new-backend acme_npu --selector operators --operators Gemm,Softmax",
+        "author new-backend acme_npu",
+        "author new-backend acme_npu ~/src/acme --operators Conv,Relu --options tile:int=8",
+        "author new-backend acme_npu --selector operators --operators Gemm,Softmax",
     )
     parser.word("name NAME", "what the backend is called, such as acme_npu")
     parser.word(

@@ -1,4 +1,4 @@
-"""``subgraphkit probe``: whether a model on a server answers, found out by an inference."""
+"""``subgraphkit deploy probe``: whether a model on a server answers, found out by an inference."""
 
 from argparse import Namespace
 from typing import Final
@@ -21,8 +21,8 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 def _arguments(parser: Parser) -> None:
     parser.examples = (
-        "probe http://127.0.0.1:8000 bert",
-        "probe http://127.0.0.1:8000 bert --version 2 --timeout 5",
+        "deploy probe http://127.0.0.1:8000 bert",
+        "deploy probe http://127.0.0.1:8000 bert --version 2 --timeout 5",
     )
     parser.word("url URL", "the server, such as http://127.0.0.1:8000")
     parser.word("model MODEL", "name of the model there")

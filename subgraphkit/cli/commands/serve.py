@@ -1,4 +1,4 @@
-"""``subgraphkit serve``: models behind the Open Inference Protocol, on an engine, until Ctrl-C."""
+"""``deploy serve``: models behind the Open Inference Protocol, on an engine, until Ctrl-C."""
 
 import os
 import re
@@ -104,8 +104,8 @@ def _check(arguments: Namespace) -> None:
 
 def _arguments(parser: Parser) -> None:
     parser.examples = (
-        "serve spec.json",
-        "serve minilm=model.onnx other=bundle --port 9000 --max-batch 8",
+        "deploy serve spec.json",
+        "deploy serve minilm=model.onnx other=bundle --port 9000 --max-batch 8",
     )
     parser.word(
         "specs [NAME=]SPEC", f"{A_SPEC}; without NAME, it is named as its file", _named, nargs="+"

@@ -1,4 +1,4 @@
-"""``subgraphkit spec``: the spec of a session, which any process opens it by."""
+"""``subgraphkit deploy spec``: the spec of a session, which any process opens it by."""
 
 import json
 from argparse import Namespace
@@ -58,13 +58,13 @@ def _setting(text: str) -> tuple[str, str]:
 
 def _arguments(parser: Parser) -> None:
     parser.examples = (
-        "spec model.onnx --backend onnxruntime --symbol batch=8 --set threads=2 -o spec.json",
-        "spec spec.json --check",
+        "deploy spec model.onnx --backend numpy --symbol batch=8 --set threads=2 -o spec.json",
+        "deploy spec spec.json --check",
     )
     add_road_words(parser)
     parser.word(
         "--set NAME=VALUE",
-        "a setting, such as threads=2; 'subgraphkit config' lists them",
+        "a setting, such as threads=2; 'subgraphkit doctor --settings' lists them",
         _setting,
         several=True,
     )

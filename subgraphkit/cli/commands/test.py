@@ -1,4 +1,4 @@
-"""``subgraphkit test``: hold a backend against the contract, case by case."""
+"""``subgraphkit author test``: hold a backend against the contract, case by case."""
 
 import glob
 import json
@@ -104,7 +104,7 @@ def _run(
 
 
 def _again(arguments: Namespace, case: str) -> str:
-    words = ["subgraphkit", "test", arguments.name, "--only", glob.escape(case)]
+    words = ["subgraphkit", "author", "test", arguments.name, "--only", glob.escape(case)]
     words += ["--models", arguments.models] if arguments.models else []
     words += ["--seed", str(arguments.seed)] if arguments.seed else []
     return shlex.join(words)
@@ -195,9 +195,9 @@ def choose_cases(parser: Parser, *, level: int, meaning: str, timeout: float) ->
 
 def _arguments(parser: Parser) -> None:
     parser.examples = (
-        "test numpy --level 5 --findings numpy.json",
-        "test numpy --only 'L3/Conv/*' --all",
-        "test numpy --rerun failed",
+        "author test numpy --level 5 --findings numpy.json",
+        "author test numpy --only 'L3/Conv/*' --all",
+        "author test numpy --rerun failed",
     )
     parser.word(
         "name NAME",

@@ -1,1 +1,1 @@
-"""The package that ``subgraphkit new-backend`` writes, and the options that commands write."""
+"""The package that ``new-backend`` writes, and the options that commands write."""

@@ -295,6 +295,6 @@ def _no_place(folder: Path, problem: str) -> CallerError:
     return CallerError(
         "SGK331",
         f"a new backend cannot be written to {str(folder)!r}: {problem}",
-        hint="Name another folder: subgraphkit new-backend NAME DIR.",
+        hint="Name another folder: subgraphkit author new-backend NAME DIR.",
         folder=str(folder),
     )

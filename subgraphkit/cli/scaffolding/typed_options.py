@@ -1,6 +1,6 @@
 """Options of a backend in three forms: a word, a table of the manifest, a typed class.
 
-A word is ``tile:int=8``, as ``subgraphkit new-backend`` takes it.
+A word is ``tile:int=8``, as ``subgraphkit author new-backend`` takes it.
 """
 
 import json
@@ -109,8 +109,8 @@ def render_options(manifest: Manifest) -> str:
     imports = "".join(line for word, line in _IMPORTS.items() if word in code)
     mappings = ", ".join(word for word in _MAPPINGS.values() if word in code)
     imports += f"\nfrom subgraphkit.backend import {mappings}\n" if mappings else ""
-    title = f"{WRITTEN}; `subgraphkit manifest write` writes them from the manifest."
-    about = f"Options of backend {name!r}; `subgraphkit info {name} --options` says more."
+    title = f"{WRITTEN}, as `subgraphkit author manifest write` writes them."
+    about = f"Options of backend {name!r}; `subgraphkit list {name} --options` says more."
     fields = "".join(_declaration(option) + _docstring(option) for option in options)
     text = (
         f'{title}"""\n\nfrom dataclasses import dataclass{factory}\n{imports}\n'

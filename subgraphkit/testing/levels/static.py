@@ -137,7 +137,7 @@ def _second_declaration(backend: type[Backend], manifest: Manifest) -> str:
     if (manifest.options or backend.options) and backend.option_class is PlainOptions:
         return (
             "the class does not have its options from the manifest; "
-            f"`subgraphkit manifest write {manifest.name}` adds them and says what to change"
+            f"`subgraphkit author manifest write {manifest.name}` adds them and says what to change"
         )
     return ""
 

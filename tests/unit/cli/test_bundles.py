@@ -67,27 +67,27 @@ def test_a_place_that_is_taken_is_refused_before_anything_is_built(cli: Cli) -> 
 
 def test_info_says_what_is_in_a_bundle_and_loads_nothing(cli: Cli) -> None:
     cli("build", *WORDS, "--bundle", "out")
-    bundle = data_of(cli, "info", "out")["bundle"]
+    bundle = data_of(cli, "list", "out")["bundle"]
     assert [one["id"] for one in bundle["subgraphs"]] == ["numpy_0"]
     assert bundle["symbols"] == {"N": 3}
-    shown = cli("info", "out").out
+    shown = cli("list", "out").out
     assert "dimension N" in shown
     assert "none, compiled when opened" in shown
     (Path("out") / "manifest.json").write_text('{"subgraphkit_bundle": 1}')
-    assert "SGK182" in cli("info", "out").err
+    assert "SGK182" in cli("list", "out").err
 
 
 def test_what_a_terminal_would_obey_is_shown_as_what_it_is(cli: Cli) -> None:
     cli("build", *WORDS, "--bundle", "out")
     edited(Path("out"), lambda members: members.update(name="\x1b[2Jm\u202ef\n"))
-    shown = cli("info", "out").out
+    shown = cli("list", "out").out
     assert "\\x1b[2Jm\\u202ef\\n" in shown
     assert "\x1b" not in shown
 
 
 def test_a_name_that_is_a_backend_is_one_even_beside_a_folder_called_like_it(cli: Cli) -> None:
     cli("build", *WORDS, "--bundle", "numpy")
-    assert "backends" in data_of(cli, "info", "numpy")
+    assert "backends" in data_of(cli, "list", "numpy")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``subgraphkit cache``: what is kept, whether it is sound, and how it goes."""
+"""``subgraphkit deploy cache``: what is kept, whether it is sound, and how it goes."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def data_of(cli: Cli, *words: object, code: int = 0) -> Any:
-    ended = cli("cache", *words, "--json")
+    ended = cli("deploy", "cache", *words, "--json")
     assert ended.code == code, ended.err
     document = json.loads(ended.out)
     assert document["schema"] == "subgraphkit.cache/1"
@@ -35,7 +35,7 @@ def data_of(cli: Cli, *words: object, code: int = 0) -> Any:
 
 
 def test_ls_shows_the_most_recently_used_first(cli: Cli) -> None:
-    ended = cli("cache", "ls")
+    ended = cli("deploy", "cache", "ls")
     head, *rows = ended.out.splitlines()
     assert head.split() == ["KEY", "BACKEND", "NODES", "SIZE", "LAST-USED", "MODEL"]
     assert [row.split()[1] for row in rows] == ["new", "old", "old"]
@@ -58,8 +58,8 @@ def test_ls_as_json_tells_everything(cli: Cli, engines: Path) -> None:
 
 
 def test_an_empty_cache_is_no_error(cli: Cli) -> None:
-    assert cli("cache", "clear").err.startswith("removed 3 engines")
-    assert cli("cache", "ls").err.startswith("0 engines")
+    assert cli("deploy", "cache", "clear").err.startswith("removed 3 engines")
+    assert cli("deploy", "cache", "ls").err.startswith("0 engines")
     assert data_of(cli, "verify") | {"folder": "", "limit": 0} == {
         "checked": 0,
         "damaged": [],
@@ -70,7 +70,7 @@ def test_an_empty_cache_is_no_error(cli: Cli) -> None:
 
 def test_verify_is_content_with_sound_engines(cli: Cli) -> None:
     assert data_of(cli, "verify")["checked"] == 3
-    assert "0 damaged engines of 3" in cli("cache", "verify").err
+    assert "0 damaged engines of 3" in cli("deploy", "cache", "verify").err
 
 
 def test_verify_names_each_damaged_engine_and_ends_with_a_failed_check(
@@ -84,7 +84,7 @@ def test_verify_names_each_damaged_engine_and_ends_with_a_failed_check(
     assert found.keys() == {first.stem, second.stem}
     assert "SHA-256" in found[first.stem]
     assert "missing" in found[second.stem]
-    ended = cli("cache", "verify")
+    ended = cli("deploy", "cache", "verify")
     assert ended.code == 1
     assert first.stem in ended.out
     assert "2 damaged engines of 3" in ended.err
@@ -93,7 +93,7 @@ def test_verify_names_each_damaged_engine_and_ends_with_a_failed_check(
 def test_ls_marks_a_damaged_description_and_believes_nothing_in_it(cli: Cli, engines: Path) -> None:
     path = min(engines.glob("*.json"))
     path.write_text(path.read_text().replace('"linear"', '"forged"'))
-    ended = cli("cache", "ls")
+    ended = cli("deploy", "cache", "ls")
     assert "damaged" in ended.out
     assert "forged" not in ended.out
 
@@ -151,12 +151,12 @@ def test_clear_removes_what_killed_writers_left_and_nothing_that_is_not_ours(
 @pytest.mark.parametrize(
     "words",
     [
-        ("cache",),
-        ("cache", "list"),
-        ("cache", "ls", "--size", "1"),
-        ("cache", "clear", "--backend", "old"),
-        ("cache", "prune", "--size", "much"),
-        ("cache", "prune", "--older-than", "-1"),
+        ("deploy", "cache"),
+        ("deploy", "cache", "list"),
+        ("deploy", "cache", "ls", "--size", "1"),
+        ("deploy", "cache", "clear", "--backend", "old"),
+        ("deploy", "cache", "prune", "--size", "much"),
+        ("deploy", "cache", "prune", "--older-than", "-1"),
     ],
 )
 def test_words_that_mean_nothing_are_usage_errors(cli: Cli, words: tuple[str, ...]) -> None:
@@ -167,33 +167,22 @@ def test_words_that_mean_nothing_are_usage_errors(cli: Cli, words: tuple[str, ..
 
 def test_a_cache_that_cannot_be_trusted_is_an_error_here(cli: Cli, engines: Path) -> None:
     engines.chmod(0o777)
-    ended = cli("cache", "ls")
+    ended = cli("deploy", "cache", "ls")
     assert ended.code == 2
     assert "SGK150" in ended.err
     assert "chmod go-w" in ended.err
 
 
 def test_the_times_are_those_of_this_place(cli: Cli) -> None:
-    row = cli("cache", "ls").out.splitlines()[1]
+    row = cli("deploy", "cache", "ls").out.splitlines()[1]
     assert time.strftime("%Y-%m-%d") in row
-
-
-@pytest.mark.parametrize(
-    ("word", "meant"), [("list", "ls"), ("remove", "clear"), ("verfy", "verify"), ("gc", "prune")]
-)
-def test_what_other_programs_call_the_same_is_answered_with_our_word(
-    cli: Cli, word: str, meant: str
-) -> None:
-    ended = cli("cache", word)
-    assert ended.code == 2
-    assert f"got {word!r}; did you mean {meant!r}?" in ended.err
 
 
 def test_clear_makes_backends_forget_what_they_learned_of_models(cli: Cli, engines: Path) -> None:
     fact = engines.parent / "backends" / "old" / "learned" / f"{'0' * 64}.json"
     fact.parent.mkdir(parents=True)
     fact.write_text("{}")
-    ended = cli("cache", "clear")
+    ended = cli("deploy", "cache", "clear")
     assert "removed 1 fact that backends had found out" in ended.err
     assert not fact.exists()
     assert data_of(cli, "clear")["facts_removed"] == 0

@@ -1,6 +1,7 @@
 """Words: help, examples, suggestions, and what is imported for them."""
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from subgraphkit import __version__
-from subgraphkit.cli.commands import PURPOSES
+from subgraphkit.cli.commands import GROUPS, PURPOSES
 from subgraphkit.cli.exits import EXIT_CODES, ExitCode, exit_code_of
 from subgraphkit.errors import CODES, CompileError, InternalError, SubgraphkitError
 from tests.ready import python_command
@@ -30,7 +31,7 @@ def test_the_help_begins_with_two_examples(cli: Cli) -> None:
 
 @pytest.mark.parametrize("command", PURPOSES)
 def test_the_help_of_every_command_begins_with_examples(cli: Cli, command: str) -> None:
-    ended = cli(command, "--help")
+    ended = cli(*command.split(), "--help")
     assert ended.code == 0
     first, *others = ended.out.splitlines()
     assert first == "examples:"
@@ -39,7 +40,7 @@ def test_the_help_of_every_command_begins_with_examples(cli: Cli, command: str) 
 
 @pytest.mark.parametrize("command", PURPOSES)
 def test_examples_in_the_help_can_be_parsed(cli: Cli, command: str) -> None:
-    lines = cli(command, "--help").out.splitlines()[1:3]
+    lines = cli(*command.split(), "--help").out.splitlines()[1:3]
     for line in lines:
         words = line.partition("subgraphkit ")[2].split()
         # A word nobody knows is complained about before anything else is done.
@@ -73,7 +74,26 @@ def test_a_mistyped_option_gets_a_suggestion(cli: Cli) -> None:
 def test_no_command_is_a_usage_error(cli: Cli) -> None:
     ended = cli()
     assert (ended.code, ended.out) == (2, "")
-    assert ", ".join(PURPOSES) in ended.err
+    assert "Commands: run, plan, build, verify, " in ended.err
+    ended = cli("author")
+    assert (ended.code, ended.out) == (2, "")
+    assert "Commands: new-backend, manifest, test\n" in ended.err
+
+
+def test_the_first_screen_and_the_commands_are_few(cli: Cli) -> None:
+    screen = cli("--help").out.partition("commands:")[2].partition("exit codes:")[0]
+    first = re.findall(r"^    ([a-z][\w-]*)", screen, re.MULTILINE)
+    assert first == [name for name in PURPOSES if " " not in name] + [*GROUPS]
+    assert len(first) <= 12
+    assert len(PURPOSES) <= 18
+    for group, purpose in GROUPS.items():
+        inner = ", ".join(name.partition(" ")[2] for name in PURPOSES if name.startswith(group))
+        assert purpose.endswith(f": {inner}")
+
+
+def test_a_command_of_a_group_is_found_without_its_group(cli: Cli) -> None:
+    assert "no command 'cache'; did you mean 'deploy cache'?" in cli("cache").err
+    assert "no command 'tst'; did you mean 'test'?" in cli("author", "tst").err
 
 
 @pytest.mark.parametrize(
@@ -87,7 +107,7 @@ def test_no_command_is_a_usage_error(cli: Cli) -> None:
         (["run", "m.onnx", "--option", "threads=2"], "expected BACKEND.KEY=VALUE"),
         (["run", "m.onnx", "--input", "x"], "expected INPUT=FILE.npy"),
         (["doctor", "--timeout", "-1"], "expected a number of seconds"),
-        (["list", "numpy"], "does not take 'numpy'"),
+        (["list", "numpy", "iree"], "does not take 'iree'"),
     ],
 )
 def test_a_mistake_in_the_words_is_a_usage_error(
@@ -109,7 +129,7 @@ def test_a_usage_error_is_one_json_document_too(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["version"], ["version", "--verbose"], ["list", "--all"], ["config"]]
+    "words", [["--help"], ["author", "--help"], ["list", "--all"], ["doctor", "--settings"]]
 )
 def test_quick_commands_import_nothing_heavy(words: list[str]) -> None:
     program = (
@@ -152,7 +172,7 @@ def test_exit_codes_tell_whose_turn_it_is() -> None:
 def test_a_stream_that_takes_nothing_is_told_without_a_traceback(
     redirection: str, code: int, said: str
 ) -> None:
-    command = f"exec {shlex.quote(sys.executable)} -m subgraphkit version {redirection}"
+    command = f"exec {shlex.quote(sys.executable)} -m subgraphkit list {redirection}"
     done = subprocess.run(
         ["sh", "-c", command],
         capture_output=True,
@@ -230,4 +250,4 @@ def test_an_extension_that_raises_stops_no_command(new_process: Cli, install: In
     assert ended.code == 2
     assert "warning: [SGK190]" in ended.err
     assert "there is no command 'greet'" in ended.err
-    assert new_process("version").err == ""
+    assert new_process("doctor", "--settings").err == ""

@@ -1,4 +1,4 @@
-"""Completion in a shell, typed into the real one."""
+"""The script that completes what is typed, in the shells themselves where they are installed."""
 
 import shutil
 import subprocess
@@ -8,36 +8,28 @@ from pathlib import Path
 import pytest
 
 from subgraphkit.cli.commands import PURPOSES
-from tests.unit.cli.conftest import Cli, Install
+from tests.unit.cli.conftest import Cli
 
-pytest.importorskip("shtab")
-
-# what is typed before the key for completion is hit, and what then is on offer
 TYPED = {
-    "pla": ["plan"],
-    "plan --rea": ["--reasons"],
-    "plan m.onnx --backend num": ["numpy"],
-    "plan m.onnx --backend onednn,num": ["onednn,numpy"],
-    "bench m.onnx --backends numpy,onnx": ["numpy,onnxruntime"],
-    "info tensorr": ["tensorrt"],
-    "run m.onnx --option numpy.max_loop": ["numpy.max_loop_iterations="],
+    "prof": ["profile"],
+    "plan model.onnx --expl": ["--explain"],
+    "author new": ["new-backend"],
     "plan mod": ["model.onnx"],
     "convert model.onnx --precision ": ["fp16", "bf16", "int8", "fp8"],
-    "completion z": ["zsh"],
-    "cache ": ["ls", "verify", "prune", "clear"],
+    "deploy cache ": ["ls", "verify", "prune", "clear"],
 }
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
-def test_bash_completes_commands_words_backends_options_and_files(cli: Cli) -> None:
+def test_bash_completes_commands_words_and_files(cli: Cli) -> None:
     Path("model.onnx").touch()
-    Path("completion.bash").write_text(cli("completion", "bash").out, encoding="utf-8")
+    Path("completion.bash").write_text(cli("--completion", "bash").out, encoding="utf-8")
     lines = ["set -u", "source completion.bash"]
     for typed in TYPED:
         words = f"subgraphkit {typed}".split(" ")
         quoted = " ".join(f"'{word}'" for word in words)
-        lines += [f"COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}", "_subgraphkit"]
-        lines.append('echo "${COMPREPLY[*]}"')
+        lines += [f"COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}"]
+        lines += ["_shtab_subgraphkit", 'echo "${COMPREPLY[*]}"']
     done = subprocess.run(
         ["bash", "--norc"], input="\n".join(lines), capture_output=True, text=True, check=True
     )
@@ -47,24 +39,15 @@ def test_bash_completes_commands_words_backends_options_and_files(cli: Cli) -> N
 
 @pytest.mark.parametrize("shell", ["bash", "tcsh", "zsh"])
 def test_every_shell_knows_every_command(cli: Cli, shell: str) -> None:
-    ended = cli("completion", shell)
+    ended = cli("--completion", shell)
     assert (ended.code, ended.err) == (0, "")
-    assert [name for name in PURPOSES if name not in ended.out] == []
-
-
-def test_a_name_that_a_shell_would_obey_is_left_out(new_process: Cli, install: Install) -> None:
-    install("evil", "class Plugin: ...")
-    metadata = next(Path("site").glob("*.dist-info")) / "entry_points.txt"
-    metadata.write_text("[subgraphkit.backends]\n$(touch obeyed) = acme_evil:Plugin\n")
-    ended = new_process("completion", "bash")
-    assert ended.code == 0
-    assert "obeyed" not in ended.out
+    assert [name for name in PURPOSES if name.rpartition(" ")[2] not in ended.out] == []
 
 
 def test_without_the_library_the_way_to_it_is_told(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
-    ended = cli("completion", "bash")
+    ended = cli("--completion", "bash")
     assert ended.code == 2
     assert "pip install 'subgraphkit[cli]'" in ended.err

@@ -13,6 +13,8 @@ from onnx import helper, numpy_helper
 from tests.models import LINEAR, parsed
 from tests.unit.cli.conftest import Cli
 
+INT8 = ("convert", "wide.onnx", "--precision", "int8", "-o", "o.onnx")
+
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:
@@ -35,13 +37,15 @@ def model(tmp_path: Path) -> str:
 
 
 def test_a_model_is_calibrated_and_converted_with_a_report(cli: Cli, model: str) -> None:
-    ended = cli("calibrate", model, "--data", "data", "-o", "ranges.json", "--json")
+    words = ("convert", model, "--precision", "int8", "--ranges", "ranges.json", "-o", "small.onnx")
+    ended = cli(*words, "--calibrate", "data", "--json")
     assert ended.code == 0, ended.err
-    assert json.loads(ended.out)["data"]["batches"] == 3
-    words = ("--precision", "int8", "--ranges", "ranges.json", "-o", "small.onnx")
-    ended = cli("convert", model, *words, "--report", "--values", "--data", "data", "--json")
+    found = json.loads(ended.out)["data"]
+    assert found["ranges"] == {"batches": 3, "values": 3, "file": "ranges.json"}
+    ended = cli(*words, "--report", "--values", "--data", "data", "--json")
     assert ended.code == 0, ended.err
     data = json.loads(ended.out)["data"]
+    assert data["quantized"] == found["quantized"]
     assert data["quantized"] == ["a"]
     assert [one["name"] for one in data["accuracy"]["values"]] == ["a"]
     assert data["accuracy"]["batches"] == 3
@@ -169,9 +173,7 @@ def test_what_overflows_is_told_and_advised_on_and_stored_where_no_bound_is_give
 def test_int8_that_no_node_reads_is_a_warning(cli: Cli) -> None:
     onnx.save(parsed(LINEAR), "linear.onnx")
     np.save("x.npy", np.ones((2, 3), np.float32))
-    ended = cli("calibrate", "linear.onnx", "--data", "x.npy", "-o", "r.json")
-    assert ended.code == 0, ended.err
-    words = ("--precision", "int8", "--ranges", "r.json", "-o", "o.onnx")
+    words = ("--precision", "int8", "--calibrate", "x.npy", "-o", "o.onnx")
     ended = cli("convert", "linear.onnx", *words)
     assert ended.code == 0, ended.err
     told = "int8 was asked for and no node reads int8: 1 kept, all because: "
@@ -184,12 +186,11 @@ def test_ranges_that_do_not_exist_are_said_not_to(cli: Cli, model: str) -> None:
     assert ended.code == 2
     assert "'nope.json' do not exist" in ended.err
     assert "damaged" not in ended.err
-    assert "--ranges" in cli(*words).err
+    assert "--calibrate" in cli(*words).err
 
 
 def test_nodes_that_see_large_values_stay_if_ranges_say_so(cli: Cli, overflowing: str) -> None:
-    assert cli("calibrate", overflowing, "--data", "x.npy", "-o", "r.json").code == 0
-    words = ("--precision", "fp16", "-o", "o.onnx", "--ranges", "r.json", "--json")
+    words = ("--precision", "fp16", "-o", "o.onnx", "--calibrate", "x.npy", "--json")
 
     def kept(*more: str) -> list[str]:
         data = json.loads(cli("convert", overflowing, *words, *more).out)["data"]
@@ -202,8 +203,8 @@ def test_nodes_that_see_large_values_stay_if_ranges_say_so(cli: Cli, overflowing
 
 def test_ranges_of_another_model_are_refused(cli: Cli, model: str) -> None:
     onnx.save(parsed(LINEAR), "linear.onnx")
-    assert cli("calibrate", model, "--data", "data/0.npz", "-o", "r.json").code == 0
     words = ("--precision", "int8", "--ranges", "r.json", "-o", "o.onnx")
+    assert cli("convert", model, *words, "--calibrate", "data/0.npz").code == 0
     ended = cli("convert", "linear.onnx", *words)
     assert ended.code == 2
     assert "SGK232" in ended.err
@@ -226,7 +227,7 @@ def test_nodes_are_kept_by_pattern(cli: Cli, model: str) -> None:
 
 def test_a_single_array_is_a_batch_where_there_is_one_input(cli: Cli, model: str) -> None:
     np.save("x.npy", np.ones((1, 32), np.float32))
-    assert cli("calibrate", model, "--data", "x.npy", "-o", "r.json").code == 0
+    assert cli(*INT8, "--calibrate", "x.npy").code == 0
 
 
 @pytest.mark.parametrize(
@@ -249,7 +250,7 @@ def test_batches_that_cannot_be_read_are_refused(
     Path("cut.npz").write_bytes(whole[:300])
     Path("damaged.npz").write_bytes(whole[:200] + bytes(50) + whole[250:])
     np.savez("other.npz", z=np.ones(3))
-    ended = cli("calibrate", model, "--data", place, "-o", "r.json")
+    ended = cli(*INT8, "--calibrate", place)
     assert ended.code == 2
     assert text in ended.err
 
@@ -260,15 +261,18 @@ def test_what_a_file_holds_counts_and_not_how_it_ends(cli: Cli, model: str) -> N
         np.save(file, x)
     with Path("named.npy").open("wb") as file:
         np.savez(file, x=x)
-    assert cli("calibrate", model, "--data", "one.npz", "named.npy", "-o", "r.json").code == 0
+    assert cli(*INT8, "--calibrate", "one.npz", "named.npy").code == 0
 
 
 @pytest.mark.parametrize("place", ["missing/o", "data"])
 def test_a_place_that_cannot_be_written_is_refused_before_any_work(
     place: str, cli: Cli, model: str
 ) -> None:
-    for words in (("calibrate", model), ("convert", model, "--precision", "fp16", "--report")):
-        ended = cli(*words, "--data", "nowhere", "-o", place)
+    for words in (
+        ("--report", "--data", "nowhere", "-o", place),
+        ("-o", "o.onnx", "--calibrate", "nowhere", "--ranges", place),
+    ):
+        ended = cli("convert", model, "--precision", "fp16", *words)
         assert ended.code == 2
         assert "cannot be stored" in ended.err
 

@@ -92,7 +92,7 @@ def package(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a package with an option of every kind, and the options written."""
     monkeypatch.setenv("HOME", str(tmp_path / "writer"))
     package = _package(tmp_path / "acme", EVERY_KIND)
-    ended = cli("manifest", "write", package)
+    ended = cli("author", "manifest", "write", package)
     assert ended.code == 0, ended.err
     assert ended.out == f"{package}: backend 'acme', 15 options, backend_options.py written\n"
     return package
@@ -151,12 +151,12 @@ def test_help_and_units_are_docstrings_and_lines_are_not_long(package: Path) -> 
 
 
 def test_what_is_written_is_current_until_the_manifest_changes(cli: Cli, package: Path) -> None:
-    assert cli("manifest", "check", package).out.endswith("current\n")
+    assert cli("author", "manifest", "check", package).out.endswith("current\n")
     _package(package, EVERY_KIND.replace("default = 3", "default = 4"))
-    ended = cli("manifest", "check", package)
+    ended = cli("author", "manifest", "check", package)
     assert (ended.code, ended.out.split()[-1]) == (1, "outdated")
-    assert cli("manifest", "write", package).code == 0
-    assert cli("manifest", "check", package).code == 0
+    assert cli("author", "manifest", "write", package).code == 0
+    assert cli("author", "manifest", "check", package).code == 0
 
 
 def test_another_formatting_is_no_other_meaning(cli: Cli, package: Path) -> None:
@@ -165,14 +165,17 @@ def test_another_formatting_is_no_other_meaning(cli: Cli, package: Path) -> None
     other = text.replace('names: tuple[str, ...] = ("n",)', "names: tuple[str, ...] = (\n'n',)")
     assert other != text
     path.write_text(other, encoding="utf-8")
-    assert cli("manifest", "check", package).code == 0
+    assert cli("author", "manifest", "check", package).code == 0
     path.write_text(f"{text}(", encoding="utf-8")
-    assert cli("manifest", "check", package).code == 1
+    assert cli("author", "manifest", "check", package).code == 1
 
 
 def test_a_package_without_options_needs_no_file(cli: Cli, tmp_path: Path) -> None:
     package = _package(tmp_path / "plain", HEAD)
-    assert "0 options, backend_options.py not needed" in cli("manifest", "write", package).out
+    assert (
+        "0 options, backend_options.py not needed"
+        in cli("author", "manifest", "write", package).out
+    )
     assert not (package / "backend_options.py").exists()
 
 
@@ -180,15 +183,15 @@ def test_options_that_are_all_taken_back_leave_a_class_without_fields(
     cli: Cli, package: Path
 ) -> None:
     _package(package, HEAD)
-    assert cli("manifest", "check", package).code == 1
-    assert cli("manifest", "write", package).code == 0
+    assert cli("author", "manifest", "check", package).code == 1
+    assert cli("author", "manifest", "write", package).code == 0
     assert fields(_module(package).Options) == ()
 
 
 def test_a_file_of_somebody_else_is_left_alone(cli: Cli, tmp_path: Path) -> None:
     package = _package(tmp_path / "theirs", EVERY_KIND)
     (package / "backend_options.py").write_text("MINE = 1\n", encoding="utf-8")
-    ended = cli("manifest", "write", package)
+    ended = cli("author", "manifest", "write", package)
     assert ended.code == 2
     assert "[SGK332]" in ended.err
     assert (package / "backend_options.py").read_text(encoding="utf-8") == "MINE = 1\n"
@@ -196,16 +199,16 @@ def test_a_file_of_somebody_else_is_left_alone(cli: Cli, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("action", ["check", "write"])
 def test_a_manifest_that_cannot_be_read_is_an_error(cli: Cli, tmp_path: Path, action: str) -> None:
-    ended = cli("manifest", action, _package(tmp_path / "bad", 'name = "acme"'))
+    ended = cli("author", "manifest", action, _package(tmp_path / "bad", 'name = "acme"'))
     assert ended.code == 3
     assert "[SGK116]" in ended.err
     assert "api is missing" in ended.err
-    assert cli("manifest", action, tmp_path / "nowhere").code == 3
+    assert cli("author", "manifest", action, tmp_path / "nowhere").code == 3
 
 
 def test_several_packages_make_one_document(cli: Cli, package: Path, tmp_path: Path) -> None:
     new = _package(tmp_path / "new", EVERY_KIND)
-    ended = cli("manifest", "check", package, new, "--json")
+    ended = cli("author", "manifest", "check", package, new, "--json")
     assert ended.code == 1
     assert json.loads(ended.out)["data"]["packages"] == {
         str(package): "current",

@@ -27,7 +27,7 @@ GUIDE = ("your-own-backend.md", "walk.txt")
 def test_a_name_no_new_backend_may_have_is_refused_with_the_reason(
     cli: Cli, tmp_path: Path, name: str, reason: str
 ) -> None:
-    ended = cli("new-backend", name)
+    ended = cli("author", "new-backend", name)
     assert ended.code == 2
     assert "[SGK330]" in ended.err
     assert reason in ended.err
@@ -36,7 +36,7 @@ def test_a_name_no_new_backend_may_have_is_refused_with_the_reason(
 
 def test_a_folder_that_holds_something_is_left_alone(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
-    ended = cli("new-backend", "acme", tmp_path)
+    ended = cli("author", "new-backend", "acme", tmp_path)
     assert ended.code == 2
     assert "[SGK331]" in ended.err
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
@@ -46,21 +46,21 @@ def test_a_folder_that_cannot_be_made_is_told_with_the_reason_of_the_system(
     cli: Cli, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    ended = cli("new-backend", "acme", tmp_path / "file" / "inside")
+    ended = cli("author", "new-backend", "acme", tmp_path / "file" / "inside")
     assert ended.code == 2
     assert "[SGK331]" in ended.err
     assert "Not a directory" in ended.err
 
 
 def test_the_folder_is_named_after_the_distribution_unless_told(cli: Cli, tmp_path: Path) -> None:
-    ended = cli("new-backend", "acme_npu")
+    ended = cli("author", "new-backend", "acme_npu")
     assert ended.code == 0
     assert (tmp_path / "subgraphkit-acme-npu" / "pyproject.toml").is_file()
-    assert "subgraphkit test acme_npu --level 5" in ended.out
+    assert "subgraphkit author test acme_npu --level 5" in ended.out
 
 
 def test_the_document_lists_the_files_and_what_to_do_next(cli: Cli, tmp_path: Path) -> None:
-    data = json.loads(cli("new-backend", "acme", tmp_path / "a b", "--json").out)["data"]
+    data = json.loads(cli("author", "new-backend", "acme", tmp_path / "a b", "--json").out)["data"]
     assert "subgraphkit_acme/backend.py" in data["files"]
     assert all((tmp_path / "a b" / name).is_file() for name in data["files"])
     assert data["next"][:2] == [f"cd '{tmp_path}/a b'", "pip install -e '.[test]'"]
@@ -72,7 +72,7 @@ def test_the_manifest_it_writes_has_the_options_that_were_asked_for(
     words = (
         "tile:int=8,mode:enum=fast|exact,place:path,share:float=1e-05,on:bool=yes,size:bytes=2GiB"
     )
-    assert cli("new-backend", "acme", tmp_path / "new", "--options", words).code == 0
+    assert cli("author", "new-backend", "acme", tmp_path / "new", "--options", words).code == 0
     package = tmp_path / "new" / "subgraphkit_acme"
     text = (package / "subgraphkit-backend.toml").read_text(encoding="utf-8")
     manifest = parse_manifest(text, "acme")
@@ -86,7 +86,7 @@ def test_the_manifest_it_writes_has_the_options_that_were_asked_for(
         "on": True,
         "size": 2 << 30,
     }
-    assert cli("manifest", "check", package).code == 0
+    assert cli("author", "manifest", "check", package).code == 0
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_the_manifest_it_writes_has_the_options_that_were_asked_for(
 def test_a_design_that_cannot_be_is_refused_with_the_reason(
     cli: Cli, tmp_path: Path, words: str, reason: str
 ) -> None:
-    ended = cli("new-backend", "acme", *words.split())
+    ended = cli("author", "new-backend", "acme", *words.split())
     assert ended.code == 2
     assert "[SGK243]" in ended.err
     assert reason in ended.err
@@ -114,14 +114,14 @@ def test_a_design_that_cannot_be_is_refused_with_the_reason(
 
 
 def test_a_selector_of_another_kind_is_a_usage_error(cli: Cli, tmp_path: Path) -> None:
-    assert "[SGK301]" in cli("new-backend", "acme", "--selector", "magic").err
+    assert "[SGK301]" in cli("author", "new-backend", "acme", "--selector", "magic").err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_comes_next_is_in_the_ci_file_the_readme_the_guide_and_its_transcript(
     cli: Cli, tmp_path: Path
 ) -> None:
-    data = json.loads(cli("new-backend", "acme", tmp_path / "new", "--json").out)["data"]
+    data = json.loads(cli("author", "new-backend", "acme", tmp_path / "new", "--json").out)["data"]
     steps = [one for command in data["next"][1:] for one in command.split(" && ")]
     text = (tmp_path / "new" / ".github" / "workflows" / "test.yml").read_text("utf-8")
     run = re.findall(r"- run: (.+)", text.replace('"', "'"))

@@ -20,16 +20,16 @@ from tests.unit.cli.conftest import Cli
 def test_a_model_and_a_spec_of_it_are_exported_alike(cli: Cli, tmp_path: Path) -> None:
     onnx.save(parsed(LINEAR), "linear.onnx")
     Path("spec.json").write_text(sk.SessionSpec.of("linear.onnx", "numpy").to_json())
-    ended = cli("export-triton", "linear.onnx", "models", "--backend", "numpy", "--json")
+    ended = cli("deploy", "export-triton", "linear.onnx", "models", "--backend", "numpy", "--json")
     data = json.loads(ended.out)["data"]
     assert (ended.code, data["name"], data["version"]) == (0, "linear", 1)
-    second = cli("export-triton", "spec.json", "models", "--version", 2, "--max-batch", 4)
+    second = cli("deploy", "export-triton", "spec.json", "models", "--version", 2, "--max-batch", 4)
     assert second.code == 0
-    assert "subgraphkit probe http://127.0.0.1:8000 linear" in second.err
+    assert "subgraphkit deploy probe http://127.0.0.1:8000 linear" in second.err
     assert f"SUBGRAPH_MODEL_ROOT={tmp_path} tritonserver" in " ".join(second.err.split())
     first, other = (Path("models/linear", one, "spec.json").read_text() for one in "12")
     assert first == other
-    again = cli("export-triton", "spec.json", "models", "--version", 2)
+    again = cli("deploy", "export-triton", "spec.json", "models", "--version", 2)
     assert (again.code, "SGK345" in again.err) == (2, True)
 
 
@@ -79,7 +79,7 @@ def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_a_model_is_healthy_if_it_answers_an_inference_of_zeros(cli: Cli, url: str) -> None:
-    ended = cli("probe", url, "a model", "--version", "3")
+    ended = cli("deploy", "probe", url, "a model", "--version", "3")
     assert (ended.code, ended.out) == (0, "a model answers\n")
     path, request = Handler.asked
     assert path == "/v2/models/a%20model/versions/3/infer"
@@ -106,17 +106,17 @@ def test_a_model_is_healthy_if_it_finds_fault_itself_with_what_it_was_asked(
 ) -> None:
     monkeypatch.setattr(Handler, "status", status)
     monkeypatch.setattr(Handler, "text", text)
-    ended = cli("probe", url, "m", "--json")
+    ended = cli("deploy", "probe", url, "m", "--json")
     assert (ended.code, json.loads(ended.out)["data"]["healthy"]) == (code, not code)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "file:///etc/passwd", "localhost:8000"])
 def test_a_server_that_is_not_there_fails_the_check(cli: Cli, url: str) -> None:
-    ended = cli("probe", url, "m", "--timeout", 2)
+    ended = cli("deploy", "probe", url, "m", "--timeout", 2)
     assert (ended.code, "m does not answer: " in ended.out) == (1, True)
 
 
 def test_a_server_that_describes_what_no_memory_holds_is_not_healthy(cli: Cli, url: str) -> None:
     Handler.shape = (1 << 40, 1 << 10)
-    ended = cli("probe", url, "m")
+    ended = cli("deploy", "probe", url, "m")
     assert (ended.code, "MemoryError" in ended.out) == (1, True)

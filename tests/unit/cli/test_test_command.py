@@ -1,4 +1,4 @@
-"""``subgraphkit test``: tables, files, exit codes."""
+"""``subgraphkit author test``: tables, files, exit codes."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def test_the_levels_of_the_command_are_those_of_the_kit() -> None:
 
 
 def test_a_backend_that_is_right_passes_with_tables_and_headline(cli: Cli) -> None:
-    ended = cli("test", "numpy", "--level", "2", "--only", "L2/c*")
+    ended = cli("author", "test", "numpy", "--level", "2", "--only", "L2/c*")
     assert ended.code == 0
     assert ended.out.splitlines()[0].split()[:2] == ["LEVEL", "RIGHT"]
     assert ended.out.splitlines()[-1] == (
@@ -38,12 +38,12 @@ def test_a_backend_that_is_right_passes_with_tables_and_headline(cli: Cli) -> No
 
 
 def test_a_backend_that_is_wrong_fails_and_the_finding_is_told(cli: Cli) -> None:
-    ended = cli("test", f"{FAULTY}:WrongValue", "--only", "L2/one_node")
+    ended = cli("author", "test", f"{FAULTY}:WrongValue", "--only", "L2/one_node")
     assert ended.code == 1
     assert "fail_value  L2/one_node  output 0:" in ended.out
     named, again = ended.err.splitlines()[-2:]
     assert named.startswith("fail_value L2/one_node: output 0: 4 of 4 elements differ")
-    assert again == f"  again: subgraphkit test {FAULTY}:WrongValue --only L2/one_node"
+    assert again == f"  again: subgraphkit author test {FAULTY}:WrongValue --only L2/one_node"
 
 
 def test_what_was_wrong_last_is_tried_again_and_nothing_else(
@@ -51,17 +51,17 @@ def test_what_was_wrong_last_is_tried_again_and_nothing_else(
 ) -> None:
     monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
     backend = f"{FAULTY}:ReturnsInput"
-    absent = cli("test", backend, "--rerun", "failed")
+    absent = cli("author", "test", backend, "--rerun", "failed")
     assert (absent.code, absent.out) == (2, "")
     assert f"no result of '{backend}' is kept" in absent.err
-    first = cli("test", backend, "--only", "L2/[ot]*_n*", "--json")
+    first = cli("author", "test", backend, "--only", "L2/[ot]*_n*", "--json")
     wrong = {one["case"] for one in json.loads(first.out)["data"]["findings"] if one["detail"]}
     assert wrong == {"L2/one_node"}
-    again = cli("test", backend, "--rerun", "failed", "--json")
+    again = cli("author", "test", backend, "--rerun", "failed", "--json")
     assert again.code == 1
     assert {one["case"] for one in json.loads(again.out)["data"]["findings"]} == wrong
-    cli("test", "loopback", "--only", "L2/chain")
-    right = cli("test", "loopback", "--rerun", "failed")
+    cli("author", "test", "loopback", "--only", "L2/chain")
+    right = cli("author", "test", "loopback", "--rerun", "failed")
     assert (right.code, right.out) == (0, "loopback: no case was wrong when it was tried last\n")
 
 
@@ -73,14 +73,14 @@ def test_a_case_that_was_wrong_and_is_not_there_to_be_tried_again_is_not_passed_
     for case in ("L2/chain", "L2/of_another_seed"):
         record.add(Finding(Outcome.FAIL_VALUE, case=case, level=2))
     record.save()
-    ended = cli("test", "loopback", "--rerun", "failed")
+    ended = cli("author", "test", "loopback", "--rerun", "failed")
     assert ended.code == ExitCode.INCOMPLETE
     assert "1 cases that were wrong are not among those of this run, such as L2/of_an" in ended.err
     assert "L2/chain" not in ended.err
 
 
 def test_the_document_and_the_files_say_the_same(cli: Cli) -> None:
-    ended = cli("test", "loopback", "--only", "L2/t*", "--json", "--csv", "o.csv")
+    ended = cli("author", "test", "loopback", "--only", "L2/t*", "--json", "--csv", "o.csv")
     assert ended.code == 0
     document = json.loads(ended.out)
     assert document["schema"] == "subgraphkit.test/1"
@@ -96,12 +96,12 @@ def test_the_document_and_the_files_say_the_same(cli: Cli) -> None:
 
 
 def test_a_regression_against_a_baseline_fails_and_is_told(cli: Cli) -> None:
-    good = cli("test", "loopback", "--only", "L2/chain", "--json")
+    good = cli("author", "test", "loopback", "--only", "L2/chain", "--json")
     Path("before.json").write_text(good.out)
-    again = cli("test", "loopback", "--only", "L2/chain", "--baseline", "before.json")
+    again = cli("author", "test", "loopback", "--only", "L2/chain", "--baseline", "before.json")
     assert again.code == 0
     target = "tests.faulty:ClaimsNothing"
-    worse = cli("test", target, "--only", "L2/chain", "--baseline", "before.json")
+    worse = cli("author", "test", target, "--only", "L2/chain", "--baseline", "before.json")
     assert worse.code == 1
     assert "L2/chain  right   unclaimed" in worse.out
 
@@ -109,30 +109,30 @@ def test_a_regression_against_a_baseline_fails_and_is_told(cli: Cli) -> None:
 def test_a_baseline_that_cannot_be_read_is_a_usage_error(cli: Cli) -> None:
     Path("broken.json").write_text("{")
     for name in ("broken.json", "absent.json"):
-        ended = cli("test", "loopback", "--only", "L2/chain", "--baseline", name)
+        ended = cli("author", "test", "loopback", "--only", "L2/chain", "--baseline", name)
         assert (ended.code, ended.out) == (2, "")
         assert f"[SGK301] the baseline '{name}' cannot be read" in ended.err
 
 
 def test_a_pattern_that_matches_nothing_is_a_usage_error(cli: Cli) -> None:
-    ended = cli("test", "loopback", "--only", "L1/nothing*")
+    ended = cli("author", "test", "loopback", "--only", "L1/nothing*")
     assert ended.code == 2
     assert "no case up to level 7 matches 'L1/nothing*'" in ended.err
 
 
 def test_a_backend_that_is_not_installed_has_its_own_exit_code(cli: Cli) -> None:
-    ended = cli("test", "nope")
+    ended = cli("author", "test", "nope")
     assert ended.code == 3
     assert "[SGK102]" in ended.err
 
 
 def test_a_table_that_cannot_be_written_is_told_before_the_run(cli: Cli, tmp_path: Path) -> None:
-    ended = cli("test", "numpy", "--level", "0", "--csv", tmp_path)
+    ended = cli("author", "test", "numpy", "--level", "0", "--csv", tmp_path)
     assert (ended.code, ended.out) == (2, "")
     assert "[SGK301]" in ended.err
 
 
 def test_an_option_that_the_backend_lacks_fails_the_first_level(cli: Cli) -> None:
-    ended = cli("test", "numpy:no_such=1", "--only", "L0/probe")
+    ended = cli("author", "test", "numpy:no_such=1", "--only", "L0/probe")
     assert ended.code == 1
     assert "[SGK110] backend 'numpy' has no option 'no_such'" in ended.out

@@ -87,7 +87,7 @@ def test_options_written_from_another_manifest_are_an_error_with_the_command(
     package = _installed(install)
     path = package / "subgraphkit-backend.toml"
     path.write_text(MANIFEST.replace("options.size", "options.length"), encoding="utf-8")
-    with pytest.raises(BackendLoadError, match=f"subgraphkit manifest write {package}"):
+    with pytest.raises(BackendLoadError, match=f"subgraphkit author manifest write {package}"):
         get_backend("typed")
 
 
@@ -155,21 +155,21 @@ def test_options_that_a_class_declares_alone_are_found_shown_and_written_into_th
     install: Install, capsys: pytest.CaptureFixture[str]
 ) -> None:
     package = install("sgk-typed", "sgk_typed", DECLARED_IN_THE_CLASS, ENTRY_POINT, FIRST)
-    assert main(["info", "typed", "--options"]) == 0
-    assert "`subgraphkit manifest write typed` lists them" in capsys.readouterr().out
-    assert main(["manifest", "check", "typed"]) == 1
+    assert main(["list", "typed", "--options"]) == 0
+    assert "`subgraphkit author manifest write typed` lists them" in capsys.readouterr().out
+    assert main(["author", "manifest", "check", "typed"]) == 1
     shown = capsys.readouterr().out
     mode = '[options.mode]\ntype = "enum"\ndefault = "a"\nchoices = ["a", "b"]\n'
     assert f'{mode}help = "How."\ncache = true\n' in shown
     assert "  class Typed(sk.Backend[Options]):" in shown
-    assert main(["manifest", "write", "typed"]) == 0
+    assert main(["author", "manifest", "write", "typed"]) == 0
     assert "replace `options = ...`" in capsys.readouterr().out
     manifest = read_manifest(package / "subgraphkit-backend.toml")
     assert manifest.options == get_backend("typed").options
     assert (package / "subgraphkit-backend.toml").read_text("utf-8").startswith(FIRST)
-    assert main(["manifest", "check", str(package)]) == 0
+    assert main(["author", "manifest", "check", str(package)]) == 0
     assert "replace" not in capsys.readouterr().out
-    assert main(["manifest", "check", "typed"]) == 0
+    assert main(["author", "manifest", "check", "typed"]) == 0
     assert "replace `options = ...`" in capsys.readouterr().out
 
 
@@ -177,9 +177,9 @@ def test_a_backend_without_a_manifest_is_given_one(
     install: Install, capsys: pytest.CaptureFixture[str]
 ) -> None:
     package = install("sgk-typed", "sgk_typed", DECLARED_IN_THE_CLASS, ENTRY_POINT)
-    assert main(["info", "typed", "--options"]) == 0
+    assert main(["list", "typed", "--options"]) == 0
     assert "there is no manifest" in capsys.readouterr().out
-    assert main(["manifest", "write", str(package)]) == 0
+    assert main(["author", "manifest", "write", str(package)]) == 0
     manifest = read_manifest(package / "subgraphkit-backend.toml", "typed")
     assert (manifest.api, manifest.summary) == ((1, 0), "Runs what it takes. Slowly")
     assert [option.name for option in manifest.options] == ["level", "mode"]
@@ -188,9 +188,9 @@ def test_a_backend_without_a_manifest_is_given_one(
 def test_a_backend_that_is_no_package_has_no_place_for_a_manifest(
     install: Install, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["manifest", "write", "nobody"]) == 3
+    assert main(["author", "manifest", "write", "nobody"]) == 3
     install("sgk-other", "sgk_other", CODE, "[subgraphkit.backends]\nother = site:Typed\n")
-    assert main(["manifest", "write", "other"]) == 2
+    assert main(["author", "manifest", "write", "other"]) == 2
     assert "[SGK242] the package of backend 'other' is in no folder" in capsys.readouterr().err
 
 

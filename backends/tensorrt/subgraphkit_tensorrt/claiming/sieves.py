@@ -143,7 +143,7 @@ def _tell_learned(refusals: Mapping[int, Refusal], logger: logging.Logger) -> No
     if refusals:
         logger.warning(
             "backend 'tensorrt' leaves %d %s out because an earlier build failed: %s\n"
-            "  'subgraphkit cache clear' forgets it.",
+            "  'subgraphkit deploy cache clear' forgets it.",
             len(refusals),
             "node" if len(refusals) == 1 else "nodes",
             next(iter(refusals.values())).text,

@@ -141,7 +141,7 @@ def _mismatch(what: str) -> CompileError:
         "SGK179",
         f"the engine is not that of the subgraph: {what}",
         backend="tensorrt",
-        hint="Remove the stored engine and build it again: subgraphkit cache clear.",
+        hint="Remove the stored engine and build it again: subgraphkit deploy cache clear.",
     )
 
 

@@ -1,1 +1,1 @@
-"""The GPU checklist: all that only a device can show; run by ``subgraphkit selftest tensorrt``."""
+"""The GPU checklist: all that only a device can show; run by ``doctor tensorrt --selftest``."""

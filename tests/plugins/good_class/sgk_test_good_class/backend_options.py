@@ -1,4 +1,4 @@
-"""Options of the backend as types; `subgraphkit manifest write` writes them from the manifest."""
+"""Options of the backend as types, as `subgraphkit author manifest write` writes them."""
 
 from dataclasses import dataclass
 
@@ -7,6 +7,6 @@ __all__ = ["Options"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of backend 'good_class'; `subgraphkit info good_class --options` says more."""
+    """Options of backend 'good_class'; `subgraphkit list good_class --options` says more."""
 
     level: int = 1

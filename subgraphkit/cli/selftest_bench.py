@@ -1,48 +1,26 @@
-"""The process in which checks of a self-test are made, so that one that crashes is but a finding.
+"""The bench on which checks of a self-test are made: sessions on one backend."""
 
-``python -m subgraphkit.cli.selftest_child BACKEND`` reads the number of a check, a line each, and
-answers with a finding. Ctrl-C reaches the command alone, which ends this process.
-"""
-
-import json
-import sys
+import ast
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from subgraphkit import InferenceSession
 from subgraphkit.backend.events import Check
-from subgraphkit.backend.selftest import SelfCheck
+from subgraphkit.binding import bind
+from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import describe_exception
 from subgraphkit.finding.registry import get_backend
-from subgraphkit.processes import how_it_ended, run_child
-from subgraphkit.processes.answering_child import answering
+from subgraphkit.loading import load
+from subgraphkit.partitioning import partition
+from subgraphkit.processes import NoAnswer, call, how_it_ended
 
 _BUILD_SECONDS: Final = 600.0
 _SHOWN: Final = 400
-
-
-def main(name: str) -> int:
-    """Make checks of a backend until there are no more."""
-    with answering() as answer:
-        checks, bench = get_backend(name).selftest(), Bench(name)
-        for line in sys.stdin:
-            answer(attempted(checks[json.loads(line)["check"]], bench))
-    return 0
-
-
-def attempted(check: SelfCheck, bench: "Bench") -> dict[str, Any]:
-    """Make one check in this process; whatever it raises, which it should not, is a finding."""
-    started = time.monotonic()
-    try:
-        found = check.attempt(bench)
-    except Exception as error:  # noqa: BLE001 (whatever goes wrong is the finding)
-        found = Check(check.name, "failure", describe_exception(error))
-    return {**asdict(found), "needs": check.needs, "seconds": time.monotonic() - started}
 
 
 class Bench:
@@ -51,6 +29,16 @@ class Bench:
     def __init__(self, name: str) -> None:
         self._name = name
         self._fallback = resolve().fallback
+        self._checks = get_backend(name).selftest()
+
+    def attempt(self, place: int) -> dict[str, Any]:
+        """Make one check; whatever it raises, which it should not, is a finding."""
+        started, check = time.monotonic(), self._checks[place]
+        try:
+            found = check.attempt(self)
+        except Exception as error:  # noqa: BLE001 (whatever goes wrong is the finding)
+            found = Check(check.name, "failure", describe_exception(error))
+        return {**asdict(found), "needs": check.needs, "seconds": time.monotonic() - started}
 
     def open(self, model: Any, **options: Any) -> "_Opened":
         """Open a ``ModelProto``."""
@@ -67,16 +55,28 @@ class Bench:
         with tempfile.TemporaryDirectory() as place:
             file = Path(place, "model.onnx")
             file.write_bytes(model.SerializeToString())
-            words = ["build", str(file), "--json", "--backend", f"{self._name},{self._fallback}"]
-            for name, value in options.items():
-                words += ["--option", f"{self._name}.{name}={value}"]
+            given = str(file), self._name, self._fallback, repr(options)
             variables = {"SUBGRAPH_CACHE_DIR": folder}
-            ended = run_child("subgraphkit", words, _BUILD_SECONDS, variables)
-        if ended.code != 0:
-            how = "a limit" if ended.code is None else how_it_ended(ended.code)
-            raise RuntimeError(f"a new process ended with {how}: {ended.printed[-_SHOWN:]}")
-        rows = json.loads(ended.answer)["subgraphs"]
-        return [row["engine"] for row in rows if row["backend"] == self._name]
+            try:
+                found = call(compile_engines, *given, timeout=_BUILD_SECONDS, variables=variables)
+            except NoAnswer as ended:
+                how = "a limit" if ended.code is None else how_it_ended(ended.code)
+                printed = ended.printed[-_SHOWN:]
+                raise RuntimeError(f"a new process ended with {how}: {printed}") from ended
+        return cast("Sequence[str]", found)
+
+
+def compile_engines(file: str, name: str, fallback: str, options: str) -> Sequence[str]:
+    """Compile a model; say of each subgraph of a backend whether its engine was kept before.
+
+    Options are Python, since JSON does not tell a range, which is a tuple, from a list of them.
+    """
+    bound = bind(load(file), backend=[(name, ast.literal_eval(options)), fallback])
+    compiled = compile_subgraphs(partition(bound))
+    mine = [one.id for one in compiled.partitioning.subgraphs if one.backend == name]
+    states = {**dict.fromkeys(compiled.kept, "built"), **dict.fromkeys(compiled.restored, "found")}
+    compiled.close()
+    return [states.get(one, "not kept") for one in mine]
 
 
 class _Opened:
@@ -115,7 +115,3 @@ class _Opened:
 
     def close(self) -> None:
         self._session.close()
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""``subgraphkit selftest``: let a backend try on this machine what only its device can show."""
+"""The self-test of a backend: on this machine, what only its device can show."""
 
 import json
 import platform
@@ -11,30 +11,37 @@ from typing import Any, Final
 from subgraphkit import __version__
 from subgraphkit.backend.messages import did_you_mean, unavailable
 from subgraphkit.backend.selftest import SelfCheck
-from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.selftest_child import Bench, attempted
+from subgraphkit.cli.selftest_bench import Bench
 from subgraphkit.cli.tables import Table
 from subgraphkit.errors import CallerError
 from subgraphkit.finding.registry import get_backend
-from subgraphkit.processes import AnsweringChild, NoAnswer, how_it_ended
+from subgraphkit.processes import Child, NoAnswer, how_it_ended
 from subgraphkit.storing.files import write_whole
 
-_MODULE: Final = "subgraphkit.cli.selftest_child"
 _MARKS: Final = {"ok": "ok", "warning": "WARN", "failure": "FAIL"}
 _PATIENCE: Final = 5.0
 _STARTING_SECONDS: Final = 60.0
 _SHOWN: Final = 400
 
 
-def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    backend = get_backend(arguments.name)
-    checks = _chosen(backend.selftest(), arguments)
+def run_selftest(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Make the checks of the one backend that is named; ``doctor --selftest`` says how.
+
+    Raises:
+        CallerError: No backend is named or several are, or it has no such check (SGK301).
+        BackendUnavailableError: No check could be made here (SGK104).
+    """
+    if len(arguments.names) != 1:
+        raise CallerError("SGK301", "--selftest takes one backend", hint="doctor NAME --selftest")
+    (name,) = arguments.names
+    backend = get_backend(name)
+    checks = _chosen(name, backend.selftest(), arguments.only)
     found = backend.probe()
     rows: list[dict[str, Any]] = []
     report.data = {
-        "backend": arguments.name,
+        "backend": name,
         "subgraphkit": __version__,
         "platform": platform.platform(),
         "devices": list(found.devices),
@@ -43,7 +50,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         "complete": False,
     }
     made = _made_here if arguments.here else _made_in_children
-    with closing(made(arguments.name, checks)) as findings:
+    with closing(made(name, checks)) as findings:
         for row in findings:
             rows.append(row)
             report.note(f"{_MARKS[row['status']]:4}  {row['name']}: {row['text']}")
@@ -68,52 +75,53 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     )
     report.show(f"{len(rows)} checks, {len(failed)} failed")
     if all(row["status"] == "warning" for row in rows):
-        raise unavailable(arguments.name, found.problems, found.hint)
+        raise unavailable(name, found.problems, found.hint)
     return ExitCode.CHECK_FAILED if failed else ExitCode.OK
 
 
-def _chosen(checks: Sequence[SelfCheck], arguments: Namespace) -> list[tuple[int, SelfCheck]]:
+def _chosen(
+    backend: str, checks: Sequence[SelfCheck], only: Sequence[str]
+) -> list[tuple[int, SelfCheck]]:
     names = [check.name for check in checks]
     if not names:
         raise CallerError(
             "SGK301",
-            f"backend {arguments.name!r} has no self-test",
-            hint=f"Hold it against the contract: subgraphkit test {arguments.name}",
+            f"backend {backend!r} has no self-test",
+            hint=f"Hold it against the contract: subgraphkit author test {backend}",
         )
-    for name in arguments.only:
+    for name in only:
         if name not in names:
             raise CallerError(
                 "SGK301",
-                f"backend {arguments.name!r} has no check {name!r}{did_you_mean(name, names)}",
+                f"backend {backend!r} has no check {name!r}{did_you_mean(name, names)}",
                 hint=f"It has: {', '.join(names)}.",
             )
-    wanted = enumerate(checks)
-    return [(at, one) for at, one in wanted if not arguments.only or one.name in arguments.only]
+    return [(at, one) for at, one in enumerate(checks) if not only or one.name in only]
 
 
 def _made_here(name: str, checks: Sequence[tuple[int, SelfCheck]]) -> Generator[dict[str, Any]]:
     """Make checks in this process, for a debugger; none has a limit."""
     bench = Bench(name)
-    for _, check in checks:
-        yield attempted(check, bench)
+    for place, _ in checks:
+        yield bench.attempt(place)
 
 
 def _made_in_children(
     name: str, checks: Sequence[tuple[int, SelfCheck]]
 ) -> Generator[dict[str, Any]]:
     """Make checks in a process that is replaced after a failure, which a GPU may not survive."""
-    child: AnsweringChild | None = None
+    child: Child | None = None
     try:
         for place, check in checks:
-            if child is None:
-                child = AnsweringChild(_MODULE, [name])
-            child.tell({"check": place})
             try:
-                row = child.answer(check.seconds + _STARTING_SECONDS)
+                if child is None:
+                    child = Child()
+                    child.call(Bench, name, timeout=_STARTING_SECONDS)
+                row = child.call(Bench.attempt, place, timeout=check.seconds)
             except NoAnswer as ended:
-                row = _unanswered(check, ended.code, child.printed(_SHOWN))
+                row = _unanswered(check, ended)
             yield row
-            if row["status"] == "failure":
+            if row["status"] == "failure" and child is not None:
                 child.stop()
                 child = None
     finally:
@@ -121,18 +129,18 @@ def _made_in_children(
             child.stop(_PATIENCE)
 
 
-def _unanswered(check: SelfCheck, code: int | None, printed: str) -> dict[str, Any]:
+def _unanswered(check: SelfCheck, ended: NoAnswer) -> dict[str, Any]:
     how = f"took more than {check.seconds:.0f} s"
-    if code is not None:
-        how = f"ended with {how_it_ended(code)}"
-    said = f": {' '.join(printed.split())}" if printed else ""
+    if ended.code is not None:
+        how = f"ended with {how_it_ended(ended.code)}"
+    printed = " ".join(ended.printed[-_SHOWN:].split())
     return {
         "name": check.name,
         "status": "failure",
-        "text": f"its process {how}{said}",
+        "text": f"its process {how}{': ' * bool(printed)}{printed}",
         "fix": "",
         "needs": check.needs,
-        "seconds": check.seconds if code is None else 0.0,
+        "seconds": check.seconds if ended.code is None else 0.0,
     }
 
 
@@ -145,16 +153,3 @@ def _keep(file: str | None, data: Mapping[str, Any]) -> None:
         write_whole(Path(file).absolute(), text.encode(), mode=0o666, durable=False)
     except OSError as error:
         raise CallerError("SGK301", f"{file!r} cannot be written: {error}") from error
-
-
-def _arguments(parser: Parser) -> None:
-    parser.examples = ("selftest tensorrt", "selftest tensorrt --output report.json")
-    parser.word("name NAME", "a backend")
-    parser.word(
-        "-o --output FILE.json", "where to keep the report, which is written anew after every check"
-    )
-    parser.word("--only CHECK", "make this check; repeatable", several=True)
-    parser.word("--here", "in this process and without limits, for a debugger")
-
-
-COMMAND: Final = Command(_arguments, _execute)

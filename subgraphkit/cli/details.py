@@ -1,13 +1,11 @@
-"""``subgraphkit info``: what a backend or a bundle says about itself; nothing is imported."""
+"""What a backend or a bundle says about itself; no plugin is imported."""
 
-from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from subgraphkit.backend.options import Option
 from subgraphkit.bundling import BundleFiles, is_bundle
-from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.commands.list import describe_record
 from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.reporting import CommandReport
@@ -22,17 +20,22 @@ _ORIGIN = "the command line"
 _COLUMNS = "option type default allowed environment help"
 
 
-def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    records = [record for record in list_backends() if record.name == arguments.name]
-    if not records and is_bundle(Path(arguments.name)):
-        _show_bundle(Path(arguments.name), report)
+def show_details(name: str, report: CommandReport, *, options_alone: bool) -> ExitCode:
+    """Show all that a backend's metadata says, or what is in a bundle.
+
+    Raises:
+        BackendNotFoundError: There is neither (SGK101, SGK102).
+    """
+    records = [record for record in list_backends() if record.name == name]
+    if not records and is_bundle(Path(name)):
+        _show_bundle(Path(name), report)
         return ExitCode.OK
     if not records:
-        raise _not_installed(arguments.name)
+        raise _not_installed(name)
     report.data = {"backends": [_described(record) for record in records]}
     status = ExitCode.OK
     for record in records:
-        if not arguments.options:
+        if not options_alone:
             report.show(Table.of("what value", _facts(record)))
         _show_options(record, report)
         if record.error is not None:
@@ -130,7 +133,7 @@ def _show_options(record: BackendRecord, report: CommandReport) -> None:
         what = "the manifest lists no options" if record.manifest else "there is no manifest"
         report.show(
             f"{what}; if the class of backend {record.name!r} declares some, "
-            f"`subgraphkit manifest write {record.name}` lists them"
+            f"`subgraphkit author manifest write {record.name}` lists them"
         )
         return
     rows = [
@@ -155,12 +158,3 @@ def _allowed(option: Option) -> str:
     low = "" if option.minimum is None else f"{option.minimum} <= "
     high = "" if option.maximum is None else f" <= {option.maximum}"
     return f"{low}value{high} {option.unit}".strip()
-
-
-def _arguments(parser: Parser) -> None:
-    parser.examples = ("info numpy", "info tensorrt --options")
-    parser.word("name NAME", "a backend, or a bundle")
-    parser.word("--options", "show its options only")
-
-
-COMMAND: Final = Command(_arguments, _execute)
