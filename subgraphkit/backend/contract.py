@@ -205,7 +205,7 @@ class Backend(Dated, ABC, Generic[OptionsT]):
 
     @classmethod
     def selftest(cls) -> "Sequence[contract.SelfCheck]":
-        """Return checks of what only the device can show, for ``subgraphkit selftest``.
+        """Return checks of what only the device can show, for ``doctor --selftest``.
 
         They are made in this order, the most telling ones first, and also where there is no device:
         each says what it lacks.

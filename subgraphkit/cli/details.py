@@ -1,4 +1,4 @@
-"""What a backend or a bundle says about itself; no plugin is imported."""
+"""Details of one backend, or of a bundle, from metadata; no plugin is imported."""
 
 from dataclasses import asdict
 from pathlib import Path
