@@ -300,18 +300,3 @@ def test_a_refusal_inside_a_body_names_the_node_that_cannot_run() -> None:
     """)
     with pytest.raises(Unsupported, match=r"dtype: Sin of int64: nothing implements it"):
         compile_model(model)
-
-
-def test_what_was_computed_wrongly_or_not_at_all_by_the_reference_is_right() -> None:
-    x = np.array([["b", "a"], ["b", "c"], ["b", "a"]], object)
-    model = node_model("Unique", [x], [x.dtype, *[np.dtype(np.int64)] * 3], axis=0, sorted=0)
-    y, first, inverse, counts = compile_model(model)(x)
-    assert y.tolist() == [["b", "a"], ["b", "c"]]
-    assert (first.tolist(), inverse.tolist(), counts.tolist()) == ([0, 1], [0, 1, 0], [2, 1])
-    numbers = np.array([[3, 1], [3, 2]], np.int64)
-    model = node_model("Unique", [numbers], [numbers.dtype], sorted=0)
-    assert compile_model(model)(numbers)[0].tolist() == [3, 1, 2]
-    image = np.arange(6, dtype=np.float32).reshape(1, 1, 2, 3)
-    model = node_model("Upsample", [image], [image.dtype], opset=7, scales=[1.0, 1.0, 2.0, 2.0],
-                       mode="linear")  # fmt: skip
-    assert compile_model(model)(image)[0][0, 0, 1].tolist() == [1.5, 2.0, 2.5, 3.0, 3.5, 3.5]

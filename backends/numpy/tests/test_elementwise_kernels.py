@@ -28,7 +28,7 @@ BLOCKS: dict[str, elementwise.Block] = {
     "relu": elementwise.relu,
     "selu": elementwise.elu(1.67, 1.05),
     "sigmoid": elementwise.sigmoid,
-    "silu": elementwise.silu,
+    "silu": elementwise.swish(1.0),
     "softplus": elementwise.softplus,
     "softsign": elementwise.softsign,
     "steep_relu": elementwise.leaky_relu(-2.0),

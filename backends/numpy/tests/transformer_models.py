@@ -1,10 +1,10 @@
-"""Small transformers with seeded weights, written as exporters write them."""
+"""A small transformer with seeded weights, written as exporters write it."""
 
 import numpy as np
 import onnx
 from onnx import numpy_helper, parser
 
-__all__ = ["HEADS", "HIDDEN", "WORDS", "decoder", "encoder"]
+__all__ = ["HEADS", "HIDDEN", "WORDS", "encoder"]
 
 HEADS, HIDDEN, _WIDE, WORDS, _LAYERS = 4, 32, 64, 50, 2
 
@@ -13,7 +13,7 @@ int64[1] one_axis = {{1}}, int64[1] two_axis = {{2}}, int64[1] zero = {{0}}, int
 int64[4] split = {{0, 0, {HEADS}, {HIDDEN // HEADS}}}, int64[3] merged = {{0, 0, {HIDDEN}}},
 float one = {{1.0}}, float half = {{0.5}}, float low = {{-10000.0}},
 float root = {{{(HIDDEN // HEADS) ** 0.5}}}, float root2 = {{1.4142135381698608}},
-float two = {{2.0}}, float tiny = {{0.00001}}
+int64 scalar_one = {{1}}, int64[1, {WORDS}] places = {{{", ".join(map(str, range(WORDS)))}}}
 """
 
 _HEADS = """
@@ -56,69 +56,11 @@ encoder (int64[batch, length] ids, int64[batch, length] kinds, int64[batch, leng
 }}
 """
 
-_NORM = """
-{p}_{n}2 = Pow({x}, two) {p}_{n}m = ReduceMean<axes=[-1], keepdims=1>({p}_{n}2)
-{p}_{n}e = Add({p}_{n}m, tiny) {p}_{n}s = Sqrt({p}_{n}e) {p}_{n}d = Div({x}, {p}_{n}s)
-{p}_{n} = Mul({p}_g{n}, {p}_{n}d)
-"""
-
-_DECODER_LAYER = """
-{norm1}
-{attention}
-{p}_r1 = Add({x}, {p}_o)
-{norm2}
-{p}_fm = MatMul({p}_n2, {p}_wf) {p}_fs = Sigmoid({p}_fm) {p}_f = Mul({p}_fm, {p}_fs)
-{p}_um = MatMul({p}_n2, {p}_wu) {p}_e = Mul({p}_f, {p}_um)
-{p}_ym = MatMul({p}_e, {p}_wy)
-{p}_out = Add({p}_r1, {p}_ym)
-"""
-
-_DECODER = """
-<ir_version: 9, opset_import: ["": 17]>
-decoder (int64[batch, length] ids, float[1, 1, length, length] bias)
-    => (float[batch, length, {words}] y) <{constants}, {weights}> {{
-  x0 = Gather(words, ids)
-  {layers}
-  y = MatMul({last}, head)
-}}
-"""
-
 
 def _attention(prefix: str, x: str) -> str:
     orders = {"q": [0, 2, 1, 3], "k": [0, 2, 3, 1], "v": [0, 2, 1, 3]}
     heads = "".join(_HEADS.format(p=prefix, n=n, x=x, perm=order) for n, order in orders.items())
     return _ATTENTION.format(p=prefix, heads=heads)
-
-
-def _built(text: str, shapes: dict[str, tuple[int, ...]], layers: list[str]) -> onnx.ModelProto:
-    weights = ", ".join(
-        f"float[{', '.join(map(str, shape))}] {name}" for name, shape in shapes.items()
-    )
-    constants = _CONSTANTS + f", int64 scalar_one = {{1}}, int64[1, {WORDS}] places = {{"
-    constants += ", ".join(map(str, range(WORDS))) + "}"
-    model = parser.parse_model(
-        text.format(
-            hidden=HIDDEN, words=WORDS, constants=constants, weights=weights,
-            layers="".join(layers), last=f"l{_LAYERS - 1}_out",
-        )
-    )  # fmt: skip
-    rng = np.random.default_rng(3)
-    made = {}
-    for name, shape in shapes.items():
-        array = (rng.standard_normal(shape) / shape[0] ** 0.5).astype(np.float32)
-        made[name] = numpy_helper.from_array(array, name)
-    kept = [one for one in model.graph.initializer if one.name not in made]
-    del model.graph.initializer[:]
-    model.graph.initializer.extend([*kept, *made.values()])
-    return model
-
-
-def _layer_shapes(prefix: str, norms: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
-    shapes: dict[str, tuple[int, ...]] = {}
-    for name in "qkvo":
-        shapes[f"{prefix}_w{name}"], shapes[f"{prefix}_b{name}"] = (HIDDEN, HIDDEN), (HIDDEN,)
-    shapes[f"{prefix}_wf"], shapes[f"{prefix}_wy"] = (HIDDEN, _WIDE), (_WIDE, HIDDEN)
-    return shapes | {f"{prefix}_{name}": (HIDDEN,) for name in norms}
 
 
 def encoder() -> onnx.ModelProto:
@@ -128,25 +70,26 @@ def encoder() -> onnx.ModelProto:
     layers, x = [], "x0"
     for index in range(_LAYERS):
         p = f"l{index}"
-        shapes |= _layer_shapes(p, ("g1", "h1", "g2", "h2", "by")) | {f"{p}_bf": (_WIDE,)}
+        shapes |= {f"{p}_w{name}": (HIDDEN, HIDDEN) for name in "qkvo"}
+        shapes |= {f"{p}_b{name}": (HIDDEN,) for name in "qkvoy"}
+        shapes |= {f"{p}_{name}": (HIDDEN,) for name in ("g1", "h1", "g2", "h2")}
+        shapes |= {f"{p}_wf": (HIDDEN, _WIDE), f"{p}_bf": (_WIDE,), f"{p}_wy": (_WIDE, HIDDEN)}
         layers.append(_ENCODER_LAYER.format(p=p, x=x, attention=_attention(p, x)))
         x = f"{p}_out"
-    return _built(_ENCODER, shapes, layers)
-
-
-def decoder() -> onnx.ModelProto:
-    """Return a decoder as Llama's, without rotation: root mean squares, a gated network."""
-    shapes = {"words": (WORDS, HIDDEN), "head": (HIDDEN, WORDS)}
-    layers, x = [], "x0"
-    for index in range(_LAYERS):
-        p = f"l{index}"
-        shapes |= _layer_shapes(p, ("gn1", "gn2")) | {f"{p}_wu": (HIDDEN, _WIDE)}
-        norms = {n: _NORM.format(p=p, n=n, x=at) for n, at in (("n1", x), ("n2", f"{p}_r1"))}
-        attention = _attention(p, f"{p}_n1")
-        layers.append(
-            _DECODER_LAYER.format(
-                p=p, x=x, attention=attention, norm1=norms["n1"], norm2=norms["n2"]
-            )
+    model = parser.parse_model(
+        _ENCODER.format(
+            hidden=HIDDEN,
+            constants=_CONSTANTS,
+            weights=", ".join(f"float[{str(s)[1:-1].strip(',')}] {n}" for n, s in shapes.items()),
+            layers="".join(layers),
+            last=x,
         )
-        x = f"{p}_out"
-    return _built(_DECODER, shapes, layers)
+    )
+    rng = np.random.default_rng(3)
+    kept = [one for one in model.graph.initializer if one.name not in shapes]
+    del model.graph.initializer[:]
+    for name, shape in shapes.items():
+        array = (rng.standard_normal(shape) / shape[0] ** 0.5).astype(np.float32)
+        kept.append(numpy_helper.from_array(array, name))
+    model.graph.initializer.extend(kept)
+    return model

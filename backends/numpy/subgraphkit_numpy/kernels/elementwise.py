@@ -237,9 +237,6 @@ def _swish_double(x: Array, out: Array, alpha: float) -> None:
     np.divide(x, gate, out)
 
 
-silu = swish(1.0)
-
-
 def softplus(x: Array, out: Array) -> None:
     """Write log(1 + exp(x)), as max(x, 0) + log(1 + exp(-|x|)), which never overflows."""
     y = scratch(x)
