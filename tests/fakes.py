@@ -19,8 +19,6 @@ from subgraphkit import (
 class ReferenceOperator(SubgraphOperator):
     """Runs the stand-alone model of a subgraph on onnx.reference."""
 
-    thread_safe = False
-
     def __init__(self, subgraph: Subgraph) -> None:
         self.subgraph = subgraph
         self.evaluator = ReferenceEvaluator(subgraph.to_model())

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from subgraphkit import Backend, OpSelector, Option, Subgraph, SubgraphOperator, SubgraphProperty
-from subgraphkit.backend.contract import Evidence
+from subgraphkit.backend import Traits
 
 
 def _corrupt_the_heap() -> None:
@@ -134,7 +134,7 @@ class Faulty(Backend):
     """The backend; its options say what happens while it is asked, and while it compiles."""
 
     name = "faulty"
-    evidence: Evidence = "asked"
+    traits = Traits(evidence="asked")
     options: ClassVar[Sequence[Option]] = (
         Option("asking", "int", 0, "The fault."),
         Option("compiling", "int", 0, "The fault."),

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import subgraphkit as sk
+from subgraphkit.backend import Traits
 
 KERNELS: Mapping[str, Any] = {
     "Add": np.add,
@@ -29,7 +30,7 @@ KERNELS: Mapping[str, Any] = {
 class ProgramOperator(sk.SubgraphOperator):
     """Runs a program: constants, then steps that read and make numbered values."""
 
-    thread_safe = True
+    traits = Traits(thread_safe=True)
 
     def __init__(self, program: Mapping[str, Any], constants: Sequence[Any]) -> None:
         self.program = program

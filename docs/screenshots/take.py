@@ -23,6 +23,7 @@ from playwright.sync_api import sync_playwright
 
 import subgraphkit as sk
 from subgraphkit import cli
+from subgraphkit.backend import Traits
 from subgraphkit.texts import folded
 
 HERE: Final = Path(__file__).parent
@@ -66,7 +67,7 @@ SHOTS: Final = {
 class _Draft(sk.SubgraphOperator):
     """Computes Gelu by the formula with tanh, whichever was asked for: the fault of the picture."""
 
-    thread_safe = True
+    traits = Traits(thread_safe=True)
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         x = inputs[0]

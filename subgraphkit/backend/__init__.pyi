@@ -1,9 +1,7 @@
 from .conformance import Conformance as Conformance
 from .contract import Backend as Backend
 from .contract import EngineOrigin as EngineOrigin
-from .contract import Evidence as Evidence
 from .contract import LoadLimits as LoadLimits
-from .contract import Pool as Pool
 from .contract import ProbeResult as ProbeResult
 from .events import Check as Check
 from .events import CompileEvent as CompileEvent
@@ -58,3 +56,6 @@ from .selector import SubgraphSelector as SubgraphSelector
 from .selftest import ModelOpener as ModelOpener
 from .selftest import OpenedModel as OpenedModel
 from .selftest import SelfCheck as SelfCheck
+from .traits import Evidence as Evidence
+from .traits import Pool as Pool
+from .traits import Traits as Traits

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Literal, get_args, get_origin
+from typing import Any, ClassVar, Generic, get_args, get_origin
 
 from subgraphkit import backend as contract
 from subgraphkit.backend.manifest import options_of
@@ -13,6 +13,7 @@ from subgraphkit.backend.options import Option, PlainOptions
 from subgraphkit.backend.plugin_api import PLUGIN_API, Dated
 from subgraphkit.backend.property import BindContext, OptionsT, SubgraphProperty
 from subgraphkit.backend.refusal import Answer
+from subgraphkit.backend.traits import Traits
 from subgraphkit.errors import BackendUnavailableError
 from subgraphkit.ir import Subgraph
 from subgraphkit.limits import LoadLimits
@@ -21,17 +22,9 @@ __all__ = [
     "PLUGIN_API",
     "Backend",
     "EngineOrigin",
-    "Evidence",
     "LoadLimits",
-    "Pool",
     "ProbeResult",
 ]
-
-Evidence = Literal["declared", "asked"]
-"""What claims rest on: tables and rules of the backend alone, or answers of its library as well."""
-
-Pool = Literal["none", "sleeps", "spins", "unknown"]
-"""What becomes, between two runs, of the threads that compute beside the calling one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,31 +88,11 @@ class Backend(Dated, ABC, Generic[OptionsT]):
     options: ClassVar[Sequence[Option]] = ()
     """The options the backend understands; those of the manifest in a ``Backend[Options]``."""
 
-    pool: Pool = "unknown"
-    """The threads that compute on the processors beside the calling one, between two runs:
-
-    * ``"none"``: there are none, or the work is done by a device;
-    * ``"sleeps"``: they sleep when a run is over;
-    * ``"spins"``: each operator has some that wait for its next run by spinning, unless
-      ``BindContext.shares_processors``;
-    * ``"unknown"``: nothing is promised, ``BindContext.threads`` included, which all others obey.
-
-    An instance may have another than its class if its library is another."""
-
-    evidence: Evidence = "declared"
-    """What its claims rest on:
-
-    * ``"declared"``: the tables and rules of the backend, which need no library;
-    * ``"asked"``: its library too, which was asked what it parses or its device takes.
-
-    An instance may have another than its class if its library cannot be asked here."""
+    traits: Traits = Traits()
+    """Promises about its threads, claims, engines and answers; an instance may have others."""
 
     cannot_run: BackendUnavailableError | None = None
     """Why nothing can run here, on what ``planner`` made; set by the core, raised at compile."""
-
-    maps_engines: ClassVar[bool] = False
-    """Whether ``restore`` takes an engine as a read-only ``memoryview`` as well, which it may hold:
-    that of a bundle is then mapped from its file, and in memory once for all processes."""
 
     option_class: ClassVar[Callable[..., Any]] = PlainOptions
     """What holds their values: ``Options`` in a ``Backend[Options]``; not to be set by hand."""
@@ -175,7 +148,7 @@ class Backend(Dated, ABC, Generic[OptionsT]):
             options: As for an ordinary instance.
 
         Returns:
-            The instance, with its ``evidence``; None if nothing is known without what is missing.
+            The instance, with its ``traits``; None if nothing is known without what is missing.
         """
         del options
         return None

@@ -4,11 +4,12 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
 from subgraphkit.backend.progress import Progress
+from subgraphkit.backend.traits import Traits
 
 
 class _Place(enum.Enum):
@@ -48,23 +49,12 @@ class SubgraphOperator(ABC):
     arrays (or objects that speak DLPack, where both neighbours do); strings are object arrays;
     sequences are lists; an absent optional is None.
 
-    Thread-safety: the session holds a lock around ``run`` unless ``thread_safe`` is true. ``close``
-    and ``update_weights`` are never called while ``run`` is running.
+    Thread-safety: the session holds a lock around ``run`` unless ``traits.thread_safe`` is true.
+    ``close`` and ``update_weights`` are never called while ``run`` is running.
     """
 
-    thread_safe: ClassVar[bool] = False
-    """Whether several threads may be inside ``run`` at once."""
-
-    fork_safe: bool = False
-    """Whether a process forked from this one can run it: it keeps no threads, and no locks that
-    another thread may have held. A session with any operator that is not is refused there."""
-
-    minds_memory: bool = False
-    """Whether ``run`` surely keeps what it promises of memory, which the conformance kit looks at.
-
-    If not, what others read as well comes as read-only views, and with the setting ``checked`` what
-    it returns is held against what it was given and what it returned before (SGK149).
-    """
+    traits: Traits = Traits()
+    """Promises about threads, forks and memory; an instance may have others."""
 
     device: str = "cpu"
     """Where the operator takes arrays without a copy, such as ``"cuda:0"``.

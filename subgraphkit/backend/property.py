@@ -154,14 +154,6 @@ class SubgraphProperty(Dated, ABC):
     taken: what selectors with a state grew from several seeds is divided anew together. Those of
     a selector that is not ``splittable`` are the exception: they stay as they were grown."""
 
-    loses_nan: ClassVar[frozenset[str]] = frozenset()
-    """Operators of ONNX's own domain that make a number of NaN here, or NaN of a number, where ONNX
-    does not; the setting ``nan_policy`` keeps their nodes away."""
-
-    holds_limits: ClassVar[bool] = False
-    """Whether ``max_value_bytes`` of ``BindContext.limits`` is held before a value is made whose
-    size was fed; of others, nodes such as a ``Range`` to a fed number are kept away."""
-
     def prepare(self, graph: BoundGraph, context: BindContext) -> None:
         """Look at the whole graph before the first question is asked."""
 

@@ -153,7 +153,7 @@ def restored(
     """Have an engine restored: what the backend makes of it, here or in the model's process."""
     graph, shares = partitioning.graph, partitioning.shares_processors
     context = replace(claim.context, shares_processors=shares)
-    if not claim.backend.maps_engines:
+    if not claim.backend.traits.maps_engines:
         engine = bytes(engine)
     if not graph.settings.isolates(claim.backend.name):
         return claim.backend.restore(cast("bytes", engine), subgraph, context)

@@ -285,7 +285,7 @@ def _close_misinformed(
     if after.shares_processors == before.shares_processors:
         return
     place = len(done)
-    pools = [before.turns.claims[at].backend.pool for at in before.claimed_by[:place]]
+    pools = [before.turns.claims[at].backend.traits.pool for at in before.claimed_by[:place]]
     first = next((at for at, pool in enumerate(pools) if pool in {"spins", "unknown"}), place)
     proofs.drop(done[first:])
     close_all(done[first:])

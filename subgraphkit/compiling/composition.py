@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import count
 from types import FunctionType
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from subgraphkit.backend.operator import ON_DEVICE, InnerTime, SubgraphOperator
 from subgraphkit.backend.progress import Progress
+from subgraphkit.backend.traits import Traits
 from subgraphkit.compiling.creation import close_all
 from subgraphkit.ir import Graph, Subgraph, last_uses
 
@@ -40,14 +41,16 @@ class ComposedOperator(SubgraphOperator):
     run by one at a time.
     """
 
-    thread_safe: ClassVar[bool] = True
-
     def __init__(self, graph: Graph, parts: Iterable[tuple[Subgraph, SubgraphOperator]]) -> None:
         self._parts = [(subgraph, operator) for subgraph, operator in parts if subgraph.outputs]
         devices = {operator.device for _, operator in self._parts}
         self.device = devices.pop() if len(devices) == 1 else _HOST
-        self.fork_safe = all(one.fork_safe and one.thread_safe for _, one in self._parts)
-        self.minds_memory = all(operator.minds_memory for _, operator in self._parts)
+        traits = [operator.traits for _, operator in self._parts]
+        self.traits = Traits(
+            thread_safe=True,
+            fork_safe=all(one.fork_safe and one.thread_safe for one in traits),
+            minds_memory=all(one.minds_memory for one in traits),
+        )
         self._graph = graph
         self._values: dict[str, Any] = {}
         self._filename = f"<subgraphkit composed {next(_serial)}: {graph.name}>"
@@ -167,7 +170,7 @@ class ComposedOperator(SubgraphOperator):
 class IdleOperator(SubgraphOperator):
     """The operator of a region nobody reads from: there is nothing to do."""
 
-    thread_safe = fork_safe = True
+    traits = Traits(thread_safe=True, fork_safe=True)
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         """Compute nothing."""
@@ -183,7 +186,7 @@ class IdleOperator(SubgraphOperator):
 class _Clocked(SubgraphOperator):
     """Runs another operator as one thing that takes time; closing it closes nothing."""
 
-    thread_safe: ClassVar[bool] = True
+    traits = Traits(thread_safe=True)
 
     def __init__(
         self,
@@ -193,7 +196,7 @@ class _Clocked(SubgraphOperator):
     ) -> None:
         self._subgraph, self._operator, self._record = subgraph, operator, record
         self.device = operator.device
-        self._lock = nullcontext() if operator.thread_safe else threading.Lock()
+        self._lock = nullcontext() if operator.traits.thread_safe else threading.Lock()
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         with self._lock:
@@ -218,7 +221,7 @@ def _written(graph: Graph, parts: _Parts, *, stays: bool) -> tuple[list[str], di
     drops = last_uses([subgraph for subgraph, _ in parts], graph.outputs)
     for index, ((subgraph, operator), gone) in enumerate(zip(parts, drops, strict=True)):
         indent = "    "
-        if not operator.thread_safe:
+        if not operator.traits.thread_safe:
             lines.append(f"{indent}with lock{index}:\n")
             indent *= 2
         arguments = f"({row(subgraph.inputs)}), {_buffers(graph, subgraph, stays=stays)}"

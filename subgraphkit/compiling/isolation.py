@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, ClassVar, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
 from subgraphkit.backend.operator import SubgraphOperator, fill_buffers
 from subgraphkit.backend.progress import Progress
+from subgraphkit.backend.traits import Traits
 from subgraphkit.binding import BoundModel
 from subgraphkit.binding.model_process import ModelProcess, ProcessEnded, described, with_last_words
 from subgraphkit.errors import BackendError, CompileError, ExecutionError
@@ -65,9 +66,7 @@ class IsolatedOperator(SubgraphOperator):
     time.
     """
 
-    thread_safe: ClassVar[bool] = True
-    minds_memory = True
-    fork_safe = True  # a child starts a process of its own
+    traits = Traits(thread_safe=True, minds_memory=True, fork_safe=True)
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -349,8 +349,6 @@ class _Course(Progress):
 class _StandIn(SubgraphOperator):
     """Runs a subgraph on another backend than its own, new weights included."""
 
-    thread_safe: ClassVar[bool] = True
-
     def __init__(
         self, subgraph: Subgraph, compile_: Callable[[Subgraph], SubgraphOperator]
     ) -> None:
@@ -358,8 +356,7 @@ class _StandIn(SubgraphOperator):
         self._compile = compile_
         self._operator = compile_(subgraph)
         self.device, self.made_by = self._operator.device, self._operator.made_by
-        self.fork_safe = self._operator.fork_safe
-        self.minds_memory = self._operator.minds_memory
+        self.traits = self._operator.traits._replace(thread_safe=True)
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         return self._operator.run(inputs, outputs)

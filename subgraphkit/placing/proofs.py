@@ -37,7 +37,9 @@ def _settle(session: Session, proofs: Proofs, *, gives_up: bool) -> None:
         return
     steps = [
         ProofStep(
-            step.subgraph, step.operator, *(() if step.operator.thread_safe else (step.lock,))
+            step.subgraph,
+            step.operator,
+            *(() if step.operator.traits.thread_safe else (step.lock,)),
         )
         for step in session.plan.steps
     ]

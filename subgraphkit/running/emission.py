@@ -216,7 +216,7 @@ def _write_step(writer: _Writer, plan: Plan, index: int, step: Step, options: "_
         writer.names["ON_DEVICE"] = ON_DEVICE
         arguments += f", {_buffers(plan, subgraph.outputs, options)}"
     indent = "    "
-    if not step.operator.thread_safe:
+    if not step.operator.traits.thread_safe:
         writer.names[f"lock{index}"] = step.lock
         if options.wait is not None:
             writer.names["wait"] = options.wait
@@ -228,7 +228,7 @@ def _write_step(writer: _Writer, plan: Plan, index: int, step: Step, options: "_
     if plan.graph.settings.checked:
         _write_checks(writer, index, step, options)
         # Buffers are handed out as they came.
-        if not step.operator.minds_memory and not options.buffered:
+        if not step.operator.traits.minds_memory and not options.buffered:
             writer.names[f"apart{index}"] = Apart(subgraph)
             read = _tuple([writer.local(name) for name in subgraph.inputs])
             writer.line(f"    apart{index}({read}, {_tuple(targets.split(', '))})", index)
@@ -241,7 +241,7 @@ def _arguments(writer: _Writer, plan: Plan, step: Step, options: "_Options") -> 
     # Only a caller who binds outputs can have one left where this step does not read it.
     fetched = read_elsewhere(plan, step) if options.buffered else frozenset()
     guarded: Collection[str] = ()
-    if not step.operator.minds_memory:
+    if not step.operator.traits.minds_memory:
         writer.names["read_only"] = read_only
         lent = {*plan.graph.inputs, *plan.graph.defaults}
         guarded = {name for name in inputs if name in lent or name not in step.drops}

@@ -63,7 +63,7 @@ def _kept_from_children(plan: Plan) -> set[str]:
     return {
         step.operator.made_by or step.subgraph.backend
         for step in plan.steps
-        if not (step.operator.fork_safe and step.operator.thread_safe)
+        if not (step.operator.traits.fork_safe and step.operator.traits.thread_safe)
     }
 
 

@@ -16,11 +16,11 @@ from subgraphkit.backend import (
     Backend,
     BindContext,
     Connectivity,
-    Pool,
     SubgraphOperator,
     SubgraphProperty,
     SubgraphSelector,
 )
+from subgraphkit.backend.traits import Traits
 from subgraphkit.configuration.selection import BackendChoice
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.partitioning import Constraints
@@ -58,7 +58,7 @@ class _Selector(SubgraphSelector):
 
 
 class _Operator(SubgraphOperator):
-    thread_safe: ClassVar[bool] = True
+    traits = Traits(thread_safe=True)
 
     def __init__(self, subgraph: Subgraph) -> None:
         self._inputs = subgraph.inputs
@@ -96,8 +96,8 @@ class ForeignBackend(Backend):
     """Carries values to the case under test and away from it."""
 
     name: ClassVar[str] = "foreign"
-    pool: Pool = "sleeps"
-    """It has no threads, but by this the case is told that it shares the processors."""
+    # it has no threads, but by this the case is told that it shares the processors
+    traits = Traits(pool="sleeps")
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property."""

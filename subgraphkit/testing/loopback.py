@@ -10,10 +10,10 @@ from subgraphkit.backend import (
     Answer,
     Backend,
     Conformance,
-    Pool,
     SubgraphProperty,
     SubgraphSelector,
 )
+from subgraphkit.backend.traits import Traits
 from subgraphkit.ir import BoundGraph, Node
 
 
@@ -27,7 +27,6 @@ class _Everything(SubgraphSelector):
 
 class _Anything(SubgraphProperty):
     name: ClassVar[str] = "anything"
-    holds_limits: ClassVar[bool] = True  # as the fallback does
 
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
         del graph
@@ -39,7 +38,7 @@ class LoopbackBackend(Backend):
 
     name: ClassVar[str] = "loopback"
     api: ClassVar[str] = "1.0"
-    pool: Pool = "none"
+    traits = Traits(pool="none", holds_limits=True)  # as the fallback does
 
     @classmethod
     def conformance(cls, suite: Conformance) -> None:

@@ -225,7 +225,7 @@ def _once(subject: Subject, model: SmallModel, session: Session) -> Finding | No
 def _special(subject: Subject, model: Sweep, session: Session) -> Finding | None:
     claims = session.partitioning.turns.claims
     losing = frozenset[str]().union(
-        *(one.property.loses_nan for one in claims if one.backend.name == subject.name)
+        *(one.backend.traits.loses_nan for one in claims if one.backend.name == subject.name)
     )
     told = "denormals" not in subject.declarations.lacking
     found = (

@@ -129,7 +129,7 @@ def changes_left(subject: Subject) -> Finding:
 
 def threads_kept(subject: Subject) -> Finding:
     """Return what is wrong with the threads of a session that may use one, and of a neighbour."""
-    if subject.backend_class.pool == "unknown":
+    if subject.backend_class.traits.pool == "unknown":
         return Finding(Outcome.SKIP, "its pool is 'unknown': it promises nothing about threads")
     if not _TASKS.exists():
         return Finding(Outcome.SKIP, f"this system has no {_TASKS} to count threads in")

@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 
 import subgraphkit as sk
 from subgraphkit.backend.differences import first_difference
-from subgraphkit_onnxruntime.backend import OnnxRuntimeProperty
+from subgraphkit_onnxruntime.backend import OnnxRuntimeBackend
 from tests.campaign import models
 from tests.campaign.mutations import Mutator, messages, mutate, spoiled_bytes
 from tests.campaign.trials import Attack, Case, Outcome
@@ -97,7 +97,7 @@ class Mutants(Attack):
     def excuses_nan(self, model: onnx.ModelProto, case: Case, backend: str) -> bool:
         """Say whether NaN, or a number in its place, is nothing that anybody promises."""
         operators = _operators(model)
-        losing = OnnxRuntimeProperty.loses_nan.union(*map(_losing_nan, backend.split(",")))
+        losing = OnnxRuntimeBackend.traits.loses_nan.union(*map(_losing_nan, backend.split(",")))
         if not operators.isdisjoint(losing):
             return True  # one of them makes a number of NaN there, as its page says
         if may_overflow([*models.feeds_of(case).values(), *_stated(model)]):
@@ -206,7 +206,7 @@ def _operators(model: onnx.ModelProto) -> set[str]:
 def _losing_nan(backend: str) -> frozenset[str]:
     bound = sk.bind(sk.load(onnx.parser.parse_model(_NOTHING)), backend=backend)
     claims = sk.partition(bound, dry_run=True).turns.claims
-    return frozenset[str]().union(*(one.property.loses_nan for one in claims))
+    return frozenset[str]().union(*(one.backend.traits.loses_nan for one in claims))
 
 
 def may_overflow(values: Sequence[Any]) -> bool:

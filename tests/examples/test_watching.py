@@ -16,6 +16,7 @@ from opentelemetry.trace import StatusCode, Tracer
 from prometheus_client import CollectorRegistry, generate_latest
 
 import subgraphkit as sk
+from subgraphkit.backend import Traits
 from subgraphkit.errors import ExecutionError, InputError, SubgraphkitWarning
 from tests.fakes import ReferenceOperator, claiming
 from tests.models import CHAIN, parsed
@@ -72,7 +73,7 @@ def watched() -> Iterator[Watched]:
 class Failing(ReferenceOperator):
     """Fails on what is negative."""
 
-    thread_safe = True
+    traits = Traits(thread_safe=True)
 
     def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
         if (inputs[0] < 0).any():

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from subgraphkit.backend import Traits
 from subgraphkit.testing.cases import Outcome
 from tests.faulty import spoiling as by
 from tests.faulty.wrapping import (
@@ -28,7 +29,7 @@ _FOR_EVER: Final = 1e6
 _CONTRACT: Final = Outcome.FAIL_CONTRACT
 _ALIAS: Final = Outcome.FAIL_ALIAS
 _RUN: Final = Outcome.FAIL_RUN
-_SAFE: Final = {"thread_safe": True}
+_SAFE: Final = {"traits": Traits(thread_safe=True)}
 _ONE: Final = "L2/one_node"
 
 
@@ -187,7 +188,7 @@ COMPUTATIONS: Final[Mapping[str, Fault]] = {
         "Spares a copy where nothing was to be done.", "", _ONE, _spared_copy, _ALIAS),
     "WritesInputs": Fault(
         "Uses its inputs for scratch, and says that it does not.", "", _ONE, _inputs_for_scratch,
-        _ALIAS, operator={"minds_memory": True}),
+        _ALIAS, operator={"traits": Traits(minds_memory=True)}),
     "ComputesThroughDouble": Fault(
         "Turns int64 into double on the way.", "", "L5/operators/arithmetic", _through_double),
     "NotReallyThreadSafe": Fault(

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from subgraphkit.backend import Traits
 from subgraphkit.ir import Node
 from subgraphkit.testing.cases import Outcome
 from tests.faulty import misreadings as as_if
@@ -17,8 +18,8 @@ _ARITHMETIC, _CURVES = "L5/operators/arithmetic", "L5/operators/curves"
 _MOVED, _REDUCED = "L5/operators/movement", "L5/operators/reductions"
 _MULTIPLIED, _WINDOWED = "L5/operators/products", "L5/operators/windows"
 _NORMAL, _QUANTISED = "L5/operators/normalisations", "L5/operators/quantised"
-_SAFE: Final = {"thread_safe": True}
-_MINDS: Final = {"minds_memory": True}
+_SAFE: Final = {"traits": Traits(thread_safe=True)}
+_MINDS: Final = {"traits": Traits(minds_memory=True)}
 
 
 def _not_repeated(node: Node, one: Any, other: Any) -> Any:
@@ -130,7 +131,8 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
     "KnowsNoLimit": Fault(
         "Says that it holds limits, and makes as many numbers as are asked for.", "Range",
         "L5/limits/range",
-        _counted, Outcome.FAIL_CONTRACT, strategy={"holds_limits": True}),
+        _counted, Outcome.FAIL_CONTRACT,
+        backend={"traits": Traits(pool="none", holds_limits=True)}),
     "GuessesRepeats": Fault(
         "Does not repeat an open size that is 1.", "Sub", "L5/sizes/repeated",
         instead("Sub", _not_repeated)),

@@ -20,7 +20,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from subgraphkit.backend import Option, SubgraphOperator
+from subgraphkit.backend import Option, SubgraphOperator, Traits
 from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit.testing.cases import Outcome
@@ -46,7 +46,7 @@ _PATIENCE_SECONDS: Final = 1.0
 _UPWARDS: Final = 0x800 if platform.machine() == "x86_64" else 0x400000  # of fenv.h
 _CONTRACT: Final = Outcome.FAIL_CONTRACT
 _RUN: Final = Outcome.FAIL_RUN
-_SAFE: Final = {"thread_safe": True}
+_SAFE: Final = {"traits": Traits(thread_safe=True)}
 _ALONE: Final = "L1/leaves_the_process_alone"
 
 
@@ -269,7 +269,8 @@ KEPT: Final[Mapping[str, Fault]] = {
     "ForgetsForks": Fault(
         "Computes in a thread, which a forked child does not have, and calls that safe.", "",
         "L5/processes/forked", _in_pool, _RUN,
-        operator={"begin": _pooled, "close": _pool_closed, "fork_safe": True, **_SAFE}),
+        operator={"begin": _pooled, "close": _pool_closed,
+                  "traits": Traits(thread_safe=True, fork_safe=True)}),
     "OpensOnce": Fault(
         "Lets a process have one session, which is then its only one.", "", "L5/processes/spec",
         outcome=_CONTRACT, operator={"begin": _hold, "close": _let_go}),

@@ -16,11 +16,11 @@ from subgraphkit.backend import (
     Backend,
     BindContext,
     InnerTime,
-    Pool,
     Refusal,
     SubgraphOperator,
     SubgraphProperty,
     SubgraphSelector,
+    Traits,
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.testing.cases import Outcome
@@ -122,7 +122,7 @@ class WrappingBackend(Backend):
 
     name: ClassVar[str] = "faulty"
     api: ClassVar[str] = "1.0"
-    pool: Pool = "none"
+    traits = Traits(pool="none")
     selector_class: ClassVar[type[SubgraphSelector]] = EveryNode
     property_class: ClassVar[type[WrappingProperty]] = WrappingProperty
     operator_class: ClassVar[type[WrappedOperator]] = WrappedOperator

@@ -104,6 +104,7 @@ CONTRACT = [
     "SubgraphOperator",
     "SubgraphProperty",
     "SubgraphSelector",
+    "Traits",
     "Unsupported",
     "attention_scores",
     "cache_values",

@@ -55,7 +55,7 @@ def test_what_claims_rest_on_is_said_of_every_backend() -> None:
     rows = re.findall(r"^\| (`.*?) \| `(\w+)`", table.partition("\n\n")[0], re.MULTILINE)
     said = {name: word for names, word in rows for name in re.findall(r"`(\w+)`", names)}
     backends = {name: get_backend(name) for name in KNOWN_BACKENDS}
-    assert said == {name: getattr(one, "evidence", "") for name, one in backends.items()}
+    assert said == {name: one.traits.evidence for name, one in backends.items()}
 
 
 def test_every_command_is_in_the_table_of_commands() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
+from subgraphkit.backend import Traits
 from subgraphkit.comparing import compare_values
 from subgraphkit.partitioning import Constraints
 from subgraphkit.planning import Plan
@@ -30,7 +31,7 @@ SMALL = 1 << 15
 class _Recorded(sk.SubgraphOperator):
     """Keeps what it was given and what it gave."""
 
-    minds_memory = True  # whoever does not is given read-only views of the same memory
+    traits = Traits(minds_memory=True)
 
     def __init__(self, inner: sk.SubgraphOperator) -> None:
         self.inner = inner

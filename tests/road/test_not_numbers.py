@@ -120,7 +120,7 @@ def _lost(backend: str, policy: str) -> tuple[set[str], frozenset[str]]:
             )
             lost |= {op for op, w, g in pairs if not np.array_equal(np.isnan(w), np.isnan(g))}
         (claim,) = {one for one in opened.partitioning.turns.claims if one.backend.name == backend}
-        return lost, claim.property.loses_nan
+        return lost, claim.backend.traits.loses_nan
 
 
 @pytest.mark.parametrize("backend", _BACKENDS)

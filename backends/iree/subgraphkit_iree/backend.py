@@ -5,11 +5,12 @@ from importlib.util import find_spec
 from typing import Final
 
 import subgraphkit as sk
-from subgraphkit.backend import BindContext, Conformance, Evidence, Pool
+from subgraphkit.backend import BindContext, Conformance, Traits
 from subgraphkit.errors import BackendUnavailableError
 from subgraphkit.onnx_io import outside_weights
 from subgraphkit_iree.backend_options import Options
 from subgraphkit_iree.claims import IreeProperty
+from subgraphkit_iree.deviations import LOSES_NAN
 from subgraphkit_iree.devices import identity_of, open_device, versions
 from subgraphkit_iree.operator import IreeOperator
 
@@ -25,8 +26,7 @@ class IreeBackend(sk.Backend[Options]):
 
     name = "iree"
     api = "1.0"
-    pool: Pool = "sleeps"
-    evidence: Evidence = "asked"
+    traits = Traits(pool="sleeps", evidence="asked", loses_nan=LOSES_NAN)
 
     def __init__(self, options: Options | None = None, *, runs: bool = True) -> None:
         super().__init__(options)

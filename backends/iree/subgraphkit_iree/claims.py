@@ -10,7 +10,7 @@ from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_iree.backend_options import Options
 from subgraphkit_iree.compiler import CompilerEndedError, the_compiler
-from subgraphkit_iree.deviations import FED_SIZES, LOSES_NAN, deviation, is_fed
+from subgraphkit_iree.deviations import FED_SIZES, deviation, is_fed
 from subgraphkit_iree.devices import compiler_flags, open_device, versions
 from subgraphkit_iree.operator import IreeOperator
 
@@ -81,7 +81,6 @@ class IreeProperty(sk.SubgraphProperty):
     """Regions of nodes that the compiler takes, each compiled as one module."""
 
     connectivity: Connectivity = "any"
-    loses_nan = LOSES_NAN
 
     def prepare(self, graph: BoundGraph, context: BindContext[Options]) -> None:
         """Keep what the selector needs."""

@@ -13,10 +13,10 @@ from subgraphkit.backend import (
     BindContext,
     Connectivity,
     Footprint,
-    Pool,
     ProbeResult,
     SubgraphProperty,
     SubgraphSelector,
+    Traits,
     peak_of_values,
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph
@@ -71,7 +71,6 @@ class NumpyProperty(SubgraphProperty):
 
     name: ClassVar[str] = "all"
     connectivity: Connectivity = "any"
-    holds_limits: ClassVar[bool] = True
 
     def __init__(self, options: Options, hear_threads: Callable[[int | None], object]) -> None:
         # What the setting allows was looked at when the model was bound.
@@ -108,7 +107,7 @@ class NumpyBackend(Backend[Options]):
 
     name: ClassVar[str] = "numpy"
     api: ClassVar[str] = "1.0"
-    pool: Pool = "sleeps"
+    traits = Traits(pool="sleeps", holds_limits=True)
 
     def __init__(self, options: Options | None = None) -> None:
         super().__init__(options)

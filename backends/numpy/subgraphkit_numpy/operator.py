@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
 from copy import copy
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from subgraphkit.backend import (
     LoadLimits,
     Progress,
     SubgraphOperator,
+    Traits,
     fill_buffers,
     interrupted_here,
     interruptible,
@@ -40,9 +41,7 @@ class NumpyOperator(SubgraphOperator):
     Thread-safety: any number of threads may be inside ``run``.
     """
 
-    thread_safe: ClassVar[bool] = True
-    fork_safe = True  # a child starts helpers of its own, see ``parallel``
-    minds_memory = True
+    traits = Traits(thread_safe=True, fork_safe=True, minds_memory=True)
 
     def __init__(
         self,

@@ -120,7 +120,7 @@ def test_many_threads_may_run_one_operator() -> None:
         )
     )
     assert compiled.operator is not None
-    assert compiled.operator.thread_safe
+    assert compiled.operator.traits.thread_safe
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal((1, 4, 20, 20)).astype(np.float32) for _ in range(16)]
     expected = [compiled(x)[0] for x in inputs]

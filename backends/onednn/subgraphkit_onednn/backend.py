@@ -6,9 +6,9 @@ from typing import ClassVar, Final
 from subgraphkit.backend import (
     Backend,
     Footprint,
-    Pool,
     ProbeResult,
     SubgraphProperty,
+    Traits,
     constant_bytes,
     peak_of_values,
     scaled_weights,
@@ -16,7 +16,7 @@ from subgraphkit.backend import (
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit_onednn.backend_options import Options
 from subgraphkit_onednn.library import LibraryError, open_library
-from subgraphkit_onednn.selecting import OnednnClaims, OnednnProperty, usable_dtypes
+from subgraphkit_onednn.selecting import LOSES_NAN, OnednnClaims, OnednnProperty, usable_dtypes
 
 _LAID_OUT_ANEW: Final = frozenset({"Conv", "ConvTranspose", "Gemm"})
 _LIBRARY: Final = 8 << 20
@@ -28,7 +28,7 @@ class OnednnBackend(Backend[Options]):
 
     name: ClassVar[str] = "onednn"
     api: ClassVar[str] = "1.0"
-    pool: Pool = "sleeps"
+    traits = Traits(pool="sleeps", loses_nan=LOSES_NAN)
     _packs_factors = False
 
     def properties(self) -> Sequence[SubgraphProperty]:
@@ -41,9 +41,9 @@ class OnednnBackend(Backend[Options]):
         library = property_.library
         self._packs_factors = library.packs_factors
         if library.spins:
-            self.pool = "spins"
+            self.traits = self.traits._replace(pool="spins")
         elif not library.has_openmp:
-            self.pool = "unknown"
+            self.traits = self.traits._replace(pool="unknown")
         return (property_,)
 
     def footprint(self, subgraph: Subgraph) -> Footprint:

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.backend import InnerTime, SubgraphOperator, Unsupported
+from subgraphkit.backend import InnerTime, SubgraphOperator, Traits, Unsupported
 from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.types import DataType
@@ -30,8 +30,7 @@ class OnednnOperator(SubgraphOperator):
     which the next caller takes over.
     """
 
-    thread_safe: ClassVar[bool] = True
-    minds_memory = True
+    traits = Traits(thread_safe=True, minds_memory=True)
     _record: Callable[[InnerTime], object] | None = None
 
     def __init__(

@@ -36,15 +36,18 @@ class OnednnSelector(SubgraphSelector):
         return can_lower(self._graph, node, self._dtypes)
 
 
+LOSES_NAN: Final = frozenset(
+    {"Clip", "Exp", "Gelu", "GlobalMaxPool", "HardSigmoid", "LogSoftmax", "Max", "MaxPool"}
+    | {"Min", "Relu", "Softmax"}
+)
+"""Operators that make a number of NaN, or NaN of a number, where ONNX does not."""
+
+
 class OnednnClaims(SubgraphProperty):
     """Regions of nodes that oneDNN has operations for; claims need no library."""
 
     name: ClassVar[str] = "graph"
     connectivity: Connectivity = "connected"
-    loses_nan: ClassVar[frozenset[str]] = frozenset(
-        {"Clip", "Exp", "Gelu", "GlobalMaxPool", "HardSigmoid", "LogSoftmax", "Max", "MaxPool"}
-        | {"Min", "Relu", "Softmax"}
-    )
 
     def __init__(self, dtypes: frozenset[DataType]) -> None:
         self._dtypes = dtypes

@@ -147,7 +147,7 @@ from subgraphkit_onednn.backend_options import Options
 backend = OnednnBackend(Options())
 (property_,) = backend.properties()
 assert dict(os.environ) == before
-print(property_.library.spins, backend.pool)
+print(property_.library.spins, backend.traits.pool)
 """
 
 

@@ -12,15 +12,14 @@ from subgraphkit.backend import (
     Backend,
     BindContext,
     Connectivity,
-    Evidence,
     Footprint,
-    Pool,
     ProbeResult,
     Progress,
     Refusal,
     SubgraphOperator,
     SubgraphProperty,
     SubgraphSelector,
+    Traits,
     Unsupported,
     constant_bytes,
     is_elementwise,
@@ -69,9 +68,6 @@ class OnnxRuntimeProperty(SubgraphProperty):
 
     name: ClassVar[str] = "sessions"
     connectivity: Connectivity = "any"
-    loses_nan: ClassVar[frozenset[str]] = frozenset(
-        {"GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "Sign"}
-    )
 
     def __init__(self, settings: SessionSettings) -> None:
         self._settings = settings
@@ -166,8 +162,11 @@ class OnnxRuntimeBackend(Backend[Options]):
 
     name: ClassVar[str] = NAME
     api: ClassVar[str] = "1.0"
-    pool: Pool = "spins"
-    evidence: Evidence = "asked"
+    traits = Traits(
+        pool="spins",
+        evidence="asked",
+        loses_nan=frozenset({"GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "Sign"}),
+    )
 
     def __init__(self, options: Options | None = None) -> None:
         super().__init__(options)

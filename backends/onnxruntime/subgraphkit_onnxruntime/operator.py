@@ -4,12 +4,12 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.backend import ON_DEVICE, InnerTime, Progress, SubgraphOperator
+from subgraphkit.backend import ON_DEVICE, InnerTime, Progress, SubgraphOperator, Traits
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_onnxruntime.device_arrays import (
     HOST,
@@ -41,8 +41,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
     Thread-safety: any number of threads may be inside ``run``; ONNX Runtime allows it.
     """
 
-    thread_safe: ClassVar[bool] = True
-    minds_memory = True
+    traits = Traits(thread_safe=True, minds_memory=True)
 
     def __init__(  # noqa: PLR0913 (all that a session was made of)
         self,

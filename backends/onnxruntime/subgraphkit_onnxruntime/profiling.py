@@ -6,9 +6,9 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from subgraphkit.backend import InnerTime, SubgraphOperator
+from subgraphkit.backend import InnerTime, SubgraphOperator, Traits
 from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit_onnxruntime.operator import OnnxRuntimeOperator
 
@@ -22,8 +22,7 @@ class ProfiledOperator(SubgraphOperator):
     Thread-safety: as of ``OnnxRuntimeOperator``.
     """
 
-    thread_safe: ClassVar[bool] = True
-    minds_memory = True
+    traits = Traits(thread_safe=True, minds_memory=True)
 
     def __init__(
         self,

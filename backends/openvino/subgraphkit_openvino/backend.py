@@ -10,13 +10,12 @@ from subgraphkit.backend import (
     BindContext,
     Conformance,
     Connectivity,
-    Evidence,
     Footprint,
-    Pool,
     ProbeResult,
     Refusal,
     SubgraphProperty,
     SubgraphSelector,
+    Traits,
     Unsupported,
     attention_scores,
     constant_bytes,
@@ -65,7 +64,6 @@ class OpenVINOProperty(SubgraphProperty):
 
     name: ClassVar[str] = "query_model"
     connectivity: Connectivity = "any"
-    loses_nan: ClassVar[frozenset[str]] = LOSES_NAN
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -125,9 +123,7 @@ class OpenVINOBackend(Backend[Options]):
 
     name: ClassVar[str] = "openvino"
     api: ClassVar[str] = "1.0"
-    pool: Pool = "sleeps"
-    evidence: Evidence = "asked"
-    maps_engines: ClassVar[bool] = True
+    traits = Traits(pool="sleeps", evidence="asked", maps_engines=True, loses_nan=LOSES_NAN)
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property.

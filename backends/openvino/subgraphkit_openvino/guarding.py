@@ -46,7 +46,7 @@ class Guard:
             if self._operator is None:
                 self._operator = self._elsewhere()
             operator = self._operator
-            if not operator.thread_safe:
+            if not operator.traits.thread_safe:
                 return operator.run(inputs, outputs)
         return operator.run(inputs, outputs)
 

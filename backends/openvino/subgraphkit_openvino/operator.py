@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from struct import Struct
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 from zlib import crc32
 
 import numpy as np
 
-from subgraphkit.backend import InnerTime, SubgraphOperator, fill_buffers
+from subgraphkit.backend import InnerTime, SubgraphOperator, Traits, fill_buffers
 from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit.types import TensorType, ValueType
@@ -47,8 +47,7 @@ class OpenVINOOperator(SubgraphOperator):
     own. Requests are made when needed and kept.
     """
 
-    thread_safe: ClassVar[bool] = True
-    minds_memory = True
+    traits = Traits(thread_safe=True, minds_memory=True)
 
     def __init__(
         self,

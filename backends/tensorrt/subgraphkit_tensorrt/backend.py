@@ -12,12 +12,11 @@ from subgraphkit.backend import (
     Backend,
     BindContext,
     EngineOrigin,
-    Evidence,
-    Pool,
     ProbeResult,
     SelfCheck,
     SubgraphOperator,
     SubgraphProperty,
+    Traits,
     unavailable,
 )
 from subgraphkit.errors import BackendUnavailableError, OptionError
@@ -59,8 +58,8 @@ class TensorRTBackend(Backend[Options]):
 
     name: ClassVar[str] = "tensorrt"
     api: ClassVar[str] = "1.0"
-    pool: Pool = "none"
-    evidence: Evidence = "asked"
+    # sizes that are fed lie in the ranges of its profiles, or a run is refused
+    traits = Traits(pool="none", evidence="asked", holds_limits=True)
 
     def __init__(self, options: Options | None = None) -> None:
         super().__init__(options)
@@ -231,7 +230,8 @@ class _Planner(TensorRTBackend):
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
-        self.evidence = "declared" if self.library.trt is None else "asked"
+        if self.library.trt is None:
+            self.traits = self.traits._replace(evidence="declared")
 
     def _usable(self) -> Library:
         return planning_library(self._found)

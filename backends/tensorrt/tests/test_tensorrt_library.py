@@ -248,7 +248,7 @@ def test_rtx_builds_without_a_gpu_and_says_that_it_cannot_run(
     assert "can build engines here but cannot run them: there is no NVIDIA GPU" in str(caught.value)
     assert "build_only=true" in caught.value.hint
     planner = TensorRTBackend.planner(Options(flavour="tensorrt_rtx"))
-    assert (planner.evidence, planner.library) == ("asked", found.library)
+    assert (planner.traits.evidence, planner.library) == ("asked", found.library)
     backend = TensorRTBackend(Options(flavour="tensorrt_rtx", build_only=True))
     assert backend.library is found.library
     assert backend.fingerprint().startswith("tensorrt_rtx;1.")
@@ -334,13 +334,14 @@ def test_a_release_before_the_supported_ones_is_named(place: Place) -> None:
 
 def test_a_planner_goes_by_what_the_library_says_of_itself(place: Place) -> None:
     absent = TensorRTBackend.planner(Options(flavour="tensorrt_rtx"))
-    assert (absent.evidence, absent.library.flavour.name) == ("declared", "tensorrt_rtx")
+    assert (absent.traits.evidence, absent.library.flavour.name) == ("declared", "tensorrt_rtx")
     place("tensorrt_rtx", BROKEN)
     broken = TensorRTBackend.planner(Options(optimization_level=5))
-    assert (broken.evidence, broken.library.capabilities.flavour) == ("declared", "tensorrt_rtx")
+    assert broken.traits.evidence == "declared"
+    assert broken.library.capabilities.flavour == "tensorrt_rtx"
     place("tensorrt", WITHOUT_DRIVER)
     old = TensorRTBackend.planner(Options())
-    assert (old.evidence, old.library.capabilities.version) == ("declared", "10.3.0")
+    assert (old.traits.evidence, old.library.capabilities.version) == ("declared", "10.3.0")
     assert "Attention" in rules_for(old.library, Options()).table.newer
     with pytest.raises(OptionError, match="cannot honour"):
         TensorRTBackend.planner(Options(weight_streaming=True))

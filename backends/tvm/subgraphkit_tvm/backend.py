@@ -10,12 +10,11 @@ from subgraphkit.backend import (
     Backend,
     BindContext,
     Connectivity,
-    Evidence,
-    Pool,
     ProbeResult,
     SubgraphOperator,
     SubgraphProperty,
     SubgraphSelector,
+    Traits,
     Unsupported,
 )
 from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
@@ -36,10 +35,6 @@ class TvmProperty(SubgraphProperty):
 
     name: ClassVar[str] = "relax"
     connectivity: Connectivity = "any"
-    loses_nan: ClassVar[frozenset[str]] = frozenset(
-        {"Clip", "Elu", "GlobalMaxPool", "HardSigmoid", "Hardmax", "MaxPool"}
-        | {"Relu", "Selu", "Sign", "TopK"}
-    )
 
     def __init__(self) -> None:
         self._folder: Path | None = None
@@ -84,8 +79,14 @@ class TvmBackend(Backend[Options]):
 
     name: ClassVar[str] = "tvm"
     api: ClassVar[str] = "1.0"
-    pool: Pool = "sleeps"
-    evidence: Evidence = "asked"
+    traits = Traits(
+        pool="sleeps",
+        evidence="asked",
+        loses_nan=frozenset(
+            {"Clip", "Elu", "GlobalMaxPool", "HardSigmoid", "Hardmax", "MaxPool"}
+            | {"Relu", "Selu", "Sign", "TopK"}
+        ),
+    )
 
     def __init__(self, options: Options | None = None) -> None:
         """Take the options.

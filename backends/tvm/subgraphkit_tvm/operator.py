@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.backend import InnerTime, SubgraphOperator, fill_buffers
+from subgraphkit.backend import InnerTime, SubgraphOperator, Traits, fill_buffers
 from subgraphkit.ir import Subgraph
 from subgraphkit_tvm.building import MAIN, PREPARE, Engine
 from subgraphkit_tvm.indices import IndexWatch
@@ -32,8 +32,7 @@ class TvmOperator(SubgraphOperator):
     ``threads``: With how many threads to compute; None leaves it to TVM.
     """
 
-    thread_safe: ClassVar[bool] = True
-    minds_memory = True
+    traits = Traits(thread_safe=True, minds_memory=True)
     _record: Callable[[InnerTime], object] | None = None
 
     def __init__(

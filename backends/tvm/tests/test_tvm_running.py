@@ -82,7 +82,7 @@ def test_many_threads_may_run_one_operator() -> None:
     xs = [sample(seed) for seed in range(40)]
     with open_tvm(model) as session:
         (operator,) = operators(session)
-        assert operator.thread_safe
+        assert operator.traits.thread_safe
         with ThreadPoolExecutor(8) as pool:
             for x, (y,) in zip(xs, pool.map(lambda x: operator.run([x]), xs), strict=True):
                 np.testing.assert_allclose(y, expected(weights, x), rtol=1e-5, atol=1e-5)

@@ -298,7 +298,9 @@ def rehearsed(bound: BoundModel, claims: Sequence[Claim], named: dict[str, str])
             (SGK136); or it cannot be opened in another process (SGK137).
     """
     claims, isolates = list(claims), bound.settings.isolates
-    while any(isolates(one.backend.name) and one.backend.evidence == "asked" for one in claims):
+    while any(
+        isolates(one.backend.name) and one.backend.traits.evidence == "asked" for one in claims
+    ):
         try:
             _rehearse(bound, claims)
         except BackendError as error:

@@ -259,7 +259,7 @@ def _kept_for_size(claim: Claim, bound: BoundModel) -> Mapping[int, Refusal]:
 
     A fed length may ask for any amount of memory, and a library allocates it.
     """
-    if claim.property.holds_limits or not bound.settings.limits.value_bytes:
+    if claim.backend.traits.holds_limits or not bound.settings.limits.value_bytes:
         return {}
     text = "how much {} makes is fed, and nothing here holds that against max_value_bytes"
     culprits = bound.fed_sizes.items()
@@ -268,7 +268,7 @@ def _kept_for_size(claim: Claim, bound: BoundModel) -> Mapping[int, Refusal]:
 
 def _kept_for_nan(claim: Claim, graph: BoundModel) -> Mapping[int, Refusal]:
     """Return the nodes that a property must not have under the setting ``nan_policy``."""
-    losing = claim.property.loses_nan
+    losing = claim.backend.traits.loses_nan
     if not losing or graph.settings.nan_policy not in _KEEPING:
         return {}
     return {
@@ -286,7 +286,7 @@ def report_lost_nan(claims: Iterable[tuple[Claim, Iterable[int]]], graph: BoundM
     """
     found: dict[str, set[str]] = {}
     for claim, nodes in claims if graph.settings.nan_policy == "warn" else ():
-        name, losing = claim.backend.name, claim.property.loses_nan
+        name, losing = claim.backend.name, claim.backend.traits.loses_nan
         if losing and name not in _reported:
             found.setdefault(name, set()).update(op for _, op in _losing(graph, nodes, losing))
     for name, operators in found.items():

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from itertools import compress
 from operator import attrgetter
 
-from subgraphkit.backend.contract import Backend, Evidence
+from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.refusal import Refusal
+from subgraphkit.backend.traits import Evidence
 from subgraphkit.binding import BoundModel
 from subgraphkit.errors import BackendUnavailableError, ConfigError
 from subgraphkit.ir import Subgraph, boundaries, make_subgraph
@@ -97,7 +98,7 @@ class PartitioningData:
     @property
     def evidence(self) -> Mapping[str, Evidence]:
         """By backend, what its claims rest on: ``declared`` tables, or a library ``asked`` too."""
-        return {claim.backend.name: claim.backend.evidence for claim in self.turns.claims}
+        return {claim.backend.name: claim.backend.traits.evidence for claim in self.turns.claims}
 
     @property
     def cannot_run(self) -> Mapping[str, BackendUnavailableError]:
@@ -124,13 +125,13 @@ class PartitioningData:
         one for each subgraph, because that of another would take the processors from it.
         """
         counted = self._computing()
-        spinning = sum(count for one, count in counted if one.pool in {"spins", "unknown"})
-        return spinning + len({one.name for one, _ in counted if one.pool == "sleeps"}) > 1
+        spinning = sum(count for one, count in counted if one.traits.pool in {"spins", "unknown"})
+        return spinning + len({one.name for one, _ in counted if one.traits.pool == "sleeps"}) > 1
 
     @property
     def unheeding(self) -> tuple[str, ...]:
         """Names of the backends with subgraphs that promise nothing about their threads."""
-        names = (one.name for one, _ in self._computing() if one.pool == "unknown")
+        names = (one.name for one, _ in self._computing() if one.traits.pool == "unknown")
         return tuple(dict.fromkeys(names))
 
     def _computing(self) -> list[tuple[Backend, int]]:

@@ -129,7 +129,7 @@ def _fingerprint(subject: Subject) -> Finding:
 
 def _pool(subject: Subject) -> Finding:
     """What it says about its threads is one of the words for it."""
-    pool, words = subject.backend_class.pool, ("none", "sleeps", "spins", "unknown")
+    pool, words = subject.backend_class.traits.pool, ("none", "sleeps", "spins", "unknown")
     return PASSED if pool in words else broken(f"pool is {pool!r}, expected one of {words}")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.backend import ON_DEVICE, Progress
+from subgraphkit.backend import ON_DEVICE, Progress, Traits
 from subgraphkit.compiling.composition import ComposedOperator
 from subgraphkit.errors import ExecutionError
 from tests.fakes import ReferenceOperator, WeightedOperator
@@ -24,7 +24,7 @@ class Noting(ReferenceOperator):
     """Notes what it is called with."""
 
     device = "cuda:0"
-    thread_safe = True
+    traits = Traits(thread_safe=True)
     log: list[Any]
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
@@ -98,7 +98,7 @@ def test_an_operator_that_is_not_thread_safe_is_run_by_one_thread_at_a_time() ->
                 Alone.inside -= 1
 
     operator = composed({"acme_0": Alone, "acme_2": ReferenceOperator, "acme_4": ReferenceOperator})
-    assert operator.thread_safe
+    assert operator.traits.thread_safe
     threads = [
         Thread(target=lambda: [operator.run([X]) for _ in range(20)], daemon=True) for _ in range(4)
     ]

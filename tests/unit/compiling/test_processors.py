@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.backend import BindContext, Pool
+from subgraphkit.backend import BindContext, Pool, Traits
 from tests.fakes import ReferenceOperator, backend_of
 from tests.models import CHAIN, bound, parsed
 from tests.storing import storing
@@ -35,7 +35,7 @@ def listening(
             return ReferenceOperator(subgraph)
 
     made = backend_of([Property], name)
-    made.pool = pool
+    made.traits = Traits(pool=pool)
     return made
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
+from subgraphkit.backend import Traits
 from subgraphkit.binding import bound_model
 from subgraphkit.errors import ExecutionError
 from tests.fakes import claiming
@@ -39,7 +40,8 @@ _ALL = {"Add", "ConstantOfShape", "Expand", "Gather", "If", "Loop", "Range", "Sh
 
 
 def _refused(text: str, limits: str = "", *, holds: bool = False) -> set[str]:
-    backend = claiming(_ALL, holds_limits=holds)
+    backend = claiming(_ALL)
+    backend.traits = Traits(holds_limits=holds)
     bound = sk.bind(sk.load(parsed(text)), backend=[backend], limits=limits or "default")
     found = sk.partition(bound, dry_run=True).refusals_by("fake")
     return {refusal.code for refusal in found.values()}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.backend import Footprint
+from subgraphkit.backend import Footprint, Traits
 from subgraphkit.backend.footprint import ValuesPeak
 from subgraphkit.backend.progress import Progress
 from tests.fakes import ReferenceOperator, WeightedOperator, claiming
@@ -251,7 +251,7 @@ def test_closing_stops_the_build_and_leaves_nothing(slow: Slow) -> None:
 
 
 class Forkable(ReferenceOperator):
-    thread_safe = fork_safe = True
+    traits = Traits(thread_safe=True, fork_safe=True)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
+from subgraphkit.backend import Traits
 from subgraphkit.errors import CallerError, ExecutionError, RunCancelledError, RunTimeoutError
 from tests.fakes import ReferenceOperator, claiming
 from tests.models import parsed
@@ -40,7 +41,7 @@ async def until(happened: Callable[[], bool]) -> None:
 class Held(ReferenceOperator):
     """Runs when it is let; the value of the input says whether it fails."""
 
-    thread_safe = True
+    traits = Traits(thread_safe=True)
     begun = threading.Semaphore(0)
     go_on = threading.Event()
     inside: contextvars.ContextVar[str] = contextvars.ContextVar("inside", default="")

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import subgraphkit as sk
+from subgraphkit.backend import Traits
 from subgraphkit.errors import CallerError, ExecutionError, InputError, RunTimeoutError
 from tests.fakes import ReferenceOperator, claiming
 from tests.models import parsed
@@ -34,7 +35,7 @@ PATIENCE = 60.0
 class Watched(ReferenceOperator):
     """Notes how many rows it is given; fails where one is 13; waits to be let."""
 
-    thread_safe = True
+    traits = Traits(thread_safe=True)
     rows: list[int] = []  # noqa: RUF012 (one for all, emptied by the fixture)
     begun, go_on = threading.Semaphore(0), threading.Event()
 

@@ -17,6 +17,7 @@ from subgraphkit.backend import (
     SubgraphOperator,
     SubgraphProperty,
     SubgraphSelector,
+    Traits,
 )
 from subgraphkit.comparing.small_models import model_of
 from subgraphkit.errors import InputError
@@ -54,7 +55,7 @@ class RemoteOperator(SubgraphOperator):
     """Runs nodes one by one, and leaves on its device what it is told to."""
 
     device = "cuda:0"
-    thread_safe = True
+    traits = Traits(thread_safe=True)
 
     def __init__(self, inner: SubgraphOperator, log: list[Any]) -> None:
         self._inner = inner

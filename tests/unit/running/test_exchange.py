@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
+from subgraphkit.backend import Traits
 from subgraphkit.errors import CallerError, WeightUpdateError
 from subgraphkit.planning import Plan
 from tests.fakes import ReferenceOperator, WeightedOperator, claiming
@@ -40,7 +41,7 @@ def value(session: sk.Session) -> list[float]:
 class Stamp(sk.SubgraphOperator):
     """Returns the number of the generation it was made for, while it is open."""
 
-    thread_safe = True
+    traits = Traits(thread_safe=True)
 
     def __init__(self, generation: Callable[[], int]) -> None:
         self.generation: float = generation()

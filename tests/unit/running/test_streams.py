@@ -40,8 +40,6 @@ def test_two_subgraphs_of_a_stream_work_at_the_same_time() -> None:
 
     def meeting(*, first: bool) -> Callable[[Any], ReferenceOperator]:
         class Meeting(ReferenceOperator):
-            thread_safe = False
-
             def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
                 self.count = getattr(self, "count", 0) + 1
                 if self.count != (1 if first else 6):

@@ -56,8 +56,6 @@ class TensorRTProperty(SubgraphProperty):
     """Takes regions of nodes that TensorRT takes together."""
 
     name: ClassVar[str] = "whole"
-    holds_limits: ClassVar[bool] = True
-    """Sizes that are fed lie in the ranges of its profiles, or a run is refused."""
 
     def __init__(self, sieves: Sieves) -> None:
         self.sieves = sieves

@@ -5,11 +5,11 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from subgraphkit.backend import ON_DEVICE, BindContext, InnerTime, SubgraphOperator
+from subgraphkit.backend import ON_DEVICE, BindContext, InnerTime, SubgraphOperator, Traits
 from subgraphkit.errors import CompileError, InputError
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit.types import TensorType, ValueType, fits
@@ -42,8 +42,7 @@ class TensorRTOperator(SubgraphOperator):
     the option ``max_contexts`` says.
     """
 
-    thread_safe: ClassVar[bool] = True
-    minds_memory = True
+    traits = Traits(thread_safe=True, minds_memory=True)
 
     def __init__(
         self,

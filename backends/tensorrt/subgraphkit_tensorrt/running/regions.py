@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from subgraphkit.backend import BindContext, SubgraphOperator
+from subgraphkit.backend import BindContext, SubgraphOperator, Traits
 from subgraphkit.errors import CompileError, ExecutionError, OptionError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
@@ -115,8 +115,7 @@ def _operator(
 class BuiltPlans(SubgraphOperator):
     """Plans for another machine."""
 
-    thread_safe: ClassVar[bool] = True
-    minds_memory = True
+    traits = Traits(thread_safe=True, minds_memory=True)
 
     def __init__(self, plans: Sequence[EnginePlan], subgraph: Subgraph) -> None:
         self._plans = tuple(plans)
