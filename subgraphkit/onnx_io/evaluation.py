@@ -329,7 +329,7 @@ def _integers(function: Callable[..., Any]) -> Callable[[Node, _Operands], Seque
 
 def _nonzero(_: Node, operands: _Operands) -> Sequence[_Array]:
     data = _whole(operands[0])
-    return (np.asarray(np.nonzero(np.atleast_1d(data)), np.int64),)
+    return (np.asarray(np.nonzero(np.atleast_1d(data)), np.int64)[: data.ndim],)
 
 
 _Compute = Callable[[Node, _Operands], Sequence[_Array]]

@@ -8,6 +8,7 @@ Source: ONNX operator schemas, all versions; ONNX-ML operator schemas.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import floor
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -237,6 +238,18 @@ def _dict_vectorizer(call: Call) -> Types:
     return [typed(dtype, (1, len(words)))]
 
 
+def _attention(call: Call) -> Types:
+    """Leave sizes open that onnx computes as 0 of open ones, where heads share an axis."""
+    found = call.standard("Attention", 25, call.attributes, call.inputs, call.values)
+    given = {size for place in range(6) for size in call.shape(place) or ()}
+    return [
+        replace(one, shape=tuple(size if size != 0 or 0 in given else None for size in one.shape))
+        if isinstance(one, TensorType) and one.shape is not None
+        else one
+        for one in found
+    ]
+
+
 _SAME_AS_FIRST: Final = (
     "Abs", "Add", "Ceil", "Clip", "Div", "Elu", "Exp", "Floor", "GroupNormalization",
     "HardSigmoid", "InstanceNormalization", "LeakyRelu", "Log", "Max", "Mean",
@@ -250,6 +263,7 @@ _POOLS: Final = ("", "AveragePool"), ("", "LpPool"), ("", "MaxPool")
 STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
     **{("", op_type): like(0) for op_type in _SAME_AS_FIRST},
     **dict.fromkeys(_POOLS, as_standard("MaxPool", 22)),
+    ("", "Attention"): _attention,
     ("", "BatchNormalization"): _batch_normalization_1,
     ("", "Cast"): _cast_by_name,
     ("", "Compress"): as_standard("Compress", 11),
@@ -282,6 +296,7 @@ STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
 """The rules, by domain and operator; used where onnx has no inference or has deprecated it."""
 
 WITHOUT_SHAPE: Final[Mapping[tuple[str, str], int]] = {
+    ("", "Attention"): 25,
     ("", "AveragePool"): 19,
     ("", "LpPool"): 18,
     ("", "MaxPool"): 12,
@@ -292,4 +307,4 @@ WITHOUT_SHAPE: Final[Mapping[tuple[str, str], int]] = {
     (_ML, "TreeEnsembleClassifier"): 1,
 }
 """The versions of operators, the last for each, of which onnx infers element types alone, or a
-shape that is too long: of pools, with a window that begins in the padding at the end."""
+shape that is wrong: of pools, with a window that begins in the padding at the end; of attention."""

@@ -116,6 +116,15 @@ def node_results(
     return several[0], not differs(*several)
 
 
+def has_few_bits(model: ModelProto) -> bool:
+    """Say whether ONNX Runtime cannot be fed a model, or not asked for what it computes."""
+    values = (*model.graph.input, *model.graph.output)
+    kinds = {one.type.tensor_type.elem_type for one in values}
+    return any(
+        np.dtype(helper.tensor_dtype_to_np_dtype(kind)).kind == "V" for kind in kinds if kind
+    )
+
+
 def _is_of_few_bits(value: Any) -> bool:
     """Say whether ONNX Runtime cannot be fed a value: NumPy has no such numbers."""
     return isinstance(value, np.ndarray) and value.dtype.kind == "V"

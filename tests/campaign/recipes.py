@@ -196,7 +196,8 @@ def _cast(d: Draw) -> None:
 @recipe("ReduceLogSum", "ReduceLogSumExp")
 def _reduce(d: Draw) -> None:
     kind = {"ReduceLogSum": "positive", "ReduceLogSumExp": "small"}.get(d.schema.name, "any")
-    x = d.read(kind=kind)
+    fractions = d.schema.name in {"ReduceL2", "ReduceMean", "ReduceLogSum", "ReduceLogSumExp"}
+    x = d.read(kind=kind, fit=lambda a: not fractions or a.dtype.kind not in "iu")
     d.set("keepdims", d.pick(0, 1))
     d.set("noop_with_empty_axes", d.pick(0, 1))
     axes = [a - x.ndim if d.chance(0.3) else a for a in range(x.ndim) if d.chance(0.4)]

@@ -142,6 +142,9 @@ def softmax(x: Array, out: Array) -> None:
 
 def log_softmax(x: Array, out: Array) -> None:
     """Write every row less the logarithm of the sum of its exponentials."""
+    if x.shape[1] == 1:
+        np.subtract(x, x, out)  # what rounding would leave of 0 is all that there is
+        return
     _, total, shifted, largest = _exponentials(x)
     np.log(total, total)
     if largest is None:

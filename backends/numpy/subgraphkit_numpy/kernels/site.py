@@ -82,8 +82,12 @@ class Site:
         return index < len(self._inputs) and bool(self._inputs[index])
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """Return an attribute, or ``default`` if the node does not have it."""
-        return self.node.attribute(name, default)
+        """Return an attribute, or ``default`` if the node does not have it.
+
+        Floats are float32, as ONNX stores them: a default is rounded as what is stated.
+        """
+        found = self.node.attribute(name, default)
+        return float(np.float32(found)) if isinstance(found, float) else found
 
     def ints(self, name: str) -> tuple[int, ...] | None:
         """Return an attribute that is a list of integers, or None."""
