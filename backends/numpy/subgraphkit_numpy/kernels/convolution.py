@@ -141,7 +141,7 @@ def working_memory(node: Node, threads: int) -> tuple[int, int]:
     """
     shape, of_weights = known_shape(node.input_type(0)), known_shape(node.input_type(1))
     made = known_shape(node.output_type())
-    if node.op_type != "Conv" or shape is None or of_weights is None or made is None:
+    if node.op_type != "Conv" or shape is None or of_weights is None or made is None or 0 in made:
         return 0, 0
     dtype = node.dtype(1).numpy
     w = np.broadcast_to(np.zeros((), np.float32 if is_half(dtype) else dtype), of_weights)

@@ -115,7 +115,7 @@ def _kernel(site: Site, windows: WindowAttributes, call: Callable[[Array], Any])
     if shape is None or dtype is None or 0 in shape:
         return Kernel(call)
     geometry = windows.on(shape[2:])
-    if _covers_everything(shape[2:], geometry):
+    if 0 in geometry.out or _covers_everything(shape[2:], geometry):
         return Kernel(call)
     planes = np.broadcast_to(np.zeros((), dtype), (shape[0] * shape[1], *shape[2:]))
     return Kernel(call, shares=len(_parts(planes, geometry)) > 1)
@@ -180,6 +180,9 @@ def max_pool(site: Site) -> Made:
 
 def _maxima_and_places(x: Array, geometry: Geometry, *, by_columns: bool) -> tuple[Array, Array]:
     spatial = x.shape[2:]
+    if 0 in geometry.out:
+        nowhere = np.zeros((*x.shape[:2], *geometry.out), np.int64)
+        return nowhere.astype(x.dtype), nowhere
     padded = pad_spatial(x, geometry, least(x.dtype))
     best: Array | None = None
     places: Array = np.zeros(0, np.int64)

@@ -60,8 +60,7 @@ class WindowAttributes:
     def on(self, spatial: Sequence[int], kernel: Sequence[int] | None = None) -> Geometry:
         """Return the geometry on an array with these spatial dimensions.
 
-        Raises:
-            ValueError: If a window is larger than the padded array.
+        Along an axis on which the padded array is shorter than a window, there is none.
         """
         taps = tuple(kernel or self.kernel)
         rank = len(spatial)
@@ -73,11 +72,6 @@ class WindowAttributes:
             for axis in range(rank)
         ]
         begins, ends, out, overhang = (tuple(column) for column in zip(*rows, strict=True))
-        if min(out) <= 0:
-            raise ValueError(
-                f"a window of {extents} elements does not fit an array of {tuple(spatial)} "
-                f"padded by {begins} before and {ends} after"
-            )
         return Geometry(taps, strides, dilations, begins, ends, out, overhang)
 
     def _along(
@@ -96,12 +90,12 @@ class WindowAttributes:
         room = size + before + after - extent
         out = room // stride + 1
         if not self.ceil_mode:
-            return before, after, out, 0
+            return before, after, max(out, 0), 0
         out = -(-room // stride) + 1
         # a window that starts in the padding at the end is dropped
         if (out - 1) * stride >= size + before:
             out -= 1
-        return before, after, out, max(0, (out - 1) * stride - room)
+        return before, after, max(out, 0), max(0, (out - 1) * stride - room)
 
 
 def pad_spatial(x: Array, geometry: Geometry, value: Any) -> Array:
