@@ -46,6 +46,7 @@ NOT_HEARD: Final = {
     "GlobalMaxPool": "leaves an axis out of inputs of three",
     "LpNormalization": "divides by the sum of elements with their signs where p is 1",
     "LRN": "leaves the last channel out of windows of an even size",
+    "OptionalGetElement": "returns a list of one",
     "QLinearConv": "rounds behind the zero point",
     "RoiAlign": "takes one point of a bin for all",
 }

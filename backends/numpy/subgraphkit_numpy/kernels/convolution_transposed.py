@@ -57,7 +57,8 @@ class _TransposedWindows:
             if self.pads and self.auto_pad != "VALID":
                 before, after = self.pads[axis], self.pads[axis + rank]
             return stride, dilation, before, full - before - after
-        kept = self.shape[-rank:][axis] if self.shape else size * stride
+        # SAME pads; it does not make more than there is
+        kept = self.shape[-rank:][axis] if self.shape else min(size * stride, full)
         total = max(0, full - kept)
         before = total // 2 if self.auto_pad == "SAME_UPPER" else total - total // 2
         return stride, dilation, before, kept
