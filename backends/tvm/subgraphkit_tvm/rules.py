@@ -65,6 +65,13 @@ def _extreme(node: Node) -> str:
     return "TVM starts from the largest finite number" if node.dtype() in _FLOATS else ""
 
 
+def _reduction(node: Node) -> str:
+    has_axes = len(node.inputs) > 1 and bool(node.inputs[1])
+    if node.attribute("noop_with_empty_axes", 0) and not has_axes:
+        return "TVM hands on what ONNX takes the magnitude, the square or the logarithm of"
+    return ""
+
+
 def _pool(node: Node) -> str:
     kernel = node.attribute("kernel_shape")
     sizes: Any = (node.shape() or ())[-len(kernel) :]  # all known, as of every value
@@ -99,6 +106,8 @@ def _scales_place(node: Node) -> int:
 
 
 def _roi_align(node: Node) -> str:
+    if node.dtype() is not DataType.FLOAT:
+        return f"TVM answers in float32 for {node.dtype().label}"
     mode = node.attribute("mode", "avg")
     return "TVM takes the maximum of what ONNX interpolates first" if mode == "max" else ""
 
@@ -131,8 +140,11 @@ def _shrink(node: Node) -> str:
     return "" if node.dtype() in _FLOATS else "TVM clips integers where ONNX wraps them around"
 
 
+_SQUARES: Final = ("L1", "L2", "LogSum", "LogSumExp", "SumSquare")
+
 _RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
     {
+        **{f"Reduce{name}": _reduction for name in _SQUARES},
         "AveragePool": _pool,
         "BatchNormalization": _training,
         "BitShift": _bit_shift,
