@@ -114,7 +114,7 @@ gpu: $(MADE) ## the first ten minutes on a machine with a GPU; from build/wheels
 	if [ -d $(WHEELS) ]; then \
 		$(PIP) install --no-index --find-links $(WHEELS) subgraphkit-numpy "subgraphkit-tensorrt[$(EXTRA)]"; \
 	else $(PIP) install . ./backends/numpy "./backends/tensorrt[$(EXTRA)]"; fi
-	-$(BIN)/subgraphkit doctor tensorrt --deep
+	-$(BIN)/subgraphkit doctor tensorrt
 	$(BIN)/subgraphkit doctor tensorrt --selftest --output report.json
 
 # With what is there already for developers, else with an environment that has no library of a vendor.

@@ -8,19 +8,15 @@ backend is probed or bound, and nothing here raises because of what is installed
 import importlib
 import os
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
 from typing import Any, Final, Literal
 
-from onnx import TensorProto, helper
-
-from subgraphkit.errors import SubgraphkitError
 from subgraphkit_tensorrt.library.capabilities import OLDEST, Capabilities
 from subgraphkit_tensorrt.library.gpus import Gpu, Machine, machine
-from subgraphkit_tensorrt.library.logger import check, listening, logger_for, tail
+from subgraphkit_tensorrt.library.logger import listening, logger_for
 
 _VARIABLE: Final = "SUBGRAPH_TENSORRT_FLAVOUR"
 _LAZY: Final = "CUDA_MODULE_LOADING"
@@ -229,48 +225,9 @@ def _builds(library: Library) -> bool:
             return False
 
 
-def trial_problem(library: Library, *, load: bool) -> str:
-    """Build an engine of one node."""
-    with listening() as lines:
-        try:
-            plan = _trial_plan(library, lines)
-            if load:
-                runtime = check(library.trt.Runtime(library.logger), "make a runtime", lines)
-                check(runtime.deserialize_cuda_engine(plan), "load the engine it built", lines)
-        except SubgraphkitError as error:
-            return " ".join(f"{error.message}. {error.hint}".split())
-        except Exception as error:  # noqa: BLE001 (a binding raises whatever it likes)
-            return " ".join(f"{type(error).__name__}: {error} {tail(lines)}".split())
-    return ""
-
-
 def network_flags(trt: Any) -> int:
     """Return the flags for a network whose types are those of the model."""
     return 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
-
-
-def _trial_plan(library: Library, lines: Sequence[str]) -> bytes:
-    """Build an engine of one node.
-
-    Raises:
-        CompileError: It failed (SGK162).
-    """
-    trt = library.trt
-    builder = check(trt.Builder(library.logger), "make a builder", lines)
-    network = check(builder.create_network(network_flags(trt)), "make a network", lines)
-    parser = check(trt.OnnxParser(network, library.logger), "make a parser", lines)
-    check(parser.parse(_model()), "read a model of one node", lines)
-    config = check(builder.create_builder_config(), "make a configuration", lines)
-    plan = check(builder.build_serialized_network(network, config), "build one node", lines)
-    return bytes(plan)
-
-
-def _model() -> bytes:
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "trial", [x], [y])
-    opsets = [helper.make_opsetid("", 13)]
-    model: bytes = helper.make_model(graph, ir_version=8, opset_imports=opsets).SerializeToString()
-    return model
 
 
 @cache

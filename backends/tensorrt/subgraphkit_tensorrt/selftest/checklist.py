@@ -23,7 +23,6 @@ CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
     ("order of streams", _CUDA, device_checks.order_of_streams),
     ("CUDA graph of a copy", _CUDA, device_checks.graph_of_a_copy),
     ("exchange with PyTorch", "CUDA runtime, torch", device_checks.torch_arrays),
-    ("build and load", _LIBRARY, engines.build_and_load),
     ("perceptron", _LIBRARY, computing.perceptron),
     ("engine found again", _LIBRARY, engines.found_again),
     ("CUDA graphs of two shapes", _LIBRARY, engines.cuda_graphs),
@@ -55,7 +54,7 @@ CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
 """Name, what it needs, and what it tries."""
 
 _SECONDS: Final = 120.0
-_MORE: Final = {"engine found again": 600.0, "build and load": 300.0, "every length": 300.0}
+_MORE: Final = {"engine found again": 600.0, "perceptron": 300.0, "every length": 300.0}
 
 
 def checks() -> Sequence[SelfCheck]:

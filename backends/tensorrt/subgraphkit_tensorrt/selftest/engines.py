@@ -11,7 +11,6 @@ import numpy as np
 from onnx import numpy_helper
 
 from subgraphkit.backend import ModelOpener
-from subgraphkit_tensorrt.library.flavours import trial_problem
 from subgraphkit_tensorrt.selftest import models
 from subgraphkit_tensorrt.selftest.computing import (
     NotAsExpected,
@@ -122,16 +121,6 @@ def layers(bench: ModelOpener) -> str:
     named = [layer for layer in timed if layer["nodes"]]
     require(bool(named), f"of {len(timed)} layers with a time none leads back to a node")
     return f"{len(timed)} layers have a time, {len(named)} of them lead back to nodes"
-
-
-def build_and_load(bench: ModelOpener) -> str:
-    """An engine of one node is built and loaded, by the library alone."""
-    del bench
-    library = tensorrt()
-    title = f"{library.flavour.title} {library.capabilities.version}"
-    problem = trial_problem(library, load=True)
-    require(not problem, f"{title}: {problem}")
-    return title
 
 
 def found_again(bench: ModelOpener) -> str:
