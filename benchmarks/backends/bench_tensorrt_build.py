@@ -109,7 +109,7 @@ def _in_a_process(name: str, precision: str, places: Mapping[str, str]) -> Facts
 
 def _bind(name: str, precision: str) -> Facts:
     """Claim and build a network, or find its engines; return figures."""
-    options: dict[str, Any] = {"progress": "off", "precision": precision}
+    options: dict[str, Any] = {"precision": precision}
     if precision == "int8":
         options["calibration"] = _calibration(name)
     if name.endswith(DYNAMIC_SUFFIX):
