@@ -158,10 +158,6 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
                 b![1,18])
             y, h = RNN<hidden_size=3, direction="reverse">(x[3,N,5], w![1,3,5], r![1,3,3])""",
         "near float @18": """
-            GroupNormalization<num_groups=2>(x[2,4,N], s![2], b![2]) ==
-                u = Unsqueeze(s![2], a:int64![1]={1}); t = Tile(u, r:int64![2]={1,2});
-                f = Reshape(t, h:int64![1]={4}); v = Unsqueeze(b![2], a); w = Tile(v, r);
-                g = Reshape(w, h); y = GroupNormalization<num_groups=2>(x[2,4,N], f, g)
             Resize<mode="linear">(x[1,2,N,3], "", s:float![4]={1,1,2,2})""",
         "near float @12": """
             Resize<mode="nearest">(x[1,2,N,3], r![0], s:float![4]={1,1,2,3})
