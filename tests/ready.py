@@ -83,7 +83,7 @@ def child_command(module: str, words: Sequence[str] = ()) -> list[str]:
     yet, so that process is what it is where the backend is one that a fork has.
     """
     callers = (frame.frame for frame in inspect.stack(0))
-    apart = next((one for one in callers if one.f_code.co_name == "called_apart"), None)
+    apart = next((one for one in callers if one.f_code.co_name == "call_in_subprocess"), None)
     if apart is not None and apart.f_locals["subject"].installed == "numpy":
         return _NOT_READY(module, words)
     return _launched("-P", "-m", module, *words)

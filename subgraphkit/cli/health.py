@@ -14,7 +14,7 @@ from subgraphkit.processes.answering_child import NoAnswer
 from subgraphkit.processes.calling import Child
 from subgraphkit.processes.child_process import how_it_ended
 
-_TRIAL: Final = "subgraphkit.comparing.trial:try_installed"
+_TRIAL: Final = "subgraphkit.testing.trial:try_installed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,7 @@
 
 ``verify`` compares what two backends compute, for the whole model and subgraph by subgraph;
 ``bisect`` goes on to the smallest part that is wrong; ``find_not_finite`` finds where NaN begins;
-``bench`` measures backends on one model; ``try_backend`` takes one of a few small models down the
-whole road on a backend.
+``bench`` measures backends on one model.
 """
 
 import lazy_loader

@@ -18,6 +18,4 @@ from .findings import Verification as Verification
 from .finiteness import NotFinite as NotFinite
 from .finiteness import ValueRange as ValueRange
 from .finiteness import find_not_finite as find_not_finite
-from .trial import Trial as Trial
-from .trial import try_backend as try_backend
 from .verification import verify as verify

@@ -26,8 +26,8 @@ from subgraphkit.placing import InferenceSession
 from subgraphkit.planning import Step
 from subgraphkit.running import Session
 from subgraphkit.testing.cases import Finding, Outcome
-from subgraphkit.testing.forms import without_foreign
 from subgraphkit.testing.judging import Wanted, compared, shared
+from subgraphkit.testing.variants import without_foreign
 
 REFERENCE: Final = "numpy"
 """The backend whose results count where none are stored."""

@@ -84,7 +84,7 @@ def _shown(error: BaseException) -> str:
 # -- in one model -------------------------------------------------------------------------------
 
 
-def joint_key(model: onnx.ModelProto) -> str:
+def batch_key(model: onnx.ModelProto) -> str:
     """Return what models must have in common to lie side by side; empty if one must be alone."""
     graph = model.graph
     stored = {tensor.name for tensor in graph.initializer}
@@ -98,12 +98,12 @@ def joint_key(model: onnx.ModelProto) -> str:
 
 def carry_out_all(cases: Iterable[Case], subject: Subject) -> Iterator[Finding]:
     """Carry cases out in this process, jointly where they may be and nothing is wrong then."""
-    for batch in batches(cases, lambda case: "" if is_declared(case, subject) else case.joint):
-        found = carry_out_jointly(batch, subject) if len(batch) > 1 else None
+    for batch in batches(cases, lambda case: "" if is_declared(case, subject) else case.batch_key):
+        found = carry_out_in_one_model(batch, subject) if len(batch) > 1 else None
         yield from found or [carry_out(case, subject) for case in batch]
 
 
-def carry_out_jointly(cases: Sequence[Case], subject: Subject) -> list[Finding] | None:
+def carry_out_in_one_model(cases: Sequence[Case], subject: Subject) -> list[Finding] | None:
     """Carry cases out in one model, and those alone of which the backend takes nothing there.
 
     Returns:

@@ -11,7 +11,7 @@ from typing import Any, Final, Self, TypeVar
 LEVELS: Final = (
     "static",
     "contract",
-    "partition_traps",
+    "partitioning",
     "operators",
     "models",
     "running",
@@ -174,10 +174,10 @@ class Case:
         dtypes: Element types of the operator's inputs.
         needs: Capabilities without which it is skipped; keys of ``CAPABILITIES``.
         offers: Whether nodes are offered to the backend.
-        patience: How many times the usual time it may take.
-        joint: Says with which cases it may be carried out in one model, see ``joining``: those that
-            have the same; empty if it must be alone.
-        part: Makes the model, what to feed and what to expect, if it has a ``joint``.
+        timeout_factor: How many times the usual time it may take.
+        batch_key: Those that have the same may be carried out in one model; empty if it must be
+            alone.
+        part: Makes the model, what to feed and what to expect, if it has a ``batch_key``.
     """
 
     id: str
@@ -189,8 +189,8 @@ class Case:
     dtypes: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     offers: bool = True
-    patience: float = 1.0
-    joint: str = ""
+    timeout_factor: float = 1.0
+    batch_key: str = ""
     part: Callable[[], Any] = tuple
 
     def signed(self, finding: Finding) -> Finding:
@@ -212,17 +212,17 @@ _MOST_JOINT: Final = 16
 _Item = TypeVar("_Item")
 
 
-def batches(items: Iterable[_Item], joint: Callable[[_Item], str]) -> list[list[_Item]]:
+def batches(items: Iterable[_Item], key_of: Callable[[_Item], str]) -> list[list[_Item]]:
     """Put those together that may be carried out in one model, in the order of their firsts.
 
     Args:
         items: The cases, or what stands for them.
-        joint: From one to its ``joint``; one whose is empty is alone.
+        key_of: From one to its ``batch_key``.
     """
     made: list[list[_Item]] = []
     open_ones: dict[str, list[_Item]] = {}
     for item in items:
-        key = joint(item)
+        key = key_of(item)
         batch = open_ones.get(key)
         if not key or batch is None or len(batch) == _MOST_JOINT:
             batch = open_ones[key] = []

@@ -146,8 +146,8 @@ class _Run:
         tasks = [
             Task(
                 Finding.from_dict(one["case"]),
-                self.timeout_seconds * one["patience"],
-                one["joint"],
+                self.timeout_seconds * one["timeout_factor"],
+                one["batch_key"],
             )
             for one in listed
             if _matches(one["case"]["case"], self.only)
@@ -186,7 +186,7 @@ def drawn_batches(tasks: Sequence[Task], seed: int) -> list[list[Task]]:
 
 def _in_turn(group: list[Task], drawn: random.Random) -> list[list[Task]]:
     drawn.shuffle(group)
-    return [group[:1], *batches(group[1:], attrgetter("joint"))]
+    return [group[:1], *batches(group[1:], attrgetter("batch_key"))]
 
 
 def _matches(case: str, only: str | Collection[str]) -> bool:

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from subgraphkit.testing.carrying import carry_out, carry_out_jointly, is_declared
+from subgraphkit.testing.carrying import carry_out, carry_out_in_one_model, is_declared
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.subject import Subject
@@ -26,8 +26,10 @@ class CaseRunner:
         return [
             {
                 "case": case.signed(untried).to_dict(),
-                "patience": case.patience,
-                "joint": "" if case.joint and is_declared(case, self._subject) else case.joint,
+                "timeout_factor": case.timeout_factor,
+                "batch_key": ""
+                if case.batch_key and is_declared(case, self._subject)
+                else case.batch_key,
             }
             for case in self._cases(level).values()
         ]
@@ -36,10 +38,12 @@ class CaseRunner:
         """Carry a case out."""
         return carry_out(self._cases(level)[name], self._subject).to_dict()
 
-    def carry_out_jointly(self, level: int, names: Sequence[str]) -> list[dict[str, Any]] | None:
+    def carry_out_in_one_model(
+        self, level: int, names: Sequence[str]
+    ) -> list[dict[str, Any]] | None:
         """Carry cases out in one model; return None if something was not right."""
         cases = self._cases(level)
-        found = carry_out_jointly([cases[name] for name in names], self._subject)
+        found = carry_out_in_one_model([cases[name] for name in names], self._subject)
         return None if found is None else [finding.to_dict() for finding in found]
 
     def _cases(self, level: int) -> Mapping[str, Case]:

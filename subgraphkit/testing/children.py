@@ -63,7 +63,7 @@ class Task:
 
     case: Finding
     seconds: float
-    joint: str = ""
+    batch_key: str = ""
 
 
 class _CaseChild:
@@ -91,10 +91,10 @@ class _CaseChild:
         level = self._level_of([task])
         return Finding.from_dict(self._ask("carry_out", [level, task.case.case], task.seconds))
 
-    def carry_out_jointly(self, tasks: Sequence[Task]) -> list[Finding] | None:
+    def carry_out_in_one_model(self, tasks: Sequence[Task]) -> list[Finding] | None:
         """Carry out cases of one level in one model; return None if something was not right."""
         words = [self._level_of(tasks), [task.case.case for task in tasks]]
-        found = self._ask("carry_out_jointly", words, max(task.seconds for task in tasks))
+        found = self._ask("carry_out_in_one_model", words, max(task.seconds for task in tasks))
         return found and [Finding.from_dict(one) for one in found]
 
     def stop(self) -> None:
@@ -160,7 +160,7 @@ class _Worker:
         """Carry cases out, in one model if there are several and nothing is wrong with it."""
         if len(tasks) > 1:
             try:
-                found = self._living().carry_out_jointly(tasks)
+                found = self._living().carry_out_in_one_model(tasks)
             except Ended:
                 self._let_go()
                 found = None

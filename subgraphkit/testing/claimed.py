@@ -1,4 +1,4 @@
-"""Models of what a backend claims: usual ones, and traps written anew with its operators.
+"""Models of what a backend claims: usual ones, and edge cases written anew with its operators.
 
 The checks of the contract, of artefacts and of stress need a subgraph of the backend, whatever it
 is; they use the first of the usual offers of which the backend takes a node. A trap is a graph of
@@ -13,10 +13,10 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final
 
-from subgraphkit.comparing.offers import Offer, all_offers
-from subgraphkit.comparing.small_models import ROWS, SmallModel
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.testing.cases import Outcome, Stopped
+from subgraphkit.testing.probe_models import ProbeModel, all_probe_models
+from subgraphkit.testing.small_models import ROWS, SmallModel
 from subgraphkit.testing.subject import Subject
 
 NOTHING: Final = (
@@ -43,9 +43,9 @@ _USUAL: Final = {
 
 
 @lru_cache(maxsize=1)
-def usual_offers() -> Mapping[str, Offer]:
+def usual_models() -> Mapping[str, ProbeModel]:
     """Return the offers that every backend is run with in every way, by name."""
-    known = {offer.label: offer for offer in all_offers()}
+    known = {offer.label: offer for offer in all_probe_models()}
     found = {name: known[label] for name, label in _USUAL.items()}
     return found | {"integers": replace(found["integers"], element_type="int64")}
 
@@ -65,8 +65,8 @@ def model_taken(subject: Subject, rows: int = ROWS) -> SmallModel:
     raise Stopped(Outcome.UNCLAIMED, NOTHING)
 
 
-def _usual_first(subject: Subject) -> Iterator[Offer]:
-    yield from usual_offers().values()
+def _usual_first(subject: Subject) -> Iterator[ProbeModel]:
+    yield from usual_models().values()
     yield from _heavy_first(subject)
 
 
@@ -83,7 +83,7 @@ def models_taken(subject: Subject) -> Iterator[SmallModel]:
     yield from (one.model() for one in islice(offers, 1))
 
 
-def _heavy_first(subject: Subject) -> list[Offer]:
+def _heavy_first(subject: Subject) -> list[ProbeModel]:
     """Return what it claims, the heavy first, that can be compared with onnx's own results."""
     claims = sorted(subject.claims, key=lambda offer: not offer.form.is_heavy)
     return [offer for offer in claims if offer.rows is not None]
@@ -99,7 +99,7 @@ def _takes(subject: Subject, model: SmallModel) -> bool:
 
 _ROLES: Final = ("Relu", "Sigmoid", "Tanh")
 _PLAIN: Final = frozenset({*_ROLES, "Add", "Mul", "Carry", "If", "Loop", "Identity", "Constant"})
-"""The operators of traps that can be cast; in the types of their values they leave a choice."""
+"""The operators of edge cases that others may stand for; types of values leave them a choice."""
 _OPERATOR: Final = re.compile(r"= (?:[\w.]+\.)?([A-Z]\w*)\s*[<(]")
 _UNARY: Final = re.compile(rf"(\w+) = ({'|'.join(_ROLES)})\((\w+)\)")
 _DECLARED: Final = re.compile(r"(\)\s*)(?:<([^<>{}]*)>\s*)?\{")
@@ -111,14 +111,14 @@ _FOR_LOGICAL: Final = {"Add": "Or", "Mul": "And"}
 
 
 @dataclass(frozen=True)
-class Casting:
+class Substitution:
     """What stands for the nodes of a trap.
 
     Attributes:
         offers: Of one element type and shape, in the places of Relu, Sigmoid and Tanh.
     """
 
-    offers: tuple[Offer, ...]
+    offers: tuple[ProbeModel, ...]
 
     @property
     def name(self) -> str:
@@ -159,7 +159,7 @@ def _with(weights: Iterable[str], found: re.Match[str]) -> str:
     return f"{found[1]}<{declared}> {{" if declared else found[0]
 
 
-def casting_of(subject: Subject) -> Casting | None:
+def substitution_of(subject: Subject) -> Substitution | None:
     """Return how to cast a trap with what a backend takes, led by what it is made for.
 
     Raises:
@@ -171,4 +171,4 @@ def casting_of(subject: Subject) -> Casting | None:
     lead = claims[0]
     fitting = [one for one in claims if one.type == lead.type and one.times == lead.times]
     others = [one for one in fitting if one.operators != lead.operators]
-    return Casting((lead, *others[:1], lead))
+    return Substitution((lead, *others[:1], lead))

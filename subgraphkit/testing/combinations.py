@@ -7,7 +7,7 @@ of those two with one another; not every combination of the three, unless that i
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from subgraphkit.comparing.operations import OperatorForm
+from subgraphkit.testing.operator_variants import OperatorVariant
 
 _Dims = tuple[int, ...]
 
@@ -104,7 +104,7 @@ def _argument(dims: _Dims, *, stored: bool) -> str:
     return f"c+{'!' if stored else ''}[{','.join(map(str, dims))}]"
 
 
-def combinations(kind: str, *, in_full: bool = False) -> Iterator[OperatorForm]:
+def combinations(kind: str, *, in_full: bool = False) -> Iterator[OperatorVariant]:
     """Yield combinations behind producers of a kind, as operations of one size."""
     for place, (producer, dims) in enumerate(PRODUCERS[kind]):
         forms = list(_forms(dims))
@@ -119,8 +119,8 @@ def combinations(kind: str, *, in_full: bool = False) -> Iterator[OperatorForm]:
             last = _OF_ONE[(step + 3 * place) % len(_OF_ONE)]
             texts = [f"p = {producer}", f"q = {second}", f"y = {last.replace('@', 'q')}"]
             texts = texts if step % 2 else [texts[0], f"y = {second}"]
-            yield OperatorForm(kind, "near", "float", "; ".join(texts))
+            yield OperatorVariant(kind, "near", "float", "; ".join(texts))
         for step, last in enumerate(_OF_ONE):
             if in_full or step % 2 == place % 2:
                 text = f"p = {producer}; y = {last.replace('@', 'p')}"
-                yield OperatorForm(kind, "near", "float", text)
+                yield OperatorVariant(kind, "near", "float", text)

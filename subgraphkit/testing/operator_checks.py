@@ -17,16 +17,16 @@ from onnx.reference import ReferenceEvaluator
 
 from subgraphkit.backend.footprint import SAME_MEMORY
 from subgraphkit.backend.operator import InnerTime, SubgraphOperator
-from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Claim, Partitioning
 from subgraphkit.testing.cases import PASSED, Finding, Outcome, Stopped, broken
 from subgraphkit.testing.claimed import model_taken
-from subgraphkit.testing.forms import FEEDING_FORMS
 from subgraphkit.testing.judging import shared, untouched
+from subgraphkit.testing.small_models import SmallModel
 from subgraphkit.testing.subject import Subject
+from subgraphkit.testing.variants import LAYOUTS
 
 _Array = npt.NDArray[Any]
 
@@ -194,7 +194,7 @@ def strided_inputs(bench: Workbench) -> Finding:
 
 def _fed(bench: Workbench, *forms: str) -> Finding:
     for form in forms:
-        inputs = map(FEEDING_FORMS[form], bench.inputs())
+        inputs = map(LAYOUTS[form], bench.inputs())
         bench.require_right(bench.run(list(inputs)), remark=f"inputs that are {form}")
     return PASSED
 

@@ -133,7 +133,7 @@ class ConformanceFile(pytest.File):
         blank = import_module(f"{_PACKAGE}.cases").Finding.from_dict(listed["case"])
         if self.shut:
             return replace(blank, detail=f"not tried after {self.shut}")
-        task = self._task(blank, _SECONDS * listed["patience"])
+        task = self._task(blank, _SECONDS * listed["timeout_factor"])
         found, *harmful = self.pool.findings([[task]])
         for one in harmful:  # its test is over
             found = replace(found, outcome=one.outcome, detail=f"{one.case}: {one.detail}")

@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from subgraphkit.testing.foreign import CARRY, DOMAIN
-from subgraphkit.testing.forms import without_foreign
+from subgraphkit.testing.variants import without_foreign
 
 _OPSET: Final = 17
 _IR_VERSION: Final = 8

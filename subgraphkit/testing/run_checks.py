@@ -19,12 +19,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.errors import InputError, SubgraphkitError
 from subgraphkit.processes.child_process import crowd, how_it_ended
 from subgraphkit.running import Session
 from subgraphkit.testing.cases import Finding, Outcome, Stopped, broken
 from subgraphkit.testing.judging import shared, untouched
+from subgraphkit.testing.small_models import SmallModel
 from subgraphkit.testing.subject import Subject
 
 _Array = npt.NDArray[Any]
@@ -63,7 +63,7 @@ def _verdict(
     return subject.judge.verdict(session, model.proto, native, wanted, results)
 
 
-def fed_in_a_form(
+def fed_in_a_layout(
     form: Callable[[_Array], _Array], subject: Subject, model: SmallModel, session: Session
 ) -> Finding | None:
     """Feed arrays of some layout or byte order."""

@@ -15,8 +15,6 @@ from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.options import validate_options
 from subgraphkit.binding import BoundModel, Shapes, bind
-from subgraphkit.comparing.bystander import Bystander
-from subgraphkit.comparing.offers import Offer, offers_taken
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import BackendChoice
@@ -41,7 +39,9 @@ from subgraphkit.running import Session
 from subgraphkit.testing.blame import REFERENCE, Blame, told
 from subgraphkit.testing.cases import Finding, Outcome, Stopped
 from subgraphkit.testing.judging import untouched
-from subgraphkit.testing.official_offers import official_offers_taken
+from subgraphkit.testing.official_models import official_models_claimed
+from subgraphkit.testing.probe_models import ProbeModel, models_claimed
+from subgraphkit.testing.stub import Stub
 
 DataSet = tuple[Mapping[str, Any], Sequence[Any]]
 """Feeds by input name, and the outputs expected, in the order of the graph."""
@@ -157,7 +157,7 @@ class Subject:
         return suite
 
     @cached_property
-    def claims(self) -> tuple[Offer, ...]:
+    def claims(self) -> tuple[ProbeModel, ...]:
         """What it takes of what it is offered, found out once; nothing is compiled.
 
         Offered are the tables of operators and, if it takes nothing of them, the official cases.
@@ -165,7 +165,7 @@ class Subject:
         Raises:
             Stopped: It takes none, and failed when it was asked about one.
         """
-        return offers_taken(self.claimed) or official_offers_taken(self.claimed)
+        return models_claimed(self.claimed) or official_models_claimed(self.claimed)
 
     def claimed(self, proto: Any) -> list[tuple[str, str]]:
         """Ask what it takes of a model; nothing is compiled.
@@ -173,7 +173,7 @@ class Subject:
         Returns:
             The operators of the nodes, each with the name of the first output that has one.
         """
-        bound = self.bound(proto, backend=[self.choice, Bystander])
+        bound = self.bound(proto, backend=[self.choice, Stub])
         nodes = self.nodes_taken(self.partitioned(bound))
         return [(node.op_type, next(filter(None, node.outputs), "")) for node in nodes]
 

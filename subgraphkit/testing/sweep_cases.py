@@ -6,16 +6,16 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Final
 
-from subgraphkit.comparing.operations import FAMILIES, USUAL_OPSET, OperatorForm, operations
-from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.running import Session
 from subgraphkit.testing import run_checks
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.combinations import PRODUCERS, combinations
-from subgraphkit.testing.forms import FEEDING_FORMS
-from subgraphkit.testing.older_forms import had_others, older_forms
+from subgraphkit.testing.older_variants import had_others, older_variants
+from subgraphkit.testing.operator_variants import FAMILIES, USUAL_OPSET, OperatorVariant, operations
+from subgraphkit.testing.small_models import SmallModel
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.sweeps import Sweep, number_of
+from subgraphkit.testing.variants import LAYOUTS
 
 _LEVEL: Final = 5
 _WIDTHS: Final = (
@@ -58,7 +58,7 @@ _SECONDS_PER_THREAD: Final = 0.5
 _MOST_IN_THREADS: Final = 24
 
 
-_Row = tuple[OperatorForm, int]
+_Row = tuple[OperatorVariant, int]
 _Step = Callable[[Subject, Sweep, Session], Finding | None]
 _Steps = Sequence[tuple[str, _Step]]
 
@@ -79,8 +79,10 @@ def sweep_cases(subject: Subject) -> Iterator[Case]:
     yield case("sizes/repeated", _repeated, "dynamic_shapes")
 
 
-def _case_of(patience: float, name: str, run: Callable[[Subject], Finding], *needs: str) -> Case:
-    return Case(f"L{_LEVEL}/{name}", _LEVEL, run, needs=needs, patience=patience)
+def _case_of(
+    timeout_factor: float, name: str, run: Callable[[Subject], Finding], *needs: str
+) -> Case:
+    return Case(f"L{_LEVEL}/{name}", _LEVEL, run, needs=needs, timeout_factor=timeout_factor)
 
 
 def _taken(
@@ -181,8 +183,8 @@ def _in_use(family: str, subject: Subject) -> Finding:
     if not rows:
         return _unclaimed(family)
     forms = {
-        f"fed {name}": partial(run_checks.fed_in_a_form, form)
-        for name, form in FEEDING_FORMS.items()
+        f"fed {name}": partial(run_checks.fed_in_a_layout, form)
+        for name, form in LAYOUTS.items()
         if name != "stride_zero"
     }
     steps: dict[str, _Step] = {
@@ -200,15 +202,15 @@ def _in_use(family: str, subject: Subject) -> Finding:
     return _tried(subject, rows, [*steps.items()])
 
 
-def _newest(family: str) -> list[OperatorForm]:
+def _newest(family: str) -> list[OperatorVariant]:
     return [one for one in operations(family) if one.opset >= USUAL_OPSET]
 
 
 @cache
-def _older(family: str) -> tuple[OperatorForm, ...]:
+def _older(family: str) -> tuple[OperatorVariant, ...]:
     """Return what earlier operator sets had: as the table has it, and derived from it."""
     stated = [one for one in operations(family) if one.opset < USUAL_OPSET]
-    return (*stated, *older_forms(_newest(family), _usual(family)))
+    return (*stated, *older_variants(_newest(family), _usual(family)))
 
 
 def _versions(family: str, subject: Subject) -> Finding:

@@ -11,9 +11,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper, version_converter
 from onnx.reference import ReferenceEvaluator
 
-from subgraphkit.comparing.operations import USUAL_OPSET, Argument, OperatorForm
-from subgraphkit.comparing.small_models import SmallModel
 from subgraphkit.testing.judging import LEAST, Wanted
+from subgraphkit.testing.operator_variants import USUAL_OPSET, Argument, OperatorVariant
+from subgraphkit.testing.small_models import SmallModel
 
 _IR_VERSION: Final = 10
 _OPEN: Final = "N"
@@ -47,7 +47,7 @@ _SPECIAL: Final = frozenset({"arithmetic", "curves", "movement"})
 _VAGUE: Final = frozenset({"Cast", "CastLike", "Unique", "NonZero", "Tan", "Sinh", "Pow"})
 
 _Array = npt.NDArray[Any]
-_Row = tuple[OperatorForm, int]
+_Row = tuple[OperatorVariant, int]
 """A line, and the size of ``N`` in it."""
 
 
@@ -233,7 +233,7 @@ def _in_usual_opset(model: onnx.ModelProto) -> onnx.ModelProto:
     return made
 
 
-def _typed(operation: OperatorForm, one: Argument, *, wide: bool) -> int:
+def _typed(operation: OperatorVariant, one: Argument, *, wide: bool) -> int:
     name = one.element_type or operation.element_type
     if wide and name in _FRACTIONS:
         name = "double"
@@ -269,7 +269,7 @@ def _agree(number: int, fed: dict[str, _Array]) -> None:
             second.flat[1::3] = first.flat[1::3] + first.dtype.type(1)
 
 
-def _drawn(place: int, operation: OperatorForm, one: Argument, size: int) -> _Array:
+def _drawn(place: int, operation: OperatorVariant, one: Argument, size: int) -> _Array:
     """Take values from those drawn; another place gives others."""
     shape = _dims(one, size)
     dtype = helper.tensor_dtype_to_np_dtype(_typed(operation, one, wide=False))
@@ -309,7 +309,7 @@ def _pool(dtype_text: str, kind: str) -> _Array:
 
 
 def _special(
-    operation: OperatorForm, dtype: np.dtype[Any], strange: tuple[float, ...], *, denormals: bool
+    operation: OperatorVariant, dtype: np.dtype[Any], strange: tuple[float, ...], *, denormals: bool
 ) -> _Array | None:
     """Return special values of a type, or None where ONNX does not say what becomes of them."""
     is_vague = operation.family not in _SPECIAL or not _VAGUE.isdisjoint(operation.operators)

@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 
 import subgraphkit as sk
-from subgraphkit.comparing.small_models import model_of
 from subgraphkit.running.checking import Apart
+from subgraphkit.testing.small_models import model_of
 
 _TEXT = "g (float[4] x) => (float[4] y) { y = Relu(x) }"
 _X = np.ones(4, np.float32)

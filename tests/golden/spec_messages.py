@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 
 import subgraphkit as sk
-from subgraphkit.comparing.small_models import model_of
 from subgraphkit.partitioning import Constraints
+from subgraphkit.testing.small_models import model_of
 
 _TEXT = "g (float[4] x) => (float[4] y) { y = Relu(x) }"
 _DIGEST = "0" * 64

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.comparing.small_models import model_of
 from subgraphkit.errors import InputError
 from subgraphkit.serving import oip
 from subgraphkit.serving.oip.datatypes import DATATYPES
+from subgraphkit.testing.small_models import model_of
 
 SHAPES = [(), (0,), (3,), (2, 0, 5), (2, 3)]
 

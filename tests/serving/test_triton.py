@@ -12,9 +12,9 @@ import onnx
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.comparing.small_models import model_of
 from subgraphkit.serving import oip
 from subgraphkit.serving.triton import export_triton
+from subgraphkit.testing.small_models import model_of
 from tests.serving.triton_server import Server, require_triton, started
 
 CALLS = 300

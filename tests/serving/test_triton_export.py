@@ -9,9 +9,9 @@ import onnx
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.comparing.small_models import model_of
 from subgraphkit.errors import CallerError
 from subgraphkit.serving.triton import ServedModel, export_triton, served_model
+from subgraphkit.testing.small_models import model_of
 
 OPEN = "g (float[N,3] x) => (float[N,3] y) { y = Relu(x) }"
 

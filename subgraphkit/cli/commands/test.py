@@ -207,7 +207,7 @@ def _arguments(parser: Parser) -> None:
     choose_cases(
         parser,
         level=_LEVELS[-1],
-        meaning="the last level to try: 0 static, 1 contract, 2 partition traps, 3 operators, "
+        meaning="the last level to try: 0 static, 1 contract, 2 partitioning, 3 operators, "
         "4 models, 5 running, 6 artefacts, 7 stress",
         timeout=60.0,
     )

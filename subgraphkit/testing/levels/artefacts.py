@@ -22,10 +22,10 @@ from subgraphkit.compiling.proving import Proofs, ProofStep, Unproven, came_back
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.ir import Initializer
 from subgraphkit.processes.child_process import crowd
-from subgraphkit.testing.apart import called_apart, found_apart
 from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, broken
 from subgraphkit.testing.operator_checks import Workbench, new_weights, workbench
 from subgraphkit.testing.subject import Subject
+from subgraphkit.testing.subprocesses import call_in_subprocess, check_in_subprocess
 
 _LEVEL: Final = 6
 _CHILD_SECONDS: Final = 50.0
@@ -87,16 +87,16 @@ def _restored_by_another_process(bench: Workbench, blob: bytes) -> Finding:
         stored = Path(folder, "blob")
         stored.write_bytes(blob)
         seconds = _CHILD_SECONDS * crowd()
-        return found_apart(restored_apart, bench.subject, seconds, str(stored), what=_WHAT)
+        return check_in_subprocess(check_restored, bench.subject, seconds, str(stored), what=_WHAT)
 
 
-def restored_apart(subject: Subject, file: str) -> Finding:
+def check_restored(subject: Subject, file: str) -> Finding:
     """Restore what a file holds in a process that compiled nothing of it."""
     with workbench(subject) as bench:
         return _runs(bench, Path(file).read_bytes())
 
 
-def fingerprint_apart(subject: Subject) -> str:
+def fingerprint_of(subject: Subject) -> str:
     """Return the fingerprint of the backend in this process."""
     with workbench(subject) as bench:
         return bench.claim.backend.fingerprint()
@@ -274,8 +274,8 @@ def _surviving(damage: Callable[[bytes], bytes]) -> Callable[[Workbench, bytes],
 
 def _fingerprint(subject: Subject) -> Finding:
     """A fingerprint is the same in another process, or no stored engine is ever found again."""
-    here = fingerprint_apart(subject)
-    there = called_apart(fingerprint_apart, subject, _CHILD_SECONDS * crowd(), what=_WHAT)
+    here = fingerprint_of(subject)
+    there = call_in_subprocess(fingerprint_of, subject, _CHILD_SECONDS * crowd(), what=_WHAT)
     if here == there:
         return PASSED
     return broken(f"fingerprint() is {here!r} here and {there!r} in another process")

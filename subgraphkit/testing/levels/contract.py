@@ -18,12 +18,12 @@ from subgraphkit.errors import InvalidModelError, OptionError
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.onnx_io import load
 from subgraphkit.processes.child_process import crowd
-from subgraphkit.testing.apart import found_apart
 from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, broken
-from subgraphkit.testing.claimed import model_taken, models_taken, usual_offers
+from subgraphkit.testing.claimed import model_taken, models_taken, usual_models
 from subgraphkit.testing.operator_checks import OPERATOR_CHECKS, Workbench, workbench
+from subgraphkit.testing.process_checks import changes_left, threads_kept
 from subgraphkit.testing.subject import Subject
-from subgraphkit.testing.visiting import changes_left, threads_kept
+from subgraphkit.testing.subprocesses import check_in_subprocess
 
 _LEVEL: Final = 1
 _CHILD_SECONDS: Final = 45.0
@@ -139,7 +139,7 @@ def _keeps_to_one_thread(subject: Subject) -> Finding:
 
 
 def _visited(check: Callable[[Subject], Finding], subject: Subject) -> Finding:
-    return found_apart(check, subject, _CHILD_SECONDS * crowd(), what="runs a model on it")
+    return check_in_subprocess(check, subject, _CHILD_SECONDS * crowd(), what="runs a model on it")
 
 
 def _properties(subject: Subject) -> Finding:
@@ -173,7 +173,7 @@ def _instances_apart(subject: Subject) -> Finding:
 
 def _graphs(subject: Subject) -> Iterator[BoundModel]:
     heavy = [offer for offer in subject.claims if offer.form.is_heavy]
-    for offer in dict.fromkeys((*usual_offers().values(), *heavy[:_MOST_ASKED])):
+    for offer in dict.fromkeys((*usual_models().values(), *heavy[:_MOST_ASKED])):
         yield subject.bound(offer.model().proto)
 
 

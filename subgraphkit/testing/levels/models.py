@@ -47,8 +47,8 @@ def cases(subject: Subject) -> Iterable[Case]:
             yield _case(f"own/{name}", partial(_run_own, path), _LARGE)
 
 
-def _case(name: str, run: Any, patience: float) -> Case:
-    return Case(id=f"L{_LEVEL}/{name}", level=_LEVEL, run=run, patience=patience)
+def _case(name: str, run: Any, timeout_factor: float) -> Case:
+    return Case(id=f"L{_LEVEL}/{name}", level=_LEVEL, run=run, timeout_factor=timeout_factor)
 
 
 def _run_official(case: OfficialCase, subject: Subject) -> Finding:

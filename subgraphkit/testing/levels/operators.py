@@ -13,13 +13,13 @@ from typing import Any, Final
 import onnx
 
 from subgraphkit.running import Session
-from subgraphkit.testing.carrying import Part, joint_key
+from subgraphkit.testing.carrying import Part, batch_key
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.draws import DRAWING, difference_of_draws, draws, repeated
 from subgraphkit.testing.foreign import beside_foreign, is_own
-from subgraphkit.testing.forms import FORMS, can_fold, folded, sandwiched, sandwiched_feeds
 from subgraphkit.testing.official_cases import OfficialCase, official_cases
 from subgraphkit.testing.subject import Subject
+from subgraphkit.testing.variants import VARIANTS, can_fold, folded, sandwiched, sandwiched_feeds
 from subgraphkit.types import DataType
 
 _LEVEL: Final = 3
@@ -37,7 +37,7 @@ def cases(subject: Subject) -> Iterable[Case]:
 
 
 def _forms(case: OfficialCase) -> Iterator[str]:
-    for form in FORMS[:1] if case.is_expanded else FORMS:
+    for form in VARIANTS[:1] if case.is_expanded else VARIANTS:
         if form != "folded" or can_fold(case.model):
             yield form
 
@@ -55,7 +55,7 @@ def _case(case: OfficialCase, form: str) -> Case:
         dtypes=tuple(_dtypes(case.model)),
         needs=("control_flow",) if case.operator in _HOLDS_BODIES else (),
         offers=case.operator != _STATED,
-        joint=_joint(case, form),
+        batch_key=_joint(case, form),
         part=partial(_part, case, form),
     )
 
@@ -64,7 +64,7 @@ def _joint(case: OfficialCase, form: str) -> str:
     """Return what cases have in common that may be in one model; empty if one must be alone."""
     if case.operator in {_STATED, *DRAWING} or case.data_count != 1:
         return ""
-    key = joint_key(case.model)
+    key = batch_key(case.model)
     return f"{form} {key}" if key else ""
 
 

@@ -12,8 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit.comparing.offers import Offer
-from subgraphkit.comparing.small_models import SmallModel, model_of
 from subgraphkit.errors import CallerError, ExecutionError, SubgraphkitError
 from subgraphkit.finding.registry import registered
 from subgraphkit.partitioning import Constraints
@@ -22,13 +20,15 @@ from subgraphkit.running import Session
 from subgraphkit.testing import run_checks
 from subgraphkit.testing.blame import REFERENCE
 from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped, broken
-from subgraphkit.testing.claimed import model_taken, models_taken, usual_offers
+from subgraphkit.testing.claimed import model_taken, models_taken, usual_models
 from subgraphkit.testing.foreign import beside_foreign, is_own
-from subgraphkit.testing.forms import FEEDING_FORMS
+from subgraphkit.testing.probe_models import ProbeModel
 from subgraphkit.testing.random_graphs import random_graph
 from subgraphkit.testing.run_checks import Check
+from subgraphkit.testing.small_models import SmallModel, model_of
 from subgraphkit.testing.subject import SETTINGS, Subject
 from subgraphkit.testing.sweep_cases import sweep_cases
+from subgraphkit.testing.variants import LAYOUTS
 
 _LEVEL: Final = 5
 _RANDOM_GRAPHS: Final = 24
@@ -121,12 +121,12 @@ _CHECKS: Final[dict[str, Check]] = {
 
 
 def _cases_of_small_models() -> Iterator[Case]:
-    for name, offer in usual_offers().items():
+    for name, offer in usual_models().items():
         yield from _cases_of(name, partial(_model_of, offer))
     yield from _cases_of("claimed", lambda subject: list(models_taken(subject))[-1])
 
 
-def _model_of(offer: Offer, subject: Subject) -> SmallModel:
+def _model_of(offer: ProbeModel, subject: Subject) -> SmallModel:
     del subject
     return offer.model()
 
@@ -137,8 +137,8 @@ def _cases_of(name: str, model: Callable[[Subject], SmallModel]) -> Iterator[Cas
 
     for what, check in _CHECKS.items():
         yield _case(f"{what}/{name}", of(partial(_checked, check)))
-    for what, form in FEEDING_FORMS.items():
-        fed = partial(run_checks.fed_in_a_form, form)
+    for what, form in LAYOUTS.items():
+        fed = partial(run_checks.fed_in_a_layout, form)
         yield _case(f"feeds/{what}/{name}", of(partial(_checked, fed)))
     yield _case(f"sessions/two_in_turn/{name}", of(_two_in_turn))
     yield _case(f"sessions/two_in_threads/{name}", of(_two_in_threads), ("threads",))

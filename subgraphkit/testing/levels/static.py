@@ -14,10 +14,10 @@ from subgraphkit.backend.options import PlainOptions
 from subgraphkit.backend.plugin_api import api_text, name_problem
 from subgraphkit.errors import OptionError
 from subgraphkit.finding.catalogue import CATALOGUE, BackendRecord
-from subgraphkit.testing.apart import called_apart
 from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, broken
+from subgraphkit.testing.process_checks import Imported, imported
 from subgraphkit.testing.subject import Subject
-from subgraphkit.testing.visiting import Imported, imported
+from subgraphkit.testing.subprocesses import call_in_subprocess
 
 _CHILD_SECONDS: Final = 45.0
 _MOST_IMPORT_SECONDS: Final = 5.0
@@ -46,7 +46,7 @@ def _if_installed(check: Callable[[Subject], Finding], subject: Subject) -> Find
 def _looked_at(target: str, installed: str, distribution: str) -> Imported | Finding:
     subject = Subject(installed, distribution, target)
     try:
-        found = called_apart(imported, subject, _CHILD_SECONDS, what="imports and probes it")
+        found = call_in_subprocess(imported, subject, _CHILD_SECONDS, what="imports and probes it")
     except Stopped as stop:
         return stop.finding
     return Imported(**found)

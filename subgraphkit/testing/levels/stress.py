@@ -13,9 +13,9 @@ from typing import Any, Final
 from subgraphkit.running import Session
 from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, broken
 from subgraphkit.testing.claimed import model_taken
+from subgraphkit.testing.process_checks import count_in
 from subgraphkit.testing.run_checks import in_threads
 from subgraphkit.testing.subject import Subject
-from subgraphkit.testing.visiting import count_in
 
 _LEVEL: Final = 7
 _ROWS: Final = 8192
@@ -47,7 +47,7 @@ def cases(subject: Subject) -> Iterator[Case]:
 
 def _case(check: Callable[[Subject], Finding], *needs: str) -> Case:
     name = f"L7/{check.__name__[1:]}"
-    return Case(name, _LEVEL, check, needs=needs, offers=False, patience=4.0)
+    return Case(name, _LEVEL, check, needs=needs, offers=False, timeout_factor=4.0)
 
 
 def _memory() -> int:

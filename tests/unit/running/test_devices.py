@@ -19,10 +19,10 @@ from subgraphkit.backend import (
     SubgraphSelector,
     Traits,
 )
-from subgraphkit.comparing.small_models import model_of
 from subgraphkit.errors import InputError
 from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit.running.devices import DeviceBuffer
+from subgraphkit.testing.small_models import model_of
 
 X = np.array([-1, 2], np.float32)
 

@@ -13,12 +13,12 @@ from subgraphkit.backend import (
     SubgraphSelector,
     Unsupported,
 )
-from subgraphkit.comparing.small_models import SmallModel, model_of
 from subgraphkit.finding.registry import registered
 from subgraphkit.ir import Subgraph
 from subgraphkit.testing import Finding, Outcome, Subject
 from subgraphkit.testing.blame import ILL_CONDITIONED, OF_OTHERS
 from subgraphkit.testing.run_checks import fed_with
+from subgraphkit.testing.small_models import SmallModel, model_of
 from tests.fakes import ReferenceOperator
 from tests.faulty.wrapping import (
     EveryNode,

@@ -8,9 +8,9 @@ import pytest
 
 from subgraphkit.processes.child_process import crowd
 from subgraphkit.testing import Finding, Outcome, Subject
-from subgraphkit.testing.apart import called_apart
 from subgraphkit.testing.cases import Stopped
 from subgraphkit.testing.children import Pool, Task
+from subgraphkit.testing.subprocesses import call_in_subprocess
 from tests.unit.testing.troubled import stop
 
 SECONDS = 40.0
@@ -93,7 +93,7 @@ def test_what_is_not_begun_in_time_is_untried_and_starts_no_process() -> None:
 
 def test_what_ends_a_function_in_a_process_of_its_own_ends_its_case() -> None:
     with pytest.raises(Stopped, match="numpy takes nothing here") as caught:
-        called_apart(stop, Subject("numpy"), SECONDS, what="stops")
+        call_in_subprocess(stop, Subject("numpy"), SECONDS, what="stops")
     assert (caught.value.finding.outcome, caught.value.finding.taken) == (
         Outcome.UNCLAIMED,
         ("Relu",),

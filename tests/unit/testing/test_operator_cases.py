@@ -5,7 +5,7 @@ import pytest
 
 from subgraphkit.comparing import tolerance_for
 from subgraphkit.testing import Case, Finding, Outcome, Subject
-from subgraphkit.testing.carrying import carry_out, carry_out_jointly
+from subgraphkit.testing.carrying import carry_out, carry_out_in_one_model
 from subgraphkit.testing.checking import drawn_batches
 from subgraphkit.testing.children import Task
 from subgraphkit.testing.draws import difference_of_draws, draws, repeated
@@ -14,7 +14,7 @@ from subgraphkit.testing.official_cases import official_cases
 
 LOOPBACK = Subject(target="subgraphkit.testing.loopback:LoopbackBackend")
 CASES = cases_of_level(3, LOOPBACK)
-FORMS = ("alone", "sandwiched", "folded")
+VARIANTS = ("alone", "sandwiched", "folded")
 
 
 def found(case: str, backend: str = "subgraphkit.testing.loopback:LoopbackBackend") -> Finding:
@@ -50,7 +50,7 @@ def test_a_case_says_which_operator_it_is_about() -> None:
     assert CASES["L3/Gelu/test_gelu_default_1_expanded/alone"].operator == ""
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", VARIANTS)
 @pytest.mark.parametrize(
     "name",
     [
@@ -69,7 +69,7 @@ def test_what_is_taken_and_right_is_right_in_every_form(name: str, form: str) ->
     assert finding.taken
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", VARIANTS)
 @pytest.mark.parametrize(
     ("fault", "outcome"),
     [
@@ -94,7 +94,7 @@ def test_whoever_ignores_strides_is_caught_between_foreign_nodes_only() -> None:
 
 
 def test_what_the_fallback_had_to_run_is_not_right_but_unclaimed() -> None:
-    for form in FORMS:
+    for form in VARIANTS:
         finding = found(f"L3/Add/test_add_bcast/{form}", "tests.faulty:ClaimsNothing")
         assert (finding.outcome, finding.taken) == (Outcome.UNCLAIMED, ())
 
@@ -148,12 +148,12 @@ def jointly(operator: str, form: str, backend: str) -> tuple[list[Case], list[Fi
     cases = [
         case
         for name, case in CASES.items()
-        if name.startswith(f"L3/{operator}/") and name.endswith(f"/{form}") and case.joint
+        if name.startswith(f"L3/{operator}/") and name.endswith(f"/{form}") and case.batch_key
     ]
-    return cases, carry_out_jointly(cases, Subject(target=backend))
+    return cases, carry_out_in_one_model(cases, Subject(target=backend))
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", VARIANTS)
 @pytest.mark.parametrize("operator", ["Slice", "Gather"])
 def test_cases_in_one_model_are_right_if_each_is(operator: str, form: str) -> None:
     cases, findings = jointly(operator, form, "subgraphkit.testing.loopback:LoopbackBackend")
@@ -180,7 +180,7 @@ def test_nothing_is_said_of_cases_in_one_model_in_which_something_is_wrong(fault
 
 def test_every_group_has_its_turn_and_the_same_seed_draws_the_same_order() -> None:
     tasks = [
-        Task(Finding(Outcome.SKIP, case=case.id, level=3), 1.0, case.joint)
+        Task(Finding(Outcome.SKIP, case=case.id, level=3), 1.0, case.batch_key)
         for case in CASES.values()
     ]
     batches = drawn_batches(tasks, 3)
@@ -191,5 +191,5 @@ def test_every_group_has_its_turn_and_the_same_seed_draws_the_same_order() -> No
     assert sorted(first) == sorted(groups)
     assert len(batches) < len(tasks) / 2
     for batch in batches:
-        assert len({task.joint for task in batch}) == 1
-        assert len(batch) == 1 or batch[0].joint
+        assert len({task.batch_key for task in batch}) == 1
+        assert len(batch) == 1 or batch[0].batch_key

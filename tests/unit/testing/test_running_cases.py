@@ -6,16 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from subgraphkit.comparing.operations import FAMILIES, OperatorForm, operations
 from subgraphkit.errors import InternalError
 from subgraphkit.running import Session
 from subgraphkit.testing import Finding, Outcome, Subject, sweep_cases
 from subgraphkit.testing.carrying import carry_out
+from subgraphkit.testing.checking import drawn_batches
+from subgraphkit.testing.children import Task
 from subgraphkit.testing.combinations import PRODUCERS
-from subgraphkit.testing.forms import FEEDING_FORMS
 from subgraphkit.testing.levels import cases_of_level
+from subgraphkit.testing.operator_variants import FAMILIES, OperatorVariant, operations
 from subgraphkit.testing.random_graphs import random_graph
 from subgraphkit.testing.sweeps import Sweep
+from subgraphkit.testing.variants import LAYOUTS
 
 CASES = cases_of_level(5, Subject("numpy"))
 
@@ -115,10 +117,10 @@ def test_cases_say_what_they_need() -> None:
     assert CASES["L5/sessions/two_in_threads/mlp"].needs == ("threads",)
 
 
-@pytest.mark.parametrize("form", FEEDING_FORMS)
+@pytest.mark.parametrize("form", LAYOUTS)
 def test_a_form_has_the_layout_it_is_named_after_and_keeps_the_values(form: str) -> None:
     array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-    made = FEEDING_FORMS[form](array)
+    made = LAYOUTS[form](array)
     flags: dict[str, Any] = {
         "read_only": not made.flags.writeable,
         "not_contiguous": not made.flags.contiguous,
@@ -155,8 +157,48 @@ def test_random_graphs_are_cut_by_foreign_nodes_and_their_numbers_stay_small() -
 
 def test_operators_that_lose_nan_are_fed_infinities_of_which_they_make_none() -> None:
     texts = "Max(x[N], z[N])", "HardSwish(x[N])", "Abs(x[N])"
-    rows = [(OperatorForm("arithmetic", "equal", "float16", text), 500) for text in texts]
+    rows = [(OperatorVariant("arithmetic", "equal", "float16", text), 500) for text in texts]
     fed = Sweep(rows).special(0, frozenset({"HardSwish", "Max"}))
     met = {name: (np.isinf(one).any(), np.isnan(one).any()) for name, one in fed.items()}
     wanted = {"x_0": (True, False), "x_1": (False, False), "x_2": (True, True)}
     assert met == {**wanted, "z_0": (True, False)}
+
+
+def test_what_operators_compute_comes_before_all_else() -> None:
+    tasks = [Task(Finding(Outcome.SKIP, case=name, level=5), 1.0) for name in CASES]
+    groups = [task.case.case.split("/")[1] for (task,) in drawn_batches(tasks, 3)]
+    first = groups[: groups.count("operators") + groups.count("versions")]
+    assert set(first) == {"operators", "versions"}
+
+
+@pytest.mark.parametrize(
+    ("family", "derived"),
+    [
+        ("arithmetic", {("Clip", 10), ("Dropout", 11)}),
+        ("movement", {("Pad", 10), ("Slice", 9), ("Split", 12), ("Squeeze", 12), ("Pad", 17)}),
+        (
+            "reductions",
+            {("Softmax", 12), ("Hardmax", 12), ("ReduceSum", 12), ("ReduceMean", 17), ("TopK", 9)},
+        ),
+        ("windows", {("BatchNormalization", 13), ("AveragePool", 18), ("MaxPool", 9)}),
+        ("normalisations", {("Upsample", 9), ("Resize", 10), ("LSTM", 13)}),
+        ("quantised", {("QuantizeLinear", 12), ("DequantizeLinear", 20)}),
+    ],
+)
+def test_lines_come_for_each_operator_set_in_which_an_operator_was_another(
+    family: str, derived: set[tuple[str, int]]
+) -> None:
+    older = sweep_cases._older(family)
+    assert derived <= {(name, one.opset) for one in older for name in one.operators}
+    assert len(older) == len(set(older))
+
+
+def test_softmax_of_an_older_operator_set_goes_over_all_axes_behind_its_own() -> None:
+    (older,) = (
+        one
+        for one in sweep_cases._older("reductions")
+        if (one.operators, one.opset) == (("Softmax",), 12) and "axis: int = 1" in one.text
+    )
+    model = Sweep([(older, 5)])
+    (wanted,) = model.expected(model.feeds())
+    assert np.allclose(wanted.array.sum(axis=(1, 2)), 1.0)

@@ -16,7 +16,7 @@ from onnx import helper, numpy_helper
 
 from subgraphkit.testing.foreign import CARRY, DOMAIN
 
-FORMS: Final = ("alone", "sandwiched", "folded")
+VARIANTS: Final = ("alone", "sandwiched", "folded")
 """Names of the forms."""
 
 _BEFORE: Final = "before:"
@@ -144,7 +144,7 @@ def _unaligned(array: _Array) -> _Array:
     return moved
 
 
-FEEDING_FORMS: Final[Mapping[str, Callable[[_Array], _Array]]] = MappingProxyType(
+LAYOUTS: Final[Mapping[str, Callable[[_Array], _Array]]] = MappingProxyType(
     {
         "read_only": _read_only,
         "not_contiguous": _spread,

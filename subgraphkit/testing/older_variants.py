@@ -14,7 +14,7 @@ from typing import Any, Final
 import onnx
 from onnx import defs, helper, printer, shape_inference
 
-from subgraphkit.comparing.operations import USUAL_OPSET, Argument, OperatorForm
+from subgraphkit.testing.operator_variants import USUAL_OPSET, Argument, OperatorVariant
 from subgraphkit.testing.sweeps import Sweep
 
 _OLDEST: Final = 7
@@ -35,7 +35,7 @@ def had_others(operators: Iterable[str]) -> bool:
     return any(_OLDEST <= opset < USUAL_OPSET for name in operators for opset in _last_before(name))
 
 
-def older_forms(forms: Sequence[OperatorForm], size: int) -> Iterator[OperatorForm]:
+def older_variants(forms: Sequence[OperatorVariant], size: int) -> Iterator[OperatorVariant]:
     """Yield lines as earlier operator sets had them, each once; ``size`` is that of ``N``."""
     known = set()
     for form in forms:
@@ -73,7 +73,7 @@ def _signature(schema: Any) -> object:
     return attributes, [(one.name.lower(), str(one.option)) for one in schema.inputs]
 
 
-def _rewritten(form: OperatorForm, opset: int) -> OperatorForm | None:
+def _rewritten(form: OperatorVariant, opset: int) -> OperatorVariant | None:
     """Write a line for an earlier operator set; None if that has no such thing."""
     arguments = {one.name: one for one in form.arguments}
     nodes: list[onnx.NodeProto] = []
@@ -138,7 +138,7 @@ def _texts(nodes: Iterable[onnx.NodeProto], arguments: Mapping[str, Argument]) -
         yield f"{head[: head.rindex('(')]}({', '.join(read)})"
 
 
-def _is_valid(form: OperatorForm, size: int) -> bool:
+def _is_valid(form: OperatorVariant, size: int) -> bool:
     """Say whether an operator set has such a line, for its element type as well."""
     try:
         model = Sweep([(form, size)])

@@ -12,7 +12,7 @@ from subgraphkit.testing.subject import Subject
 _LAST_OUTPUT: Final = 600
 
 
-def called_apart(
+def call_in_subprocess(
     function: Callable[..., Any], subject: Subject, seconds: float, *words: str, what: str
 ) -> Any:
     """Call a function in a new process, let that end by itself, and return what it returned.
@@ -35,11 +35,11 @@ def called_apart(
     return answer["returned"]
 
 
-def found_apart(
+def check_in_subprocess(
     check: Callable[..., Finding], subject: Subject, seconds: float, *words: str, what: str
 ) -> Finding:
-    """Have a check carried out as ``called_apart`` calls a function; return what it finds."""
-    return Finding.from_dict(called_apart(check, subject, seconds, *words, what=what))
+    """Have a check carried out as ``call_in_subprocess`` calls a function; return what it finds."""
+    return Finding.from_dict(call_in_subprocess(check, subject, seconds, *words, what=what))
 
 
 def answered(place: str, described: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:

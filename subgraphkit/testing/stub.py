@@ -39,7 +39,7 @@ class _Property(SubgraphProperty):
         raise Unsupported(f"nothing computes {subgraph.id}, of which a partitioning was asked")
 
 
-class Bystander(Backend):
+class Stub(Backend):
     """Takes every node that is left."""
 
     name: ClassVar[str] = "bystander"

@@ -9,7 +9,7 @@ from typing import Final
 import onnx
 from onnx import parser
 
-from subgraphkit.comparing.operator_tables import TABLES
+from subgraphkit.testing.operator_tables import TABLES
 
 FAMILIES: Final = tuple(TABLES)
 """The tables, by name: operators that are varied in the same sizes."""
@@ -62,7 +62,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorForm:
+class OperatorVariant:
     """A line of a table, for one element type.
 
     Attributes:
@@ -139,7 +139,7 @@ class OperatorForm:
         steps[-1] = steps[-1] if _MAKES.match(steps[-1]) else f"y = {steps[-1]}"
         return tuple(map(parser.parse_node, steps))
 
-    def sized(self, width: int) -> "OperatorForm":
+    def sized(self, width: int) -> "OperatorVariant":
         """Return it with so many features."""
         text, meaning = (
             _FEATURES.sub(lambda found: str(int(found[1] or 1) * width), one)
@@ -148,33 +148,33 @@ class OperatorForm:
         return replace(self, text=text, meaning=meaning)
 
     @property
-    def meant(self) -> "OperatorForm":
+    def meant(self) -> "OperatorVariant":
         """It in the words of its meaning, if that is given."""
         return replace(self, text=self.meaning or self.text, opset=USUAL_OPSET, meaning="")
 
 
 @lru_cache(maxsize=1)
-def _all() -> Mapping[str, tuple[OperatorForm, ...]]:
+def _all() -> Mapping[str, tuple[OperatorVariant, ...]]:
     return {family: tuple(_read(family, table)) for family, table in TABLES.items()}
 
 
-def _read(family: str, table: Mapping[str, str]) -> Iterator[OperatorForm]:
+def _read(family: str, table: Mapping[str, str]) -> Iterator[OperatorVariant]:
     for head, body in table.items():
         judged, *words = head.split()
         opset = int(words.pop()[1:]) if words[-1].startswith("@") else USUAL_OPSET
         for line in _NEW_LINE.split(body.strip()):
             text, _, meaning = " ".join(line.split()).partition(" == ")
             for element_type in words:
-                yield OperatorForm(family, judged, element_type, text, opset, meaning)
+                yield OperatorVariant(family, judged, element_type, text, opset, meaning)
 
 
 @lru_cache(maxsize=len(FAMILIES))
-def operations(family: str) -> tuple[OperatorForm, ...]:
+def operations(family: str) -> tuple[OperatorVariant, ...]:
     """Return the operations of a family in their usual sizes, in the order of its table."""
     return tuple(one.sized(one.width) for one in _all()[family])
 
 
-def offered_forms() -> Iterator[OperatorForm]:
+def probed_variants() -> Iterator[OperatorVariant]:
     """Yield what may be offered: lines whose ``x`` has any shape or features, each in one type.
 
     Those of float are first. Elementwise ones come once for each choice of operators.

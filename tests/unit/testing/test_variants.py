@@ -7,14 +7,14 @@ from onnx.reference import ReferenceEvaluator
 
 from subgraphkit.testing import Subject
 from subgraphkit.testing.foreign import ForeignBackend, beside_foreign, is_foreign
-from subgraphkit.testing.forms import (
+from subgraphkit.testing.official_cases import OfficialCase, official_cases
+from subgraphkit.testing.variants import (
     can_fold,
     folded,
     sandwiched,
     sandwiched_feeds,
     without_foreign,
 )
-from subgraphkit.testing.official_cases import OfficialCase, official_cases
 from tests.models import parsed
 
 NUMPY = Subject("numpy")

@@ -1,4 +1,4 @@
-"""Level 2, partition traps: graphs that are easily divided wrongly, or run wrongly once divided.
+"""Level 2, partitioning: graphs that are easily divided wrongly, or run wrongly once divided.
 
 Each is partitioned twice, which must give the same; the subgraphs must be able to run in their
 order; and the results must be those of onnx's own implementation.
@@ -13,10 +13,10 @@ from typing import Any, Final
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped
-from subgraphkit.testing.claimed import Casting, casting_of
+from subgraphkit.testing.claimed import Substitution, substitution_of
+from subgraphkit.testing.edge_cases import EdgeCase, chain, edge_cases
 from subgraphkit.testing.foreign import beside_foreign, is_own
 from subgraphkit.testing.subject import Subject
-from subgraphkit.testing.traps import Trap, chain, traps
 
 _LEVEL: Final = 2
 _SHORT, _LONG = 250, 2000
@@ -30,12 +30,12 @@ _SLACK_SECONDS: Final = 0.5
 def cases(subject: Subject) -> Iterator[Case]:
     """Build the cases of this level."""
     del subject
-    for trap in traps():
+    for trap in edge_cases():
         yield Case(f"L2/{trap.name}", _LEVEL, partial(_spring, trap), needs=trap.needs)
-    yield Case("L2/time_is_linear", _LEVEL, _time, patience=2.0)
+    yield Case("L2/time_is_linear", _LEVEL, _time, timeout_factor=2.0)
 
 
-def _spring(trap: Trap, subject: Subject) -> Finding:
+def _spring(trap: EdgeCase, subject: Subject) -> Finding:
     """Spring a trap as it is; and with what the backend takes, if that is something else.
 
     A backend that took the cheap nodes of a trap is shown its own between foreign ones only, for
@@ -45,13 +45,13 @@ def _spring(trap: Trap, subject: Subject) -> Finding:
     found = _sprung(trap, model, subject)
     if found.is_wrong or (found.outcome is Outcome.RIGHT and not _is_foreign(model)):
         return found
-    casting = casting_of(subject)
-    cast = trap.cast(casting) if casting else None
-    if casting is None or cast is None:
+    substitution = substitution_of(subject)
+    cast = trap.cast(substitution) if substitution else None
+    if substitution is None or cast is None:
         return found
     again = _sprung(trap, cast, subject)
     if again.is_wrong:
-        return replace(again, detail=f"with {casting.name} in its place: {again.detail}")
+        return replace(again, detail=f"with {substitution.name} in its place: {again.detail}")
     return again if again.outcome is Outcome.RIGHT else found
 
 
@@ -59,7 +59,7 @@ def _is_foreign(model: Any) -> bool:
     return any(node.domain for node in model.graph.node if not model.functions)
 
 
-def _sprung(trap: Trap, model: Any, subject: Subject) -> Finding:
+def _sprung(trap: EdgeCase, model: Any, subject: Subject) -> Finding:
     feeds = trap.feeds(model)
     road = beside_foreign(subject.choice) if _is_foreign(model) else {}
     found = _divided(subject, model, dict(road))
@@ -121,16 +121,16 @@ def _time(subject: Subject) -> Finding:
     found = _timed(subject, None)
     if found.outcome is not Outcome.UNCLAIMED:
         return found
-    casting = casting_of(subject)
-    return _timed(subject, casting) if casting else found
+    substitution = substitution_of(subject)
+    return _timed(subject, substitution) if substitution else found
 
 
-def _timed(subject: Subject, casting: Casting | None) -> Finding:
+def _timed(subject: Subject, substitution: Substitution | None) -> Finding:
     seconds: list[float] = []
     taken: tuple[str, ...] = ()
-    lengths = (_SHORT, _LONG) if casting is None else (_SHORT // _CAST, _LONG // _CAST)
+    lengths = (_SHORT, _LONG) if substitution is None else (_SHORT // _CAST, _LONG // _CAST)
     for length in lengths:
-        bound = subject.bound(chain(length, casting))
+        bound = subject.bound(chain(length, substitution))
         started = time.process_time()
         partitioning = subject.partitioned(bound)
         seconds.append(time.process_time() - started)

@@ -16,8 +16,8 @@ import numpy as np
 import onnx
 from onnx import compose, helper, numpy_helper, parser, printer, shape_inference
 
-from subgraphkit.comparing.operations import Argument, OperatorForm, offered_forms
-from subgraphkit.comparing.small_models import POSITIVE, ROWS, SmallModel, model_of
+from subgraphkit.testing.operator_variants import Argument, OperatorVariant, probed_variants
+from subgraphkit.testing.small_models import POSITIVE, ROWS, SmallModel, model_of
 
 _KINDS: Final = {
     "vector": ("N,C", "C"),
@@ -39,7 +39,7 @@ _ENDINGS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ProbeModel:
     """A small model, from an input ``x`` to an output ``y`` of the same type and shape.
 
     Attributes:
@@ -53,7 +53,7 @@ class Offer:
         times: How many times the form stands one behind the other.
     """
 
-    form: OperatorForm
+    form: OperatorVariant
     label: str
     element_type: str
     kind: str
@@ -78,7 +78,7 @@ class Offer:
         return self.form.operators
 
     @property
-    def _sized(self) -> OperatorForm:
+    def _sized(self) -> OperatorVariant:
         return self.form.sized(self.form.width * self.wider)
 
     @property
@@ -87,7 +87,7 @@ class Offer:
         dims = next(one.dims for one in self._arguments() if one.name == "x")
         return tuple(self.rows if dim == "N" else int(dim) for dim in dims)
 
-    def with_rows(self, rows: int | None) -> "Offer":
+    def with_rows(self, rows: int | None) -> "ProbeModel":
         """Return the same with another size of the first axis, where that is not stated."""
         return self if None not in replace(self, rows=None).shape else replace(self, rows=rows)
 
@@ -167,7 +167,7 @@ class Offer:
         return f"{one.element_type or self.element_type}{shape} {name}{values}"
 
 
-def _with_ending(form: OperatorForm, ending: Sequence[str]) -> Sequence[onnx.NodeProto]:
+def _with_ending(form: OperatorVariant, ending: Sequence[str]) -> Sequence[onnx.NodeProto]:
     nodes = form.nodes
     result = "y" if "y" in nodes[-1].output else nodes[-1].output[0]
     last = {result: "r_" if ending else "y"}
@@ -185,7 +185,7 @@ def _renamed(node: onnx.NodeProto, names: Mapping[str, str], mark: str) -> str:
 
 
 @lru_cache(maxsize=2048)
-def _built(offer: Offer) -> onnx.ModelProto:
+def _built(offer: ProbeModel) -> onnx.ModelProto:
     proto = model_of(offer.text(_ending(offer) or ()), _header(offer))
     proto.graph.name = offer.name
     for tensor in proto.graph.initializer:
@@ -196,17 +196,17 @@ def _built(offer: Offer) -> onnx.ModelProto:
     return proto
 
 
-def _header(offer: Offer) -> str:
+def _header(offer: ProbeModel) -> str:
     return f'<ir_version: 10, opset_import: ["" : {offer.form.opset}]>'
 
 
-def _ending(offer: Offer) -> Sequence[str] | None:
+def _ending(offer: ProbeModel) -> Sequence[str] | None:
     """Return what an offer ends with; None if ONNX does not define its operators for its type."""
     return _ending_of_one(replace(offer, rows=ROWS, times=1))
 
 
 @lru_cache(maxsize=4096)
-def _ending_of_one(offer: Offer) -> Sequence[str] | None:
+def _ending_of_one(offer: ProbeModel) -> Sequence[str] | None:
     code = onnx.TensorProto.DataType.Value(offer.element_type.upper())
     for steps in _ENDINGS:
         ending = [step.replace("TYPE", str(code)) for step in steps]
@@ -218,24 +218,24 @@ def _ending_of_one(offer: Offer) -> Sequence[str] | None:
 
 
 @lru_cache(maxsize=1)
-def all_offers() -> tuple[Offer, ...]:
+def all_probe_models() -> tuple[ProbeModel, ...]:
     """Return the offers as they are made first: one for each line, in its usual type and shape."""
     return tuple(_plain())
 
 
-def _plain() -> Iterator[Offer]:
+def _plain() -> Iterator[ProbeModel]:
     seen: Counter[str] = Counter()
-    for form in offered_forms():
+    for form in probed_variants():
         kind = "vector" if form.is_elementwise else ""
         name = "-".join(form.operators)
         seen[name] += 1
         label = name if seen[name] == 1 else f"{name} {seen[name]}"
-        offer = Offer(form, label, form.element_type, kind)
+        offer = ProbeModel(form, label, form.element_type, kind)
         if offer.is_valid():
             yield offer
 
 
-def together(offers: Sequence[Offer]) -> onnx.ModelProto:
+def together(offers: Sequence[ProbeModel]) -> onnx.ModelProto:
     """Return a model in which offers stand side by side and have nothing to do with one another.
 
     Args:
@@ -257,7 +257,7 @@ Ask = Callable[[onnx.ModelProto], Sequence[tuple[str, str]]]
 """Says what a backend claims of a model: operators, each with the name of the node's output."""
 
 
-def offers_taken(ask: Ask) -> tuple[Offer, ...]:
+def models_claimed(ask: Ask) -> tuple[ProbeModel, ...]:
     """Find out what a backend takes; nothing is compiled.
 
     Every form is offered in its usual type and shape. If it takes none, they are offered in others
@@ -298,8 +298,8 @@ class _Patient:
         return claimed
 
 
-def _offers_taken(ask: Ask) -> tuple[Offer, ...]:
-    plain = all_offers()
+def _offers_taken(ask: Ask) -> tuple[ProbeModel, ...]:
+    plain = all_probe_models()
     shares = _side_by_side(ask, plain)
     heavy = [offer for offer in plain if offer.form.is_heavy]
     if _WHOLE not in shares.values():  # it may look at all of a model, and want nothing beside
@@ -321,20 +321,20 @@ def _offers_taken(ask: Ask) -> tuple[Offer, ...]:
     return whole or tuple(offer for offer, share in shares.items() if share)
 
 
-def taken_whole(ask: Ask, offers: Iterable[Offer]) -> tuple[Offer, ...]:
+def taken_whole(ask: Ask, offers: Iterable[ProbeModel]) -> tuple[ProbeModel, ...]:
     """Return what a backend takes whole of some offers; nothing is compiled."""
     found = _side_by_side(ask, offers)
     return tuple(offer for offer, share in found.items() if share == _WHOLE)
 
 
-def _side_by_side(ask: Ask, offers: Iterable[Offer]) -> dict[Offer, int]:
-    """Offer many at once, which takes a fraction of the time.
+def _side_by_side(ask: Ask, offers: Iterable[ProbeModel]) -> dict[ProbeModel, int]:
+    """ProbeModel many at once, which takes a fraction of the time.
 
     What is taken so may be taken for the company it is in. The first is offered again alone, and if
     that makes a difference, so are the others.
     """
-    found: dict[Offer, int] = {}
-    by_opset: dict[int, list[Offer]] = {}
+    found: dict[ProbeModel, int] = {}
+    by_opset: dict[int, list[ProbeModel]] = {}
     for one in offers:
         if one.is_valid():
             by_opset.setdefault(one.form.opset, []).append(one)
@@ -350,19 +350,19 @@ def _side_by_side(ask: Ask, offers: Iterable[Offer]) -> dict[Offer, int]:
     return found
 
 
-def _alone(ask: Ask, offer: Offer) -> int:
+def _alone(ask: Ask, offer: ProbeModel) -> int:
     return _share(offer, ask(offer.model().proto))
 
 
 _WHOLE: Final = 2
 
 
-def claims_whole(offer: Offer, claimed: Iterable[tuple[str, str]]) -> bool:
+def claims_whole(offer: ProbeModel, claimed: Iterable[tuple[str, str]]) -> bool:
     """Say whether the operators that an offer is about are among those claimed."""
     return _share(offer, claimed) == _WHOLE
 
 
-def _share(offer: Offer, claimed: Iterable[tuple[str, str]]) -> int:
+def _share(offer: ProbeModel, claimed: Iterable[tuple[str, str]]) -> int:
     """Return 2 if the operators of an offer are among the claimed ones, 1 if some are, or 0."""
     names = {operator for operator, _ in claimed}
     if names.issuperset(offer.operators):
@@ -370,7 +370,7 @@ def _share(offer: Offer, claimed: Iterable[tuple[str, str]]) -> int:
     return int(not names.isdisjoint(offer.operators))
 
 
-def _fits(plain: Offer, change: Mapping[str, Any]) -> bool:
+def _fits(plain: ProbeModel, change: Mapping[str, Any]) -> bool:
     return ("kind" not in change or bool(plain.kind)) and replace(plain, **change) != plain
 
 

@@ -15,10 +15,10 @@ import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from subgraphkit.comparing.small_models import model_of
-from subgraphkit.testing.claimed import Casting
+from subgraphkit.testing.claimed import Substitution
 from subgraphkit.testing.foreign import DOMAIN
-from subgraphkit.testing.forms import without_foreign
+from subgraphkit.testing.small_models import model_of
+from subgraphkit.testing.variants import without_foreign
 
 _OPSET: Final = 17
 _SHARED: Final = "weights_shared_by_two_subgraphs"
@@ -28,7 +28,7 @@ _NAN_FREE: Final = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class Trap:
+class EdgeCase:
     """One graph.
 
     Attributes:
@@ -46,10 +46,10 @@ class Trap:
         """Make the model as it is."""
         return self.finish(model_of(self.text, _header(_OPSET)) if self.text else onnx.ModelProto())
 
-    def cast(self, casting: Casting) -> onnx.ModelProto | None:
+    def cast(self, substitution: Substitution) -> onnx.ModelProto | None:
         """Make the model with other operators; None if it means nothing with them."""
-        text = casting.of(self.text, shares=self.name == _SHARED)
-        return self.finish(model_of(text, _header(casting.opset))) if text else None
+        text = substitution.of(self.text, shares=self.name == _SHARED)
+        return self.finish(model_of(text, _header(substitution.opset))) if text else None
 
     def feeds(self, model: onnx.ModelProto) -> dict[str, Any]:
         """Return an array for every input that has no default."""
@@ -160,38 +160,38 @@ _WITH_BODIES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-def traps() -> Iterator[Trap]:
+def edge_cases() -> Iterator[EdgeCase]:
     """Return every trap, the same each time."""
     needs = {"dimension_that_is_not_known": ("dynamic_shapes",)}
     for name, text in _TEXTS.items():
-        yield Trap(name, text, needs=needs.get(name, ()))
+        yield EdgeCase(name, text, needs=needs.get(name, ()))
     for name, text in _WITH_BODIES.items():
-        yield Trap(name, text, needs=("control_flow",))
-    yield Trap("node_names_missing_or_repeated", _TEXTS["long_bypass"], _with_repeated_names)
-    yield Trap("output_named_twice", _TEXTS["chain"], _with_an_output_twice)
+        yield EdgeCase(name, text, needs=("control_flow",))
+    yield EdgeCase("node_names_missing_or_repeated", _TEXTS["long_bypass"], _with_repeated_names)
+    yield EdgeCase("output_named_twice", _TEXTS["chain"], _with_an_output_twice)
     weighted = "<float[4] w> { a = Relu(x) y = Mul(a, w) }"
     text = f"g (float[4] x) => (float[4] y) {weighted}"
-    yield Trap("initializer_that_is_an_input", text, partial(_with_initializer_in, "input"))
-    yield Trap("initializer_that_is_an_output", text, partial(_with_initializer_in, "output"))
-    yield Trap("function_of_the_model", finish=_function)
-    yield Trap("sparse_initializer", finish=_sparse, expected=_sparse_results)
-    yield Trap("chain_of_a_thousand", finish=lambda _: chain(1000))
+    yield EdgeCase("initializer_that_is_an_input", text, partial(_with_initializer_in, "input"))
+    yield EdgeCase("initializer_that_is_an_output", text, partial(_with_initializer_in, "output"))
+    yield EdgeCase("function_of_the_model", finish=_function)
+    yield EdgeCase("sparse_initializer", finish=_sparse, expected=_sparse_results)
+    yield EdgeCase("chain_of_a_thousand", finish=lambda _: chain(1000))
 
 
 def _header(opset: int) -> str:
     return f'<ir_version: 10, opset_import: ["" : {opset}, "{DOMAIN}" : 1]>'
 
 
-def chain(length: int, casting: Casting | None = None) -> onnx.ModelProto:
-    """Return a chain of nodes: cheap ones, or those of a casting."""
+def chain(length: int, substitution: Substitution | None = None) -> onnx.ModelProto:
+    """Return a chain of nodes: cheap ones, or those of a substitution."""
     operators = ("Relu", "Sigmoid", "Tanh")
     names = ["x", *(f"v{place}" for place in range(1, length)), "y"]
     pairs = itertools.pairwise(names)
     nodes = [f"{to} = {operators[n % 3]}({of})" for n, (of, to) in enumerate(pairs)]
     text = f"g (float[4] x) => (float[4] y) {{ {' '.join(nodes)} }}"
-    if casting is None:
+    if substitution is None:
         return model_of(text, _header(_OPSET))
-    return model_of(casting.of(text), _header(casting.opset))
+    return model_of(substitution.of(text), _header(substitution.opset))
 
 
 def _model(

@@ -27,8 +27,8 @@ from subgraphkit.finding.listing import list_backends
 from subgraphkit.testing.cases import PASSED, Finding, Outcome, broken
 from subgraphkit.testing.claimed import model_taken
 from subgraphkit.testing.foreign import beside_foreign
-from subgraphkit.testing.forms import sandwiched, sandwiched_feeds
 from subgraphkit.testing.subject import Subject
+from subgraphkit.testing.variants import sandwiched, sandwiched_feeds
 
 _TASKS: Final = Path("/proc/self/task")
 _ROWS: Final = 512

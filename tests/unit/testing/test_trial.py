@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from subgraphkit.backend import Unsupported
-from subgraphkit.comparing import try_backend
-from subgraphkit.comparing.offers import all_offers
+from subgraphkit.testing import try_backend
+from subgraphkit.testing.probe_models import all_probe_models
 from tests.fakes import ReferenceOperator, backend_of, claiming
 from tests.unit.testing import choosy_backends
 
@@ -76,7 +76,9 @@ def test_taking_nothing_is_a_finding() -> None:
     trial = try_backend(backend_of([]))
     assert (trial.state, trial.code) == ("idle", "")
     assert trial.text.startswith("takes none of Relu, Add, Mul, MatMul")
-    assert trial.text.endswith(f"nor of {len(all_offers()) - 8} more, in any type, rank or size")
+    assert trial.text.endswith(
+        f"nor of {len(all_probe_models()) - 8} more, in any type, rank or size"
+    )
 
 
 def test_giving_everything_back_is_taking_nothing() -> None:

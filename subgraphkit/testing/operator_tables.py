@@ -16,7 +16,7 @@ learn what it takes, see ``offers``.
 from collections.abc import Mapping
 from typing import Final
 
-from subgraphkit.comparing.layer_tables import LAYERS
+from subgraphkit.testing.layer_tables import LAYERS
 
 _SOME: Final = "float double float16 int32 int64 uint8 uint32 uint64"
 _WHOLE: Final = "int32 int64 uint32 uint64"

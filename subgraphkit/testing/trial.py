@@ -14,9 +14,7 @@ from onnx import ModelProto
 from subgraphkit.backend.differences import compare_values
 from subgraphkit.backend.tolerances import tolerance_for
 from subgraphkit.binding import BoundModel, bind
-from subgraphkit.comparing.bystander import Bystander
 from subgraphkit.comparing.messages import wrong
-from subgraphkit.comparing.offers import Ask, Offer, all_offers, claims_whole, offers_taken
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import NONE
@@ -27,6 +25,14 @@ from subgraphkit.onnx_io import load
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
+from subgraphkit.testing.probe_models import (
+    Ask,
+    ProbeModel,
+    all_probe_models,
+    claims_whole,
+    models_claimed,
+)
+from subgraphkit.testing.stub import Stub
 
 # Reduced precision is a choice of the user's; what is looked for here are results that are wrong.
 _RELATIVE: Final = 0.05
@@ -96,7 +102,7 @@ def try_backend(
     except Exception as error:  # noqa: BLE001 (errors of plugins that are raised as they are)
         text = f"{type(error).__name__}: {error}"
         return Trial("error", last, text=text, trace=end_of_traceback(error))
-    others = len(all_offers()) - len(_FIRST)
+    others = len(all_probe_models()) - len(_FIRST)
     text = f"takes none of {', '.join(_FIRST)}, nor of {others} more, in any type, rank or size"
     return Trial("idle", text=text)
 
@@ -116,16 +122,16 @@ def _as_selected(name: str) -> str:
     return next((str(replace(one, optional=False)) for one in chosen), name)
 
 
-def _claims(ask: Ask) -> Iterator[Offer]:
+def _claims(ask: Ask) -> Iterator[ProbeModel]:
     """Yield what a backend claims, looking no further than it is asked for."""
-    by_name = {offer.name: offer for offer in all_offers()}
+    by_name = {offer.name: offer for offer in all_probe_models()}
     first = [by_name[name] for name in _FIRST]
     yield from (one for one in first if claims_whole(one, ask(one.model().proto)))
-    yield from (one for one in offers_taken(ask) if one not in first)
+    yield from (one for one in models_claimed(ask) if one not in first)
 
 
 def _claimed(backend: Any, model: ModelProto) -> list[tuple[str, str]]:
-    bound = _bound(backend, model, Bystander)
+    bound = _bound(backend, model, Stub)
     name = bound.settings.backends[0].name
     mine = [one for one in partition(bound).subgraphs if one.backend == name]
     return [
@@ -147,7 +153,7 @@ def _bound(backend: Any, model: ModelProto, *others: Any) -> BoundModel:
     )
 
 
-def _tried(backend: Any, offer: Offer, *, runs: bool) -> Trial | None:
+def _tried(backend: Any, offer: ProbeModel, *, runs: bool) -> Trial | None:
     """Return what became of one model; None if the backend gives it back."""
     model = offer.model()
     bound = _bound(backend, model.proto)

@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 from onnx import helper, printer
 
-from subgraphkit.comparing.offers import Ask, Offer, taken_whole
-from subgraphkit.comparing.operations import OperatorForm
 from subgraphkit.testing.draws import DRAWING
 from subgraphkit.testing.official_cases import OfficialCase, official_cases
+from subgraphkit.testing.operator_variants import OperatorVariant
+from subgraphkit.testing.probe_models import Ask, ProbeModel, taken_whole
 
 _PER_OPERATOR: Final = 2
 _MOST_VALUES: Final = 256
@@ -23,7 +23,7 @@ _WRITTEN: Final = frozenset(
 """Attributes in whose text is nothing that looks like an argument."""
 
 
-def official_offers_taken(ask: Ask) -> tuple[Offer, ...]:
+def official_models_claimed(ask: Ask) -> tuple[ProbeModel, ...]:
     """Find out which operators a backend takes as the official cases use them.
 
     Their first input is fed, and the others are constants. Left out are those that onnx's own
@@ -38,7 +38,7 @@ def official_offers_taken(ask: Ask) -> tuple[Offer, ...]:
     return tuple(found)
 
 
-def _can_be_compared(offer: Offer) -> bool:
+def _can_be_compared(offer: ProbeModel) -> bool:
     model = offer.model()
     try:
         (y,) = model.expected(model.feeds())
@@ -47,7 +47,7 @@ def _can_be_compared(offer: Offer) -> bool:
     return bool(np.isfinite(y.astype(np.float64)).any())
 
 
-def _official_offers() -> Iterator[Offer]:
+def _official_offers() -> Iterator[ProbeModel]:
     seen: Counter[str] = Counter()
     for case in official_cases("node"):
         if seen[case.operator] < _PER_OPERATOR and case.data_count == 1 and not case.is_expanded:
@@ -57,7 +57,7 @@ def _official_offers() -> Iterator[Offer]:
                 yield offer
 
 
-def _offer(case: OfficialCase) -> Offer | None:
+def _offer(case: OfficialCase) -> ProbeModel | None:
     """Write a case as a line of a table; None if it is none."""
     (given,) = case.model.graph.node
     ((inputs, _),) = case.data_sets()
@@ -80,8 +80,8 @@ def _offer(case: OfficialCase) -> Offer | None:
     arguments = ", ".join((f"x[{dims}]", *(one or '""' for one in rest)))
     versions = {one.domain: one.version for one in case.model.opset_import}
     text = f"{written[: written.rindex('(')]}({arguments})"
-    form = OperatorForm("official", "near", _type(x), text, versions[""])
-    return Offer(form, case.name.removeprefix("test_"), _type(x), "")
+    form = OperatorVariant("official", "near", _type(x), text, versions[""])
+    return ProbeModel(form, case.name.removeprefix("test_"), _type(x), "")
 
 
 def _is_plain(array: Any) -> bool:
