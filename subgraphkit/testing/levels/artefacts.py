@@ -16,7 +16,6 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit.backend.options import cache_values
-from subgraphkit.comparing.small_models import model_of
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.compiling.proving import Proofs, ProofStep, Unproven, came_back
 from subgraphkit.errors import SubgraphkitError
@@ -24,6 +23,7 @@ from subgraphkit.ir import Initializer
 from subgraphkit.processes.child_process import crowd
 from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, broken
 from subgraphkit.testing.operator_checks import Workbench, new_weights, workbench
+from subgraphkit.testing.small_models import model_of
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.subprocesses import call_in_subprocess, check_in_subprocess
 

@@ -9,10 +9,10 @@ import onnx
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.comparing.small_models import model_of
 from subgraphkit.compiling.caching.store import EngineStore
 from subgraphkit.errors import SubgraphkitWarning
 from subgraphkit.testing.levels.artefacts import NETS, NETS_HEADER
+from subgraphkit.testing.small_models import model_of
 from tests.models import LIGHT, parsed
 from tests.unit.compiling.cache_checks import EXPECTED
 from tests.unit.compiling.conftest import LINEAR
