@@ -60,7 +60,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(.*\.)?_\w+"),
     ("py:class", r"array|(dict|tuple)\[str"),
     ("py:class", r"subgraphkit\.finding\.(loading\.HookFactory|extensions\.ExtensionManager)"),
-    ("py:class", r"subgraphkit\.partitioning\.claiming\.(turns\.Turns|work_table\.WorkTable)"),
+    ("py:class", r"subgraphkit\.partitioning\.claiming\.(claim\.Passes|graph\.PartitionState)"),
     ("py:class", r"subgraphkit\.bundling\.reading\.BundleFiles"),
     ("py:class", r"subgraphkit\.testing\.blame\.Blame"),
     ("py:class", r"subgraphkit\.binding\.(folding\.BoundFolding|model_process\.ModelProcess)"),

@@ -242,7 +242,7 @@ def placement() -> Drawn:
 def report() -> str:
     """Return the page that the network has after it."""
     made = _inception({"batch": 1})
-    for claim in made.turns.claims:
+    for claim in made.passes.claims:
         claim.backend.cannot_run = None  # what the machine lacks that builds the pages is no news
     page: str = made.to_html()
     return page

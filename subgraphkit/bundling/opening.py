@@ -31,7 +31,7 @@ from subgraphkit.errors import (
 from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit.onnx_io import Model, load_read
 from subgraphkit.partitioning import Claim, Constraints, Partitioning
-from subgraphkit.partitioning.claiming.claimants import choose_claimants
+from subgraphkit.partitioning.claims import choose_claimants
 from subgraphkit.planning import Plan, plan
 from subgraphkit.storing.folders import kept_folder
 

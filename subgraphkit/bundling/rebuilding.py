@@ -9,8 +9,8 @@ from subgraphkit.bundling.manifest import BundleManifest, SubgraphEntry
 from subgraphkit.errors import BundleError
 from subgraphkit.ir import Boundary, BoundGraph, Subgraph, boundaries, make_subgraph
 from subgraphkit.partitioning import Claim, Partitioning
-from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
-from subgraphkit.partitioning.claiming.turns import Turns
+from subgraphkit.partitioning.claiming.claim import Passes
+from subgraphkit.partitioning.constraints import ResolvedConstraints
 
 
 def rebuild(
@@ -43,7 +43,7 @@ def rebuild(
     return Partitioning(
         graph=bound,
         subgraphs=tuple(subgraphs),
-        turns=Turns(tuple(claims), nothing, nothing),
+        passes=Passes(tuple(claims), nothing, nothing),
         claimed_by=tuple(_place(entry, places) for entry in manifest.subgraphs),
         constraints=ResolvedConstraints({}, {}),
     )

@@ -22,8 +22,8 @@ from subgraphkit.errors import CompileError, SubgraphkitWarning
 from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning, partition_within, reports
-from subgraphkit.partitioning.claiming.claimants import Claim
-from subgraphkit.partitioning.claiming.constraints import report_lost_nan
+from subgraphkit.partitioning.claims import Claim
+from subgraphkit.partitioning.constraints import report_lost_nan
 from subgraphkit.processes.memory import give_back
 
 _WORTH_GIVING: Final = 4 << 20
@@ -174,7 +174,7 @@ def _compiled(partitioning: Partitioning, means: "Means", *, proves: bool) -> Co
             place = len(done)
             subgraph = current.subgraphs[place]
             progress.check()
-            claim = current.turns.claims[current.claimed_by[place]]
+            claim = current.passes.claims[current.claimed_by[place]]
             part = means.on(subgraph)
             if means.tells:
                 part.progress("compiling", place, len(current.subgraphs), subgraph.id)
@@ -285,7 +285,7 @@ def _close_misinformed(
     if after.shares_processors == before.shares_processors:
         return
     place = len(done)
-    pools = [before.turns.claims[at].backend.traits.pool for at in before.claimed_by[:place]]
+    pools = [before.passes.claims[at].backend.traits.pool for at in before.claimed_by[:place]]
     first = next((at for at, pool in enumerate(pools) if pool in {"spins", "unknown"}), place)
     proofs.drop(done[first:])
     close_all(done[first:])

@@ -32,7 +32,7 @@ from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.ir import Subgraph
 from subgraphkit.logs import logger_of
 from subgraphkit.partitioning import Claim, Partitioning, partition_within
-from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
+from subgraphkit.partitioning.constraints import ResolvedConstraints
 
 _logger = logger_of("compile")
 

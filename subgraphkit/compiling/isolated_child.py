@@ -33,9 +33,9 @@ from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io import load_read
 from subgraphkit.partitioning import Claim, Partitioning
-from subgraphkit.partitioning.claiming.claimants import choose_claimants
-from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
-from subgraphkit.partitioning.claiming.turns import Turns
+from subgraphkit.partitioning.claiming.claim import Passes
+from subgraphkit.partitioning.claims import choose_claimants
+from subgraphkit.partitioning.constraints import ResolvedConstraints
 from subgraphkit.partitioning.division import claimed
 from subgraphkit.processes.shared_area import Kind, SharedArea
 from subgraphkit.types import DataType, TensorType
@@ -183,7 +183,7 @@ class Workshop:
         return Partitioning(
             graph=self._graph,
             subgraphs=(subgraph,),
-            turns=Turns((claim,), (None,), (None,)),
+            passes=Passes((claim,), (None,), (None,)),
             claimed_by=(0,),
             constraints=ResolvedConstraints(dict(recipe["pinned"]), excluded),
         )

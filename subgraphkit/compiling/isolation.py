@@ -14,7 +14,7 @@ from subgraphkit.binding.model_process import ModelProcess, ProcessEnded, descri
 from subgraphkit.errors import BackendError, CompileError, ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Claim
-from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
+from subgraphkit.partitioning.constraints import ResolvedConstraints
 from subgraphkit.texts import counted
 
 _LOOK_SECONDS: Final = 0.02

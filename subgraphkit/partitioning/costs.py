@@ -20,9 +20,9 @@ from subgraphkit.configuration.selection import AUTO, NONE
 from subgraphkit.ir import Node, boundary
 from subgraphkit.ir.structure import canonical
 from subgraphkit.lazy import cached_property
-from subgraphkit.partitioning.claiming.placements import surroundings
-from subgraphkit.partitioning.claiming.values import bytes_of
-from subgraphkit.partitioning.claiming.work_table import Region, WorkTable
+from subgraphkit.partitioning.algorithms.nets import bytes_of
+from subgraphkit.partitioning.claiming.graph import PartitionState, Region
+from subgraphkit.partitioning.placements import surroundings
 from subgraphkit.partitioning.reports.flops import estimate_flops, is_open
 from subgraphkit.storing.answers import Answers, Passing
 from subgraphkit.storing.folders import kept_folder
@@ -171,23 +171,23 @@ class Costs:
         there = self.of(name, self.left) or 0.0
         return there < here and self._gains(name, [fallback], self.left, crossing=2)
 
-    def total(self, work: WorkTable) -> float | None:
+    def total(self, state: PartitionState) -> float | None:
         """Return the seconds of a run as it was divided; None where they cannot be predicted."""
         seconds = 0.0
-        for region in work.regions:
-            name = work.inquiries[region.claimant].claim.backend.name
-            own = self.of(name, work.nodes_of(region))
+        for region in state.regions:
+            name = state.properties[region.claim].claim.backend.name
+            own = self.of(name, state.nodes_of(region))
             if own is None:
                 return None
-            seconds += own + (self._step(name) if len(work.regions) > 1 else 0.0)
+            seconds += own + (self._step(name) if len(state.regions) > 1 else 0.0)
         return seconds
 
-    def worth(self, work: WorkTable, region: Region) -> Refusal | None:
+    def worth(self, state: PartitionState, region: Region) -> Refusal | None:
         """Return why a region is not worth handing over; None if it is."""
-        claims = [inquiry.claim for inquiry in work.inquiries[region.claimant :]]
+        claims = [one.claim for one in state.properties[region.claim :]]
         name = claims[0].backend.name
         later = [one.backend.name for one in claims if one.backend.name != name]
-        nodes = work.nodes_of(region)
+        nodes = state.nodes_of(region)
         edge = boundary(self._bound, nodes)
         crossing = len(edge.inputs) + len(edge.outputs)
         if not later or self._gains(name, later, nodes, crossing):

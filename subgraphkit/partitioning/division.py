@@ -6,21 +6,21 @@ from itertools import compress
 
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.partitioning.claiming.claimants import (
+from subgraphkit.partitioning.claiming.claim import Passes, claim_all
+from subgraphkit.partitioning.claiming.graph import PartitionState
+from subgraphkit.partitioning.claims import (
     Claim,
     choose_again,
     choose_claimants,
     rehearsed,
 )
-from subgraphkit.partitioning.claiming.constraints import (
+from subgraphkit.partitioning.constraints import (
     NO_DEMANDS,
     Constraints,
     ResolvedConstraints,
     kept_away,
     resolve_constraints,
 )
-from subgraphkit.partitioning.claiming.turns import Turns, take_turns
-from subgraphkit.partitioning.claiming.work_table import WorkTable
 from subgraphkit.partitioning.costs import Costs
 
 
@@ -31,7 +31,7 @@ def divided(
     *,
     named: dict[str, str],
     dry_run: bool,
-) -> tuple[WorkTable, Turns, ResolvedConstraints]:
+) -> tuple[PartitionState, Passes, ResolvedConstraints]:
     """Let the selected backends claim, and as many of those behind ``auto`` as can win anything.
 
     Where ``auto`` is all of the selection and nothing is demanded, small regions that cost more to
@@ -68,17 +68,17 @@ def claimed(
     demanded: ResolvedConstraints = NO_DEMANDS,
     costs: Costs | None = None,
     told: Callable[[Claim], object] = lambda _: None,
-) -> tuple[WorkTable, Turns]:
-    """Let claimants have their turns; ``costs`` weighs their regions, ``told`` hears of each."""
-    work = WorkTable(bound, claims)
-    work.worth = costs.worth if costs is not None else None
+) -> tuple[PartitionState, Passes]:
+    """Let properties claim; ``costs`` weighs their regions, ``told`` hears of each."""
+    state = PartitionState(bound, claims)
+    state.weigh = costs.worth if costs is not None else None
     refusals = [kept_away(claim, bound, demanded) for claim in claims]
-    return work, take_turns(work, lambda index: refusals[index], told=told)
+    return state, claim_all(state, lambda index: refusals[index], told=told)
 
 
 def _weighed(
-    bound: BoundModel, claims: Sequence[Claim], found: tuple[WorkTable, Turns], costs: Costs
-) -> tuple[WorkTable, Turns]:
+    bound: BoundModel, claims: Sequence[Claim], found: tuple[PartitionState, Passes], costs: Costs
+) -> tuple[PartitionState, Passes]:
     """Give back small regions, or all to one backend, where what ``auto`` found is divided."""
     if len(_taking_part(found[0])) < 2:  # noqa: PLR2004 (nothing is divided)
         return found
@@ -95,16 +95,16 @@ def _weighed(
     return best
 
 
-def _taking_part(work: WorkTable) -> set[str]:
-    return {work.inquiries[region.claimant].claim.backend.name for region in work.regions}
+def _taking_part(state: PartitionState) -> set[str]:
+    return {state.properties[region.claim].claim.backend.name for region in state.regions}
 
 
-def _wants_more(work: WorkTable, costs: Costs | None) -> bool:
+def _wants_more(state: PartitionState, costs: Costs | None) -> bool:
     """Say whether one more backend could have nodes: those that nobody took, or the fallback."""
-    left = list(compress(work.order, work.free))
-    for region in work.regions:
-        if work.inquiries[region.claimant].claim.is_fallback:
-            left += work.nodes_of(region)
+    left = list(compress(state.order, state.free))
+    for region in state.regions:
+        if state.properties[region.claim].claim.is_fallback:
+            left += state.nodes_of(region)
     if costs is not None:
         costs.left = left
     return bool(left)

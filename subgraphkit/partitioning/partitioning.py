@@ -15,27 +15,27 @@ from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node, Subgraph, within
 from subgraphkit.lazy import cached_property, collector_paused
 from subgraphkit.partitioning import reports
-from subgraphkit.partitioning.claiming.claimants import (
+from subgraphkit.partitioning.claiming.claim import (
+    Passes,
+    claim_all,
+    finish_all,
+)
+from subgraphkit.partitioning.claiming.graph import PartitionState
+from subgraphkit.partitioning.claims import (
     Claim,
     choose_claimants_within,
 )
-from subgraphkit.partitioning.claiming.constraints import (
+from subgraphkit.partitioning.constraints import (
     NO_DEMANDS,
     Constraints,
     ResolvedConstraints,
     configured,
     kept_away,
 )
-from subgraphkit.partitioning.claiming.placements import selected
-from subgraphkit.partitioning.claiming.turns import (
-    Turns,
-    finish_turns,
-    require_all_claimed,
-    take_turns,
-)
-from subgraphkit.partitioning.claiming.work_table import WorkTable
 from subgraphkit.partitioning.division import claimed, divided
 from subgraphkit.partitioning.outcome.partitioning_data import Cut, PartitioningData, cut
+from subgraphkit.partitioning.outcome.unclaimed import require_all_claimed
+from subgraphkit.partitioning.placements import selected
 from subgraphkit.texts import counted
 
 
@@ -171,16 +171,18 @@ class Partitioning(PartitioningData):
         """
         subgraph, index = self.subgraphs[place], self.claimed_by[place]
         taken_away = self._given_back(subgraph, index, refused)
-        work = WorkTable(self.graph, self.turns.claims, subgraph.nodes, wanted=subgraph.outputs)
-        earlier = self._earlier_turns(index)
+        state = PartitionState(
+            self.graph, self.passes.claims, subgraph.nodes, wanted=subgraph.outputs
+        )
+        earlier = self._earlier_passes(index)
 
         def barred(at: int) -> Mapping[int, Refusal]:
             kept = kept_away(earlier.claims[at], self.graph, self.constraints)
             return {**kept, **taken_away} if at == index else kept
 
-        turns = take_turns(work, barred, first=index, earlier=earlier)
-        require_all_claimed(work, turns, self.constraints)
-        pieces: list[Cut] = cut(work, turns, also_wanted=subgraph.outputs)
+        passes = claim_all(state, barred, first=index, earlier=earlier)
+        require_all_claimed(state, passes, self.constraints)
+        pieces: list[Cut] = cut(state, passes, also_wanted=subgraph.outputs)
         divided = replace(
             self,
             subgraphs=(
@@ -188,14 +190,14 @@ class Partitioning(PartitioningData):
                 *(piece for piece, _ in pieces),
                 *self.subgraphs[place + 1 :],
             ),
-            turns=turns,
+            passes=passes,
             claimed_by=(
                 *self.claimed_by[:place],
                 *(at for _, at in pieces),
                 *self.claimed_by[place + 1 :],
             ),
         )
-        finish_turns(self.graph, divided, turns, earlier=self.turns)
+        finish_all(self.graph, divided, passes, earlier=self.passes)
         return divided
 
     def give_back(self, subgraph_id: str, reason: Refusal) -> "Partitioning":
@@ -220,7 +222,7 @@ class Partitioning(PartitioningData):
         constants: dict[str, Refusal] = {}
         for node, refusal in refused.items():
             if node not in inside:
-                raise self.turns.claims[index].fault(
+                raise self.passes.claims[index].fault(
                     "SGK122",
                     f"gave back node {node!r}, which is not in subgraph {subgraph.id!r}",
                     "Unsupported(nodes=...) takes indices into the model's node list.",
@@ -235,20 +237,20 @@ class Partitioning(PartitioningData):
                     taken_away.setdefault(node, constants[value])
         if not taken_away:
             named = ", ".join(Node(graph, node).label for node in sorted(refused)) or "no node"
-            raise self.turns.claims[index].fault(
+            raise self.passes.claims[index].fault(
                 "SGK122",
                 f"gave back {named} of subgraph {subgraph.id!r}, which takes nothing away from it",
                 "Name nodes that run; of a Constant node, the nodes that read it.",
             )
         return taken_away
 
-    def _earlier_turns(self, index: int) -> Turns:
-        """Return the turns with refusals that may be changed, from one property on."""
+    def _earlier_passes(self, index: int) -> Passes:
+        """Return the passes with refusals that may be changed, from one property on."""
         columns = tuple(
             column.copy() if column is not None and at >= index else column
-            for at, column in enumerate(self.turns.columns)
+            for at, column in enumerate(self.passes.columns)
         )
-        return self.turns._replace(columns=columns)
+        return self.passes._replace(columns=columns)
 
     @property
     def summary(self) -> str:
@@ -323,9 +325,11 @@ def partition(
         demands = placed or configured(settings, constraints)
         named: dict[str, str] = {}
         with collector_paused():
-            work, turns, demanded = divided(bound, settings, demands, named=named, dry_run=dry_run)
+            state, passes, demanded = divided(
+                bound, settings, demands, named=named, dry_run=dry_run
+            )
             # nobody named those of a placement: what was measured is as asked
-            partitioning = _finished(work, turns, demanded, {} if placed else named)
+            partitioning = _finished(state, passes, demanded, {} if placed else named)
         if bound.extensions.implements("subgraphkit_plan"):
             bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
         return partitioning
@@ -359,17 +363,17 @@ def partition_within(
 
 
 def _finished(
-    work: WorkTable, turns: Turns, demanded: ResolvedConstraints, named: Mapping[str, str]
+    state: PartitionState, passes: Passes, demanded: ResolvedConstraints, named: Mapping[str, str]
 ) -> Partitioning:
-    require_all_claimed(work, turns, demanded)
-    made = cut(work, turns)
+    require_all_claimed(state, passes, demanded)
+    made = cut(state, passes)
     partitioning = Partitioning(
-        graph=work.graph,
+        graph=state.graph,
         subgraphs=tuple(subgraph for subgraph, _ in made),
-        turns=turns,
+        passes=passes,
         claimed_by=tuple(index for _, index in made),
         constraints=demanded,
         named=named,
     )
-    finish_turns(work.graph, partitioning, turns)
+    finish_all(state.graph, partitioning, passes)
     return partitioning

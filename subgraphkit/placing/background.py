@@ -35,8 +35,8 @@ from subgraphkit.finding.opening import load_in_turn
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit.logs import logger_of
 from subgraphkit.partitioning import Constraints, Partitioning, partition
-from subgraphkit.partitioning.claiming.constraints import configured
-from subgraphkit.partitioning.claiming.placements import find_placement
+from subgraphkit.partitioning.constraints import configured
+from subgraphkit.partitioning.placements import find_placement
 from subgraphkit.partitioning.reports.memory import check_memory
 from subgraphkit.placing.proofs import prove_beside_runs
 from subgraphkit.planning import Plan, Step, plan
@@ -140,7 +140,7 @@ class BackgroundBuild:
         self._started = statuses(session.plan)
         self._start = self._wanted = session.plan.partitioning
         self._starters = {one.backend for one in self._start.subgraphs}
-        self._starter = self._start.turns.claims[0]
+        self._starter = self._start.passes.claims[0]
         self._display = ExitStack()
         told, graph = self._display.enter_context(shown(how)), self._start.graph
         self._course = _Course(None, graph.extensions.hearing(told))

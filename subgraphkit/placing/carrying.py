@@ -20,7 +20,7 @@ from subgraphkit.errors import CallerError, ConfigError
 from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.loading import load
 from subgraphkit.partitioning import Constraints
-from subgraphkit.partitioning.claiming.constraints import configured
+from subgraphkit.partitioning.constraints import configured
 from subgraphkit.running.messages import OPEN_A_FILE, no_spec
 from subgraphkit.viewing.progress import ShownAs
 

@@ -19,7 +19,7 @@ from subgraphkit.comparing.intervals import Interval, interval
 from subgraphkit.ir import Node, make_subgraph
 from subgraphkit.ir.structure import NoKeyError, structure_digest
 from subgraphkit.partitioning import Partitioning
-from subgraphkit.partitioning.claiming.placements import first_output
+from subgraphkit.partitioning.placements import first_output
 from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.types import TensorType
 

@@ -15,7 +15,7 @@ from subgraphkit.comparing.intervals import Interval, interval, ratio
 from subgraphkit.configuration.selection import AUTO, NONE
 from subgraphkit.errors import BackendUnavailableError, InternalError, SubgraphkitError
 from subgraphkit.lazy import cached_property
-from subgraphkit.partitioning.claiming.placements import Placement
+from subgraphkit.partitioning.placements import Placement
 from subgraphkit.partitioning.reports.explanation import Roots, find_causes
 from subgraphkit.placing.choosing import (
     Piece,

@@ -22,7 +22,7 @@ from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.finding.opening import declared_tolerances
 from subgraphkit.partitioning import Partitioning, partition
-from subgraphkit.partitioning.claiming.placements import Placement, first_output
+from subgraphkit.partitioning.placements import Placement, first_output
 from subgraphkit.placing.choosing import node_weights
 from subgraphkit.planning import plan
 from subgraphkit.running import Session

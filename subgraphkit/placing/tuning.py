@@ -15,13 +15,13 @@ from subgraphkit.configuration.selection import AUTO, BackendChoice, Selection, 
 from subgraphkit.errors import ConfigError
 from subgraphkit.finding.opening import open_backends
 from subgraphkit.ir.structure import NoKeyError
-from subgraphkit.partitioning.claiming.placements import (
+from subgraphkit.partitioning.costs import Costs
+from subgraphkit.partitioning.placements import (
     Placement,
     circumstances,
     find_placement,
     keep_placement,
 )
-from subgraphkit.partitioning.costs import Costs
 from subgraphkit.placing.course import Course
 from subgraphkit.placing.measuring import Arena
 from subgraphkit.texts import aligned, printable

@@ -20,8 +20,8 @@ from subgraphkit.loading import load
 from subgraphkit.logs import logger_of
 from subgraphkit.onnx_io import Model
 from subgraphkit.partitioning import Constraints, Partitioning, partition
-from subgraphkit.partitioning.claiming.constraints import configured
-from subgraphkit.partitioning.claiming.placements import (
+from subgraphkit.partitioning.constraints import configured
+from subgraphkit.partitioning.placements import (
     Placement,
     find_placement,
     placement_of,

@@ -225,7 +225,7 @@ def _once(subject: Subject, model: SmallModel, session: Session) -> Finding | No
 
 
 def _special(subject: Subject, model: Sweep, session: Session) -> Finding | None:
-    claims = session.partitioning.turns.claims
+    claims = session.partitioning.passes.claims
     losing = frozenset[str]().union(
         *(one.backend.traits.loses_nan for one in claims if one.backend.name == subject.name)
     )

@@ -205,7 +205,7 @@ def _operators(model: onnx.ModelProto) -> set[str]:
 @cache
 def _losing_nan(backend: str) -> frozenset[str]:
     bound = sk.bind(sk.load(onnx.parser.parse_model(_NOTHING)), backend=backend)
-    claims = sk.partition(bound, dry_run=True).turns.claims
+    claims = sk.partition(bound, dry_run=True).passes.claims
     return frozenset[str]().union(*(one.backend.traits.loses_nan for one in claims))
 
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.algorithms.arrays import Nets
 from subgraphkit.partitioning.algorithms.components import split_to_size
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions
+from subgraphkit.partitioning.algorithms.nets import Nets
 from subgraphkit.partitioning.algorithms.quotient import CyclicGroupsError, contract
 from subgraphkit.partitioning.outcome.verification import find_violation
 from tests.property.partition_oracles import (

@@ -119,7 +119,7 @@ def _lost(backend: str, policy: str) -> tuple[set[str], frozenset[str]]:
                 strict=True,
             )
             lost |= {op for op, w, g in pairs if not np.array_equal(np.isnan(w), np.isnan(g))}
-        (claim,) = {one for one in opened.partitioning.turns.claims if one.backend.name == backend}
+        (claim,) = {one for one in opened.partitioning.passes.claims if one.backend.name == backend}
         return lost, claim.backend.traits.loses_nan
 
 

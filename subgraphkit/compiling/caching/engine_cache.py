@@ -30,7 +30,7 @@ from subgraphkit.errors import CacheError, InvalidModelError, describe_exception
 from subgraphkit.ir import Subgraph
 from subgraphkit.ir.structure import NoKeyError, data_digest
 from subgraphkit.logs import logger_of
-from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.partitioning.claims import Claim
 from subgraphkit.storing import messages
 
 Compile = Callable[[], SubgraphOperator]

@@ -1,8 +1,4 @@
-"""Weak components of sets of units, strong components of a quotient, and pieces of a region.
-
-A weak component of the claimed units that lies on no cycle of the quotient can be one region as it
-is, in some best partitioning. Only the strong components of several nodes need work, each on its
-own: a path between two of its nodes never leaves it.
+"""Weak and strong components, and pieces of a region that is too large.
 
 Source:
     R. E. Tarjan, "Depth-first search and linear graph algorithms", SIAM J. Comput. 1(2), 1972.
@@ -14,18 +10,22 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.algorithms.arrays import Nets
+from subgraphkit.partitioning.algorithms.nets import Nets
 
 
-def claimed_components(adjacency: Adjacency, eligible: bytearray) -> list[int]:
-    """Join eligible units along edges."""
+def labelled_components(adjacency: Adjacency, labels: Sequence[int]) -> list[int]:
+    """Join units of one label along edges; return, by unit, the first of its component.
+
+    ``labels``: By unit, a number; 0 for what stays alone.
+    """
     root = list(range(adjacency.count))
     preds = adjacency.preds.tolist()
     start = 0
     for unit, end in enumerate(adjacency.pred_start[1:]):
-        if eligible[unit]:
+        label = labels[unit]
+        if label:
             for other in preds[start:end]:
-                if eligible[other]:
+                if labels[other] == label:
                     first, second = _find(root, other), _find(root, unit)
                     if first < second:
                         root[second] = first
@@ -123,95 +123,6 @@ class _Walk:
             if member == node:
                 break
         self._closed += 1
-
-
-def find_cyclic_sets(adjacency: Adjacency, home: Sequence[int]) -> list[list[int]]:
-    """Find the sets of units whose groups wait on each other."""
-    tied = _prune(adjacency, home)
-    if not tied:
-        return []
-    number, rows = _rows_of_groups(adjacency, home, tied)
-    component = strong_components(rows)
-    sizes = [0] * len(rows)
-    for part in component:
-        sizes[part] += 1
-    cyclic: dict[int, list[int]] = {}
-    for unit in tied:
-        part = component[number[home[unit]]]
-        if sizes[part] > 1:
-            cyclic.setdefault(part, []).append(unit)
-    return list(cyclic.values())
-
-
-def _rows_of_groups(
-    adjacency: Adjacency, home: Sequence[int], units: list[int]
-) -> tuple[list[int], list[list[int]]]:
-    """Number the groups of some units and list, for each, the groups it feeds."""
-    number = [-1] * adjacency.count
-    rows: list[list[int]] = []
-    for unit in units:
-        if number[home[unit]] < 0:
-            number[home[unit]] = len(rows)
-            rows.append([])
-    succs, start = adjacency.succs.tolist(), adjacency.succ_start.tolist()
-    for unit in units:
-        node = number[home[unit]]
-        for successor in succs[start[unit] : start[unit + 1]]:
-            other = number[home[successor]]
-            if other >= 0 and other != node:
-                rows[node].append(other)
-    return number, rows
-
-
-def _prune(adjacency: Adjacency, home: Sequence[int]) -> list[int]:
-    """Return the units on, or between, cycles of the quotient, ascending."""
-    succs, succ_start = adjacency.succs.tolist(), adjacency.succ_start.tolist()
-    preds, pred_start = adjacency.preds.tolist(), adjacency.pred_start.tolist()
-    tied = _prune_one_way(list(range(adjacency.count)), home, (succs, succ_start))
-    if tied:
-        tied = _prune_one_way(tied, home, (preds, pred_start))
-    return tied
-
-
-def _prune_one_way(
-    units: list[int], home: Sequence[int], edges: tuple[list[int], list[int]]
-) -> list[int]:
-    """Drop the groups that can be reached by nothing but dropped groups, over and over."""
-    targets, start = edges
-    waiting, members = _count_waiting(units, home, edges)
-    ready = [group for group, count in enumerate(waiting) if not count]
-    while ready:
-        group = ready.pop()
-        waiting[group] = -1
-        for unit in members.get(group, (group,)):
-            for target in targets[start[unit] : start[unit + 1]]:
-                other = home[target]
-                if other != group and waiting[other] > 0:
-                    waiting[other] -= 1
-                    if not waiting[other]:
-                        ready.append(other)
-    return [unit for unit in units if waiting[home[unit]] > 0]
-
-
-def _count_waiting(
-    units: list[int], home: Sequence[int], edges: tuple[list[int], list[int]]
-) -> tuple[list[int], dict[int, list[int]]]:
-    """Count the edges into each group, -1 for groups not among them; list larger groups."""
-    targets, start = edges
-    waiting = [-1] * (len(start) - 1)
-    members: dict[int, list[int]] = {}
-    for unit in units:
-        group = home[unit]
-        waiting[group] = 0
-        if group != unit:
-            members.setdefault(group, [group]).append(unit)
-    for unit in units:
-        group = home[unit]
-        for target in targets[start[unit] : start[unit + 1]]:
-            other = home[target]
-            if other != group and waiting[other] >= 0:
-                waiting[other] += 1
-    return waiting, members
 
 
 # -- pieces of a region that is too large, cut where the fewest bytes are alive --------------------

@@ -21,7 +21,7 @@ from array import array
 from itertools import compress
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.algorithms.arrays import Nets
+from subgraphkit.partitioning.algorithms.nets import Nets
 
 # Up to this many readers of a net, looking at each is faster than keeping count.
 _FEW = 8

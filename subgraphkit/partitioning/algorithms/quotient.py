@@ -7,9 +7,8 @@ still wait on each other.
 
 import heapq
 from array import array
-from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,9 @@ import numpy as np
 from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms.arrays import Longs, as_array
 from subgraphkit.partitioning.algorithms.components import strong_components
+
+# How often one group per strong component is dropped, before half of those that are left are.
+_ROUNDS_ONE_BY_ONE = 8
 
 
 class CyclicGroupsError(ValueError):
@@ -80,55 +82,111 @@ def run_order(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> list[int
     return [position for position in order if position >= 0]
 
 
+def contract_groups(
+    adjacency: Adjacency, fixed: Sequence[Sequence[int]], groups: Sequence[Sequence[int]]
+) -> tuple[Contraction, list[Sequence[int]], list[Sequence[int]]]:
+    """Contract ``fixed``, and all groups but the latest on every cycle.
+
+    Strong components do not touch each other, so one round sees to all of them. One that is left
+    after some rounds loses half of its groups at a time, so the whole takes near-linear time.
+
+    Returns:
+        The contraction, the groups in it, and those left out.
+    """
+    kept, dropped = list(groups), list[Sequence[int]]()
+    for attempt in count():
+        try:
+            return contract(adjacency, [*fixed, *kept]), kept, dropped
+        except CyclicGroupsError:
+            at_fault: set[int] = set()
+            for cyclic in cyclic_groups(adjacency, [*fixed, *kept]):
+                own = [group - len(fixed) for group in cyclic if group >= len(fixed)]
+                most = 1 if attempt < _ROUNDS_ONE_BY_ONE else -(-len(own) // 2)
+                at_fault.update(own[-most:])
+            if not at_fault:
+                raise
+            dropped += [kept[group] for group in sorted(at_fault, reverse=True)]
+            kept = [group for index, group in enumerate(kept) if index not in at_fault]
+    raise AssertionError  # the count has no end
+
+
 def cyclic_groups(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> list[list[int]]:
     """Return the indices of the groups on cycles, ascending, by strong component of the quotient.
 
     At least one group lies in each of those that have several nodes, and each of these groups lies
     on a cycle in it.
     """
-    home, leaders = _homes(adjacency.count, groups)
-    small = _quotient(adjacency, home, len(leaders))
-    component = strong_components([small.successors(node) for node in range(small.count)])
-    sizes = Counter(component)
+    component, sizes = _strong_components(adjacency, _firsts(adjacency.count, groups))
     found: dict[int, list[int]] = {}
     for index, group in enumerate(groups):
-        number = component[home[group[0]]]
+        number = int(component[group[0]])
         if sizes[number] > 1:
             found.setdefault(number, []).append(index)
     return list(found.values())
 
 
-def _homes(count: int, groups: Sequence[Sequence[int]]) -> tuple[Longs, Longs]:
+def cyclic_sets(adjacency: Adjacency, first: Sequence[int]) -> list[list[int]]:
+    """Return the sets of units whose groups wait on each other, ascending.
+
+    ``first``: By unit, the first one of its group.
+    """
+    component, sizes = _strong_components(adjacency, np.asarray(first, dtype=np.int64))
+    found: dict[int, list[int]] = {}
+    tied = np.flatnonzero(sizes[component] > 1)
+    for unit, number in zip(tied.tolist(), component[tied].tolist(), strict=True):
+        found.setdefault(number, []).append(unit)
+    return list(found.values())
+
+
+def _strong_components(adjacency: Adjacency, first: Longs) -> tuple[Longs, Longs]:
+    """Return the strong component of each unit's group, and how many groups are in each."""
+    home, leaders = _numbered(first)
+    small = _quotient(adjacency, home, len(leaders))
+    succs, start = small.succs.tolist(), small.succ_start.tolist()
+    rows = [succs[begin:end] for begin, end in pairwise(start)]
+    component = np.asarray(strong_components(rows), dtype=np.int64)
+    return component[home], np.bincount(component)
+
+
+def _homes(size: int, groups: Sequence[Sequence[int]]) -> tuple[Longs, Longs]:
     """Number units and groups by their first members; return those numbers and first members."""
-    first = np.arange(count)
+    return _numbered(_firsts(size, groups))
+
+
+def _firsts(size: int, groups: Sequence[Sequence[int]]) -> Longs:
+    first = np.arange(size)
     for group in groups:
         if len(group) > 1:
             first[np.asarray(group)] = min(group)
+    return first
+
+
+def _numbered(first: Longs) -> tuple[Longs, Longs]:
     # A unit that is its own first member leads; numbering the leaders needs no sorting.
-    leads = first == np.arange(count)
+    leads = first == np.arange(len(first))
     return (np.cumsum(leads) - 1)[first], np.flatnonzero(leads)
 
 
-def _quotient(adjacency: Adjacency, home: Longs, count: int) -> Adjacency:
+def _quotient(adjacency: Adjacency, home: Longs, size: int) -> Adjacency:
     widths = np.diff(np.asarray(adjacency.pred_start))
     target = home[np.repeat(np.arange(adjacency.count), widths)]
     source = home[np.asarray(adjacency.preds, dtype=np.int64)]
     crossing = source != target
     source, target = source[crossing], target[crossing]
-    _, first = np.unique(target * count + source, return_index=True)
+    _, first = np.unique(target * size + source, return_index=True)
     source, target = source[first], target[first]
     by_target, by_source = np.lexsort((first, target)), np.lexsort((target, source))
     return Adjacency(
-        count,
-        _offsets(target, count),
+        size,
+        _offsets(target, size),
         as_array(source[by_target]),
-        _offsets(source, count),
+        _offsets(source, size),
         as_array(target[by_source]),
     )
 
 
-def _offsets(keys: Longs, count: int) -> "array[int]":
-    return as_array(np.append(0, np.cumsum(np.bincount(keys, minlength=count))))
+def _offsets(keys: Longs, size: int) -> "array[int]":
+    return as_array(np.append(0, np.cumsum(np.bincount(keys, minlength=size))))
 
 
 def _emit(

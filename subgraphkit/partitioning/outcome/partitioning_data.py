@@ -15,26 +15,26 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.errors import BackendUnavailableError, ConfigError
 from subgraphkit.ir import Subgraph, boundaries, make_subgraph
 from subgraphkit.lazy import cached_property
-from subgraphkit.partitioning.claiming.claimants import Claim
-from subgraphkit.partitioning.claiming.constraints import ResolvedConstraints
-from subgraphkit.partitioning.claiming.refusals import RefusedBy, without_repeats
-from subgraphkit.partitioning.claiming.turns import Turns
-from subgraphkit.partitioning.claiming.work_table import Region, WorkTable
+from subgraphkit.partitioning.claiming.claim import Passes
+from subgraphkit.partitioning.claiming.graph import PartitionState, Region
+from subgraphkit.partitioning.claims import Claim
+from subgraphkit.partitioning.constraints import ResolvedConstraints
 from subgraphkit.partitioning.outcome.verification import (
     region_by_rank,
     verify_borders,
     verify_edges,
     verify_regions,
 )
+from subgraphkit.partitioning.refusals import RefusedBy, without_repeats
 
 
 class _Refusals(Mapping[int, tuple[RefusedBy, ...]]):
     """By node, who refused it, in the order of asking; only nodes that somebody refused."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, passes: Passes) -> None:
         self._asked = [
             (claim, column)
-            for claim, column in zip(turns.claims, turns.columns, strict=True)
+            for claim, column in zip(passes.claims, passes.columns, strict=True)
             if column is not None
         ]
 
@@ -66,8 +66,8 @@ class PartitioningData:
     Attributes:
         graph: The bound model; as the subgraph sees it, where one was divided.
         subgraphs: The subgraphs, in an order in which they can run.
-        turns: Which properties were asked in which order, and what came of it.
-        claimed_by: For each subgraph the place of its property in ``turns``.
+        passes: Which properties were asked in which order, and what came of it.
+        claimed_by: For each subgraph the place of its property in ``passes``.
         constraints: What the user demanded.
         named: The backends that somebody named, in order, each with why it was left out, or an
             empty text; those that ``auto`` stands for are not among them.
@@ -75,7 +75,7 @@ class PartitioningData:
 
     graph: BoundModel
     subgraphs: tuple[Subgraph, ...]
-    turns: Turns
+    passes: Passes
     claimed_by: tuple[int, ...]
     constraints: ResolvedConstraints
     named: Mapping[str, str] = field(default_factory=dict)
@@ -93,17 +93,17 @@ class PartitioningData:
     @property
     def backends(self) -> tuple[str, ...]:
         """Names of the backends that took part, in the order of claiming, the fallback last."""
-        return tuple(dict.fromkeys(claim.backend.name for claim in self.turns.claims))
+        return tuple(dict.fromkeys(claim.backend.name for claim in self.passes.claims))
 
     @property
     def evidence(self) -> Mapping[str, Evidence]:
         """By backend, what its claims rest on: ``declared`` tables, or a library ``asked`` too."""
-        return {claim.backend.name: claim.backend.traits.evidence for claim in self.turns.claims}
+        return {claim.backend.name: claim.backend.traits.evidence for claim in self.passes.claims}
 
     @property
     def cannot_run(self) -> Mapping[str, BackendUnavailableError]:
         """By backend that takes part in a dry run, what it lacks here; raised at compile."""
-        found = {claim.backend.name: claim.backend.cannot_run for claim in self.turns.claims}
+        found = {claim.backend.name: claim.backend.cannot_run for claim in self.passes.claims}
         return {name: error for name, error in found.items() if error is not None}
 
     @property
@@ -138,7 +138,7 @@ class PartitioningData:
         """Return who computes subgraphs, and how many."""
         # Every claim once: after each subgraph given back this is asked of all that there are.
         counts = Counter(compress(self.claimed_by, map(attrgetter("outputs"), self.subgraphs)))
-        return [(self.turns.claims[place].backend, count) for place, count in counts.items()]
+        return [(self.passes.claims[place].backend, count) for place, count in counts.items()]
 
     @property
     def refusals(self) -> Mapping[int, tuple[RefusedBy, ...]]:
@@ -147,12 +147,12 @@ class PartitioningData:
         What several properties of a backend say in the same words is there once, as said by the
         first of them.
         """
-        return _Refusals(self.turns)
+        return _Refusals(self.passes)
 
     def refusals_by(self, backend: str) -> Mapping[int, Refusal]:
         """Return why nodes are not on a backend, by node: what was said of each last."""
         said: dict[int, Refusal] = {}
-        for claim, column in zip(self.turns.claims, self.turns.columns, strict=True):
+        for claim, column in zip(self.passes.claims, self.passes.columns, strict=True):
             if column is not None and claim.backend.name == backend:
                 said.update(column.items())
         elsewhere = (n for n in sorted(said) if self.subgraphs[self._home[n]].backend != backend)
@@ -187,7 +187,7 @@ class PartitioningData:
         Raises:
             ConfigError: The subgraph is not one of this partitioning (SGK123).
         """
-        return self.turns.claims[self.claimed_by[self.place_of(subgraph.id)]]
+        return self.passes.claims[self.claimed_by[self.place_of(subgraph.id)]]
 
     def home_of(self, node: int) -> Subgraph:
         """Return the subgraph that a node is in.
@@ -234,7 +234,7 @@ Cut = tuple[Subgraph, int]
 """A subgraph and the place of the property that claimed it."""
 
 
-def cut(work: WorkTable, turns: Turns, also_wanted: Collection[str] = ()) -> list[Cut]:
+def cut(state: PartitionState, passes: Passes, also_wanted: Collection[str] = ()) -> list[Cut]:
     """Turn the claimed regions into subgraphs, in an order in which they can run.
 
     A ``Constant`` node goes where its first reader is. One that nobody reads goes to the last
@@ -242,49 +242,49 @@ def cut(work: WorkTable, turns: Turns, also_wanted: Collection[str] = ()) -> lis
     known without running anything.
 
     Args:
-        work: The work table, with every node claimed.
-        turns: What came of all turns.
+        state: The partition state, with every node claimed.
+        passes: What came of them.
         also_wanted: Values read outside the part of the graph that the pass works on.
 
     Raises:
         InternalError: The verifier found a broken promise.
     """
-    verify_regions(work, work.regions)
-    ordered = work.in_run_order()
-    constants = _constants_by_region(work, ordered, turns)
+    verify_regions(state, state.regions)
+    ordered = state.in_run_order()
+    constants = _constants_by_region(state, ordered, passes)
     nodes = [
-        work.nodes_of(region, constants.get(index, ())) for index, region in enumerate(ordered)
+        state.nodes_of(region, constants.get(index, ())) for index, region in enumerate(ordered)
     ]
-    edges = boundaries(work.graph, nodes, also_wanted=also_wanted)
+    edges = boundaries(state.graph, nodes, also_wanted=also_wanted)
     made = []
     for region, row, edge in zip(ordered, nodes, edges, strict=True):
-        claim = turns.claims[region.claimant]
+        claim = passes.claims[region.claim]
         name = claim.backend.name
-        subgraph = make_subgraph(work.graph, row, name, claim.property_name, edge=edge)
-        made.append((subgraph, region.claimant))
-    verify_edges(work, [subgraph for subgraph, _ in made], also_wanted)
-    verify_borders(work, made)
+        subgraph = make_subgraph(state.graph, row, name, claim.property_name, edge=edge)
+        made.append((subgraph, region.claim))
+    verify_edges(state, [subgraph for subgraph, _ in made], also_wanted)
+    verify_borders(state, made)
     return made
 
 
 def _constants_by_region(
-    work: WorkTable, ordered: list[Region], turns: Turns
+    state: PartitionState, ordered: list[Region], passes: Passes
 ) -> dict[int, list[int]]:
     """Place every constant rank; may append one region that holds nothing else."""
-    if not any(work.constant):
+    if not any(state.constant):
         return {}
-    made, order = work.graph.table.outputs, work.order
-    ranks = range(work.count)
-    homeless = {made[order[rank]][0]: rank for rank in compress(ranks, work.constant)}
-    region_of = region_by_rank(work, ordered)
+    made, order = state.graph.table.outputs, state.order
+    ranks = range(state.count)
+    homeless = {made[order[rank]][0]: rank for rank in compress(ranks, state.constant)}
+    region_of = region_by_rank(state, ordered)
     placed: dict[int, list[int]] = {}
     for rank in ranks:
-        for value in work.graph.read_by(order[rank]):
+        for value in state.graph.read_by(order[rank]):
             if value in homeless and region_of[rank] >= 0:
                 placed.setdefault(region_of[rank], []).append(homeless.pop(value))
     if homeless:
         if not ordered:
-            ordered.append(Region(len(turns.claims) - 1, []))
-        last = max(range(len(ordered)), key=lambda index: (ordered[index].claimant, index))
+            ordered.append(Region(len(passes.claims) - 1, []))
+        last = max(range(len(ordered)), key=lambda index: (ordered[index].claim, index))
         placed.setdefault(last, []).extend(homeless.values())
     return placed

@@ -19,8 +19,8 @@ from subgraphkit.errors import InternalError
 from subgraphkit.ir import Adjacency, BoundGraph, Node, Subgraph
 from subgraphkit.partitioning.algorithms.arrays import Longs, as_ints, distinct
 from subgraphkit.partitioning.algorithms.quotient import cycle_path
-from subgraphkit.partitioning.claiming.questions import Inquiry
-from subgraphkit.partitioning.claiming.work_table import Region, WorkTable
+from subgraphkit.partitioning.claiming.ask import CheckedProperty
+from subgraphkit.partitioning.claiming.graph import PartitionState, Region
 
 
 class Violation(NamedTuple):
@@ -121,25 +121,25 @@ def _reach(adjacency: Adjacency, region_of: Sequence[int], origin: int, reached:
                 stack.append(other)
 
 
-def region_by_rank(work: WorkTable, regions: Sequence[Region]) -> "array[int]":
+def region_by_rank(state: PartitionState, regions: Sequence[Region]) -> "array[int]":
     """Return the region each rank is in, -1 for none."""
-    region_of = array("i", [-1]) * work.count
+    region_of = array("i", [-1]) * state.count
     for index, region in enumerate(regions):
         for rank in region.ranks:
             region_of[rank] = index
     return region_of
 
 
-def verify_regions(work: WorkTable, regions: Sequence[Region]) -> None:
+def verify_regions(state: PartitionState, regions: Sequence[Region]) -> None:
     """Check that the regions are disjoint, cover everything, hang together and can run.
 
     Raises:
         InternalError: They are not, with the nodes that show it.
     """
-    apart = np.flatnonzero(np.frombuffer(work.constant, np.uint8)).tolist()
-    if sum(len(region.ranks) for region in regions) + len(apart) != work.count:
+    apart = np.flatnonzero(np.frombuffer(state.constant, np.uint8)).tolist()
+    if sum(len(region.ranks) for region in regions) + len(apart) != state.count:
         raise InternalError("the regions of a partitioning are not disjoint or do not cover it")
-    region_of = region_by_rank(work, regions)
+    region_of = region_by_rank(state, regions)
     connected = [region.connected for region in regions]
     count = len(regions)
     if apart:
@@ -148,14 +148,14 @@ def verify_regions(work: WorkTable, regions: Sequence[Region]) -> None:
             region_of[rank] = count
         connected.append(False)
         count += 1
-    violation = find_violation(work.adjacency, region_of, count, connected)
+    violation = find_violation(state.adjacency, region_of, count, connected)
     if violation is not None:
-        raise _broken(work, violation)
+        raise _broken(state, violation)
 
 
-def _broken(work: WorkTable, violation: Violation) -> InternalError:
-    labels = [Node(work.graph, work.order[rank]).label for rank in violation.path]
-    nodes = tuple(work.order[rank] for rank in violation.path)
+def _broken(state: PartitionState, violation: Violation) -> InternalError:
+    labels = [Node(state.graph, state.order[rank]).label for rank in violation.path]
+    nodes = tuple(state.order[rank] for rank in violation.path)
     return InternalError(
         f"partitioning is wrong ({violation.kind}, regions {list(violation.regions)}): "
         + " > ".join(labels),
@@ -165,7 +165,7 @@ def _broken(work: WorkTable, violation: Violation) -> InternalError:
 
 
 def verify_edges(
-    work: WorkTable, subgraphs: Sequence[Subgraph], also_wanted: Collection[str]
+    state: PartitionState, subgraphs: Sequence[Subgraph], also_wanted: Collection[str]
 ) -> None:
     """Check the inputs and outputs of all subgraphs.
 
@@ -173,24 +173,24 @@ def verify_edges(
         InternalError: A subgraph takes in something other than its nodes read, or hands out
             something other than others read.
     """
-    check = _EdgeCheck(work, subgraphs, also_wanted)
+    check = _EdgeCheck(state, subgraphs, also_wanted)
     for field, at in (("inputs", check.wrong_inputs()), ("outputs", check.wrong_outputs())):
         if at is not None:
             name = subgraphs[at].id
             raise InternalError(f"the {field} of subgraph {name!r} differ from what is read")
 
 
-def verify_borders(work: WorkTable, made: Iterable[tuple[Subgraph, int]]) -> None:
+def verify_borders(state: PartitionState, made: Iterable[tuple[Subgraph, int]]) -> None:
     """Check that nothing crosses the edge of a subgraph that its property forbids.
 
     Only properties that answer ``accept_input`` or ``accept_output`` themselves are concerned, and
-    hardly any is asked anew: their answers are kept with the work table.
+    hardly any is asked anew: their answers are kept with the partition state.
 
     Raises:
         InternalError: A forbidden value crosses.
     """
     for subgraph, index in made:
-        for value, refusal in _forbidden(work.graph, subgraph, work.inquiries[index]):
+        for value, refusal in _forbidden(state.graph, subgraph, state.properties[index]):
             raise InternalError(
                 f"value {value!r} crosses the edge of subgraph {subgraph.id!r}, and may not: "
                 f"{refusal}"
@@ -198,16 +198,16 @@ def verify_borders(work: WorkTable, made: Iterable[tuple[Subgraph, int]]) -> Non
 
 
 def _forbidden(
-    graph: BoundGraph, subgraph: Subgraph, inquiry: Inquiry
+    graph: BoundGraph, subgraph: Subgraph, asked: CheckedProperty
 ) -> Iterator[tuple[str, Refusal]]:
-    entering = frozenset(subgraph.inputs if inquiry.watches_inputs else ())
+    entering = frozenset(subgraph.inputs if asked.watches_inputs else ())
     for node in subgraph.nodes if entering else ():
         for value in entering.intersection(graph.read_by(node)):
-            refusal = inquiry.may_enter(Node(graph, node), value)
+            refusal = asked.may_enter(Node(graph, node), value)
             if refusal is not None:
                 yield value, refusal
-    for value in subgraph.outputs if inquiry.watches_outputs else ():
-        refusal = inquiry.may_leave(Node(graph, graph.producers[value]), value)
+    for value in subgraph.outputs if asked.watches_outputs else ():
+        refusal = asked.may_leave(Node(graph, graph.producers[value]), value)
         if refusal is not None:
             yield value, refusal
 
@@ -220,17 +220,17 @@ class _EdgeCheck:
     """
 
     def __init__(
-        self, work: WorkTable, subgraphs: Sequence[Subgraph], also_wanted: Collection[str]
+        self, state: PartitionState, subgraphs: Sequence[Subgraph], also_wanted: Collection[str]
     ) -> None:
-        graph = work.graph
-        self.work = work
+        graph = state.graph
+        self.state = state
         self.subgraphs = subgraphs
-        self.count = max(work.count, 1)
+        self.count = max(state.count, 1)
         self.wanted = [v for v in (*graph.outputs, *also_wanted) if v not in graph.constants]
         self.home = self._home()
         made = graph.table.outputs
-        widths = map(len, map(made.__getitem__, work.order))
-        self.several = np.fromiter(widths, np.int64, work.count) != 1
+        widths = map(len, map(made.__getitem__, state.order))
+        self.several = np.fromiter(widths, np.int64, state.count) != 1
         self.needed = self._needed_pairs()
         self.several_in: dict[int, set[str]] = {}
         self.several_out: dict[int, set[str]] = {}
@@ -238,7 +238,7 @@ class _EdgeCheck:
 
     def wrong_inputs(self) -> int | None:
         """Return the first subgraph whose inputs are wrong."""
-        graph = self.work.graph
+        graph = self.state.graph
         given = {*graph.inputs, *graph.defaults}
         expected: dict[int, set[str]] = {at: set(names) for at, names in self.several_in.items()}
         for rank, values in self._reading(given):
@@ -248,7 +248,7 @@ class _EdgeCheck:
 
     def wrong_outputs(self) -> int | None:
         """Return the first subgraph whose outputs are wrong."""
-        rank_of, find = self.work.rank_of, self.work.graph.producers.get
+        rank_of, find = self.state.rank_of, self.state.graph.producers.get
         outside = [rank_of[node] for value in self.wanted if (node := find(value)) is not None]
         makers = np.concatenate([self.needed % self.count, np.array(outside, dtype=np.int64)])
         makers = makers[makers >= 0]
@@ -260,12 +260,12 @@ class _EdgeCheck:
     def _first_difference(
         self, listed: Sequence[Sequence[str]], pairs: Longs, also: dict[int, set[str]]
     ) -> int | None:
-        """Compare names; those that only nodes outside the work table make are left aside."""
-        work = self.work
-        made, find = work.graph.table.outputs, work.graph.producers.get
+        """Compare names; those that only nodes outside the partition state make are left aside."""
+        state = self.state
+        made, find = state.graph.table.outputs, state.graph.producers.get
         owners, ranks = np.divmod(pairs, self.count)
         starts = np.searchsorted(owners, np.arange(len(listed) + 1)).tolist()
-        nodes = as_ints(work.order)[ranks].tolist()
+        nodes = as_ints(state.order)[ranks].tolist()
         for at, names in enumerate(listed):
             expected = {made[node][0] for node in nodes[starts[at] : starts[at + 1]]}
             expected |= also.get(at, set())
@@ -274,20 +274,20 @@ class _EdgeCheck:
                 return at
             for name in found - expected:
                 maker = find(name)
-                if maker is None or work.rank_of[maker] >= 0:
+                if maker is None or state.rank_of[maker] >= 0:
                     return at
         return None
 
     def _home(self) -> Longs:
         """Return the subgraph each rank is in."""
-        home = np.full(self.work.count, -1, dtype=np.int64)
-        rank_of = as_ints(self.work.rank_of)
+        home = np.full(self.state.count, -1, dtype=np.int64)
+        rank_of = as_ints(self.state.rank_of)
         for index, subgraph in enumerate(self.subgraphs):
             home[rank_of[np.array(subgraph.nodes, dtype=np.int64)]] = index
         return home
 
     def _needed_pairs(self) -> Longs:
-        adjacency, count = self.work.adjacency, self.count
+        adjacency, count = self.state.adjacency, self.count
         preds = as_ints(adjacency.preds)
         degrees = np.diff(as_ints(adjacency.pred_start)).astype(np.int64)
         reader = np.repeat(self.home, degrees)
@@ -296,15 +296,15 @@ class _EdgeCheck:
 
     def _name_several(self) -> None:
         """Find by name what crosses of the nodes that make several values."""
-        work = self.work
-        made = work.graph.table.outputs
+        state = self.state
+        made = state.graph.table.outputs
         for rank in np.flatnonzero(self.several).tolist():
-            values = {name for name in made[work.order[rank]] if name}
+            values = {name for name in made[state.order[rank]] if name}
             leaving = values.intersection(self.wanted)
-            for reader in work.adjacency.successors(rank):
+            for reader in state.adjacency.successors(rank):
                 at = int(self.home[reader])
                 if at not in {-1, self.home[rank]}:
-                    read = values.intersection(work.graph.read_by(work.order[reader]))
+                    read = values.intersection(state.graph.read_by(state.order[reader]))
                     self.several_in.setdefault(at, set()).update(read)
                     leaving |= read
             if self.home[rank] >= 0 and leaving:
@@ -312,12 +312,12 @@ class _EdgeCheck:
 
     def _reading(self, values: Collection[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
         """Go through the nodes that read any of the values."""
-        work, wanted = self.work, frozenset(values)
-        columns, bodies = work.graph.table.inputs, work.graph.table.bodies
-        apart = map(wanted.isdisjoint, map(columns.__getitem__, work.order))
-        for rank in compress(range(work.count), map(not_, apart)):
-            yield rank, work.graph.read_by(work.order[rank])
+        state, wanted = self.state, frozenset(values)
+        columns, bodies = state.graph.table.inputs, state.graph.table.bodies
+        apart = map(wanted.isdisjoint, map(columns.__getitem__, state.order))
+        for rank in compress(range(state.count), map(not_, apart)):
+            yield rank, state.graph.read_by(state.order[rank])
         for node in bodies:
-            rank = work.rank_of[node]
-            if rank >= 0 and not wanted.isdisjoint(work.graph.captures_of(node)):
-                yield rank, work.graph.captures_of(node)
+            rank = state.rank_of[node]
+            if rank >= 0 and not wanted.isdisjoint(state.graph.captures_of(node)):
+                yield rank, state.graph.captures_of(node)

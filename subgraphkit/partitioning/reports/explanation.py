@@ -107,10 +107,10 @@ def explain(partitioning: PartitioningData, node: int) -> Explanation:
 
 
 def _asked(partitioning: PartitioningData, node: Node) -> tuple[AskedProperty, ...]:
-    turns = partitioning.turns
+    passes = partitioning.passes
     claimed = partitioning.claimed_by[partitioning.place_of(partitioning.home_of(node.id).id)]
     found = []
-    for index, (claim, column) in enumerate(zip(turns.claims, turns.columns, strict=True)):
+    for index, (claim, column) in enumerate(zip(passes.claims, passes.columns, strict=True)):
         refusal = column.of(node.id) if column is not None else None
         verdict: Literal["refused", "claimed", "not asked"] = "not asked"
         if index == claimed:

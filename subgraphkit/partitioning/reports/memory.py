@@ -15,8 +15,8 @@ from subgraphkit.backend.footprint import Footprint
 from subgraphkit.binding import BoundModel
 from subgraphkit.errors import MemoryLimitError
 from subgraphkit.ir import Node, Subgraph, last_uses
-from subgraphkit.partitioning.claiming.claimants import Claim
-from subgraphkit.partitioning.claiming.values import bytes_of
+from subgraphkit.partitioning.algorithms.nets import bytes_of
+from subgraphkit.partitioning.claims import Claim
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.texts import counted, in_bytes
 
@@ -171,7 +171,7 @@ def foresee(partitioning: PartitioningData) -> Memory:
     """
     graph = partitioning.graph
     pairs = [
-        (subgraph, partitioning.turns.claims[at])
+        (subgraph, partitioning.passes.claims[at])
         for subgraph, at in zip(partitioning.subgraphs, partitioning.claimed_by, strict=True)
         if subgraph.outputs
     ]

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from subgraphkit.ir import BoundGraph, Node, Subgraph
-from subgraphkit.partitioning.claiming.values import bytes_of
+from subgraphkit.partitioning.algorithms.nets import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.explanation import Roots
 from subgraphkit.partitioning.reports.flops import estimate_flops, is_open
@@ -145,11 +145,11 @@ def working_nodes(graph: BoundGraph, subgraph: Subgraph) -> list[int]:
 def _measure_backend(
     partitioning: PartitioningData, name: str, homes: list[list[int]], roots: Roots
 ) -> BackendQuality:
-    graph, turns = partitioning.graph, partitioning.turns
+    graph, passes = partitioning.graph, partitioning.passes
     own = [at for at, subgraph in enumerate(partitioning.subgraphs) if subgraph.backend == name]
     outcomes = [
         outcome
-        for claim, outcome in zip(turns.claims, turns.outcomes, strict=True)
+        for claim, outcome in zip(passes.claims, passes.bounds, strict=True)
         if outcome is not None and claim.backend.name == name
     ]
     bounds: list[int | None] = [outcome.lower_bound for outcome in outcomes]
@@ -161,7 +161,7 @@ def _measure_backend(
     read = {value for at in own for value in partitioning.subgraphs[at].constants}
     own_nodes = [Node(graph, node) for at in own for node in homes[at]]
     flops = [estimate_flops(node) for node in own_nodes]
-    is_fallback = any(c.is_fallback for c in turns.claims if c.backend.name == name)
+    is_fallback = any(c.is_fallback for c in passes.claims if c.backend.name == name)
     return BackendQuality(
         backend=name,
         is_fallback=is_fallback,

@@ -6,9 +6,9 @@ from typing import Any
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import BoundGraph, Node, Subgraph
-from subgraphkit.partitioning.claiming.refusals import RefusedBy
-from subgraphkit.partitioning.claiming.values import bytes_of
+from subgraphkit.partitioning.algorithms.nets import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
+from subgraphkit.partitioning.refusals import RefusedBy
 from subgraphkit.partitioning.reports.explanation import (
     Cause,
     Roots,

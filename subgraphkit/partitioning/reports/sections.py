@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.lazy import cached_property
-from subgraphkit.partitioning.claiming.values import bytes_of
+from subgraphkit.partitioning.algorithms.nets import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.explanation import Cause, main_reason
 from subgraphkit.partitioning.reports.flops import estimate_flops

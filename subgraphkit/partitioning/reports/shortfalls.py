@@ -222,7 +222,7 @@ class _Work:
         """Return the nodes on a fallback that nobody named, if they are noticeable."""
         if self._graph.settings.sources["fallback"][0] != "default":
             return []
-        claims, home = self._partitioning.turns.claims, self._partitioning.home_of
+        claims, home = self._partitioning.passes.claims, self._partitioning.home_of
         last = {one.backend.name for one in claims if one.is_fallback}
         nodes = {node for several in refused.values() for node in several}
         stray = [node for node in nodes if home(node).backend in last]

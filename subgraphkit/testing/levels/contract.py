@@ -180,7 +180,7 @@ def _graphs(subject: Subject) -> Iterator[BoundModel]:
 def _asked(subject: Subject) -> Iterator[tuple[SubgraphProperty, BoundGraph, list[Node]]]:
     """Yield each property with each small model and the nodes it may be asked about."""
     for graph in _graphs(subject):
-        claims = subject.partitioned(graph).turns.claims
+        claims = subject.partitioned(graph).passes.claims
         for claim in claims:
             if claim.backend.name != subject.name:
                 continue

@@ -263,10 +263,10 @@ def test_options_that_shape_engines_travel_and_others_do_not(backend: type[Stori
     with sk.InferenceSession(
         "bundle", backend=[backend], options={"storing": {"threads": 2}}
     ) as opened:
-        options = opened.partitioning.turns.claims[0].backend.option_values
+        options = opened.partitioning.passes.claims[0].backend.option_values
         assert (options.level, options.threads) == (3, 2)
     with sk.InferenceSession("bundle", backend=[backend]) as opened:
-        options = opened.partitioning.turns.claims[0].backend.option_values
+        options = opened.partitioning.passes.claims[0].backend.option_values
         assert (options.level, options.threads) == (3, 1)
 
 

@@ -1,23 +1,33 @@
 """Growing regions by questions: the order of the questions, convexity, filters, budgets."""
 
 import random
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pytest
 
-from subgraphkit.backend.property import Connectivity
-from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.algorithms import convexity, merger
+from subgraphkit.backend.property import BindContext, Connectivity
+from subgraphkit.backend.selector import SubgraphSelector
+from subgraphkit.ir import Adjacency, Node
+from subgraphkit.partitioning.algorithms import merger
 from subgraphkit.partitioning.algorithms.connected import connected_regions
-from subgraphkit.partitioning.algorithms.growth import grow_regions
 from subgraphkit.partitioning.algorithms.merger import RunningOrder
+from subgraphkit.partitioning.algorithms.quotient import run_order
+from subgraphkit.partitioning.claiming.claim import open_pass
+from subgraphkit.partitioning.claiming.graph import PartitionState
+from subgraphkit.partitioning.claiming.grow import grow
+from subgraphkit.partitioning.claiming.merge import merge
+from subgraphkit.partitioning.claims import Claim
+from subgraphkit.partitioning.refusals import RefusalColumn
 from tests.property.partition_oracles import build, check_disjoint, random_dag
+from tests.unit.partitioning.pass_support import graph_of, selecting
 
 
 @dataclass
 class Rules:
-    """A driver that takes every unit, unless told otherwise, and writes down what it is asked."""
+    """What selectors answer: yes, unless told otherwise. Writes down what they are asked."""
 
     takes: Callable[[int], bool] = lambda unit: True
     keeps: Callable[[list[int]], list[int]] = list
@@ -25,25 +35,72 @@ class Rules:
     asked: list[tuple[str, int, int]] = field(default_factory=list)
     filtered: list[list[int]] = field(default_factory=list)
 
-    def start(self, unit: int) -> bool:
-        self.asked.append(("start", unit, unit))
-        return self.takes(unit)
+    def answer(self, question: str, unit: int, other: int) -> bool:
+        self.asked.append((question, unit, other))
+        return self.takes(other)
 
-    def restart(self, unit: int) -> bool:
-        self.asked.append(("restart", unit, unit))
-        return self.takes(unit)
 
-    def offer_input(self, unit: int, producer: int) -> bool:
-        self.asked.append(("input", unit, producer))
-        return self.takes(producer)
+class Following(SubgraphSelector):
+    """Answers by rules."""
 
-    def offer_output(self, unit: int, consumer: int) -> bool:
-        self.asked.append(("output", unit, consumer))
-        return self.takes(consumer)
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.splittable = rules.splittable  # type: ignore[misc]
+        self.question = "start"
 
-    def filter(self, units: list[int]) -> list[int]:
-        self.filtered.append(units)
-        return self.keeps(units)
+    def select(self, node: Node) -> bool:
+        return self.rules.answer(self.question, node.id, node.id)
+
+    def select_input(self, node: Node, producer: Node) -> bool:
+        return self.rules.answer("input", node.id, producer.id)
+
+    def select_output(self, node: Node, consumer: Node) -> bool:
+        return self.rules.answer("output", node.id, consumer.id)
+
+    def filter(self, candidates: Sequence[Node]) -> Sequence[Node]:
+        units = [node.id for node in candidates]
+        self.rules.filtered.append(units)
+        kept = set(self.rules.keeps(units))
+        return [node for node in candidates if node.id in kept]
+
+    def reset(self) -> None:
+        self.question = "restart"
+
+
+class Result(NamedTuple):
+    """Regions, why other nodes are in none, by node as code and way, and whether all was tried."""
+
+    regions: list[list[int]]
+    excluded: dict[int, tuple[str, list[int]]]
+    complete: bool
+
+
+def grow_regions(
+    adjacency: Adjacency, eligible: bytearray, rules: Rules, *, connectivity: Connectivity
+) -> Result:
+    """Let selectors that follow rules claim nodes that are eligible."""
+    rows = [
+        ("Sum", [f"v{pred}" for pred in adjacency.predecessors(unit)] or ["x"], [f"v{unit}"])
+        for unit in range(adjacency.count)
+    ]
+    graph = graph_of(rows, [f"v{adjacency.count - 1}"])
+    made = selecting(lambda _: Following(rules), connectivity=connectivity)
+    (property_,) = made.properties()
+    claim = Claim(made, BindContext("fake"), None, is_fallback=False, property_name="main",
+                  property=property_)  # fmt: skip
+    state = PartitionState(graph, [claim])
+    state.free = bytearray(eligible)
+    refusals = RefusalColumn(adjacency.count)
+    turn = open_pass(state, 0, refusals, {})
+    regions, _, complete = merge(turn, grow(turn))
+    regions = [regions[at] for at in run_order(adjacency, regions)]
+    taken = {unit for region in regions for unit in region}
+    excluded = {
+        unit: (refusal.code, [int(number) for number in re.findall(r"#(\d+)", refusal.text)])
+        for unit, refusal in refusals.items()
+        if unit not in taken
+    }
+    return Result(regions, excluded, complete)
 
 
 def everything(rows: list[list[int]]) -> tuple[Adjacency, bytearray]:
@@ -77,7 +134,7 @@ def test_a_diamond_around_a_refused_unit_is_split() -> None:
     result = grow_regions(adjacency, eligible, Rules(), connectivity="connected")
     assert sorted(map(len, result.regions)) == [1, 2]
     check_disjoint(adjacency, eligible, result.regions, connected=True)
-    assert result.excluded == []
+    assert result.excluded == {}
 
 
 def test_a_region_that_must_stay_whole_is_grown_again_without_what_is_in_the_way() -> None:
@@ -94,8 +151,7 @@ def test_a_trimmed_pattern_is_filtered_again_and_the_rest_stays_outside() -> Non
     rules = Rules(splittable=False, keeps=lambda units: units if units[0] == 0 else [])
     result = grow_regions(adjacency, eligible, rules, connectivity="connected")
     assert result.regions == [[0, 1]]
-    (excluded,) = result.excluded
-    assert (excluded.unit, excluded.reason, excluded.path) == (3, "not_convex", [0, 2, 3])
+    assert result.excluded == {3: ("not_convex", [0, 2, 3])}
 
 
 def test_what_a_filter_takes_apart_becomes_several_regions() -> None:
@@ -103,8 +159,7 @@ def test_what_a_filter_takes_apart_becomes_several_regions() -> None:
     rules = Rules(keeps=lambda units: [unit for unit in units if unit != 1])
     result = grow_regions(adjacency, eligible, rules, connectivity="any")
     assert result.regions == [[0], [2]]
-    (excluded,) = result.excluded
-    assert (excluded.unit, excluded.reason) == (1, "filtered")
+    assert result.excluded == {1: ("filtered", [])}
 
 
 def test_what_a_filter_takes_apart_is_given_up_if_it_must_stay_whole() -> None:
@@ -112,10 +167,8 @@ def test_what_a_filter_takes_apart_is_given_up_if_it_must_stay_whole() -> None:
     rules = Rules(keeps=lambda units: [0, 2] if len(units) == 3 else [], splittable=False)
     result = grow_regions(adjacency, eligible, rules, connectivity="connected")
     assert result.regions == []
-    reasons = {exclusion.unit: exclusion for exclusion in result.excluded}
-    assert reasons[2].reason == "not_convex"
-    assert reasons[2].path == [0, 1, 2]
-    assert reasons[1].reason == "filtered"
+    assert result.excluded[2] == ("not_convex", [0, 1, 2])
+    assert result.excluded[1] == ("filtered", [])
 
 
 def test_a_way_back_through_a_region_claimed_before_is_seen() -> None:
@@ -126,7 +179,7 @@ def test_a_way_back_through_a_region_claimed_before_is_seen() -> None:
         result = grow_regions(adjacency, eligible, rules, connectivity="connected")
         check_disjoint(adjacency, eligible, result.regions, connected=True)
         assert len(result.regions) == 3
-        assert result.excluded == []
+        assert result.excluded == {}
 
 
 def test_unconnected_pieces_may_stay_one_region_where_that_is_allowed() -> None:
@@ -142,11 +195,12 @@ def test_unconnected_pieces_may_stay_one_region_where_that_is_allowed() -> None:
 def test_a_filter_that_keeps_nothing_does_not_take_for_ever() -> None:
     count = 20_000
     adjacency, eligible = everything([[unit - 1] if unit else [] for unit in range(count)])
-    result = grow_regions(adjacency, eligible, Rules(keeps=lambda units: []), connectivity="any")
+    rules = Rules(keeps=lambda units: [])
+    result = grow_regions(adjacency, eligible, rules, connectivity="any")
     assert result.regions == []
     assert not result.complete
-    assert result.work < 200 * count
-    assert {exclusion.reason for exclusion in result.excluded} == {"filtered"}
+    assert len(rules.asked) < 200 * count
+    assert all(reason == ("filtered", []) for reason in result.excluded.values())
     assert len(result.excluded) == count
 
 
@@ -158,9 +212,10 @@ def test_long_interleaved_regions_are_claimed_without_walking_the_graph_each_tim
             rows.append([len(rows) - lanes] if step else [])
             del lane
     adjacency, eligible = everything(rows)
-    result = grow_regions(adjacency, eligible, Rules(), connectivity="connected")
+    rules = Rules()
+    result = grow_regions(adjacency, eligible, rules, connectivity="connected")
     assert [len(region) for region in result.regions] == [steps] * lanes
-    assert result.work < 20 * len(rows)
+    assert len(rules.asked) <= len(rows)
 
 
 @pytest.mark.parametrize("splittable", [True, False])
@@ -173,13 +228,12 @@ def test_a_large_tangle_is_not_grown_again_for_each_of_its_regions(*, splittable
         for unit in range(count)
     ]
     adjacency, eligible = build(rows, claimed)
-    result = grow_regions(
-        adjacency, eligible, Rules(splittable=splittable), connectivity="connected"
-    )
+    rules = Rules(splittable=splittable)
+    result = grow_regions(adjacency, eligible, rules, connectivity="connected")
     check_disjoint(adjacency, eligible, result.regions, connected=True)
-    assert result.excluded == []
+    assert result.excluded == {}
     assert result.complete
-    assert result.work < 20 * (count + len(adjacency.preds))
+    assert len(rules.asked) < 20 * (count + len(adjacency.preds))
     fewest = connected_regions(adjacency, eligible).lower_bound
     assert len(result.regions) < 2 * fewest
 
@@ -209,7 +263,6 @@ def test_random_selectors_never_make_regions_wait_on_each_other(
     pytestconfig: pytest.Config,
 ) -> None:
     # A short reach makes the searches turn round, as they do in large graphs.
-    monkeypatch.setattr(convexity, "_FIRST_REACH", reach)
     monkeypatch.setattr(merger, "_FIRST_REACH", reach)
     for seed in range(pytestconfig.getoption("--random-graphs")):
         nodes = (3, 14) if seed % 10 else (30, 90)
@@ -218,9 +271,10 @@ def test_random_selectors_never_make_regions_wait_on_each_other(
         check_disjoint(adjacency, eligible, result.regions, connected=connectivity == "connected")
         claimed = {unit for region in result.regions for unit in region}
         left = [unit for unit, wanted in enumerate(eligible) if wanted and unit not in claimed]
-        assert [exclusion.unit for exclusion in result.excluded] == left
-        for exclusion in result.excluded:
-            assert (exclusion.reason == "not_convex") or not exclusion.path
+        assert sorted(result.excluded) == left
+        assert {code for code, _ in result.excluded.values()} <= {
+            "declined", "filtered", "not_convex"
+        }  # fmt: skip
 
 
 def test_the_running_order_agrees_with_a_list() -> None:

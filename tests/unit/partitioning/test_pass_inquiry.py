@@ -10,20 +10,20 @@ from subgraphkit.backend.property import BindContext
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.errors import SelectorContractError
 from subgraphkit.ir import Node
-from subgraphkit.partitioning.claiming.claimants import Claim
-from subgraphkit.partitioning.claiming.questions import Inquiry
+from subgraphkit.partitioning.claiming.ask import CheckedProperty
+from subgraphkit.partitioning.claims import Claim
 from tests.models import DIAMOND
 from tests.unit.partitioning.pass_support import bound, taking
 
 
-def inquiry(**answers: Callable[..., object]) -> Inquiry:
+def inquiry(**answers: Callable[..., object]) -> CheckedProperty:
     made = taking("*")
     (property_,) = made.properties()
     for name, answer in answers.items():
         setattr(property_, name, answer)
     claim = Claim(made, BindContext("fake"), None, is_fallback=False, property_name="main",
                   property=property_)  # fmt: skip
-    return Inquiry(claim, bound(DIAMOND))
+    return CheckedProperty(claim, bound(DIAMOND))
 
 
 class Filtering(SubgraphSelector):

@@ -18,8 +18,8 @@ from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import SelectorContractError
 from subgraphkit.ir import Node
 from subgraphkit.partitioning import partition
-from subgraphkit.partitioning.algorithms.arrays import Nets
-from subgraphkit.partitioning.claiming.work_table import View, WorkTable
+from subgraphkit.partitioning.algorithms.nets import Nets
+from subgraphkit.partitioning.claiming.graph import ContractedGraph, PartitionState
 from tests.unit.partitioning.pass_support import DescribedProperty, backend, graph_of, taking
 
 Row = tuple[str, Sequence[str], Sequence[str]]
@@ -217,14 +217,14 @@ def test_the_sizes_of_values_are_gathered_once_for_all_regions_to_be_cut(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gathered = 0
-    gather = WorkTable.nets
+    gather = PartitionState.nets
 
-    def nets(work: WorkTable, view: View) -> Nets:
+    def nets(state: PartitionState, graph: ContractedGraph) -> Nets:
         nonlocal gathered
         gathered += 1
-        return gather(work, view)
+        return gather(state, graph)
 
-    monkeypatch.setattr(WorkTable, "nets", nets)
+    monkeypatch.setattr(PartitionState, "nets", nets)
     rows, outputs, one = many_pieces_of_small_groups(200)
     found = partition(graph_of(rows, outputs), [one, taking("*", "rest")])
     assert len(found.subgraphs) > 10

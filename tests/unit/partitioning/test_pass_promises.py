@@ -10,15 +10,14 @@ from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import InternalError, SelectorContractError
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.partitioning.algorithms.quotient import cyclic_groups
-from subgraphkit.partitioning.claiming import turn
-from subgraphkit.partitioning.claiming.work_table import WorkTable
+from subgraphkit.partitioning.claiming import claim
+from subgraphkit.partitioning.claiming.graph import PartitionState
 from subgraphkit.partitioning.outcome.verification import verify_borders
 from tests.unit.partitioning.pass_support import (
     bound,
     described,
     graph_of,
     regions,
-    shown,
     taking,
 )
 
@@ -101,7 +100,7 @@ def test_bounds_are_struck_out_from_the_property_on_that_gave_nodes_back() -> No
     after = found.repartition("two_1", {1: FAILED})
 
     def bounds(partitioning: Partitioning) -> list[int | None]:
-        return [one.lower_bound if one else -1 for one in partitioning.turns.outcomes]
+        return [one.lower_bound if one else -1 for one in partitioning.passes.bounds]
 
     assert bounds(found) == [1, 1, -1]
     assert bounds(after) == [1, None, 1]
@@ -149,36 +148,19 @@ def test_groups_on_cycles_are_named_by_strong_component() -> None:
 # Borders
 
 
-SPREAD = [
-    ("Exp", ["x"], ["q"]),
-    ("Neg", ["q"], ["p"]),
-    ("Cos", ["p"], ["z"]),
-    ("Add", ["z", "p"], ["y"]),
-    ("Add", ["y", "y"], ["w"]),
-]
-
-
 @pytest.mark.parametrize(("question", "value"), [("accept_input", "a"), ("accept_output", "b")])
 def test_a_forbidden_value_at_an_edge_is_a_bug_and_is_found(question: str, value: str) -> None:
     graph = graph_of(TRIPLE, ["c"])
     one = taking("Neg", "one")
     found = partition(graph, [one, taking("*", "rest")])
     made = list(zip(found.subgraphs, found.claimed_by, strict=True))
-    verify_borders(WorkTable(graph, found.turns.claims), made)
+    verify_borders(PartitionState(graph, found.passes.claims), made)
     having(one, **{question: lambda node, name: name != value})
     with pytest.raises(InternalError, match=f"value '{value}' crosses the edge of .*'one_1'"):
-        verify_borders(WorkTable(graph, found.turns.claims), made)
+        verify_borders(PartitionState(graph, found.passes.claims), made)
 
 
 # Last resorts
-
-
-def test_after_the_last_review_a_pair_parted_by_it_goes_as_a_whole(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(turn, "_REVIEW_ROUNDS", 1)
-    backends = [taking("QuantizeLinear DequantizeLinear", "one"), taking("*", "rest")]
-    assert regions(partition(bound(LOOPED), backends), "one") == []
 
 
 def test_without_rounds_left_whole_regions_are_dropped_for_one_bad_edge(
@@ -188,13 +170,16 @@ def test_without_rounds_left_whole_regions_are_dropped_for_one_bad_edge(
     rows += [("Add", ["b", "u"], ["y"]), ("Exp", ["y"], ["w"])]
 
     def divide() -> Partitioning:
-        one = having(taking("Exp Neg Add", "one"), accept_output=lambda node, value: value != "b")
+        one = having(taking("Exp Neg Add", "one"), accept=lambda subgraph: 3 not in subgraph.nodes)
         one.properties()[0].accept_input = lambda node, value: value != "b"  # type: ignore[method-assign]
         return partition(graph_of(rows, ["w"]), [one, taking("*", "rest")])
 
-    settled = shown(divide())
-    monkeypatch.setattr(turn, "_BORDER_ROUNDS", 0)
-    dropped = divide()
-    for subgraph in dropped.subgraphs:
-        assert subgraph.backend != "one" or "b" not in (*subgraph.inputs, *subgraph.outputs)
-    assert "one" in settled
+    assert regions(divide(), "one") == [[0, 1], [4]]
+    monkeypatch.setattr(claim, "_ROUNDS", 1)
+    assert regions(divide(), "one") == [[0, 1]]
+
+
+def test_in_the_last_round_a_pair_parted_goes_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claim, "_ROUNDS", 1)
+    backends = [taking("QuantizeLinear DequantizeLinear", "one"), taking("*", "rest")]
+    assert regions(partition(bound(LOOPED), backends), "one") == []

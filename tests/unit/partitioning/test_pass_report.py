@@ -207,8 +207,8 @@ def test_parameters_are_elements_of_constants() -> None:
 
 def test_a_bound_that_is_not_known_any_more_is_not_shown() -> None:
     found = network()
-    outcomes = [replace(one, lower_bound=None) if one else one for one in found.turns.outcomes]
-    unknown = replace(found, turns=found.turns._replace(outcomes=tuple(outcomes)))
+    outcomes = [one._replace(lower_bound=None) if one else one for one in found.passes.bounds]
+    unknown = replace(found, passes=found.passes._replace(bounds=tuple(outcomes)))
     fast = unknown.quality.backends[0]
     assert (fast.regions, fast.lower_bound, fast.gap) == (2, None, None)
     (line,) = [one for one in unknown.report().splitlines() if one.startswith("fast   ")][-1:]

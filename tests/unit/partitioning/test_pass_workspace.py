@@ -1,4 +1,4 @@
-"""The work table, the sizes, and the verifier of edges."""
+"""The partition state, the sizes, and the verifier of edges."""
 
 from dataclasses import replace
 
@@ -7,9 +7,8 @@ import pytest
 from subgraphkit.errors import InternalError
 from subgraphkit.ir import boundaries, boundary
 from subgraphkit.partitioning import partition
-from subgraphkit.partitioning.algorithms.arrays import Nets
-from subgraphkit.partitioning.claiming.values import bytes_of, bytes_of_all
-from subgraphkit.partitioning.claiming.work_table import Region, WorkTable
+from subgraphkit.partitioning.algorithms.nets import Nets, bytes_of, bytes_of_all
+from subgraphkit.partitioning.claiming.graph import PartitionState, Region
 from subgraphkit.partitioning.outcome import partitioning_data
 from subgraphkit.partitioning.outcome.verification import verify_regions
 from subgraphkit.types import DataType, SequenceType, TensorType
@@ -31,17 +30,17 @@ def rows_of(nets: Nets) -> set[tuple[int, int, tuple[int, ...]]]:
 
 
 def test_every_value_is_a_net_with_its_own_size_and_readers() -> None:
-    work = WorkTable(bound(SPLIT))
-    view, _ = work.view()
-    assert rows_of(work.nets(view)) == {(0, 8, (1, 3)), (0, 8, (2, 3))}
+    state = PartitionState(bound(SPLIT))
+    graph, _ = state.contract([])
+    assert rows_of(state.nets(graph)) == {(0, 8, (1, 3)), (0, 8, (2, 3))}
 
 
 def test_nets_follow_their_units_when_units_are_contracted() -> None:
-    work = WorkTable(bound(SPLIT))
-    work.claim(Region(0, [1, 3]))
-    view, _ = work.view()
-    first, joined, other = view.unit_of[0], view.unit_of[1], view.unit_of[2]
-    assert rows_of(work.nets(view)) == {
+    state = PartitionState(bound(SPLIT))
+    state.claim(Region(0, [1, 3]))
+    graph, _ = state.contract([])
+    first, joined, other = graph.vertex_of[0], graph.vertex_of[1], graph.vertex_of[2]
+    assert rows_of(state.nets(graph)) == {
         (first, 8, (joined,)),
         (first, 8, tuple(sorted((joined, other)))),
     }
@@ -109,11 +108,11 @@ def test_wrong_edges_are_a_bug_and_are_found(
 def test_wrong_regions_are_a_bug_and_are_found(regions: list[list[int]], message: str) -> None:
     rows = [("Exp", ["x"], ["a"]), ("Exp", ["a"], ["b"]), ("Cos", ["a"], ["c"])]
     graph = graph_of([*rows, ("Add", ["b", "c"], ["d"])], ["d"])
-    work = WorkTable(graph)
+    state = PartitionState(graph)
     for ranks in regions:
-        work.regions.append(Region(0, ranks, connected=len(ranks) == 2))
+        state.regions.append(Region(0, ranks, connected=len(ranks) == 2))
     with pytest.raises(InternalError, match=message) as caught:
-        verify_regions(work, work.regions)
+        verify_regions(state, state.regions)
     assert "bug in subgraphkit" in str(caught.value)
 
 

@@ -11,7 +11,7 @@ import subgraphkit as sk
 from subgraphkit.binding import BoundModel
 from subgraphkit.errors import ConfigError
 from subgraphkit.partitioning import Constraints
-from subgraphkit.partitioning.claiming.placements import (
+from subgraphkit.partitioning.placements import (
     Placement,
     circumstances,
     keep_placement,
@@ -68,7 +68,7 @@ def test_a_plan_file_says_who_takes_which_nodes_with_which_options(
     assert homes(bound, f"@{path}") == [("numpy", 3), ("onnxruntime", 3)]
     partitioning = sk.partition(bind(tmp_path, backend=f"@{path}"))
     assert [one.backend for one in partitioning.subgraphs] == ["numpy", "onnxruntime"]
-    options: Any = partitioning.turns.claims[-1].backend.option_values
+    options: Any = partitioning.passes.claims[-1].backend.option_values
     assert options.optimization == "basic"
 
 

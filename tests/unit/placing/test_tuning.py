@@ -17,7 +17,7 @@ from subgraphkit.backend.progress import Progress, ProgressEvent
 from subgraphkit.binding import BoundModel
 from subgraphkit.compiling import compilation
 from subgraphkit.errors import BackendUnavailableError, ConfigError
-from subgraphkit.partitioning.claiming.placements import Placement, read_placement
+from subgraphkit.partitioning.placements import Placement, read_placement
 from subgraphkit.placing import Tuning, course, measuring, tune
 from subgraphkit.running import observing, profiling
 from tests.models import parsed

@@ -14,7 +14,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.partitioning import Constraints
-from subgraphkit.partitioning.claiming.placements import (
+from subgraphkit.partitioning.placements import (
     Placement,
     circumstances,
     keep_placement,

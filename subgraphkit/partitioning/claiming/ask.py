@@ -1,7 +1,7 @@
 """Questions to selectors and properties, and their answers held to the contracts."""
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import compress
 from operator import index
@@ -24,14 +24,14 @@ from subgraphkit.errors import (
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.algorithms.arrays import as_ints
-from subgraphkit.partitioning.claiming.claimants import AT_FAULT, Claim
-from subgraphkit.partitioning.claiming.refusals import RefusalColumn
+from subgraphkit.partitioning.claims import AT_FAULT, Claim
+from subgraphkit.partitioning.refusals import RefusalColumn
 
 _ABOUT_REGIONS = frozenset({"accept"})
 
 
-class Inquiry:
-    """One property's questioning: makes its selectors, and blames it for what they raise.
+class CheckedProperty:
+    """A property whose answers are held to the contract, and that is blamed for what it raises.
 
     A value at the edge of a region is asked about once per node and side, whoever wants to know.
     """
@@ -175,15 +175,18 @@ class Inquiry:
                 f"{hint}\n{AT_FAULT}".lstrip(),
             ) from error
 
-    def ask(self, question: str, node: Node, ask: Callable[[], Any], code: str) -> Refusal | None:
+    def ask(
+        self, asked: SubgraphSelector | SubgraphProperty, question: str, *given: Any, about: Node
+    ) -> Refusal | None:
         """Put one question about one node, or the region that starts there; None means yes.
 
         Raises:
             SelectorContractError: It raised, or the answer is none, or a refusal that says nothing.
         """
-        with self.blame(code, question, node):
-            answer = ask()
-        return self._read(question, node, answer, code)
+        code = "SGK121" if isinstance(asked, SubgraphSelector) else "SGK122"
+        with self.blame(code, question, about):
+            answer = getattr(asked, question)(*given)
+        return self._read(question, about, answer, code)
 
     def may_enter(self, node: Node, value: str) -> Refusal | None:
         """Ask whether a value may enter a region at a node; None means yes."""
@@ -196,8 +199,7 @@ class Inquiry:
     def _at_edge(self, question: str, node: Node, value: str) -> Refusal | None:
         key = (question, node.id, value)
         if key not in self._at_edges:
-            ask = getattr(self.claim.property, question)
-            refusal = self.ask(question, node, lambda: ask(node, value), "SGK122")
+            refusal = self.ask(self.claim.property, question, node, value, about=node)
             if refusal is not None and refusal.code == "declined":
                 verb = "enter" if question == "accept_input" else "leave"
                 type_ = self.graph.types.get(value)

@@ -13,7 +13,7 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import BoundGraph, Graph, Node
-from subgraphkit.partitioning.claiming.claimants import Claim
+from subgraphkit.partitioning.claims import Claim
 from subgraphkit.types import DataType
 
 NodeSelector = str | int | Callable[[Node], bool]

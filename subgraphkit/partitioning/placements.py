@@ -28,7 +28,7 @@ from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.finding.registry import find_record, probe_record
 from subgraphkit.ir.structure import NoKeyError, canonical
 from subgraphkit.logs import logger_of
-from subgraphkit.partitioning.claiming.constraints import Constraints, NodeSelector, configured
+from subgraphkit.partitioning.constraints import Constraints, NodeSelector, configured
 from subgraphkit.storing.answers import Answers, Passing
 from subgraphkit.storing.folders import kept_folder
 

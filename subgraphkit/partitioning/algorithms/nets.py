@@ -1,12 +1,20 @@
-"""Values as the algorithms see them: how many bytes each takes, who makes it and who reads it."""
+"""Values as the algorithms see them: how many bytes each takes, who makes it and who reads it.
+
+A *net* is one value together with its producer and its readers (a hyperedge of the graph). Bytes
+are counted per net and not per edge, because a value that several nodes of one region read crosses
+the border of that region once.
+"""
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from subgraphkit.ir import Adjacency, Graph
-from subgraphkit.partitioning.algorithms.arrays import Nets, as_array, as_ints, distinct
+from subgraphkit.lazy import cached_property
+from subgraphkit.partitioning.algorithms.arrays import Longs, as_array, as_ints, distinct
 from subgraphkit.types import DataType, Shape, SparseTensorType, TensorType, ValueType
 
 _BITS_OF_TEXT = 128
@@ -60,6 +68,69 @@ def _tensor_bytes(dtype: DataType, shape: Shape | None) -> int:
     return max(1, (count * (dtype.bits or _BITS_OF_TEXT) + 7) // 8)
 
 
+@dataclass(frozen=True, eq=False)
+class Nets:
+    """Values with their sizes, as flat arrays indexed by net.
+
+    The readers of net ``i`` are ``sinks[sink_start[i]:sink_start[i + 1]]``.
+
+    Attributes:
+        bytes_: Size of the value in bytes; 0 where it is not known.
+        sink_start: One offset per net into ``sinks``, and the length of ``sinks`` at the end.
+        sinks: Vertices that read the value, each once per net.
+    """
+
+    source: "array[int]"
+    bytes_: "array[int]"
+    sink_start: "array[int]"
+    sinks: "array[int]"
+
+    @classmethod
+    def build(cls, rows: Iterable[tuple[int, int, Sequence[int]]]) -> "Nets":
+        """Build from ``(source, bytes, sinks)`` of each value."""
+        source, bytes_ = array("i"), array("q")
+        sink_start, sinks = array("i", [0]), array("i")
+        for unit, size, readers in rows:
+            source.append(unit)
+            bytes_.append(size)
+            sinks.extend(readers)
+            sink_start.append(len(sinks))
+        return cls(source, bytes_, sink_start, sinks)
+
+    def readers(self, net: int) -> "array[int]":
+        """Return the units that read a value."""
+        return self.sinks[self.sink_start[net] : self.sink_start[net + 1]]
+
+    def made_by(self, unit: int) -> list[int]:
+        """Return the nets of a unit's values, ascending."""
+        nets, start = self.by_source
+        return nets[start[unit] : start[unit + 1]].tolist() if unit + 1 < len(start) else []
+
+    @cached_property
+    def by_source(self) -> "tuple[array[int], array[int]]":
+        """The nets in order of their sources, and the offset of each source's first."""
+        return _rows(as_ints(self.source), np.arange(len(self)))
+
+    @cached_property
+    def by_sink(self) -> "tuple[array[int], array[int]]":
+        """The nets in order of their readers, once for each, and the offset of each reader's."""
+        net_of_sink = np.repeat(np.arange(len(self)), np.diff(as_ints(self.sink_start)))
+        return _rows(as_ints(self.sinks), net_of_sink)
+
+    def __len__(self) -> int:
+        """Return the number of nets."""
+        return len(self.source)
+
+
+def _rows(keys: npt.NDArray[np.int32], nets: Longs) -> "tuple[array[int], array[int]]":
+    """List the nets of each key, ascending, as rows of one flat array, with their offsets."""
+    # Key and net in one number, because plain numbers sort several times as fast as their places.
+    width = len(nets) + 1
+    ordered = np.sort(keys.astype(np.int64) * width + nets) % width
+    start = np.concatenate(([0], np.cumsum(np.bincount(keys))))
+    return as_array(ordered), as_array(start)
+
+
 def nets_of_values(graph: Graph, adjacency: Adjacency, order: "array[int]") -> Nets:
     """Return one net per rank, and one more for every value of a node that makes several."""
     made, types = graph.table.outputs, graph.types
@@ -83,9 +154,9 @@ def nets_of_values(graph: Graph, adjacency: Adjacency, order: "array[int]") -> N
     return Nets(source, sizes, sink_start, sinks)
 
 
-def nets_of_units(nets: Nets, unit_of: "array[int]", count: int) -> Nets:
-    """Return the nets of ranks between the units that the ranks were contracted to."""
-    home = as_ints(unit_of).astype(np.int64)
+def nets_of_vertices(nets: Nets, vertex_of: "array[int]", count: int) -> Nets:
+    """Return the nets of ranks between the vertices that the ranks were contracted to."""
+    home = as_ints(vertex_of).astype(np.int64)
     counts = np.diff(as_ints(nets.sink_start))
     net = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
     source = home[as_ints(nets.source)]

@@ -1,0 +1,271 @@
+"""Growth of candidates, node by node, by the selectors of a property that keep a state.
+
+The order of the questions is MXNet's: seeds in topological order, breadth first from each,
+producers before consumers. A selector without a state has been asked about every node before.
+
+What keeps candidates from waiting on each other is one division of all of them. One that must stay
+whole and is divided is grown again, with its selector, within the part of its seed.
+
+Source:
+    MXNet subgraph API, ``SelectSubgraphNodes`` and ``LabelSubgraph``.
+"""
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Final
+
+from subgraphkit.backend.refusal import Refusal
+from subgraphkit.backend.selector import SubgraphSelector
+from subgraphkit.partitioning.algorithms.components import weak_components
+from subgraphkit.partitioning.claiming.graph import Pass
+from subgraphkit.partitioning.claiming.merge import Grown, divide, way_back
+
+# How often candidates that must stay whole are grown again before they are given up.
+_REPLAYS: Final = 8
+# Questions and edges per node and edge of the graph, and a floor for small graphs, after which no
+# node is grown over again and again.
+_LOOKS_PER_EDGE: Final = 50
+_LOOKS_AT_LEAST: Final = 1_000_000
+# A group may be offered from every neighbour of every node in it. After it has taken this many
+# questions per node to be told that some node of it is not wanted, it is offered no more.
+_QUESTIONS_PER_NODE: Final = 8
+
+_INPUT: Final = "select_input"
+_OUTPUT: Final = "select_output"
+_FILTERED: Final = Refusal("filtered", "the selector's filter dropped the node")
+
+
+def grow(pass_: Pass) -> Grown:
+    """Let the selectors of a property take nodes of what is eligible.
+
+    Raises:
+        SelectorContractError: A selector (SGK121) or the property (SGK122) broke its contract.
+    """
+    if pass_.asked.flag(pass_.selector, "stateless") or not any(pass_.eligible):
+        return Grown(pass_.eligible, whole=False, complete=True)
+    growth = _Growth(pass_)
+    growth.seed(range(pass_.state.count))
+    for attempt in count():
+        divided = growth.divided() if growth.whole else {}
+        if not divided:
+            break
+        growth.grow_again(divided, give_up=attempt >= _REPLAYS)
+    growth.refuse_dropped()
+    return Grown(growth.labels, bool(growth.whole), growth.complete)
+
+
+@dataclass(slots=True)
+class _Candidate:
+    seed: int
+    selector: SubgraphSelector
+
+
+class _Growth:
+    """The state of the growth.
+
+    Attributes:
+        whole: The numbers of the candidates that must stay whole.
+    """
+
+    def __init__(self, pass_: Pass) -> None:
+        self.labels = [0] * pass_.state.count
+        self.whole: set[int] = set()
+        self.complete = True
+        self._pass = pass_
+        self._open = bytearray(pass_.eligible)
+        self._candidates: list[_Candidate] = []
+        self._noted: dict[int, Refusal] = {}
+        # For nodes of candidates that were divided: which division, and which part of it.
+        self._part_of: dict[int, tuple[int, int]] = {}
+        self._looks = 0
+        size = pass_.state.count + len(pass_.state.adjacency.preds)
+        self._most_looks = _LOOKS_AT_LEAST + _LOOKS_PER_EDGE * size
+        # By the first node of a group, the questions that came to nothing.
+        self._in_vain: dict[int, int] = {}
+
+    def seed(self, ranks: Iterable[int]) -> None:
+        """Grow a candidate from every open node that a new selector takes."""
+        for rank in ranks:
+            group = self._group(rank)
+            if self._open[rank] and rank == group[0]:
+                selector = self._pass.asked.new_selector()
+                if self._take(selector, rank, self._select(selector, rank), is_seed=True):
+                    self._candidates.append(_Candidate(rank, selector))
+                    self._reach(len(self._candidates), None)
+
+    def divided(self) -> dict[int, list[list[int]]]:
+        """Return, by number, the parts of the candidates that must stay whole and cannot."""
+        parts: dict[int, list[list[int]]] = {}
+        for ranks in divide(self._pass, self.labels, from_start=True).regions:
+            if self.labels[ranks[0]] in self.whole:
+                parts.setdefault(self.labels[ranks[0]], []).append(ranks)
+        return {number: several for number, several in parts.items() if len(several) > 1}
+
+    def grow_again(self, divided: dict[int, list[list[int]]], *, give_up: bool) -> None:
+        """Grow each divided candidate within the part of its seed, and the other parts anew."""
+        left: list[int] = []
+        for number, parts in divided.items():
+            candidate = self._candidates[number - 1]
+            own = next((part for part in parts if candidate.seed in part), parts[0])
+            ranks = [rank for part in parts for rank in part]
+            self._note(ranks, _why_divided(self._pass, ranks))
+            self.whole.discard(number)
+            for place, part in enumerate(parts):
+                for rank in part:
+                    self.labels[rank], self._open[rank] = 0, not give_up
+                    self._part_of[rank] = (number, place)
+            left += ranks
+            if not self._open[candidate.seed]:  # given up, or another has what the filter dropped
+                continue
+            with self._pass.asked.blame("SGK121", "reset"):
+                candidate.selector.reset()
+            said = self._select(candidate.selector, candidate.seed)
+            if self._take(candidate.selector, candidate.seed, said, is_seed=True):
+                self._reach(number, frozenset(own))
+        self.seed(sorted(left))
+
+    def refuse_dropped(self) -> None:
+        """Keep the reasons for nodes that a selector took and that are in no candidate."""
+        for rank, refusal in self._noted.items():
+            if not self.labels[rank]:
+                self._pass.refusals.refuse(self._pass.state.order[rank], refusal)
+
+    def _group(self, rank: int) -> Sequence[int]:
+        return self._pass.group_of.get(rank) or (rank,)
+
+    def _note(self, ranks: Iterable[int], refusal: Refusal) -> None:
+        """Remember why nodes were left out; a more precise reason stays."""
+        for rank in ranks:
+            if refusal is not _FILTERED or rank not in self._noted:
+                self._noted[rank] = refusal
+
+    def _reach(self, number: int, allowed: Collection[int] | None) -> None:
+        """Ask breadth first from a seed that was taken, and make a candidate of what is kept."""
+        candidate = self._candidates[number - 1]
+        ranks = sorted(self._ask_around(candidate, allowed))
+        nodes = [self._pass.state.node(rank) for rank in ranks]
+        answer = self._pass.asked.filter(candidate.selector, nodes)
+        missing = (rank for rank, node in zip(ranks, nodes, strict=True) if node.id not in answer)
+        gone = {other for rank in missing for other in self._group(rank)}
+        kept = [rank for rank in ranks if rank not in gone]
+        for rank in kept:
+            self.labels[rank], self._open[rank] = number, 0
+        if kept and not self._pass.asked.flag(candidate.selector, "splittable"):
+            self.whole.add(number)
+        if gone:
+            self._note(gone, _FILTERED)
+            self._looks += len(ranks)
+            self.complete = self.complete and self._looks <= self._most_looks
+            for rank in gone if not self.complete else ():
+                self._open[rank] = 0
+
+    def _ask_around(self, candidate: _Candidate, allowed: Collection[int] | None) -> list[int]:
+        """Offer neighbours of what was taken, over and over; return all that was taken."""
+        adjacency, own = self._pass.state.adjacency, self._part_of.get(candidate.seed)
+        queue = list(self._group(candidate.seed))
+        taken = set(queue)
+        for rank in queue:
+            producers, consumers = adjacency.predecessors(rank), adjacency.successors(rank)
+            self._looks += len(producers) + len(consumers)
+            for neighbours, question in ((producers, _INPUT), (consumers, _OUTPUT)):
+                for other in neighbours:
+                    if not self._open[other] or other in taken:
+                        continue
+                    if allowed is not None and other not in allowed:
+                        continue
+                    # Growing into other parts of the last division would only lead to it again.
+                    part = self._part_of.get(other)
+                    if own is not None and part is not None and own[0] == part[0] and own != part:
+                        continue
+                    if self._offer(candidate.selector, question, rank, other):
+                        taken.update(self._group(other))
+                        queue += self._group(other)
+        return queue
+
+    # -- questions ---------------------------------------------------------------------------
+
+    def _select(self, selector: SubgraphSelector, rank: int) -> Refusal | None:
+        node = self._pass.state.node(rank)
+        return self._pass.asked.ask(selector, "select", node, about=node)
+
+    def _answer(
+        self, selector: SubgraphSelector, question: str, taken: int, offered: int
+    ) -> Refusal | None:
+        node, other = self._pass.state.node(taken), self._pass.state.node(offered)
+        return self._pass.asked.ask(selector, question, node, other, about=other)
+
+    def _offer(self, selector: SubgraphSelector, question: str, taken: int, offered: int) -> bool:
+        group = self._group(offered)
+        if self._in_vain.get(group[0], 0) > _QUESTIONS_PER_NODE * len(group):
+            return False
+        said = self._answer(selector, question, taken, offered)
+        return self._take(selector, offered, said, is_seed=False)
+
+    def _take(
+        self, selector: SubgraphSelector, rank: int, refusal: Refusal | None, *, is_seed: bool
+    ) -> bool:
+        """Take the rest of a group whose first node was asked about, or refuse all of it.
+
+        What is said of a seed outweighs what is said of an offered node, since the seed question is
+        about the node alone.
+        """
+        group, at = self._group(rank), rank
+        if refusal is None and len(group) > 1:
+            refusal, at, asked = self._take_rest(selector, group, rank)
+            if refusal is not None:
+                self._in_vain[group[0]] = self._in_vain.get(group[0], 0) + asked
+        if refusal is None:
+            return True
+        refusals, order = self._pass.refusals, self._pass.state.order
+        if is_seed or refusals.of(order[at]) is None:
+            refusals.refuse(order[at], refusal)
+            for other, reason in self._pass.group_refusals(at, refusal).items():
+                refusals.refuse(order[other], reason)
+        return False
+
+    def _take_rest(
+        self, selector: SubgraphSelector, group: Sequence[int], first: int
+    ) -> tuple[Refusal | None, int, int]:
+        """Offer the other nodes of a group one by one, along the edges between them.
+
+        Returns:
+            The first refusal, of whom, and how many were asked about.
+        """
+        waiting = set(group) - {first}
+        queue = deque([first])
+        while waiting:
+            if not queue:
+                # The group is not connected, so that no edge leads to the rest.
+                rank = next(rank for rank in group if rank in waiting)
+                refusal = self._select(selector, rank)
+                if refusal is not None:
+                    return refusal, rank, len(group) - len(waiting)
+                waiting.discard(rank)
+                queue.append(rank)
+            rank = queue.popleft()
+            for other, question in self._neighbours(rank):
+                if other in waiting:
+                    refusal = self._answer(selector, question, rank, other)
+                    if refusal is not None:
+                        return refusal, other, len(group) - len(waiting)
+                    waiting.discard(other)
+                    queue.append(other)
+        return None, first, len(group)
+
+    def _neighbours(self, rank: int) -> Iterator[tuple[int, str]]:
+        adjacency = self._pass.state.adjacency
+        for other in adjacency.predecessors(rank):
+            yield other, _INPUT
+        for other in adjacency.successors(rank):
+            yield other, _OUTPUT
+
+
+def _why_divided(pass_: Pass, ranks: Sequence[int]) -> Refusal:
+    """Say why what must stay whole cannot: a way leads back, or a filter took it apart."""
+    way = way_back(pass_, ranks)
+    if not way and len(weak_components(pass_.state.adjacency, ranks)) > 1:
+        return _FILTERED
+    shown = ": " * bool(way) + " > ".join(pass_.state.node(rank).label for rank in way)
+    return Refusal("not_convex", f"taking the node would make subgraphs wait on each other{shown}")

@@ -1,0 +1,122 @@
+"""Regions made of candidates: as few as the property's rule allows, and none waits on another.
+
+The regions are found on the graph in which all that was claimed before is contracted, so each of
+them can be contracted too without closing a cycle.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from subgraphkit.partitioning.algorithms.components import split_to_size
+from subgraphkit.partitioning.algorithms.connected import Division, connected_regions
+from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions
+from subgraphkit.partitioning.claiming.graph import Pass
+
+
+class Grown(NamedTuple):
+    """What selectors took.
+
+    Attributes:
+        labels: By rank, the number of the candidate a node is in; 0 for none.
+        whole: Whether some candidate must stay whole, so that no other division will do.
+        complete: False if a selector gave nodes back so often that the budget ran out, after which
+            a node given back once more was not tried again.
+    """
+
+    labels: Sequence[int]
+    whole: bool
+    complete: bool
+
+
+def divide(pass_: Pass, labels: Sequence[int], *, from_start: bool = False) -> Division:
+    """Divide candidates, each by itself, into few regions that do not wait on each other.
+
+    ``labels``: By rank, the number of the candidate a node is in; 0 for none.
+    ``from_start``: See ``connected_regions``.
+    """
+    found = connected_regions(
+        pass_.graph.adjacency,
+        pass_.graph.by_vertex(labels),
+        apart=pass_.asked.claim.property.connectivity == "any",
+        from_start=from_start,
+    )
+    return found._replace(regions=[pass_.graph.ranks(region) for region in found.regions])
+
+
+def merge(pass_: Pass, grown: Grown) -> tuple[list[list[int]], int, bool]:
+    """Make regions of what selectors took.
+
+    Returns:
+        The regions by rank, a bound below which no division of the same nodes by the property's
+        rule can go, and whether every possible merge was tried.
+    """
+    connectivity = pass_.asked.claim.property.connectivity
+    if connectivity == "any" and not grown.whole:
+        taken = bytearray(map(bool, pass_.graph.by_vertex(grown.labels)))
+        regions = level_regions(pass_.graph.adjacency, taken, pass_.nets)
+        bound, maximal = len(regions), True
+        regions = [pass_.graph.ranks(region) for region in regions]
+    else:
+        found = divide(pass_, grown.labels, from_start=grown.whole)
+        regions, bound, maximal = found.regions, found.lower_bound, found.maximal
+        if grown.labels is not pass_.eligible:
+            bound = bound_of(pass_, regions)
+    limit = pass_.asked.claim.property.max_nodes
+    if limit is not None:
+        bound = max(bound, -(-sum(map(len, regions)) // limit))
+        if pass_.asked.flag(pass_.selector, "splittable"):
+            regions = [piece for region in regions for piece in _pieces(pass_, region, limit)]
+    return regions, bound, maximal and grown.complete
+
+
+def bound_of(pass_: Pass, regions: Sequence[Sequence[int]]) -> int:
+    """Return the fewest regions into which the nodes of some can be divided."""
+    graph = pass_.graph
+    taken = bytearray(graph.adjacency.count)
+    for region in regions:
+        for rank in region:
+            taken[graph.vertex_of[rank]] = 1
+    return level_bound(graph.adjacency, taken) if regions else 0
+
+
+def _pieces(pass_: Pass, region: list[int], limit: int) -> list[list[int]]:
+    """Cut a region into pieces of at most ``limit`` nodes, or of one vertex."""
+    graph = pass_.graph
+    connected = pass_.asked.claim.property.connectivity == "connected"
+    pieces = []
+    pending = [(sorted({graph.vertex_of[rank] for rank in region}), limit)]
+    while pending:
+        vertices, most = pending.pop()
+        ranks = graph.ranks(vertices)
+        if len(vertices) == 1 or len(ranks) <= limit:
+            pieces.append(ranks)
+            continue
+        # A vertex may be several nodes, so a piece may still be too large.
+        most = min(most, len(vertices) - 1)
+        split = split_to_size(graph.adjacency, vertices, most, pass_.nets, connected=connected)
+        pending += [(piece, max(1, most // 2)) for piece in split]
+    return pieces
+
+
+def way_back(pass_: Pass, ranks: Sequence[int]) -> list[int]:
+    """Return a way that leaves some nodes and comes back, from rank to rank; empty if none does.
+
+    Two neighbours on it are joined by an edge or lie in one region claimed before.
+    """
+    graph = pass_.graph
+    adjacency = graph.adjacency
+    inside = {graph.vertex_of[rank] for rank in ranks}
+    last = max(inside)
+    before: dict[int, int] = {}
+    queue = sorted(inside)
+    for vertex in queue:
+        for other in adjacency.successors(vertex):
+            if other in inside and vertex not in inside:
+                way = [other, vertex]
+                while way[-1] in before:
+                    way.append(before[way[-1]])
+                return [graph.ranks((one,))[0] for one in reversed(way)]
+            if other < last and other not in before and other not in inside:
+                before[other] = vertex
+                queue.append(other)
+    return []
