@@ -9,12 +9,12 @@ from subgraphkit.bundling import BundleFiles, is_bundle
 from subgraphkit.cli.commands.list import describe_record
 from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.tables import Table
 from subgraphkit.configuration.names import KNOWN_BACKENDS
 from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import BackendRecord
 from subgraphkit.finding.listing import list_backends, usable_names
 from subgraphkit.texts import in_bytes
+from subgraphkit.viewing.sections import Table
 
 _ORIGIN = "the command line"
 _COLUMNS = "option type default allowed environment help"

@@ -16,17 +16,24 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, Protocol, TextIO
 
 from subgraphkit import __version__
 from subgraphkit import backend as contract
 from subgraphkit.backend.notices import PLACEMENT_LOG, is_of_plugin
-from subgraphkit.cli.tables import Table
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
 from subgraphkit.texts import Screen, folded, paragraph, printable
 
 SCHEMA_VERSION: Final = 1
 """Version of the JSON documents; members may be added within it, none changes or goes."""
+
+
+class Lines(Protocol):
+    """What is written as lines, such as a ``viewing.Table``, which ``--help`` does not import."""
+
+    def lines(self, width: int | None = None) -> list[str]:
+        """Render as lines of at most so many cells, the heading first."""
+        ...
 
 
 class CommandReport:
@@ -44,11 +51,11 @@ class CommandReport:
         self.data: Any = None
         self.assumption = ""
         self.width = Screen(sys.stdout).width if sys.stdout is not None else None
-        self._blocks: list[str | Table] = []
+        self._blocks: list[str | Lines] = []
         self._warnings: list[dict[str, str]] = []
         self._errors: list[dict[str, Any]] = []
 
-    def show(self, block: str | Table, *, exactly: bool = False) -> None:
+    def show(self, block: str | Lines, *, exactly: bool = False) -> None:
         """Add a paragraph or a table to the text for people; ``exactly`` what programs read."""
         if isinstance(block, str) and not exactly:
             block = folded(block, self.width)
@@ -187,7 +194,7 @@ def _duplicate(stream: TextIO | None) -> int | None:
         return None
 
 
-def _deliver(block: str | Table, screen: Screen) -> None:
+def _deliver(block: str | Lines, screen: Screen) -> None:
     if isinstance(block, str):
         screen.write(f"{block}\n")
         return

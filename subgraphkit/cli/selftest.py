@@ -14,11 +14,11 @@ from subgraphkit.backend.selftest import SelfCheck
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.selftest_bench import Bench
-from subgraphkit.cli.tables import Table
 from subgraphkit.errors import CallerError
 from subgraphkit.finding.registry import get_backend
 from subgraphkit.processes import Child, NoAnswer, how_it_ended
 from subgraphkit.storing.files import write_whole
+from subgraphkit.viewing.sections import Table
 
 _MARKS: Final = {"ok": "ok", "warning": "WARN", "failure": "FAIL"}
 _PATIENCE: Final = 5.0

@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from subgraphkit.backend.differences import Difference
 from subgraphkit.comparing.intervals import Interval, interval, ratio
 from subgraphkit.errors import CallerError
 from subgraphkit.texts import counted, in_seconds
-from subgraphkit.viewing import Section, Table, Text, fragment, page
+from subgraphkit.viewing import Paged, Section, Table, Text
 from subgraphkit.viewing.sections import Cell
 
 _MEBIBYTE = 1 << 20
@@ -133,7 +134,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Benchmark:
+class Benchmark(Paged):
     """The contenders side by side.
 
     Attributes:
@@ -145,6 +146,7 @@ class Benchmark:
     model: str
     schedule: Schedule
     measured: tuple[Measured, ...]
+    in_notebook: ClassVar[int | None] = 2
 
     @property
     def agrees(self) -> bool:
@@ -165,15 +167,13 @@ class Benchmark:
         found = [one for one in self.measured if one.ran and one.agrees]
         return min(found, key=lambda one: one.median, default=None)
 
-    def to_html(self) -> str:
-        """Return one HTML page that needs nothing else: who won, by how much, and how sure it is.
+    def page_title(self) -> str:
+        """Return what the page is about."""
+        return f"{self.model or 'A model'}, measured"
 
-        To be written as UTF-8.
-        """
-        return page(f"{self.model or 'A model'}, measured", *_sections(self))
-
-    def _repr_html_(self) -> str:
-        return fragment(*list(_sections(self))[:2])
+    def sections(self) -> Iterator[Section]:
+        """Go through the sections of a page: who won, by how much, and how sure it is."""
+        return _sections(self)
 
     def __repr__(self) -> str:
         """Render as ``Benchmark('m.onnx', 10 turns: numpy 12.3 ms, openvino SGK104)``."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from subgraphkit.backend.differences import Difference
-from subgraphkit.viewing import Arrow, Box, Drawing, Facts, Section, Table, Text, fragment, page
+from subgraphkit.viewing import Arrow, Box, Drawing, Facts, Paged, Section, Table, Text
 
 Outcome = Literal["agrees", "differs", "means nothing"]
 """What became of a comparison."""
@@ -45,7 +45,7 @@ class SubgraphFinding:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Verification:
+class Verification(Paged):
     """The comparison of a backend with a reference on one model and one set of inputs.
 
     Attributes:
@@ -112,7 +112,11 @@ class Verification:
         return f"At fault, on right inputs: {named}" + (f" and {more} more" if more > 0 else "")
 
     def sections(self) -> Iterator[Section]:
-        """Go through the sections of a page, for ``subgraphkit.viewing``."""
+        """Go through the sections of a page.
+
+        They are the outcome, the outputs with signal and error, and where subgraphs were asked for,
+        their graph with those at fault, and what each handed out.
+        """
         yield Text(self.conclusion)
         shares = ", ".join(f"{name} {count:,}" for name, count in self.nodes.items())
         facts = [
@@ -143,17 +147,9 @@ class Verification:
                 caption="Each was fed what the reference has at its inputs. Those at fault first.",
             )
 
-    def to_html(self) -> str:
-        """Return one HTML page that needs nothing else, to be written as UTF-8.
-
-        It has the outcome, the outputs with signal and error, and where subgraphs were asked for,
-        their graph with those at fault, and what each handed out.
-        """
-        title = f"{self.model}: {self.backend} against {self.reference}"
-        return page(title, *self.sections())
-
-    def _repr_html_(self) -> str:
-        return fragment(*self.sections())
+    def page_title(self) -> str:
+        """Return who is held against whom."""
+        return f"{self.model}: {self.backend} against {self.reference}"
 
     def __repr__(self) -> str:
         """Render as ``Verification('m.onnx', tvm against numpy: All agree.)``."""

@@ -25,12 +25,12 @@ from subgraphkit.partitioning.placements import (
 from subgraphkit.placing.course import Course
 from subgraphkit.placing.measuring import Arena
 from subgraphkit.texts import aligned, printable
-from subgraphkit.viewing import Facts, Section, Table, Text, fragment, page
+from subgraphkit.viewing import Facts, Paged, Section, Table, Text
 from subgraphkit.viewing.sections import Cell
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Tuning:
+class Tuning(Paged):
     """What ``tune`` found.
 
     Attributes:
@@ -75,15 +75,13 @@ class Tuning:
         """Return the placement, as in a plan file, and whether it was measured now."""
         return {"measured": self.measured, **json.loads(self.placement.to_json())}
 
-    def to_html(self) -> str:
-        """Return one HTML page that needs nothing else: what runs where from now on, and why.
+    def page_title(self) -> str:
+        """Return what the page is about."""
+        return f"{self.model}: who runs it best"
 
-        To be written as UTF-8.
-        """
-        return page(f"{self.model}: who runs it best", *_sections(self.figures))
-
-    def _repr_html_(self) -> str:
-        return fragment(*_sections(self.figures))
+    def sections(self) -> Iterator[Section]:
+        """Go through the sections of a page: what runs where from now on, and why."""
+        return _sections(self.figures)
 
     def __repr__(self) -> str:
         """Render as ``Tuning('m.onnx', 'numpy' at 1.000 (1.000 to 1.000) of 'numpy' alone)``."""

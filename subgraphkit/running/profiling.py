@@ -6,10 +6,10 @@ import statistics
 import threading
 import time
 from bisect import bisect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from subgraphkit.backend.events import RunEvent, StepEvent
 from subgraphkit.backend.hookspecs import hookimpl
@@ -17,7 +17,7 @@ from subgraphkit.backend.operator import InnerTime, SubgraphOperator
 from subgraphkit.compiling import close_all
 from subgraphkit.errors import describe_exception
 from subgraphkit.ir import Subgraph
-from subgraphkit.partitioning.reports.sections import as_fragment, sections_of
+from subgraphkit.partitioning.reports.sections import sections_of
 from subgraphkit.planning import Plan
 from subgraphkit.running.profile_rows import (
     ProfileRow,
@@ -29,7 +29,7 @@ from subgraphkit.running.profile_rows import (
     trace,
 )
 from subgraphkit.texts import counted, in_seconds, printable
-from subgraphkit.viewing import Text, fragment, page
+from subgraphkit.viewing import Paged, Section, Text
 
 _TURNS: Final = 5
 
@@ -144,7 +144,7 @@ class Recorder:
         return take
 
 
-class Profile:
+class Profile(Paged):
     """Where the time of a session's runs goes; ``Session.profile`` makes it.
 
     Between entering and leaving, the runs of the session are measured, from whatever thread, until
@@ -164,6 +164,8 @@ class Profile:
 
     Thread-safety: runs may come from any thread; the rest is for one.
     """
+
+    in_notebook: ClassVar[int | None] = 3
 
     def __init__(
         self,
@@ -287,11 +289,15 @@ class Profile:
         found = trace(self.model, self._recorder.taken, self._subgraphs)
         Path(path).write_text(json.dumps(found), encoding="utf-8")
 
-    def to_html(self) -> str:
-        """Return one HTML page that needs nothing else, to be written as UTF-8.
+    def page_title(self) -> str:
+        """Return what the page is about."""
+        return f"{self.model}: {self._summary()}"
 
-        It has the picture of the subgraphs, their areas times, and the rows as tables to be sorted,
-        filtered and searched. The time of a fused kernel stands at the first of its nodes.
+    def sections(self) -> Iterator[Section]:
+        """Go through the sections of a page.
+
+        They are the picture of the subgraphs, their areas times, and the rows as tables to be
+        sorted, filtered and searched. The time of a fused kernel stands at the first of its nodes.
         """
         rows, partitioning = self.rows, self._plan.partitioning
         times: dict[str | int, float] = dict(self.subgraph_seconds.items())
@@ -299,17 +305,8 @@ class Profile:
             if row.kind == "inside" and row.numbers:
                 first = row.numbers[0]
                 times[first] = times.get(first, 0.0) + row.seconds
-        who, *others = sections_of(partitioning, partitioning.quality, times)
-        notes = [Text(note) for note in self.notes]
-        title = f"{self.model}: {self._summary()}"
-        return page(title, who, *others[:1], *profile_tables(rows), *notes, *others[1:])
-
-    def _repr_html_(self) -> str:
-        partitioning = self._plan.partitioning
-        times: dict[str | int, float] = dict(self.subgraph_seconds.items())
-        head = fragment(Text(self._summary(), self.model))
-        longest, *_ = profile_tables(self.rows)
-        return head + as_fragment(partitioning, partitioning.quality, times) + fragment(longest)
+        who, picture, *others = sections_of(partitioning, partitioning.quality, times)
+        yield from (who, picture, *profile_tables(rows), *map(Text, self.notes), *others)
 
     def __repr__(self) -> str:
         """Render as ``Profile('m.onnx', 20 runs of 1.3 ms (1.2 ms to 1.5 ms))``."""

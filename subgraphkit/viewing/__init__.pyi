@@ -1,4 +1,5 @@
 from .drawing import colours_of as colours_of
+from .pages import Paged as Paged
 from .pages import fragment as fragment
 from .pages import page as page
 from .sections import Arrow as Arrow

@@ -7,13 +7,15 @@ its own, and every request. The rows of tables are a block of data that a browse
 
 import json
 import math
+from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
-from typing import Any
+from itertools import islice
+from typing import Any, ClassVar
 
 from subgraphkit.texts import printable
 from subgraphkit.viewing.drawing import colours_of, drawn, legend, limits
@@ -21,6 +23,30 @@ from subgraphkit.viewing.sections import Cell, Drawing, Facts, Section, Table, T
 
 _ROWS_IN_A_FRAGMENT = 20
 _ROWS_WITHOUT_SCRIPT = 60
+
+
+class Paged(ABC):
+    """A result that one page shows whole, and a notebook in part."""
+
+    __slots__ = ()
+
+    in_notebook: ClassVar[int | None] = None
+    """How many of the sections a notebook shows; None for all."""
+
+    @abstractmethod
+    def page_title(self) -> str:
+        """Return the title of the page."""
+
+    @abstractmethod
+    def sections(self) -> Iterable[Section]:
+        """Go through the sections of the page, the most important first."""
+
+    def to_html(self) -> str:
+        """Return one HTML page that needs nothing else, to be written as UTF-8."""
+        return page(self.page_title(), *self.sections())
+
+    def _repr_html_(self) -> str:
+        return fragment(*islice(self.sections(), self.in_notebook))
 
 
 def page(title: str, *sections: Section) -> str:

@@ -1,11 +1,11 @@
 """The sections of a page, as plain data: text, facts, tables and drawings."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Self
 
-from subgraphkit.texts import printable
+from subgraphkit.texts import aligned, printable
 
 Cell = str | int | float | None
 """What a table has in a place: text, a number to be sorted as one, or nothing."""
@@ -32,14 +32,18 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows that a reader sorts and filters.
+    """Rows under headings: in a page, where a reader sorts and filters them, or as lines of text.
 
     Attributes:
         columns: The heads of the columns, with the unit where the numbers have one.
+        rows: As many cells each as there are columns.
         title: The heading above; also how a drawing names the table that its boxes open.
         caption: A sentence that says what the rows are, or nothing.
         bars: The columns of numbers that show a bar, as long as the number is large; in a column
             whose head begins with ``%``, a whole bar is 100.
+        right: The columns that are aligned on the right in lines of text.
+        give: The columns that give way where a line has little room, first to last; if empty, all
+            that are not in ``right``, from the last to the first.
     """
 
     columns: Sequence[str]
@@ -47,6 +51,27 @@ class Table:
     title: str = ""
     caption: str = ""
     bars: Sequence[str] = ()
+    right: Sequence[str] = ()
+    give: Sequence[str] = ()
+
+    @classmethod
+    def of(
+        cls, columns: str, rows: Iterable[Iterable[object]], *, right: str = "", give: str = ""
+    ) -> Self:
+        """Build a table for lines of text, from the names of its columns, with blanks between."""
+        cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+        return cls(columns.split(), cells, right=right.split(), give=give.split())
+
+    def lines(self, width: int | None = None) -> list[str]:
+        """Render as lines, the headings in capitals.
+
+        ``width``: Cells in a line; None for lines without end.
+        """
+        place = list(self.columns).index
+        heads = [column.upper() for column in self.columns]
+        rows = [heads, *([str(cell) for cell in row] for row in self.rows)]
+        give = map(place, self.give) if self.give else None
+        return aligned(rows, map(place, self.right), width=width, give=give)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.feeding import feeds_as_told
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import load_as_told, shapes_as_told
-from subgraphkit.cli.tables import Table, markdown_table
 from subgraphkit.cli.values import counting, file_to_write, merge_options, seconds
 from subgraphkit.cli.words import add_bind_words, add_feed_words, add_placement_words
 from subgraphkit.comparing import Benchmark, Measured, Schedule, bench
 from subgraphkit.texts import in_bytes, in_seconds
+from subgraphkit.viewing.sections import Table
 
 _MANY = 12
 
@@ -47,7 +47,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     report.data = _data(found)
     for table in (_table(found), _shares(found)):
         if table.rows:
-            report.show(markdown_table(table) if arguments.markdown else table, exactly=True)
+            report.show(_markdown(table) if arguments.markdown else table, exactly=True)
     report.keep(html, found.to_html)
     _tell(found, report)
     return _exit_code(found)
@@ -120,6 +120,12 @@ def _shares(found: Benchmark) -> Table:
             seconds = in_seconds(sum(s.seconds for s in rest))
             rows.append((one.selection, f"{len(rest)} more", str(nodes), seconds, f"{part:.1%}"))
     return Table.of("backends subgraph nodes time share", rows, right="nodes time share")
+
+
+def _markdown(table: Table) -> str:
+    rule = ["---:" if column in table.right else "---" for column in table.columns]
+    rows = [[str(cell).replace("|", "\\|") for cell in row] for row in table.rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (table.columns, rule, *rows))
 
 
 def _tell(found: Benchmark, report: CommandReport) -> None:

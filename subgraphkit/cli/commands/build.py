@@ -11,7 +11,6 @@ from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
-from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import file_to_write
 from subgraphkit.cli.words import add_road_words
 from subgraphkit.compiling import CompiledSubgraphs, compile_subgraphs
@@ -23,6 +22,7 @@ from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
 from subgraphkit.storing.files import write_output
 from subgraphkit.texts import counted
+from subgraphkit.viewing.sections import Table
 
 _NEEDS_NONE: Final = "needs none"
 

@@ -11,13 +11,13 @@ from subgraphkit.backend.option_values import read_bytes
 from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import tolerance
 from subgraphkit.compiling.caching import EngineStore, StoredEngine
 from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import CallerError
 from subgraphkit.storing.answers import forget_answers
 from subgraphkit.texts import counted, in_bytes
+from subgraphkit.viewing.sections import Table
 
 _SHOWN_OF_KEY: Final = 8
 _SECONDS_PER_DAY: Final = 86_400

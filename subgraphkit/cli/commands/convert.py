@@ -17,7 +17,6 @@ from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import tell_feeds
 from subgraphkit.cli.reporting import CommandReport, in_json
 from subgraphkit.cli.road import load_as_told, shapes_as_told
-from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counting, file_to_write, merge_options, tolerance
 from subgraphkit.cli.words import add_bind_words, add_calibration_words, add_data_words
 from subgraphkit.comparing.feeding import make_feeds
@@ -40,6 +39,7 @@ from subgraphkit.precision import (
 )
 from subgraphkit.storing.files import write_output
 from subgraphkit.texts import counted
+from subgraphkit.viewing.sections import Table
 
 _LARGEST_MESSAGE = (1 << 31) - 1
 

@@ -25,7 +25,6 @@ from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.health import Health, look_after
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import seconds
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.files import config_paths
@@ -35,6 +34,7 @@ from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.finding.child_probe import ChildProbe
 from subgraphkit.texts import paragraph
+from subgraphkit.viewing.sections import Table
 
 _VARIABLES: Final = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
 _SHARED: Final = "onnxruntime"

@@ -8,11 +8,11 @@ from subgraphkit.backend.plugin_api import api_text
 from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.tables import Table
 from subgraphkit.configuration.names import BACKEND_NAMES, KNOWN_BACKENDS
 from subgraphkit.finding.catalogue import BackendRecord
 from subgraphkit.finding.listing import list_backends
 from subgraphkit.texts import printable, shortened
+from subgraphkit.viewing.sections import Table
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:

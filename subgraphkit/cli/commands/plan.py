@@ -13,7 +13,6 @@ from subgraphkit.cli.drawings import as_dot, as_node_data
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
-from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import file_to_write
 from subgraphkit.cli.words import add_road_words
 from subgraphkit.errors import CallerError
@@ -24,6 +23,7 @@ from subgraphkit.partitioning.reports.memory import Memory, check_memory
 from subgraphkit.partitioning.reports.moves import Move, find_moves
 from subgraphkit.partitioning.reports.renderings import dry_run_lines
 from subgraphkit.texts import in_bytes
+from subgraphkit.viewing.sections import Table
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
@@ -148,7 +148,7 @@ def _memory_of_parts(memory: Memory) -> Table:
     ]
     rows = [(name, *(in_bytes(size) if size else "" for size in sizes)) for name, sizes in parts]
     columns = ("part", "held", "to open", "to run", "waiting")
-    return Table(columns, tuple(rows), frozenset(columns[1:]))
+    return Table(columns, rows, right=columns[1:])
 
 
 def _arguments(parser: Parser) -> None:

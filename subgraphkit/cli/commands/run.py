@@ -21,7 +21,6 @@ from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import feeds_as_told
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told, shapes_as_told
-from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import file_to_write, merge_options
 from subgraphkit.cli.words import add_feed_words, add_road_words
 from subgraphkit.comparing.stored_values import store_npz
@@ -31,6 +30,7 @@ from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.planning import Plan, plan
 from subgraphkit.running import Session
 from subgraphkit.texts import counted, listed
+from subgraphkit.viewing.sections import Table
 
 _Array = npt.NDArray[Any]
 _Ready = tuple[Plan, dict[str, Feed]]

@@ -16,10 +16,10 @@ from typing import Any, Final, NoReturn
 from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import counting, file_to_write, seconds
 from subgraphkit.errors import CallerError
 from subgraphkit.texts import paragraph
+from subgraphkit.viewing.sections import Table
 
 _MOST_SHOWN: Final = 40
 _SIGNALS: Final = ("SIGTERM", "SIGHUP")

@@ -14,7 +14,6 @@ from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import feeds_as_told
 from subgraphkit.cli.reporting import CommandReport, in_json
 from subgraphkit.cli.road import load_as_told, shapes_as_told
-from subgraphkit.cli.tables import Table
 from subgraphkit.cli.values import file_to_write, merge_options, tolerance
 from subgraphkit.cli.words import add_bind_words, add_feed_words
 from subgraphkit.comparing import (
@@ -28,6 +27,7 @@ from subgraphkit.comparing import (
     tolerance_for,
     verify,
 )
+from subgraphkit.viewing.sections import Table
 
 _COLUMNS = "output result type wrong max_abs max_rel cosine rms range worst"
 _FIGURES = "wrong max_abs max_rel cosine rms"

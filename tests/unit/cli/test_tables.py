@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from subgraphkit.cli.reporting import CommandReport, plugin_output_apart
-from subgraphkit.cli.tables import Table
 from subgraphkit.texts import Screen
+from subgraphkit.viewing.sections import Table
 
 
 class Terminal(io.StringIO):
