@@ -28,7 +28,7 @@ SCHEMA_VERSION: Final = 1
 """Version of the JSON documents; members may be added within it, none changes or goes."""
 
 
-class Lines(Protocol):
+class _Lines(Protocol):
     """What is written as lines, such as a ``viewing.Table``, which ``--help`` does not import."""
 
     def lines(self, width: int | None = None) -> list[str]:
@@ -51,11 +51,11 @@ class CommandReport:
         self.data: Any = None
         self.assumption = ""
         self.width = Screen(sys.stdout).width if sys.stdout is not None else None
-        self._blocks: list[str | Lines] = []
+        self._blocks: list[str | _Lines] = []
         self._warnings: list[dict[str, str]] = []
         self._errors: list[dict[str, Any]] = []
 
-    def show(self, block: str | Lines, *, exactly: bool = False) -> None:
+    def show(self, block: str | _Lines, *, exactly: bool = False) -> None:
         """Add a paragraph or a table to the text for people; ``exactly`` what programs read."""
         if isinstance(block, str) and not exactly:
             block = folded(block, self.width)
@@ -194,7 +194,7 @@ def _duplicate(stream: TextIO | None) -> int | None:
         return None
 
 
-def _deliver(block: str | Lines, screen: Screen) -> None:
+def _deliver(block: str | _Lines, screen: Screen) -> None:
     if isinstance(block, str):
         screen.write(f"{block}\n")
         return
