@@ -25,7 +25,6 @@ HOMONYMS: Final = {
     "InferenceSession": "ours, and one over it that is called as ONNX Runtime's is",
     "Options": "one per backend, written from its manifest and imported from its package",
     "RunOptions": "ours, and one of it that has the attributes of ONNX Runtime's as well",
-    "Table": "one of a terminal, one of a page",
 }
 """Public class names that several modules define, each with the reason."""
 

@@ -59,27 +59,6 @@ def test_version_is_an_option_too(cli: Cli) -> None:
     assert cli("--version").out == f"subgraphkit {__version__}\n"
 
 
-def test_a_mistyped_command_gets_a_suggestion(cli: Cli) -> None:
-    ended = cli("pln", "model.onnx")
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("error: [SGK301] there is no command 'pln'; did you mean 'plan'?")
-
-
-def test_a_mistyped_option_gets_a_suggestion(cli: Cli) -> None:
-    ended = cli("plan", "model.onnx", "--reason")
-    assert (ended.code, ended.out) == (2, "")
-    assert "subgraphkit plan does not take '--reason'; did you mean '--reasons'?" in ended.err
-
-
-def test_no_command_is_a_usage_error(cli: Cli) -> None:
-    ended = cli()
-    assert (ended.code, ended.out) == (2, "")
-    assert "Commands: run, plan, build, verify, " in ended.err
-    ended = cli("author")
-    assert (ended.code, ended.out) == (2, "")
-    assert "Commands: new-backend, manifest, test\n" in ended.err
-
-
 def test_the_first_screen_and_the_commands_are_few(cli: Cli) -> None:
     screen = cli("--help").out.partition("commands:")[2].partition("exit codes:")[0]
     first = re.findall(r"^    ([a-z][\w-]*)", screen, re.MULTILINE)
@@ -89,34 +68,6 @@ def test_the_first_screen_and_the_commands_are_few(cli: Cli) -> None:
     for group, purpose in GROUPS.items():
         inner = ", ".join(name.partition(" ")[2] for name in PURPOSES if name.startswith(group))
         assert purpose.endswith(f": {inner}")
-
-
-def test_a_command_of_a_group_is_found_without_its_group(cli: Cli) -> None:
-    assert "no command 'cache'; did you mean 'deploy cache'?" in cli("cache").err
-    assert "no command 'tst'; did you mean 'test'?" in cli("author", "tst").err
-
-
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (["run"], "MODEL"),
-        (["run", "m.onnx", "--seed", "x"], "--seed"),
-        (["run", "m.onnx", "--shape", "x"], "expected INPUT=N,N,..."),
-        (["run", "m.onnx", "--shape", "x=1,b"], "expected INPUT=N,N,..."),
-        (["run", "m.onnx", "--symbol", "batch=many"], "expected NAME=N"),
-        (["run", "m.onnx", "--option", "threads=2"], "expected BACKEND.KEY=VALUE"),
-        (["run", "m.onnx", "--input", "x"], "expected INPUT=FILE.npy"),
-        (["doctor", "--timeout", "-1"], "expected a number of seconds"),
-        (["list", "numpy", "iree"], "does not take 'iree'"),
-    ],
-)
-def test_a_mistake_in_the_words_is_a_usage_error(
-    cli: Cli, words: list[str], complaint: str
-) -> None:
-    ended = cli(*words)
-    assert (ended.code, ended.out) == (2, "")
-    assert "[SGK301]" in ended.err
-    assert complaint in ended.err
 
 
 def test_a_usage_error_is_one_json_document_too(cli: Cli) -> None:

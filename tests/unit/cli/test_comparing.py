@@ -181,29 +181,6 @@ def test_verify_nan_names_the_first_node_on_both_sides(
     assert cli(*words, f"x={good}").code == 0
 
 
-@pytest.mark.parametrize("command", ["verify", "bench"])
-def test_a_model_that_cannot_be_read_is_told_before_anything_else(cli: Cli, command: str) -> None:
-    ended = cli(command, "missing.onnx")
-    assert (ended.code, ended.out) == (4, "")
-    assert "[SGK201]" in ended.err
-
-
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (["verify", "m.onnx", "--rtol", "-1"], "expected a number that is not negative"),
-        (["verify", "m.onnx", "--atol", "nan"], "expected a number that is not negative"),
-        (["bench", "m.onnx", "--repeat", "0"], "expected a whole number, 1 or more"),
-        (["bench", "m.onnx", "--warmup", "-1"], "expected a whole number, 0 or more"),
-        (["bench", "m.onnx", "--threads", "many"], "expected a whole number, 1 or more"),
-    ],
-)
-def test_figures_that_make_no_sense_are_refused(cli: Cli, words: list[str], complaint: str) -> None:
-    ended = cli(*words)
-    assert (ended.code, ended.out) == (2, "")
-    assert complaint in ended.err
-
-
 def test_bench_shows_backends_side_by_side(
     new_process: Cli, install: Install, linear: Path, tmp_path: Path
 ) -> None:
@@ -253,9 +230,3 @@ def test_bench_says_who_is_wrong_and_who_cannot_run(
     assert "signal SIGKILL" in gone.err
     data = _data(new_process(*words, "nunpy", "--json"), "bench", 3)
     assert [(one["ran"], one["code"]) for one in data["backends"]] == [(False, "SGK102")]
-
-
-def test_a_selection_that_cannot_be_read_is_a_usage_error(cli: Cli, linear: Path) -> None:
-    ended = cli("bench", linear, "--backends", "numpy;openvino")
-    assert (ended.code, ended.out) == (2, "")
-    assert "[SGK107]" in ended.err

@@ -283,9 +283,3 @@ def test_ranges_nested_without_end_are_refused(cli: Cli, model: str) -> None:
     ended = cli("convert", model, *words)
     assert ended.code == 2
     assert "SGK233" in ended.err
-
-
-def test_a_sum_of_no_terms_is_no_limit(cli: Cli, model: str) -> None:
-    ended = cli("convert", model, "--precision", "fp16", "-o", "o.onnx", "--max-reduction", "0")
-    assert ended.code == 2
-    assert "1 or more" in ended.err

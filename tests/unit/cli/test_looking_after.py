@@ -88,13 +88,6 @@ def test_info_of_a_backend_without_manifest_says_so(new_process: Cli, install: I
     assert "subgraphkit doctor" in new_process("list", "complete").out
 
 
-def test_info_of_an_unknown_backend_gets_a_suggestion(cli: Cli) -> None:
-    ended = cli("list", "nunpy")
-    assert (ended.code, ended.out) == (3, "")
-    assert "[SGK102]" in ended.err
-    assert "did you mean 'numpy'?" in ended.err
-
-
 def test_doctor_finds_a_healthy_backend(cli: Cli) -> None:
     ended = cli("doctor", "numpy")
     assert ended.code == 0, ended.out

@@ -170,15 +170,6 @@ def test_another_formatting_is_no_other_meaning(cli: Cli, package: Path) -> None
     assert cli("author", "manifest", "check", package).code == 1
 
 
-def test_a_package_without_options_needs_no_file(cli: Cli, tmp_path: Path) -> None:
-    package = _package(tmp_path / "plain", HEAD)
-    assert (
-        "0 options, backend_options.py not needed"
-        in cli("author", "manifest", "write", package).out
-    )
-    assert not (package / "backend_options.py").exists()
-
-
 def test_options_that_are_all_taken_back_leave_a_class_without_fields(
     cli: Cli, package: Path
 ) -> None:
@@ -195,15 +186,6 @@ def test_a_file_of_somebody_else_is_left_alone(cli: Cli, tmp_path: Path) -> None
     assert ended.code == 2
     assert "[SGK332]" in ended.err
     assert (package / "backend_options.py").read_text(encoding="utf-8") == "MINE = 1\n"
-
-
-@pytest.mark.parametrize("action", ["check", "write"])
-def test_a_manifest_that_cannot_be_read_is_an_error(cli: Cli, tmp_path: Path, action: str) -> None:
-    ended = cli("author", "manifest", action, _package(tmp_path / "bad", 'name = "acme"'))
-    assert ended.code == 3
-    assert "[SGK116]" in ended.err
-    assert "api is missing" in ended.err
-    assert cli("author", "manifest", action, tmp_path / "nowhere").code == 3
 
 
 def test_several_packages_make_one_document(cli: Cli, package: Path, tmp_path: Path) -> None:

@@ -88,33 +88,6 @@ def test_refusals_have_their_reasons(cli: Cli, diamond: Path) -> None:
     assert lines == ["#3 Add 'right'   taker    op_unsupported  operator Add is not in the list"]
 
 
-def test_a_node_is_explained_by_number_and_by_name(cli: Cli, diamond: Path) -> None:
-    words = ("plan", diamond, "--backend", "numpy", "--explain")
-    by_number = cli(*words, "1")
-    assert by_number.out.startswith("#1 Neg 'left': in subgraph numpy_0\n")
-    assert cli(*words, "#1").out == by_number.out
-    assert cli(*words, "left").out == by_number.out
-    assert cli(*words, "right").out.count("in subgraph") == 2
-    data = _plan(cli, *words[1:], "left")
-    assert data["explanations"][0]["asked"][0]["verdict"] == "claimed"
-
-
-def test_a_node_that_does_not_exist_gets_a_suggestion(cli: Cli, diamond: Path) -> None:
-    ended = cli("plan", diamond, "--explain", "rigth")
-    assert (ended.code, ended.out) == (2, "")
-    assert "the model has no node 'rigth'; did you mean 'right'?" in ended.err
-    assert "a number from 0 to 3" in cli("plan", diamond, "--explain", "4").err
-
-
-def test_the_graph_of_the_subgraphs_is_drawn(cli: Cli, diamond: Path) -> None:
-    with registered(claiming(["Neg"], "taker", make=_never)):
-        out = cli("plan", diamond, "--backend", "taker", "--dot").out
-    assert out.startswith("digraph partitioning {")
-    assert out.endswith("}\n")
-    assert '"taker_1" [label="taker_1\\n1 node"' in out
-    assert '-> "taker_1" [label="a"' in out
-
-
 class Absent(sk.Backend):
     name = "absent"
 
@@ -193,14 +166,6 @@ def test_a_backend_with_too_little_is_a_warning_or_by_its_demand_an_error(
     document = json.loads(failed.out)
     assert document["errors"][0]["code"] == "SGK125"
     assert document["data"]["node_count"] == 4
-
-
-def test_strict_tells_unclaimed_nodes_by_its_exit_code(cli: Cli, diamond: Path) -> None:
-    with registered(claiming(["Neg"], "taker", make=_never)):
-        ended = cli("plan", diamond, "--backend", "taker", "--strict", "--json")
-    assert ended.code == 5
-    (error,) = json.loads(ended.out)["errors"]
-    assert error["code"] == "SGK120"
 
 
 def test_strict_is_fine_where_everything_is_claimed(cli: Cli, diamond: Path) -> None:
@@ -294,14 +259,6 @@ def test_a_plan_file_is_compared_with_and_pins_are_not_its(
     (move,) = data["moves"]
     assert (move["source"], move["target"], len(move["nodes"])) == ("numpy", "taker", 1)
     assert "What moved" in page.read_text(encoding="utf-8")
-
-
-def test_a_page_in_a_folder_that_is_missing_is_refused_before_any_work(
-    cli: Cli, tmp_path: Path
-) -> None:
-    ended = cli("plan", "missing.onnx", "--html", tmp_path / "no" / "plan.html")
-    assert ended.code != 0
-    assert "the page cannot be written" in ended.err
 
 
 def test_model_explorer_gets_the_backend_of_every_node(

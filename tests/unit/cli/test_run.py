@@ -51,10 +51,6 @@ def test_outputs_are_stored(cli: Cli, linear: Path, array_file: Callable[[Any], 
         np.testing.assert_array_equal(stored["y"], Y)
 
 
-def test_one_output_is_not_told_in_the_plural(cli: Cli, linear: Path) -> None:
-    assert "stored 1 output in results.npz" in cli("run", linear, "-o", "results.npz").err
-
-
 def test_an_output_may_have_any_name(cli: Cli, tmp_path: Path) -> None:
     model = parsed("g (float[2] x) => (float[2] y) { y = Neg(x) }")
     model.graph.output[0].name = model.graph.node[0].output[0] = "scope/file"
@@ -165,13 +161,6 @@ def test_numbers_that_are_not_finite_are_counted_and_json_stays_json(
     assert (output["min"], output["max"], output["not_finite"]) == (2.0, 2.0, 2)
 
 
-def test_an_input_that_cannot_be_made_up_must_be_given(cli: Cli) -> None:
-    onnx.save(parsed("g (string[2] s) => (string[2] t) { t = Identity(s) }"), "strings.onnx")
-    ended = cli("run", "strings.onnx")
-    assert (ended.code, ended.out) == (2, "")
-    assert "--input s=FILE.npy" in ended.err
-
-
 @pytest.mark.parametrize("size", [10**15, 2**62, 2**63 - 1, 2**63])
 def test_an_input_larger_than_memory_is_not_called_a_bug(
     cli: Cli, tmp_path: Path, size: int
@@ -180,20 +169,6 @@ def test_an_input_larger_than_memory_is_not_called_a_bug(
     ended = cli("run", tmp_path / "n.onnx", "--backend", "numpy", "--symbol", f"N={size}")
     assert ended.code in {2, 4}
     assert "SGK900" not in ended.err
-
-
-@pytest.mark.parametrize("target", ["missing/results.npz", "."])
-def test_a_target_that_cannot_be_written_is_refused_before_the_work(
-    cli: Cli, linear: Path, target: str
-) -> None:
-    ended = cli("run", linear, "-o", target)
-    assert ended.code == 2
-    assert "cannot be stored" in ended.err
-    assert "random values" not in ended.err
-
-
-def test_an_input_given_twice_is_refused(cli: Cli, linear: Path) -> None:
-    assert "--symbol gives 'N' twice" in cli("run", linear, "--symbol=N=1", "--symbol=N=2").err
 
 
 @pytest.mark.parametrize("content", [b"", b"not an array", b"\x93NUMPY\x01\x00"])
