@@ -133,6 +133,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK220": "a shape was given for an input or symbol that does not exist",
         "SGK221": "a given shape contradicts the model",
         "SGK222": "types or shapes of the model contradict each other",
+        "SGK223": "an extension types an operator of its own as it cannot be",
         # precision
         "SGK230": "a model cannot be rewritten in the precision asked for",
         "SGK231": "a precision cannot be carried out as it was asked for",

@@ -10,7 +10,7 @@ another. New arguments are only ever appended.
 """
 
 from argparse import ArgumentParser
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import pluggy
@@ -19,6 +19,8 @@ from subgraphkit import backend as contract
 from subgraphkit.backend.contract import Backend, ProbeResult
 from subgraphkit.backend.progress import ProgressEvent
 from subgraphkit.backend.property import PartitionSummary
+from subgraphkit.ir import Node
+from subgraphkit.types import ValueType
 
 PROJECT: Final = "subgraphkit"
 """Name of the project in pluggy's markers; hooks begin with it."""
@@ -45,6 +47,21 @@ class BackendHooks:
 
 class ExtensionHooks:
     """Hooks of extensions; called on all of them, each call isolated from the others."""
+
+    @hookspec
+    def subgraphkit_types(
+        self, node: Node, inputs: Sequence[ValueType | None]
+    ) -> Sequence[ValueType | None] | None:
+        """Type the outputs of a node whose operator onnx does not know; asked at bind.
+
+        Args:
+            node: The node. ``node.constant(place)`` is the data of an input that is a constant.
+            inputs: Types of its inputs, None where one is absent or not known.
+
+        Returns:
+            One type for each output, None for one that cannot be told; or None for an operator of
+            somebody else. What is returned holds: a session refuses a result of another type.
+        """
 
     @hookspec
     def subgraphkit_plan(self, partitioning: PartitionSummary) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Self, Unpack
 
 import numpy.typing as npt
@@ -80,7 +81,7 @@ class BoundModel(BoundGraph):
             InvalidModelError: They contradict the model, or what was decided at bind (SGK222).
         """
         symbols, whole = {**self.symbols, **sizes}, {**self.input_shapes, **shapes}
-        return infer(self.inlined, symbols, whole, limits=self.settings.limits).types
+        return self.inferred(symbols, whole).types
 
     def retype(self, constants: Mapping[str, npt.NDArray[Any]]) -> Inferred:
         """Infer the types the values would have if constants had other values.
@@ -88,12 +89,18 @@ class BoundModel(BoundGraph):
         Raises:
             InvalidModelError: They contradict the model, or what was decided at bind (SGK222).
         """
+        return self.inferred(self.symbols, self.input_shapes, constants)
+
+    def inferred(
+        self,
+        symbols: Mapping[str, int],
+        shapes: Mapping[str, Shape],
+        constants: Mapping[str, npt.NDArray[Any]] = MappingProxyType({}),
+    ) -> Inferred:
+        """Infer types for other sizes, and with other values of constants."""
+        limits, types_of = self.settings.limits, self.extensions.types_of
         return infer(
-            self.inlined,
-            self.symbols,
-            self.input_shapes,
-            replaced=constants,
-            limits=self.settings.limits,
+            self.inlined, symbols, shapes, replaced=constants, limits=limits, types_of=types_of
         )
 
     def with_outputs(self, outputs: Sequence[str]) -> Self:
@@ -161,8 +168,21 @@ def bind(
 def _bound_as_told(model: Model, shapes: Shapes, resolved: ResolvedConfig) -> BoundModel:
     resolved.limits.require_all(model.asks)
     symbols, input_shapes = given_shapes(model.graph, shapes, strict=resolved.strict)
-    typed = partial(infer, symbols=symbols, input_shapes=input_shapes, limits=resolved.limits)
-    inlined, inferred = model, typed(model)
+    extensions = ExtensionManager.from_config(resolved, model.name)
+    typed = partial(
+        infer,
+        symbols=symbols,
+        input_shapes=input_shapes,
+        limits=resolved.limits,
+        types_of=extensions.types_of,
+    )
+    try:
+        inlined, inferred = model, typed(model)
+    except InvalidModelError as error:
+        fault = extensions.typing_fault(error, model.graph)
+        if fault is None:
+            raise
+        raise fault from error
     if resolved.fold and inferred.conditions:
         inlined, inferred = _with_branches(model, inferred, typed)
     bound = _bound(inlined, inferred, model.name, symbols)
@@ -173,7 +193,7 @@ def _bound_as_told(model: Model, shapes: Shapes, resolved: ResolvedConfig) -> Bo
     return BoundModel(
         **{field.name: getattr(bound, field.name) for field in fields(BoundGraph)},
         settings=resolved,
-        extensions=ExtensionManager.from_config(resolved, model.name),
+        extensions=extensions,
         model=model,
         inlined=inlined,
         input_shapes=input_shapes,

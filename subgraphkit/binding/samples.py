@@ -15,7 +15,7 @@ import numpy.typing as npt
 from subgraphkit.binding import BoundModel
 from subgraphkit.errors import CallerError, InvalidModelError
 from subgraphkit.ir import Graph, Node
-from subgraphkit.onnx_io import Inferred, infer
+from subgraphkit.onnx_io import Inferred
 from subgraphkit.types import DataType, Dim, Shape, TensorType, ValueType, fits, slot
 
 _TRIED: Final = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -178,7 +178,7 @@ def _larger(
 def _works(bound: BoundModel, shapes: Mapping[str, Shape], largest: int) -> bool:
     """Say whether no window is larger than what it slides over, or steps across all of it."""
     try:
-        inferred = infer(bound.inlined, bound.symbols, {**bound.input_shapes, **shapes})
+        inferred = bound.inferred(bound.symbols, {**bound.input_shapes, **shapes})
     except InvalidModelError:
         return False
     return all(_fits(node, shapes, largest) for node, shapes in _nodes(bound, inferred))

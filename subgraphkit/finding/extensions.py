@@ -6,11 +6,11 @@ and the work, go on.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from importlib.metadata import EntryPoint
 from itertools import chain, count
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 from subgraphkit.backend.hookspecs import (
     BACKEND_HOOKS,
@@ -24,9 +24,16 @@ from subgraphkit.backend.progress import Progress, ProgressEvent
 from subgraphkit.boundary import pass_on
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP
-from subgraphkit.errors import InternalError, describe_exception
+from subgraphkit.errors import (
+    BackendError,
+    InternalError,
+    InvalidModelError,
+    describe_exception,
+)
 from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import CATALOGUE
+from subgraphkit.ir import Graph, Node
+from subgraphkit.types import DataType, TensorType, ValueType
 
 
 class _Source(NamedTuple):
@@ -110,6 +117,48 @@ def _used_up(result: object) -> object:
 _SESSIONS: Final = count(1)
 
 
+def _wrong(extension: str, node: Node, problem: str) -> BackendError:
+    return messages.wrong_types(extension, node.label, f"{node.domain}::{node.op_type}", problem)
+
+
+def _problem_of(answer: object, declared: Sequence[ValueType | None]) -> str:
+    """Say what is wrong with an answer of ``subgraphkit_types``; empty if nothing is."""
+    if not isinstance(answer, list | tuple) or len(answer) != len(declared):
+        return f"returned {answer!r:.200}, expected {len(declared)} types or None"
+    for type_, other in zip(answer, declared, strict=True):
+        if type_ is not None and not isinstance(type_, get_args(ValueType)):
+            return f"returned {type_!r:.200}, expected a type such as TensorType"
+        if isinstance(type_, TensorType) and not _is_sound(type_):
+            return f"returned {type_!r:.200}, which is no type of a tensor"
+        if type_ is not None and other is not None and not _agree(type_, other):
+            return f"returned {type_}, where the model declares {other}"
+    return ""
+
+
+def _is_sound(type_: TensorType) -> bool:
+    dtype: object = type_.dtype
+    shape: object = type_.shape
+    return isinstance(dtype, DataType) and (
+        shape is None
+        or (
+            isinstance(shape, tuple)
+            and all(dim is None or isinstance(dim, str) or _is_size(dim) for dim in shape)
+        )
+    )
+
+
+def _is_size(dim: object) -> bool:
+    return isinstance(dim, int) and not isinstance(dim, bool) and dim >= 0
+
+
+def _agree(type_: ValueType, declared: ValueType) -> bool:
+    """Say whether two types are of one kind, element type and rank, as far as these are known."""
+    if not isinstance(type_, TensorType) or not isinstance(declared, TensorType):
+        return type(type_) is type(declared)
+    kinds = {type_.dtype, declared.dtype} - {DataType.UNDEFINED}
+    return len(kinds) <= 1 and len({type_.rank, declared.rank} - {None}) <= 1
+
+
 class ExtensionManager:
     """The extensions of one bind or one command.
 
@@ -148,6 +197,7 @@ class ExtensionManager:
         self._raise_errors = raise_errors
         self._lock = threading.RLock()
         self._callers: _Callers | None = None
+        self._typed: dict[str, tuple[str, Node]] = {}
 
     @classmethod
     def from_config(cls, resolved: ResolvedConfig, model: str = "") -> "ExtensionManager":
@@ -201,6 +251,48 @@ class ExtensionManager:
                 pass_on(error)
                 self._switch_off(source, hook_name, error)
         return results
+
+    def types_of(
+        self,
+        node: Node,
+        inputs: Sequence[ValueType | None],
+        declared: Sequence[ValueType | None],
+    ) -> Sequence[ValueType | None] | None:
+        """Return the types of the outputs of a node of somebody's own operator.
+
+        ``declared``: What the model says of the outputs.
+
+        Raises:
+            BackendError: An extension answers what cannot be, or fails (SGK223).
+        """
+        for source, caller in self._listeners("subgraphkit_types"):
+            try:
+                answers = caller(node=node, inputs=inputs)
+            except BaseException as error:
+                pass_on(error)
+                problem = f"raised {describe_exception(error)}"
+                raise _wrong(source.name, node, problem) from error
+            for answer in answers:  # one, or none where it is not of this extension
+                if problem := _problem_of(answer, declared):
+                    raise _wrong(source.name, node, problem)
+                self._typed.update(dict.fromkeys(node.outputs, (source.name, node)))
+                return tuple(answer)
+        return None
+
+    def typing_fault(self, error: InvalidModelError, graph: Graph) -> BackendError | None:
+        """Blame the extension that typed what a contradiction rests on; None if none did."""
+        seen, waiting = set(), [error.context.get("node")]
+        while waiting:
+            node = waiting.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            for name in graph.read_by(node):
+                if name in self._typed:
+                    problem = f"contradicts what is behind it: {error.message}"
+                    return _wrong(*self._typed[name], problem)
+                waiting.append(graph.producers.get(name))
+        return None
 
     def hearing(self, progress: Progress | None) -> Progress:
         """Return a progress whose events name the model and are reported to the extensions as well.

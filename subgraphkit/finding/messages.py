@@ -7,6 +7,7 @@ from subgraphkit.backend.messages import did_you_mean, lines, listed
 from subgraphkit.backend.plugin_api import PLUGIN_API, api_text
 from subgraphkit.errors import (
     BackendConflictError,
+    BackendError,
     BackendIncompatibleError,
     BackendLoadError,
     BackendNotFoundError,
@@ -217,6 +218,18 @@ def extension_failed(label: str, where: str, problem: str) -> ConfigError:
         "SGK190",
         f"extension {label} failed in {where} and was switched off: {problem}",
         hint="Raise instead:    SUBGRAPH_RAISE_PLUGIN_ERRORS=1",
+    )
+
+
+def wrong_types(extension: str, node: str, operator: str, problem: str) -> BackendError:
+    """SGK223: an extension types an operator as it cannot be."""
+    return BackendError(
+        "SGK223",
+        f"extension {extension!r} types operator {operator!r}, and for node {node} its "
+        f"subgraphkit_types {problem}",
+        backend=extension,
+        hint="Its author can mend it. Until then it can be left out, and the types are unknown:    "
+        f"SUBGRAPH_BLOCK={extension}",
     )
 
 

@@ -14,8 +14,8 @@ import onnx
 
 from subgraphkit.errors import InternalError
 from subgraphkit.ir import BoundGraph, Initializer, Node
-from subgraphkit.onnx_io.operator_types import LARGEST_READ
-from subgraphkit.onnx_io.protos import copy_fields
+from subgraphkit.onnx_io.operator_types import LARGEST_READ, is_foreign
+from subgraphkit.onnx_io.protos import copy_fields, write_value_info
 from subgraphkit.onnx_io.weights import IN_ENGINES
 from subgraphkit.onnx_io.writing import OnnxGraphWriter, self_contained, tensor_of
 from subgraphkit.types import DataType
@@ -80,8 +80,13 @@ class _Writing:
         for sparse in written.sparse_initializer:
             # Dense from now on, as the graph knows it; apart, because inference never read it.
             target.initializer.append(self._apart(self._held[sparse.values.name]))
+        stated = {one.name for one in (*written.value_info, *written.output)}
         for index, node in enumerate(written.node):
             target.node.append(self._node(node, index))
+            if is_foreign(node, self._graph.opset_imports):
+                # Where it is opened nobody may know the operator.
+                for name in set(node.output).difference(stated) & self._graph.types.keys():
+                    target.value_info.append(write_value_info(name, self._graph.types[name]))
         if self._place:
             self._write(bytes(-self._place % _PAGE))
             _name_file(target, location())

@@ -7,7 +7,7 @@ onnx's own propagation of data does the same without a bound on what it computes
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -22,7 +22,7 @@ from subgraphkit.onnx_io.branches import branch_name, replaceable, require_condi
 from subgraphkit.onnx_io.evaluation import EVALUATED, evaluate, is_open, size_of
 from subgraphkit.onnx_io.fitting import require_fitting
 from subgraphkit.onnx_io.model import Model
-from subgraphkit.onnx_io.operator_types import BLIND, inferred_by, node_types
+from subgraphkit.onnx_io.operator_types import BLIND, inferred_by, is_foreign, node_types
 from subgraphkit.onnx_io.ranks import RAISING, TARGETED, RankWatch, target_shape
 from subgraphkit.onnx_io.skeletons import FreshNames, Skeletons, output_types
 from subgraphkit.types import DataType, Shape, TensorType, ValueType, repeated_names
@@ -41,6 +41,11 @@ _PREFIXES: Final = r"^(?:\[\w+\] |Inference error\(s\): |\(op_type:\w+[^)]*\): )
 """What onnx puts before what it has to say."""
 
 
+Known = Sequence[ValueType | None]
+TypesOf = Callable[[Node, Known, Known], Known | None]
+"""Takes a node, the types of its inputs, and what the model says of its outputs; types these."""
+
+
 class Inferred(NamedTuple):
     """The result of type inference.
 
@@ -57,7 +62,7 @@ class Inferred(NamedTuple):
     conditions: dict[int, bool]
 
 
-def infer(
+def infer(  # noqa: PLR0913 (what a bind knows, and what others ask with besides)
     model: Model,
     symbols: Mapping[str, int],
     input_shapes: Mapping[str, Shape],
@@ -65,12 +70,15 @@ def infer(
     replaced: Mapping[str, npt.NDArray[Any]] = MappingProxyType({}),
     slice_size: int = _SLICE,
     limits: LoadLimits = _LIMITS,
+    types_of: TypesOf | None = None,
 ) -> Inferred:
     """Type every value of a model.
 
     What the model itself says of its inner values and outputs counts only where inference finds
     nothing: exporters leave sizes behind that are no longer true once a dimension is symbolic. No
     size is computed from what a model says.
+
+    ``types_of``: Asked about nodes of operators that onnx does not know.
 
     Raises:
         InvalidModelError: The types or shapes of the model contradict each other (SGK222).
@@ -83,6 +91,7 @@ def infer(
         model, Skeletons(model, symbols, input_shapes, replaced), slice_size, limits
     )
     inference.are_shapes_given = bool(symbols or input_shapes)
+    inference.types_of = types_of
     return inference.result()
 
 
@@ -92,6 +101,7 @@ class _Inference:
     ) -> None:
         # Sizes that the user gave may be to blame.
         self.are_shapes_given = False
+        self.types_of: TypesOf | None = None
         self._model = model
         self._graph = model.graph
         self._skeletons = skeletons
@@ -319,6 +329,8 @@ class _Inference:
                 made = node_types(proto, read, values, opsets, version)
             except shape_inference.InferenceError as error:
                 raise self._contradiction(node, str(error)) from error
+            if self.types_of is not None and is_foreign(proto, opsets):
+                made = self._asked_elsewhere(node)
             found = {name: made[name] for name in missing if name in made}
         elif all(self._types.get(name, _UNKNOWN) != _UNKNOWN for name in node.inputs if name):
             self._require_sound(node)
@@ -328,6 +340,15 @@ class _Inference:
                 self._unsure.add(name)
         self._types.update(found)
         return bool(found)
+
+    def _asked_elsewhere(self, node: Node) -> dict[str, ValueType]:
+        inputs = [self._types.get(name) if name else None for name in node.inputs]
+        known = [None if type_ == _UNKNOWN else type_ for type_ in inputs]
+        declared = [self._declared.get(name) for name in node.outputs]
+        assert self.types_of is not None  # noqa: S101 (whoever asks has looked)
+        made = self.types_of(node, known, declared) or ()
+        pairs = zip(node.outputs, made, strict=False)
+        return {name: type_ for name, type_ in pairs if name and type_ is not None}
 
     def _require_sound(self, node: Node) -> None:
         try:
@@ -381,4 +402,5 @@ class _Inference:
                 f"types or shapes of model {self._model.name!r} contradict each other: output "
                 f"{value!r} is declared {declared.dtype.label}, but {who} {found.dtype.label}",
                 hint="The model contradicts itself; export it again.",
+                node=made_by,
             )

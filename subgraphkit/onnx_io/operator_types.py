@@ -161,22 +161,40 @@ def node_types(
     return _named(node.output, _inferred(use))
 
 
-@lru_cache(maxsize=4096)
+def is_foreign(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
+    """Say whether neither onnx nor a rule here knows the operator of a node."""
+    domain = normal_domain(node.domain)
+    version = opsets.get(domain, 0)
+    known = _has_own_rule(node.op_type, domain, version)
+    return bool(domain) and not known and not defs.has(node.op_type, max(version, 1), domain)
+
+
 def _has_own_rule(op_type: str, domain: str, version: int) -> bool:
     """Say whether an operator has its types from a rule of ours, for want of one of onnx.
 
     Of an operator that it has deprecated onnx refuses to say anything.
     """
-    schema = _schema(op_type, version, domain)
-    if schema is None or schema.deprecated or not schema.has_type_and_shape_inference_function:
+    if not defs.has(op_type, version, domain):  # not remembered: it may be registered later
+        return (domain, op_type) in _RULES
+    return _is_behind_rule(op_type, domain, version)
+
+
+@lru_cache(maxsize=4096)
+def _is_behind_rule(op_type: str, domain: str, version: int) -> bool:
+    schema = defs.get_schema(op_type, version, domain)
+    if schema.deprecated or not schema.has_type_and_shape_inference_function:
         return (domain, op_type) in _RULES
     return schema.since_version <= WITHOUT_SHAPE.get((domain, op_type), 0)
 
 
-@lru_cache(maxsize=4096)
 def inferred_by(name: str, domain: str, opset: int) -> str:
     """Return what onnx types an operator by: ``"rule"`` or ``"function"``; if it cannot, ``""``."""
-    if _has_own_rule(name, domain, opset) or not defs.has(name, opset, domain):
+    return _inferred_by(name, domain, opset) if defs.has(name, opset, domain) else ""
+
+
+@lru_cache(maxsize=4096)
+def _inferred_by(name: str, domain: str, opset: int) -> str:
+    if _has_own_rule(name, domain, opset):
         return ""
     schema = defs.get_schema(name, opset, domain)
     if schema.has_type_and_shape_inference_function:
@@ -355,12 +373,13 @@ def _names_read(node: onnx.NodeProto) -> set[str]:
     return names
 
 
-@lru_cache(maxsize=4096)
 def _schema(op_type: str, version: int, domain: str) -> defs.OpSchema | None:
-    try:
-        return defs.get_schema(op_type, version, domain)
-    except defs.SchemaError:
-        return None
+    return _known_schema(op_type, version, domain) if defs.has(op_type, version, domain) else None
+
+
+@lru_cache(maxsize=4096)
+def _known_schema(op_type: str, version: int, domain: str) -> defs.OpSchema:
+    return defs.get_schema(op_type, version, domain)
 
 
 @lru_cache(maxsize=4096)

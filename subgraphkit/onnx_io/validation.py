@@ -28,6 +28,10 @@ MAX_DEPTH: Final = 31
 
 _OF_WHOLE: Final = frozenset({"metadata_props", "opset_import"})
 _SUGGESTIONS = 1
+_OF_ONNX: Final = frozenset(
+    {"", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", "ai.onnx.training"}
+)
+"""Domains that nobody else gives operators to, whatever schemas are registered."""
 
 
 def require_text(model: onnx.ModelProto, *, everywhere: bool) -> None:
@@ -223,10 +227,9 @@ def _checked_schema(
             hint="Add the operator set to the model's opset_import.",
             domain=domain,
         )
-    if domain not in defs.C.schema_version_map():
+    is_own = domain not in _OF_ONNX or (domain, node.op_type) in MICROSOFT
+    if is_own and not defs.has(node.op_type, opsets[domain], domain):
         return None  # a backend may claim it
-    if (domain, node.op_type) in MICROSOFT and not defs.has(node.op_type, opsets[domain], domain):
-        return None  # likewise
     try:
         return defs.get_schema(node.op_type, opsets[domain], domain)
     except defs.SchemaError as error:

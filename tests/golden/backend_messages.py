@@ -121,6 +121,12 @@ MESSAGES: dict[str, SubgraphkitError] = {
         "SGK321",
         "extension 'tracer' did not return within 30 s",
     ),
+    "SGK223_wrong_types": of_plugins.wrong_types(
+        "acme",
+        "#3 Halve",
+        "com.acme::Halve",
+        "returned float32[N,4], where the model declares float32[N]",
+    ),
     "SGK190_extension_failed": of_plugins.extension_failed(
         "'tracer' (acme-tracer 1.0, acme_tracer)", "subgraphkit_compiled", "ValueError: no space"
     ),
