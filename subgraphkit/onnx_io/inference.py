@@ -41,8 +41,8 @@ _PREFIXES: Final = r"^(?:\[\w+\] |Inference error\(s\): |\(op_type:\w+[^)]*\): )
 """What onnx puts before what it has to say."""
 
 
-Known = Sequence[ValueType | None]
-TypesOf = Callable[[Node, Known, Known], Known | None]
+_Types = Sequence[ValueType | None]
+TypesOf = Callable[[Node, _Types, _Types], _Types | None]
 """Takes a node, the types of its inputs, and what the model says of its outputs; types these."""
 
 
@@ -76,9 +76,7 @@ def infer(  # noqa: PLR0913 (what a bind knows, and what others ask with besides
 
     What the model itself says of its inner values and outputs counts only where inference finds
     nothing: exporters leave sizes behind that are no longer true once a dimension is symbolic. No
-    size is computed from what a model says.
-
-    ``types_of``: Asked about nodes of operators that onnx does not know.
+    size is computed from what a model says. ``types_of`` is asked where onnx knows no operator.
 
     Raises:
         InvalidModelError: The types or shapes of the model contradict each other (SGK222).
@@ -330,7 +328,10 @@ class _Inference:
             except shape_inference.InferenceError as error:
                 raise self._contradiction(node, str(error)) from error
             if self.types_of is not None and is_foreign(proto, opsets):
-                made = self._asked_elsewhere(node)
+                inputs = [read.get(name) for name in node.inputs]
+                declared = [self._declared.get(name) for name in node.outputs]
+                types = self.types_of(node, inputs, declared) or [None] * len(declared)
+                made = {n: it for n, it in zip(node.outputs, types, strict=True) if it}
             found = {name: made[name] for name in missing if name in made}
         elif all(self._types.get(name, _UNKNOWN) != _UNKNOWN for name in node.inputs if name):
             self._require_sound(node)
@@ -340,15 +341,6 @@ class _Inference:
                 self._unsure.add(name)
         self._types.update(found)
         return bool(found)
-
-    def _asked_elsewhere(self, node: Node) -> dict[str, ValueType]:
-        inputs = [self._types.get(name) if name else None for name in node.inputs]
-        known = [None if type_ == _UNKNOWN else type_ for type_ in inputs]
-        declared = [self._declared.get(name) for name in node.outputs]
-        assert self.types_of is not None  # noqa: S101 (whoever asks has looked)
-        made = self.types_of(node, known, declared) or ()
-        pairs = zip(node.outputs, made, strict=False)
-        return {name: type_ for name, type_ in pairs if name and type_ is not None}
 
     def _require_sound(self, node: Node) -> None:
         try:
