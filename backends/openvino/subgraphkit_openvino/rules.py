@@ -16,6 +16,7 @@ from subgraphkit.types import DataType, Dim, TensorType
 from subgraphkit_openvino.bodies import body_graphs
 from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.memory import ELEMENT_TYPES
+from subgraphkit_openvino.uses import USES
 
 _OUT_OF_LINE: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -213,11 +214,6 @@ def _first_size(maker: Node | None) -> Dim:
     return shape[0] if shape else None
 
 
-def _roi_align(node: Node) -> str:
-    is_max = node.attribute("mode", "avg") == "max"
-    return "mode max, which OpenVINO computes after interpolating" if is_max else ""
-
-
 def _slice(node: Node) -> str:
     if len(node.inputs) > _AXES and node.inputs[_AXES] and not node.is_constant(_AXES):
         return "axes known when running, at which OpenVINO crashes"
@@ -349,6 +345,7 @@ def _pool_problem(node: Node) -> str:
 
 _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
     {
+        **USES,
         "Attention": _attention,
         "AveragePool": _pool_problem,
         "GroupNormalization": _group_normalization,
@@ -360,7 +357,6 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "MaxPool": _pool_problem,
         "QuantizeLinear": _quantize,
         "Resize": _resize,
-        "RoiAlign": _roi_align,
         "Selu": _zeros,
         "Slice": _slice,
         "SpaceToDepth": _space_to_depth,

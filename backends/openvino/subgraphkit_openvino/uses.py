@@ -1,0 +1,62 @@
+"""Uses of operators that OpenVINO 2026.4 takes and computes otherwise, found with random graphs."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from subgraphkit.ir import Node
+
+_CORNERS: Final = 4
+
+
+def _compress(node: Node) -> str:
+    """Refuse what keeps nothing, for certain: the process ends."""
+    condition, keeps_nothing = node.constant(1), 0 in (node.shape(1) or ())
+    if keeps_nothing or (condition is not None and not condition.any()):
+        return "a condition that keeps nothing, over which OpenVINO ends the process"
+    return ""
+
+
+def _gemm(node: Node) -> str:
+    if node.attribute("transA", 0) and node.is_constant(0):
+        return "a stored factor that is transposed, which OpenVINO takes as it lies"
+    return ""
+
+
+def _logarithm(node: Node) -> str:
+    """Look for axes that are left out on purpose, and for open sizes."""
+    has_axes = len(node.inputs) > 1 and node.inputs[1]
+    if node.attribute("noop_with_empty_axes", 0) and not has_axes:
+        return "noop_with_empty_axes, for which OpenVINO takes no logarithm"
+    shape = node.shape(0) or (None,)
+    if all(isinstance(size, int) for size in shape):
+        return ""
+    return "sizes known when running, with which OpenVINO takes the logarithm over all axes"
+
+
+def _lrn(node: Node) -> str:
+    if node.attribute("bias", 1.0) < 1:
+        return "a bias below 1, of which OpenVINO makes anything"
+    return ""
+
+
+def _roi_align(node: Node) -> str:
+    if node.attribute("mode", "avg") == "max":
+        return "mode max, which OpenVINO computes after interpolating"
+    if node.attribute("sampling_ratio", 0) < 1:
+        return "a count of points that follows the region, which OpenVINO takes from elsewhere"
+    corners = (node.shape(1) or ())[-1:]
+    return "" if corners == (_CORNERS,) else "regions of an open shape, which OpenVINO refuses"
+
+
+USES: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
+    {
+        "Compress": _compress,
+        "Gemm": _gemm,
+        "LRN": _lrn,
+        "ReduceLogSum": _logarithm,
+        "ReduceLogSumExp": _logarithm,
+        "RoiAlign": _roi_align,
+    }
+)
+"""By operator, what says what a use asks for that OpenVINO computes otherwise."""
