@@ -146,6 +146,7 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
             GroupNormalization<num_groups=2>(x[2,4,N], s![4], b![4])
             m = ReduceMean(x[3,N], a:int64![1]={-1}); d = Sub(x, m); q = Mul(d, d);
             v = ReduceMean(q, a); e = Add(v, f![]={0.1}); r = Sqrt(e); y = Div(d, r)
+            LRN<size=3, bias=0.5>(x[2,4,N,2])
             Resize<mode="nearest">(x[1,2,N,3], "", s:float![4]={1,1,2,3})
             Resize<mode="linear">(x[1,2,N,3], "", s:float![4]={1,1,2,2})
             Resize<mode="linear", coordinate_transformation_mode="align_corners">(x[1,N,5,3],
@@ -160,6 +161,8 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
         "near float @18": """
             Resize<mode="linear">(x[1,2,N,3], "", s:float![4]={1,1,2,2})""",
         "near float @12": """
+            ReduceLogSumExp<axes=[0]>(x[3,N])
+            ReduceLogSum<axes=[0]>(x+[3,N,1])
             Resize<mode="nearest">(x[1,2,N,3], r![0], s:float![4]={1,1,2,3})
             Resize<mode="linear", coordinate_transformation_mode="asymmetric">(x[1,2,N,3], r![0],
                 s:float![4]={1,1,2,2})""",
