@@ -23,8 +23,8 @@ from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.plan import engine_fits
+from subgraphkit_tensorrt.claiming.filters import load_plugins
 from subgraphkit_tensorrt.claiming.property import properties_of
-from subgraphkit_tensorrt.claiming.sieves import load_plugins
 from subgraphkit_tensorrt.library.builder_settings import read_settings
 from subgraphkit_tensorrt.library.flavours import (
     Installation,
@@ -189,7 +189,7 @@ class TensorRTBackend(Backend[Options]):
         if not devices:
             return _BUILD_ONLY
         device = devices[self.option_values.device]
-        return _described(device, self.option_values.hardware_compatible, self._found)
+        return _device_identity(device, self.option_values.hardware_compatible, self._found)
 
 
 def device_problem(library: Library, gpu: Gpu, options: Options) -> OptionError | None:
@@ -234,7 +234,7 @@ def _cannot_run(found: Installation) -> BackendUnavailableError:
     return unavailable("tensorrt", [found.problem], found.hint, way)
 
 
-def _described(device: Gpu, compatible: str, found: Installation) -> str:
+def _device_identity(device: Gpu, compatible: str, found: Installation) -> str:
     major, minor = device.compute_capability
     if compatible == "ampere_plus" and major >= _AMPERE:
         return compatible

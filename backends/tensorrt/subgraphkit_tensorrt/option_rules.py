@@ -58,7 +58,7 @@ def contradiction(message: str, hint: str, *options: str) -> OptionError:
 
 def _dim_ranges(name: str, values: tuple[Any, ...]) -> tuple[Range, ...]:
     """Read one range, or several: ``1x8x32``, ``1|1x8x32``, ``(1, 8, 32)``, ``[1, (1, 8, 32)]``."""
-    words = [word for value in values for word in _apart(value)]
+    words = [word for value in values for word in _split_ranges(value)]
     several = words if any(isinstance(word, tuple) for word in words) else [tuple(words)]
     found = [_dim_range(one if isinstance(one, tuple) else (one,)) for one in several]
     ranges = tuple(dict.fromkeys(one for one in found if one is not None))
@@ -74,7 +74,7 @@ def _dim_ranges(name: str, values: tuple[Any, ...]) -> tuple[Range, ...]:
     return ranges
 
 
-def _apart(value: Any) -> list[Any]:
+def _split_ranges(value: Any) -> list[Any]:
     """Return the ranges in a word of text; what is no text, as it is."""
     if not isinstance(value, str):
         return [value]
@@ -107,7 +107,7 @@ def _shape_range(
     low, usual, high = (shapes[name] for shapes in given)
     whole = all(isinstance(dim, int) for shape in (low, usual, high) for dim in shape)
     ranks = {len(low), len(usual), len(high)}
-    if whole and len(ranks) == 1 and all(map(_rises, low, usual, high)):
+    if whole and len(ranks) == 1 and all(map(_is_rising, low, usual, high)):
         return low, usual, high
     raise contradiction(
         f"the shapes of input {name!r} for backend 'tensorrt' are {low!r}, {usual!r} and {high!r} "
@@ -117,7 +117,7 @@ def _shape_range(
     )
 
 
-def _rises(low: int, usual: int, high: int) -> bool:
+def _is_rising(low: int, usual: int, high: int) -> bool:
     return 0 <= low <= usual <= high
 
 

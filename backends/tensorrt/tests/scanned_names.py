@@ -51,7 +51,7 @@ def names_in(source: str) -> Iterator[str]:
             words = [word.lstrip("_") if word in _OURS else word for word in _words(node)]
             if words[0] in {"self", "library"} and "trt" in words:
                 words = words[words.index("trt") :]
-            elif words[0] == "self":
+            elif words[0] in {"self", "parsed"}:  # a ``ParsedNetwork`` holds builder and parser
                 words = words[1:]
             if len(words) > 1:
                 yield from _named(words[0].lstrip("_"), words[1], words[2] if words[2:] else "")

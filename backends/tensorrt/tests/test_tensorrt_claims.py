@@ -194,7 +194,7 @@ def test_what_a_region_alone_shows_is_known_at_the_second_look() -> None:
     first, second = properties_of(rtx(), options(), "here")
     for one in (first, second):
         one.prepare(graph, BindContext(backend="tensorrt"))
-    refusal = first.sieves.refusals.pop(3)  # as if it were fine beside other nodes
+    refusal = first.filters.refusals.pop(3)  # as if it were fine beside other nodes
     assert first.create_selector(graph).select(graph.nodes[3]) is True
     answer = first.accept(workers(graph))
     assert "TensorRT does not take #3 Det" in str(answer)

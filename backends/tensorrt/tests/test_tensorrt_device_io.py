@@ -282,7 +282,7 @@ def test_a_stream_of_the_caller_may_go_when_all_sessions_are_closed(double: Doub
 def test_memory_may_be_used_on_streams_of_a_session_that_is_gone(double: Double) -> None:
     first = Opened(SUM, double)
     (kept,) = first(X, outputs=[ON_DEVICE])
-    other = Opened(SUM, double, memory_limit=1 << 30)  # settings of its own, so lanes of its own
+    other = Opened(SUM, double, memory_limit=1 << 30)  # settings of its own, so slots of its own
     np.testing.assert_array_equal(other(kept)[0], summed(summed(X)))
     other.operator.close()
     del other, kept

@@ -68,7 +68,7 @@ def test_such_an_output_that_is_dropped_is_not_overwritten_by_its_own_engine(
     device = opened.operator._device
     x = np.array([0, 1, 0, 2], np.float32)
     opened(x)
-    with device.lane() as first:
+    with device.slot() as first:
         (dropped, _) = opened(x, outputs=[ON_DEVICE, ON_DEVICE])
         assert dropped.stream != first.stream
         address = dropped.address
@@ -308,7 +308,7 @@ def test_engines_are_looked_at_while_shapes_come_from_the_device(
     (there,) = Opened("agraph (int64[2] s) => (int64[2] t) { t = Identity(s) }", double)(
         shape, outputs=[ON_DEVICE]
     )
-    fetching, looked = engines.fetched, []
+    fetching, looked = engines.fetch_to_host, []
 
     def slowly(*given: Any) -> Any:
         thread = threading.Thread(target=lambda: looked.append(opened.operator.info()))
@@ -316,7 +316,7 @@ def test_engines_are_looked_at_while_shapes_come_from_the_device(
         thread.join(20)
         return fetching(*given)
 
-    monkeypatch.setattr(engines, "fetched", slowly)
+    monkeypatch.setattr(engines, "fetch_to_host", slowly)
     np.testing.assert_array_equal(opened(x, there)[0], x.reshape(3, 4))
     assert looked
 

@@ -19,7 +19,7 @@ from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt import backend as backend_module
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.claiming.sieves import plugin_refusal
+from subgraphkit_tensorrt.claiming.filters import plugin_refusal
 from subgraphkit_tensorrt.library import flavours
 from subgraphkit_tensorrt.library.flavours import FLAVOURS, find
 from subgraphkit_tensorrt.library.gpus import Gpu, Machine

@@ -151,12 +151,12 @@ def test_an_output_is_left_on_the_device_only_if_it_can_be_fetched_from_there(
     value, held = as_ort_value(np.ones((2, 3), dtype.numpy))
     is_left = operator._target(ON_DEVICE, TensorType(dtype, (2, 3))) is ON_DEVICE
     try:
-        fetched = np.asarray(device_arrays.OrtArray(value, held.dtype))
+        fetch_to_host = np.asarray(device_arrays.OrtArray(value, held.dtype))
     except RuntimeError:
         assert not is_left
     else:
         assert is_left
-        np.testing.assert_array_equal(fetched, held)
+        np.testing.assert_array_equal(fetch_to_host, held)
 
 
 def test_the_double_has_the_surface_of_onnxruntime() -> None:

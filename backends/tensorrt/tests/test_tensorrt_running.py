@@ -237,8 +237,8 @@ def test_memory_is_not_reused_before_who_reads_it_is_done(double: Double) -> Non
 def test_a_run_on_another_stream_waits_for_what_it_reads(double: Double) -> None:
     opened = Opened(SUM, double)
     (between,) = opened(X, outputs=[ON_DEVICE])
-    with opened.operator._device.lane() as lane:  # so that the next run has to take another
-        assert lane.stream == between.stream
+    with opened.operator._device.slot() as slot:  # so that the next run has to take another
+        assert slot.stream == between.stream
         (y,) = opened(between)
     np.testing.assert_array_equal(y, summed(summed(X)))
     assert opened.operator.info()["memory"]["streams"] == 2
@@ -253,7 +253,7 @@ def test_memory_that_changes_streams_is_not_written_before_it_was_read(double: D
     address = first.address
     del first  # its last reader is on a stream that nobody has waited for
     changed = X * 7
-    with device.lane(), device.lane() as other:
+    with device.slot(), device.slot() as other:
         block = device.memory.take(X.nbytes, other.stream)
         assert block.address == address or not double.cuda.pools
         device.cuda.upload(block.address, changed.ctypes.data, X.nbytes, other.stream)
@@ -265,7 +265,7 @@ def test_a_context_that_changes_streams_is_waited_for(double: Double) -> None:
     opened = Opened(GROWING, double, dims={"n": (1, 4, 500)})
     (first,) = opened(X, outputs=[ON_DEVICE])
     large = np.ones((500, 3), np.float32)  # which takes none of the memory of the first run
-    with opened.operator._device.lane():
+    with opened.operator._device.slot():
         np.testing.assert_array_equal(opened(large)[0], summed(large))
     np.testing.assert_array_equal(np.asarray(first), summed(X))
 

@@ -79,17 +79,6 @@ def test_a_real_model_agrees(double: Double, name: str, most: int | None) -> Non
     np.testing.assert_allclose(found[0], on_numpy(model, feeds)[0], rtol=1e-4, atol=1e-6)
 
 
-def test_neighbours_on_one_device_copy_only_at_the_ends(double: Double) -> None:
-    model = parsed("""agraph (float[2,3] x) => (float[2,3] y)
-        { a = Relu(x) b = Add(a, x) c = Neg(b) d = Abs(c) e = Exp(d) y = Sqrt(e) }""")
-    x = np.ones((2, 3), np.float32)
-    with session(model, double, 1) as opened:
-        assert len(homes(opened)) == 6
-        same(opened.run(None, {"x": x}), on_numpy(model, {"x": x}))
-        # x goes up twice, as two engines read it, and y comes down
-        assert double.cuda.copies == {1: 2, 2: 1, 3: 0}
-
-
 def test_what_another_backend_reads_comes_to_the_host(double: Double) -> None:
     model = parsed("""agraph (float[3] x) => (float[3] y)
         { a = Relu(x) d = Cast<to = 11>(a) e = Neg(d) f = Cast<to = 1>(e) y = Add(f, a) }""")
@@ -113,20 +102,20 @@ def test_an_input_may_lie_on_the_device(double: Double) -> None:
     with session(CHAIN, double) as opened:
         (step,) = opened.plan.steps
         device = step.operator._device
-        with device.lane() as lane:
-            block = device.memory.take(x.nbytes, lane.stream)
-            device.cuda.upload(block.address, x.ctypes.data, x.nbytes, lane.stream)
-            fed = DeviceArray(device, block, x.shape, x.dtype, lane.stream)
+        with device.slot() as slot:
+            block = device.memory.take(x.nbytes, slot.stream)
+            device.cuda.upload(block.address, x.ctypes.data, x.nbytes, slot.stream)
+            fed = DeviceArray(device, block, x.shape, x.dtype, slot.stream)
         same(opened.run(None, {"x": fed}), on_numpy(CHAIN, {"x": x}))
         assert double.cuda.copies[1] == 1
-        with device.lane() as lane:
-            block = device.memory.take(x.nbytes, lane.stream)
-            wrong = DeviceArray(device, block, (3, 2), x.dtype, lane.stream)
+        with device.slot() as slot:
+            block = device.memory.take(x.nbytes, slot.stream)
+            wrong = DeviceArray(device, block, (3, 2), x.dtype, slot.stream)
         with pytest.raises(InputError, match="SGK140"):
             opened.run(None, {"x": wrong})
-        with device.lane() as lane:
-            block = device.memory.take(x.nbytes, lane.stream)
-            wrong = DeviceArray(device, block, x.shape, np.dtype(np.int32), lane.stream)
+        with device.slot() as slot:
+            block = device.memory.take(x.nbytes, slot.stream)
+            wrong = DeviceArray(device, block, x.shape, np.dtype(np.int32), slot.stream)
         with pytest.raises(InputError, match="SGK141"):
             opened.run(None, {"x": wrong})
 

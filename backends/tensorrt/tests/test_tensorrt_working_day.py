@@ -17,7 +17,7 @@ from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import ExecutionError, InputError
 from subgraphkit_tensorrt import on_stream, release_stream
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.claiming.sieves import Sieves
+from subgraphkit_tensorrt.claiming.filters import Filters
 from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running.regions import restore
 
@@ -136,7 +136,7 @@ def test_lengths_that_vary_take_a_few_times_what_the_largest_needs(double: Doubl
         assert y[-1, -1] == 2 * n
         opened(wide(n), outputs=[ON_DEVICE])
     assert double.cuda.live_bytes <= 4 * NEEDED
-    opened.operator._device.trim()  # as after ten seconds without a run
+    opened.operator._device.trim()
     assert double.cuda.live_bytes == 0
     assert opened.operator.info()["memory"]["pinned_bytes"] == 0
     np.testing.assert_array_equal(opened(wide(3))[0], 2 * wide(3))
@@ -186,10 +186,10 @@ def test_a_builder_ends_when_the_questions_are_answered(double: Double) -> None:
     # A question that was not asked before in this process, whose answer is not remembered.
     graph = sk.bind(sk.load(parsed(SUM.replace("2", str(next(SIZES))))))
     options = Options(device=1)
-    sieves = Sieves(double.library, options, "double")
-    sieves.look_at(graph, context_of(graph, options))
+    filters = Filters(double.library, options, "double")
+    filters.look_at(graph, context_of(graph, options))
     assert [one._device for one in double.builders] == [1]
-    sieves.let_go()
+    filters.release_builder()
     assert list(double.builders) == []
     Opened(SUM, double, device=1)
     assert list(double.builders) == []
@@ -307,21 +307,3 @@ def test_what_was_set_is_not_set_again(
     assert double.cuda.launches - launches == (graphs == "auto")
     assert double.cuda.waits - waits == 1
     assert double.cuda.copies == {1: 1, 2: 1, 3: 0}
-
-
-def test_work_goes_to_the_stream_of_the_user(double: Double) -> None:
-    place = type("Place", (), {})()
-    place._obj = place
-    double.cuda.cudaStreamCreateWithFlags(place, None)
-    opened = Opened(SUM, double, stream=place.value)
-    (between,) = opened(X, outputs=[ON_DEVICE])
-    assert between.stream == place.value
-    assert opened.operator.info()["memory"]["streams"] == 1
-    np.testing.assert_array_equal(opened(between)[0], summed(summed(X)))
-
-
-def test_an_array_outlives_the_operator_that_made_it(double: Double) -> None:
-    opened = Opened(SUM, double)
-    (kept,) = opened(X, outputs=[ON_DEVICE])
-    opened.operator.close()
-    np.testing.assert_array_equal(np.asarray(kept), summed(X))

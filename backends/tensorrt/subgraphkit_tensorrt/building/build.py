@@ -63,7 +63,7 @@ def build_engine(
         progress.check()
         with _DEVICE_LOCKS[options.device]:
             started = time.monotonic()
-            data = _built(parsed, config, subgraph, library, context)
+            data = _build_plan(parsed, config, subgraph, library, context)
             seconds = time.monotonic() - started
         report = describe(parsed, subgraph, library, seconds=seconds, nbytes=len(data))
         del config
@@ -71,7 +71,7 @@ def build_engine(
     return EnginePlan(data, subgraph.inputs, subgraph.outputs, profiles, report)
 
 
-def _built(
+def _build_plan(
     parsed: ParsedNetwork,
     config: Any,
     subgraph: Subgraph,
@@ -132,7 +132,7 @@ def build_failure(
     """Make the error of a build that failed."""
     places = sorted({place for line in lines for place in model.names.places(line)})
     said = model.names.readable(tail(lines)) or "It gave no reason."
-    code, reason, hint = _judged(lines, said, options)
+    code, reason, hint = _cause_of(lines, said, options)
     return CompileError(
         code,
         f"TensorRT could not build an engine for subgraph {subgraph.id!r} "
@@ -145,7 +145,7 @@ def build_failure(
     )
 
 
-def _judged(lines: Sequence[str], said: str, options: Options) -> tuple[str, str, str]:
+def _cause_of(lines: Sequence[str], said: str, options: Options) -> tuple[str, str, str]:
     """Return code, reason and remedy."""
     fault = fault_of_machine(lines)
     if fault == _DEVICE and not machine().devices:
@@ -204,7 +204,7 @@ class BuildPhases:
         with self._lock:
             if name in self._phases:
                 self._phases[name].done = step + 1
-                self.furthest = max(self.furthest, self._reached())
+                self.furthest = max(self.furthest, self._share_done())
         self._report()
 
     def finish(self, name: str) -> None:
@@ -226,7 +226,7 @@ class BuildPhases:
     def _report(self) -> None:
         self.progress(self._title, int(_PERCENT * self.furthest), _PERCENT, self.phase)
 
-    def _reached(self) -> float:
+    def _share_done(self) -> float:
         parts = dict.fromkeys(self._phases, 0.0)
         # Children begin after their parents, so the innermost are counted first.
         for name in reversed(self._phases):
@@ -250,21 +250,23 @@ def monitor_for(trt: Any, phases: BuildPhases) -> Any:
 
         def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
             """Take the beginning of a phase."""
-            _guarded(phases.progress, lambda: phases.start(phase_name, parent_phase, num_steps))
+            _report_safely(
+                phases.progress, lambda: phases.start(phase_name, parent_phase, num_steps)
+            )
 
         def step_complete(self, phase_name: str, step: int) -> bool:
             """Take the end of a step; whether to go on."""
-            _guarded(phases.progress, lambda: phases.step(phase_name, step))
+            _report_safely(phases.progress, lambda: phases.step(phase_name, step))
             return not phases.progress.cancelled
 
         def phase_finish(self, phase_name: str) -> None:
             """Take the end of a phase."""
-            _guarded(phases.progress, lambda: phases.finish(phase_name))
+            _report_safely(phases.progress, lambda: phases.finish(phase_name))
 
     return Monitor()
 
 
-def _guarded(progress: Progress, report: Callable[[], None]) -> None:
+def _report_safely(progress: Progress, report: Callable[[], None]) -> None:
     try:
         report()
     except BaseException as error:  # noqa: BLE001 (nothing may be raised into C++; told later)
@@ -284,7 +286,7 @@ def cancellable(progress: Progress) -> Iterator[None]:
         return
 
     def note(number: int, frame: FrameType | None) -> None:
-        _guarded(progress, lambda: handler(number, frame))
+        _report_safely(progress, lambda: handler(number, frame))
 
     signal.signal(signal.SIGINT, note)
     try:

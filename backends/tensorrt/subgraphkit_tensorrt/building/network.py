@@ -110,7 +110,7 @@ def parse_model(
         parsed = ParsedNetwork(model, builder, network, parser)
         is_taken = _feed(parsed, library)
     if not is_taken or (network.num_layers == 0 and subgraph.outputs):
-        raise _refused(model, subgraph, parser, lines)
+        raise _parser_refusal(model, subgraph, parser, lines)
     found = differences(network, subgraph, library, options)
     if found:
         raise CompileError(
@@ -154,7 +154,7 @@ def parser_errors(parser: Any) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _refused(
+def _parser_refusal(
     model: PreparedModel, subgraph: Subgraph, parser: Any, lines: Sequence[str]
 ) -> CompileError:
     complaints = parser_errors(parser)

@@ -102,7 +102,7 @@ def _layers(parsed: ParsedNetwork, library: Library) -> Iterator[dict[str, Any]]
             quantized[layer.get_output(0).name] = quantized[layer.get_input(0).name]
         dtype = element_type(library.trt, layer.get_output(0).dtype)
         if quantized and kind in _MATRIX_LAYERS:
-            dtype = _multiplied(layer, quantized) or dtype
+            dtype = _product_type(layer, quantized) or dtype
         yield {
             "name": layer.name,
             "kind": kind,
@@ -111,7 +111,7 @@ def _layers(parsed: ParsedNetwork, library: Library) -> Iterator[dict[str, Any]]
         }
 
 
-def _multiplied(layer: Any, quantized: Mapping[str, DataType]) -> DataType | None:
+def _product_type(layer: Any, quantized: Mapping[str, DataType]) -> DataType | None:
     """Return the type of the numbers a product multiplies if both factors are dequantized.
 
     TensorRT fuses such a product with what is before it into a kernel on those numbers; one factor

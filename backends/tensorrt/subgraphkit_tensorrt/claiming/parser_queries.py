@@ -1,4 +1,4 @@
-"""The second sieve: queries to the parser about whole regions, until all that is left is proven.
+"""The second filter stage: queries to the parser about whole regions, until the rest is proven.
 
 Asked about a model, the parser says yes to all of it or names what is wrong: at first every node
 that fails a check by itself, later the first node that cannot be imported. So what it names is left
@@ -94,7 +94,7 @@ class ParserQueries:
         self._device: int = options.device
         self._builder: Any = None
 
-    def let_go(self) -> None:
+    def release_builder(self) -> None:
         """Let go of the builder, which holds a gigabyte; another question makes another."""
         with on_device(self._device):
             self._builder = None
@@ -105,22 +105,22 @@ class ParserQueries:
 
     def refusals_in(self, subgraph: Subgraph) -> dict[int, Refusal]:
         """Return what has to go from a subgraph, for the parser to take the rest."""
-        first = self._written(subgraph)
+        first = self._write(subgraph)
         question = self._identity.encode() + first.data
-        faults = _ANSWERS.recall(question, lambda: self._settled(first), self._folder)
+        faults = _ANSWERS.recall(question, lambda: self._find_faults(first), self._folder)
         return {
             subgraph.nodes[place]: Refusal(code, first.names.readable(text))
             for place, code, text in faults
         }
 
-    def _settled(self, first: _Asked) -> list[list[Any]] | Passing:
+    def _find_faults(self, first: _Asked) -> list[list[Any]] | Passing:
         """Ask until the rest is taken; return place, code and text of what is not."""
-        found = self._asked_until_taken(first)
+        found = self._ask_until_taken(first)
         rows = [[place, *said] for place, said in sorted(found.items())]
         passes = any(is_machine_fault(text) for _, text in found.values())
         return Passing(rows) if passes else rows
 
-    def _asked_until_taken(self, first: _Asked) -> _Faults:
+    def _ask_until_taken(self, first: _Asked) -> _Faults:
         left = list(range(len(first.subgraph.nodes)))
         found: _Faults = {}
         asked, rounds = first, 0
@@ -134,26 +134,26 @@ class ParserQueries:
                 named = self._each_alone(left, first.subgraph)
             if not named or rounds >= _MOST_ROUNDS:
                 words = answer.words or f"it is not settled after {rounds} questions"
-                return found | dict.fromkeys(left, ("op_unsupported", _said(words)))
+                return found | dict.fromkeys(left, ("op_unsupported", _quote(words)))
             found |= named
             left = [place for place in left if place not in named]
             if not left:
                 return found
             nodes = [first.subgraph.nodes[place] for place in left]
-            asked = self._written(make_subgraph(self._graph, nodes, "tensorrt"))
+            asked = self._write(make_subgraph(self._graph, nodes, "tensorrt"))
 
     def _each_alone(self, places: Sequence[int], subgraph: Subgraph) -> _Faults:
         """Ask about nodes one by one, where nothing was named."""
         found: _Faults = {}
         for place in places:
-            alone = self._written(make_subgraph(self._graph, [subgraph.nodes[place]], "tensorrt"))
+            alone = self._write(make_subgraph(self._graph, [subgraph.nodes[place]], "tensorrt"))
             answer = self._ask(alone)
             if not answer.taken or answer.faults:
-                unnamed = ("op_unsupported", _said(answer.words))
+                unnamed = ("op_unsupported", _quote(answer.words))
                 found[place] = answer.faults.get(0, unnamed)
         return found
 
-    def _written(self, subgraph: Subgraph) -> _Asked:
+    def _write(self, subgraph: Subgraph) -> _Asked:
         proto = subgraph.to_model(weights="outside")
         mark_places(proto, subgraph)
         apply(proto, subgraph, self._conversions)
@@ -166,14 +166,14 @@ class ParserQueries:
         """Put one question."""
         self.asked += 1
         trt, logger = self._library.trt, self._library.logger
-        with on_device(self._device), _hushed(), model_file(asked.file_size) as path:
+        with on_device(self._device), _hush_log(), model_file(asked.file_size) as path:
             if self._builder is None:
                 self._builder = make_builder(self._library, self._device)
             network = self._builder.create_network(network_flags(trt))
             parser = trt.OnnxParser(network, logger)
             try:
                 if self._supports(parser, asked.data, path):
-                    return self._held_to_types(network, parser, asked)
+                    return self._compare_types(network, parser, asked)
                 return self._complaints(parser, asked)
             finally:
                 # The network must not go before the parser that filled it, nor the builder.
@@ -184,7 +184,7 @@ class ParserQueries:
             return bool(parser.supports_model_v2(data, path))
         return bool(parser.supports_model(data, path)[0])
 
-    def _held_to_types(self, network: Any, parser: Any, asked: _Asked) -> _Answer:
+    def _compare_types(self, network: Any, parser: Any, asked: _Asked) -> _Answer:
         """Look whether what was taken was understood."""
         made_by = {
             name: places[0]
@@ -214,14 +214,14 @@ class ParserQueries:
         for index in range(parser.num_errors):
             error = parser.get_error(index)
             text = " ".join(str(error.desc()).split())
-            places = self._blamed(error, asked)
+            places = self._places_of_error(error, asked)
             for place in places:
-                faults.setdefault(place, ("op_unsupported", _said(text)))
+                faults.setdefault(place, ("op_unsupported", _quote(text)))
             if not places:
                 unnamed.append(text)
         return _Answer(taken=False, faults=faults, words="; ".join(unnamed))
 
-    def _blamed(self, error: Any, asked: _Asked) -> list[int]:
+    def _places_of_error(self, error: Any, asked: _Asked) -> list[int]:
         """Return the places of nodes that an error is about."""
         stack = error.local_function_stack()
         # Inside a body, node names and numbers are those of the body.
@@ -247,12 +247,12 @@ def _readers(asked: _Asked, value: str) -> list[int]:
     ]
 
 
-def _said(text: str) -> str:
+def _quote(text: str) -> str:
     return f"TensorRT's parser says: {text or 'no, without a reason'}"
 
 
 @contextmanager
-def _hushed() -> Iterator[None]:
+def _hush_log() -> Iterator[None]:
     """Keep what the library says in this thread from the log: a no to a question is no error."""
     asking = threading.get_ident()
 

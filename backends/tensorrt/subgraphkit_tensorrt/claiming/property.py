@@ -1,4 +1,4 @@
-"""The property: TensorRT gets the nodes that stay in no sieve, and builds regions of them."""
+"""The property: TensorRT gets the nodes that pass all filters, and builds regions of them."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Final
@@ -17,7 +17,7 @@ from subgraphkit.errors import CompileError
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.build import fault_of_machine
-from subgraphkit_tensorrt.claiming.sieves import Sieves, blamed_nodes
+from subgraphkit_tensorrt.claiming.filters import Filters, blamed_nodes
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.running.regions import compile_region
 
@@ -29,14 +29,14 @@ _RETRIES: Final = 2
 
 def properties_of(
     library: Library, options: Options, identity: str
-) -> tuple["TensorRTProperty", "SecondLook"]:
+) -> tuple["TensorRTProperty", "RetryPass"]:
     """Return the properties of one bind.
 
     The first takes what the parser takes. A region of its nodes is a new model, of which the parser
     may take less; then the second divides what is left of it, knowing better.
     """
-    sieves = Sieves(library, options, identity)
-    return TensorRTProperty(sieves), SecondLook(sieves)
+    filters = Filters(library, options, identity)
+    return TensorRTProperty(filters), RetryPass(filters)
 
 
 class TensorRTSelector(SubgraphSelector):
@@ -57,30 +57,30 @@ class TensorRTProperty(SubgraphProperty):
 
     name: ClassVar[str] = "whole"
 
-    def __init__(self, sieves: Sieves) -> None:
-        self.sieves = sieves
-        self.min_nodes = sieves.options.min_subgraph_nodes
+    def __init__(self, filters: Filters) -> None:
+        self.filters = filters
+        self.min_nodes = filters.options.min_subgraph_nodes
 
     def prepare(self, graph: BoundGraph, context: BindContext[Options]) -> None:
         """Put all nodes through the rules, and what is left to the parser if it can be asked."""
-        self.sieves.look_at(graph, context)
+        self.filters.look_at(graph, context)
 
     def create_selector(self, graph: BoundGraph) -> TensorRTSelector:
         """Make the selector."""
         del graph
-        return TensorRTSelector(self.sieves.refusals)
+        return TensorRTSelector(self.filters.refusals)
 
     def accept(self, subgraph: Subgraph) -> Answer:
         """Ask the parser about the region as it will be built."""
-        return self.sieves.review(subgraph)
+        return self.filters.review(subgraph)
 
     def accept_input(self, node: Node, value: str) -> Answer:
         """Say whether TensorRT can be handed a value."""
-        return self.sieves.borders.accept_input(node, value)
+        return self.filters.borders.accept_input(node, value)
 
     def accept_output(self, node: Node, value: str) -> Answer:
         """Say whether TensorRT can hand out a value."""
-        return self.sieves.borders.accept_output(node, value)
+        return self.filters.borders.accept_output(node, value)
 
     def create_operator(
         self, subgraph: Subgraph, context: BindContext[Options]
@@ -91,9 +91,9 @@ class TensorRTProperty(SubgraphProperty):
             Unsupported: The builder refuses nodes, or the whole.
             CompileError: It is not the nodes that are at fault, but the machine or an option.
         """
-        sieves = self.sieves
+        filters = self.filters
         try:
-            return compile_region(subgraph, sieves.library, context)
+            return compile_region(subgraph, filters.library, context)
         except CompileError as error:
             if error.code not in _BUILDING or fault_of_machine(error.context.get("lines", ())):
                 raise
@@ -102,22 +102,22 @@ class TensorRTProperty(SubgraphProperty):
     def finish(self, partitioning: PartitionSummary, context: BindContext[Options]) -> None:
         """Let go of the builder that answered."""
         del partitioning, context
-        self.sieves.let_go()
+        self.filters.release_builder()
 
     def _unsupported(self, subgraph: Subgraph, error: CompileError) -> Unsupported:
-        sieves = self.sieves
+        filters = self.filters
         inside = frozenset(subgraph.nodes)
-        depth = 1 + max((depth for nodes, depth in sieves.failures if inside <= nodes), default=0)
-        sieves.failures.append((inside, depth))
+        depth = 1 + max((depth for nodes, depth in filters.failures if inside <= nodes), default=0)
+        filters.failures.append((inside, depth))
         blamed = [node for node in blamed_nodes(subgraph, error) if node in inside]
         text = " ".join(f"{error.message}. {error.hint}".split())
         if depth > _RETRIES or len(blamed) == len(inside):
             blamed = []
-        sieves.learn(blamed or subgraph.nodes, text)
+        filters.learn(blamed or subgraph.nodes, text)
         return Unsupported(text, nodes=blamed)
 
 
-class SecondLook(TensorRTProperty):
-    """Divides what the first look got wrong."""
+class RetryPass(TensorRTProperty):
+    """Divides what the first pass got wrong."""
 
-    name: ClassVar[str] = "second look"
+    name: ClassVar[str] = "retry"

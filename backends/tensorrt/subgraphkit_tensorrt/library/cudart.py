@@ -100,7 +100,7 @@ class Cuda:
 
     def allocate(self, nbytes: int) -> int:
         """Return the address of device memory, or 0 if there is not enough."""
-        return self._taken("cudaMalloc", ctypes.c_size_t(nbytes))
+        return self._allocated_address("cudaMalloc", ctypes.c_size_t(nbytes))
 
     def free(self, address: int) -> None:
         """Free device memory; waits for the device."""
@@ -137,7 +137,7 @@ class Cuda:
     def allocate_from(self, pool: int, nbytes: int, stream: int) -> int:
         """Return memory that may be used on a stream from now on, or 0 if there is not enough."""
         where = (ctypes.c_void_p(pool), ctypes.c_void_p(stream))
-        return self._taken("cudaMallocFromPoolAsync", ctypes.c_size_t(nbytes), *where)
+        return self._allocated_address("cudaMallocFromPoolAsync", ctypes.c_size_t(nbytes), *where)
 
     def free_on(self, address: int, stream: int) -> None:
         """Give memory of a pool back in the order of a stream."""
@@ -200,7 +200,7 @@ class Cuda:
 
     # -- graphs ------------------------------------------------------------------------------
 
-    def recorded(self, work: Callable[[int], None]) -> int:
+    def record_graph(self, work: Callable[[int], None]) -> int:
         """Record what is put on a stream, and do not do it; return what can be launched.
 
         No garbage is collected meanwhile: what it ends, ours or not, may free memory, and a
@@ -213,7 +213,7 @@ class Cuda:
         stream = self.create_stream()
         handle = ctypes.c_void_p(stream)
         try:
-            with self._undisturbed, _garbage_left():
+            with self._undisturbed, _without_garbage_collection():
                 self._call("cudaStreamBeginCapture", handle, ctypes.c_int(_THREAD_LOCAL))
                 try:
                     work(stream)
@@ -239,7 +239,7 @@ class Cuda:
 
     # -- calling -----------------------------------------------------------------------------
 
-    def _taken(self, name: str, *arguments: Any) -> int:
+    def _allocated_address(self, name: str, *arguments: Any) -> int:
         place = ctypes.c_void_p()
         status = getattr(self._library, name)(ctypes.byref(place), *arguments)
         if status == _OUT_OF_MEMORY:
@@ -280,7 +280,7 @@ class Cuda:
 
 
 @contextmanager
-def _garbage_left() -> Iterator[None]:
+def _without_garbage_collection() -> Iterator[None]:
     collects = gc.isenabled()
     gc.disable()
     try:

@@ -97,7 +97,7 @@ def find(flavour: str = "auto") -> Installation:
     Thread-safety: may be called from any thread.
     """
     if flavour != "auto" and flavour not in FLAVOURS:
-        return _unknown(flavour)
+        return _unknown_flavour(flavour)
     candidates = FLAVOURS.values() if flavour == "auto" else (FLAVOURS[flavour],)
     for candidate in candidates:
         module = _installed_module(candidate)
@@ -124,7 +124,7 @@ def planning_library(found: Installation) -> Library:
     return replace(library, trt=None) if found.state == "absent device" else library
 
 
-def _unknown(flavour: str) -> Installation:
+def _unknown_flavour(flavour: str) -> Installation:
     problem = f"{_VARIABLE} is {flavour!r}, expected auto, {', '.join(FLAVOURS)}"
     return Installation(
         "absent package", None, machine(), problem, f"Correct {_VARIABLE}, or unset it."
@@ -160,12 +160,14 @@ def _load(flavour: Flavour, module: str) -> Installation:
                     return _too_old(flavour, capabilities.version, here)
                 library = Library(flavour, trt, capabilities, logger_for(trt))
             except Exception as error:  # noqa: BLE001 (whatever is wrong, it is told)
-                return _broken(flavour, module, error, here)
+                return _broken_installation(flavour, module, error, here)
             _LIBRARIES[module] = library
-    return _placed(library, here)
+    return _installation_of(library, here)
 
 
-def _broken(flavour: Flavour, module: str, error: Exception, here: Machine) -> Installation:
+def _broken_installation(
+    flavour: Flavour, module: str, error: Exception, here: Machine
+) -> Installation:
     text = " ".join(str(error).split()) or type(error).__name__
     problem = f"{flavour.title} is installed ({_distribution(module)}) but does not load: {text}"
     hint = (
@@ -190,7 +192,7 @@ def _distribution(module: str) -> str:
         return module
 
 
-def _placed(library: Library, here: Machine) -> Installation:
+def _installation_of(library: Library, here: Machine) -> Installation:
     problems = [kernels_problem(library, gpu) for gpu in here.devices]
     if not all(problems):
         return Installation("ready", library, here)
@@ -198,7 +200,7 @@ def _placed(library: Library, here: Machine) -> Installation:
     why, hint = "; ".join(problems) or here.problem, here.hint
     if problems:
         hint = f"Install TensorRT itself: {FLAVOURS['tensorrt'].install}"
-    if _builds(library):
+    if _can_build(library):
         problem = f"{title} can build engines here but cannot run them: {why}"
         return Installation("build only", library, here, problem, hint)
     return Installation("absent device", library, here, f"{title} needs a GPU: {why}", hint)
@@ -216,7 +218,7 @@ def kernels_problem(library: Library, gpu: Gpu) -> str:
     return f"it has kernels for {names} and none for {gpu}"
 
 
-def _builds(library: Library) -> bool:
+def _can_build(library: Library) -> bool:
     """Try to make a builder, which TensorRT refuses without a GPU and TensorRT for RTX does not."""
     with listening():
         try:

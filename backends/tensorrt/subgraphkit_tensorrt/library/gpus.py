@@ -73,7 +73,7 @@ def machine() -> Machine:
     except OSError:
         return Machine(problem=f"NVIDIA's driver is not installed ({_LIBRARY})", hint=_NO_DRIVER)
     try:
-        return _asked(driver)
+        return _ask_driver(driver)
     except _DriverError as error:
         hint = _HINTS.get(error.status, "See whether nvidia-smi works.")
         return Machine(problem=f"NVIDIA's driver cannot be used: {error}", hint=hint)
@@ -93,7 +93,7 @@ class _DriverError(Exception):
         self.status = status
 
 
-def _asked(driver: Any) -> Machine:
+def _ask_driver(driver: Any) -> Machine:
     _call(driver, "cuInit", 0)
     version = _number(lambda place: _call(driver, "cuDriverGetVersion", place))
     count = _number(lambda place: _call(driver, "cuDeviceGetCount", place))

@@ -167,7 +167,7 @@ def check(result: _T | None, what: str, lines: Sequence[str] = (), *, hint: str 
         CompileError: It failed (SGK162).
     """
     if result is None or result is False:
-        raise _told(CompileError, "SGK162", what, lines, hint)
+        raise _failure(CompileError, "SGK162", what, lines, hint)
     return result
 
 
@@ -178,7 +178,7 @@ def check_run(result: _T | None, what: str, lines: Sequence[str] = (), *, hint: 
         ExecutionError: It failed (SGK163).
     """
     if result is None or result is False:
-        raise _told(ExecutionError, "SGK163", what, lines, hint)
+        raise _failure(ExecutionError, "SGK163", what, lines, hint)
     return result
 
 
@@ -189,7 +189,7 @@ def tail(lines: Sequence[str], count: int = _QUOTED) -> str:
     return "\n".join((errors or told)[-count:])
 
 
-def _told(
+def _failure(
     kind: type[BackendError], code: str, what: str, lines: Sequence[str], hint: str
 ) -> BackendError:
     said = tail(lines)

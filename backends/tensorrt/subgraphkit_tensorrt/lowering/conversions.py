@@ -16,7 +16,7 @@ from subgraphkit.ir import Node, Subgraph
 from subgraphkit.onnx_io import load
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.flavours import Library, find, has_operator
-from subgraphkit_tensorrt.lowering.own import OWN, as_defined
+from subgraphkit_tensorrt.lowering.own import OWN, inline_definition
 from subgraphkit_tensorrt.lowering.registry import (
     Converter,
     Lowering,
@@ -55,9 +55,9 @@ class Conversions:
         try:
             made = lower(node, Namer(model, node))
         except Exception as error:
-            raise _failed(node, f"raised {type(error).__name__}: {error}") from error
+            raise _converter_failure(node, f"raised {type(error).__name__}: {error}") from error
         if made is not None and not isinstance(made, Replacement):
-            raise _failed(node, f"returned {made!r}, expected a Replacement or None")
+            raise _converter_failure(node, f"returned {made!r}, expected a Replacement or None")
         if made is not None and any(self._is_missing(one) for one in made.nodes):
             return None
         return made
@@ -91,7 +91,7 @@ class Conversions:
         refusal = self._rules.refusal(node)
         if refusal is None or refusal.code not in _MENDABLE:
             return None
-        return OWN.get(node.op_type, as_defined)
+        return OWN.get(node.op_type, inline_definition)
 
 
 def lower(proto: Any, subgraph: Subgraph, options: Options) -> None:
@@ -149,7 +149,7 @@ def _kind(value: Any) -> str:
     return "string" if isinstance(value, bytes | str) else type(value).__name__.lower()
 
 
-def _failed(node: Node, problem: str) -> BackendError:
+def _converter_failure(node: Node, problem: str) -> BackendError:
     return BackendError(
         "SGK166",
         f"the converter of {node.qualified_op_type} {problem} at node {node.label}",
@@ -193,16 +193,16 @@ def prove(converter: Converter) -> Converter:
         BackendError: It is wrong, or there is nothing to check it on (SGK166).
     """
     if not converter.samples:
-        raise _wrong(converter, "cannot be checked, because it has no sample")
+        raise _wrong_converter(converter, "cannot be checked, because it has no sample")
     used = [_prove_on(converter, sample) for sample in converter.samples]
     if not any(used):
-        raise _wrong(converter, "declines every sample")
+        raise _wrong_converter(converter, "declines every sample")
     return converter
 
 
 def _prove_on(converter: Converter, sample: Sample) -> bool:
     """Check one sample; False if the converter leaves its node as it is."""
-    expected = _expected(converter, sample)
+    expected = _expected_outputs(converter, sample)
     model = sample_model(
         converter.op_type, converter.domain, _opset(converter), replace(sample, expected=expected)
     )
@@ -216,9 +216,11 @@ def _prove_on(converter: Converter, sample: Sample) -> bool:
             raise TypeError(f"it returned {made!r}, expected a Replacement")  # noqa: TRY301 (wrapped below like any other failure)
         replace_nodes(model, {0: made})
         onnx.checker.check_model(model, full_check=True)
-        got = _computed(model, feeds)
+        got = _compute(model, feeds)
     except Exception as error:
-        raise _wrong(converter, f"fails on a sample: {type(error).__name__}: {error}") from error
+        raise _wrong_converter(
+            converter, f"fails on a sample: {type(error).__name__}: {error}"
+        ) from error
     for place, (right, found) in enumerate(zip(expected, got, strict=True)):
         _compare(converter, place, right, found)
     return True
@@ -236,17 +238,19 @@ def _opset(converter: Converter) -> int:
     return max(first, converter.since)
 
 
-def _expected(converter: Converter, sample: Sample) -> _Arrays:
+def _expected_outputs(converter: Converter, sample: Sample) -> _Arrays:
     if sample.expected is not None:
         return sample.expected
     if converter.domain:
-        raise _wrong(converter, "has a sample without expected outputs, which ONNX cannot compute")
+        raise _wrong_converter(
+            converter, "has a sample without expected outputs, which ONNX cannot compute"
+        )
     model = sample_model(converter.op_type, "", _opset(converter), sample)
     try:
-        return _computed(model, _feeds(model, sample))
+        return _compute(model, _feeds(model, sample))
     except Exception as error:
         text = f"onnx.reference cannot compute the sample: {type(error).__name__}: {error}"
-        raise _wrong(converter, f"cannot be checked, because {text}") from error
+        raise _wrong_converter(converter, f"cannot be checked, because {text}") from error
 
 
 def _feeds(model: onnx.ModelProto, sample: Sample) -> dict[str, npt.NDArray[Any]]:
@@ -255,7 +259,7 @@ def _feeds(model: onnx.ModelProto, sample: Sample) -> dict[str, npt.NDArray[Any]
     return {name: array for name, array in named.items() if name in fed and array is not None}
 
 
-def _computed(model: onnx.ModelProto, feeds: Mapping[str, npt.NDArray[Any]]) -> _Arrays:
+def _compute(model: onnx.ModelProto, feeds: Mapping[str, npt.NDArray[Any]]) -> _Arrays:
     from onnx.reference import ReferenceEvaluator  # noqa: PLC0415 (it is slow to import)
 
     with warnings.catch_warnings():
@@ -267,7 +271,7 @@ def _computed(model: onnx.ModelProto, feeds: Mapping[str, npt.NDArray[Any]]) -> 
 
 def _compare(converter: Converter, place: int, right: Any, found: Any) -> None:
     if right.dtype != found.dtype or right.shape != found.shape:
-        raise _wrong(
+        raise _wrong_converter(
             converter,
             f"makes {found.dtype}{list(found.shape)} of output {place}, expected "
             f"{right.dtype}{list(right.shape)}",
@@ -275,10 +279,10 @@ def _compare(converter: Converter, place: int, right: Any, found: Any) -> None:
     exact, got = right.astype(np.float64), found.astype(np.float64)
     if not np.allclose(exact, got, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True):
         worst = float(np.nanmax(np.abs(exact - got)))
-        raise _wrong(converter, f"is wrong by {worst:.3g} in output {place}")
+        raise _wrong_converter(converter, f"is wrong by {worst:.3g} in output {place}")
 
 
-def _wrong(converter: Converter, problem: str) -> BackendError:
+def _wrong_converter(converter: Converter, problem: str) -> BackendError:
     return BackendError(
         "SGK166",
         f"{converter.label} {problem}",

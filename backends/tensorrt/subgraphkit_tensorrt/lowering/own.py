@@ -34,7 +34,7 @@ _RESULT: Final = (6, 7)
 _BIAS: Final = 8
 
 
-def fitted_window(node: Node, fresh: Fresh) -> Replacement | None:
+def fit_window(node: Node, fresh: Fresh) -> Replacement | None:
     """Write a pooling so that no window is wider than its input.
 
     Networks that end in one wide window instead of a global pooling do so whatever the size of the
@@ -51,32 +51,32 @@ def fitted_window(node: Node, fresh: Fresh) -> Replacement | None:
     strides = list(node.attribute("strides", [1] * len(kernel)))
     for axis, size in sizes.items():
         kernel[axis] = strides[axis] = size
-    made = _without(node.graph.writer.node_proto(node), "kernel_shape", "strides")
+    made = _copy_without(node.graph.writer.node_proto(node), "kernel_shape", "strides")
     made.attribute.append(helper.make_attribute("kernel_shape", kernel))
     made.attribute.append(helper.make_attribute("strides", strides))
     return Replacement([made])
 
 
-def sequence_first(node: Node, fresh: Fresh) -> Replacement | None:
+def put_sequence_first(node: Node, fresh: Fresh) -> Replacement | None:
     """Write ``layout=1``, which TensorRT reads as 0, as ``layout=0`` between transpositions."""
     if node.attribute("layout", 0) != 1 or node.graph.writer is None:
         return None
-    inner = _without(node.graph.writer.node_proto(node), "layout")
+    inner = _copy_without(node.graph.writer.node_proto(node), "layout")
     before, after = [], []
     for place in (*_SEQUENCES, *_STATES):
         if place < len(inner.input) and inner.input[place]:
             turned = fresh(f"input{place}")
-            before.append(_transposed(inner.input[place], turned, _BATCH_SECOND))
+            before.append(_transpose(inner.input[place], turned, _BATCH_SECOND))
             inner.input[place] = turned
     for place, name in enumerate(node.outputs):
         if name:
             inner.output[place] = fresh(f"output{place}")
             turn = _BATCH_SECOND if place else _WHOLE_OUTPUT
-            after.append(_transposed(inner.output[place], name, turn))
+            after.append(_transpose(inner.output[place], name, turn))
     return Replacement([*before, inner, *after])
 
 
-def _without(proto: onnx.NodeProto, *attributes: str) -> onnx.NodeProto:
+def _copy_without(proto: onnx.NodeProto, *attributes: str) -> onnx.NodeProto:
     """Return a copy of a node without some attributes."""
     made = onnx.NodeProto()
     made.CopyFrom(proto)
@@ -85,16 +85,16 @@ def _without(proto: onnx.NodeProto, *attributes: str) -> onnx.NodeProto:
     return made
 
 
-def _transposed(value: str, made: str, order: list[int]) -> onnx.NodeProto:
+def _transpose(value: str, made: str, order: list[int]) -> onnx.NodeProto:
     return helper.make_node("Transpose", [value], [made], perm=order)
 
 
-def dequantized_convolution(node: Node, fresh: Fresh) -> Replacement | None:
+def dequantize_convolution(node: Node, fresh: Fresh) -> Replacement | None:
     """Write QLinearConv as Conv; its weights may have a scale for each output channel."""
     if not _is_symmetric(node) or node.graph.writer is None:
         return None
     constants: list[onnx.TensorProto] = []
-    inputs, before = _dequantized(node, fresh, axis=0)
+    inputs, before = _dequantize_operands(node, fresh, axis=0)
     if len(node.inputs) > _BIAS and node.inputs[_BIAS]:
         bias = _bias(node)
         if bias is None:
@@ -104,17 +104,17 @@ def dequantized_convolution(node: Node, fresh: Fresh) -> Replacement | None:
     made = fresh("sum")
     conv = helper.make_node("Conv", inputs, [made])
     conv.attribute.extend(node.graph.writer.node_proto(node).attribute)
-    return Replacement([*before, conv, _quantized(node, made)], constants)
+    return Replacement([*before, conv, _quantize_result(node, made)], constants)
 
 
-def dequantized_product(node: Node, fresh: Fresh) -> Replacement | None:
+def dequantize_product(node: Node, fresh: Fresh) -> Replacement | None:
     """Write QLinearMatMul as MatMul; one scale each."""
     if not _is_symmetric(node) or not all(_is_single(node, scale) for _, scale, _ in _OPERANDS):
         return None
-    inputs, before = _dequantized(node, fresh, axis=None)
+    inputs, before = _dequantize_operands(node, fresh, axis=None)
     made = fresh("product")
     matmul = helper.make_node("MatMul", inputs, [made])
-    return Replacement([*before, matmul, _quantized(node, made)])
+    return Replacement([*before, matmul, _quantize_result(node, made)])
 
 
 def _is_symmetric(node: Node) -> bool:
@@ -130,7 +130,7 @@ def _is_single(node: Node, place: int) -> bool:
     return node.shape(place) in {(), (1,)}
 
 
-def _dequantized(
+def _dequantize_operands(
     node: Node, fresh: Fresh, axis: int | None
 ) -> tuple[list[str], list[onnx.NodeProto]]:
     names, made = [], []
@@ -144,7 +144,7 @@ def _dequantized(
     return names, made
 
 
-def _quantized(node: Node, value: str) -> onnx.NodeProto:
+def _quantize_result(node: Node, value: str) -> onnx.NodeProto:
     scales: Sequence[str] = [node.inputs[place] for place in _RESULT]
     return helper.make_node("QuantizeLinear", [value, *scales], [node.outputs[0]])
 
@@ -159,18 +159,18 @@ def _bias(node: Node) -> np.ndarray | None:
 
 
 OWN: Final[Mapping[str, Lowering]] = {
-    "AveragePool": fitted_window,
-    "GRU": sequence_first,
-    "LSTM": sequence_first,
-    "MaxPool": fitted_window,
-    "QLinearConv": dequantized_convolution,
-    "QLinearMatMul": dequantized_product,
-    "RNN": sequence_first,
+    "AveragePool": fit_window,
+    "GRU": put_sequence_first,
+    "LSTM": put_sequence_first,
+    "MaxPool": fit_window,
+    "QLinearConv": dequantize_convolution,
+    "QLinearMatMul": dequantize_product,
+    "RNN": put_sequence_first,
 }
 """By operator of ONNX."""
 
 
-def as_defined(node: Node, fresh: Fresh) -> Replacement | None:
+def inline_definition(node: Node, fresh: Fresh) -> Replacement | None:
     """Return the nodes of the function that defines a node's operator; None if there is none.
 
     Source: ONNX operator schemas, function bodies.

@@ -1,4 +1,4 @@
-"""The first sieve: refusals that follow from looking at a node.
+"""The first filter stage: refusals that follow from looking at a node.
 
 It knows what the documentation says of each operator, what the library is known to compute wrongly,
 and which element types exist. What the documentation leaves open it leaves to the parser.

@@ -200,7 +200,9 @@ def is_on_device(value: Any) -> bool:
     return getattr(value, "__cuda_array_interface__", None) is not None
 
 
-def foreign(value: Any, name: str, device: Device, stream: int, role: str = "input") -> Foreign:
+def read_foreign(
+    value: Any, name: str, device: Device, stream: int, role: str = "input"
+) -> Foreign:
     """Read an array of another library where it is; ``stream`` is ordered behind its producer.
 
     Raises:
@@ -219,21 +221,21 @@ def foreign(value: Any, name: str, device: Device, stream: int, role: str = "inp
         ) from error
 
 
-def fetched(value: Any, name: str, device: Device) -> npt.NDArray[Any]:
+def fetch_to_host(value: Any, name: str, device: Device) -> npt.NDArray[Any]:
     """Copy an array of any library on the device to the host.
 
     Raises:
-        InputError: As ``foreign``.
+        InputError: As ``read_foreign``.
     """
     if isinstance(value, DeviceArray):
         return np.asarray(value)
-    with device.active(), device.lane() as lane:
-        found = foreign(value, name, device, lane.stream)
+    with device.active(), device.slot() as slot:
+        found = read_foreign(value, name, device, slot.stream)
         array = np.empty(found.shape, found.dtype)
         if array.nbytes:
             data = array.ctypes.data
-            device.cuda.download(data, found.address, array.nbytes, lane.stream)
-        lane.wait()
+            device.cuda.download(data, found.address, array.nbytes, slot.stream)
+        slot.wait()
         found.release()
         return array
 

@@ -1,8 +1,8 @@
 """One execution context, with what it was told last and the CUDA graph recorded from it.
 
 A graph reads what its context keeps on the device, which other shapes overwrite, so each has a
-context of its own. It remembers addresses as well: those of the lane's memory, through which its
-inputs and outputs are copied; when the lane gets other memory, it is recorded again. It is recorded
+context of its own. It remembers addresses as well: those of the slot's memory, through which its
+inputs and outputs are copied; when the slot gets other memory, it is recorded again. It is recorded
 on a stream that nobody else knows: whatever another thread puts on a stream that is being recorded,
 to read an array that was computed there, would be recorded as well.
 """
@@ -20,8 +20,8 @@ from subgraphkit_tensorrt.running.callbacks import (
     profiler_class,
 )
 from subgraphkit_tensorrt.running.device import Device, Loader
-from subgraphkit_tensorrt.running.ends import EngineInput, IOTensor
-from subgraphkit_tensorrt.running.memory import Lane
+from subgraphkit_tensorrt.running.io_tensors import EngineInput, IOTensor
+from subgraphkit_tensorrt.running.memory import StreamSlot
 
 _TRIES: Final = 3
 _SHAPES: Final = (
@@ -41,7 +41,9 @@ class Recording:
         self._places: tuple[int, ...] = ()
         self._failures = 0
 
-    def run(self, lane: Lane, places: tuple[int, ...], enqueue: Callable[[int], None]) -> None:
+    def run(
+        self, slot: StreamSlot, places: tuple[int, ...], enqueue: Callable[[int], None]
+    ) -> None:
         """Launch what was recorded, or enqueue once and record it for the next time.
 
         A run that cannot be recorded is enqueued as usual. It is tried again, as another library
@@ -49,16 +51,16 @@ class Recording:
         row it is not.
         """
         if self._graph and self._places == places:
-            self._device.cuda.launch(self._graph, lane.stream)
+            self._device.cuda.launch(self._graph, slot.stream)
             return
         self._places = ()
-        enqueue(lane.stream)  # the first run after new shapes does things that must not be recorded
+        enqueue(slot.stream)  # the first run after new shapes does things that must not be recorded
         if self._failures == _TRIES:
             return
-        lane.wait()  # for the last launch of what was recorded before, too
+        slot.wait()  # for the last launch of what was recorded before, too
         self.forget()
         try:
-            self._graph = self._device.cuda.recorded(enqueue)
+            self._graph = self._device.cuda.record_graph(enqueue)
         except ExecutionError as error:
             self._failures += 1
             LOGGER.info("a run was not recorded as a CUDA graph: %s", error)
@@ -116,15 +118,15 @@ class Context:
         if self._profiler is not None:
             made.profiler = self._profiler
 
-    def move_to(self, lane: Lane) -> None:
-        """Order the lane behind the context's last run."""
-        if self._stream is not None and self._stream != lane.stream:
-            self._device.order(self._stream, lane.stream)
+    def move_to(self, slot: StreamSlot) -> None:
+        """Order the slot behind the context's last run."""
+        if self._stream is not None and self._stream != slot.stream:
+            self._device.order(self._stream, slot.stream)
         elif self._stream is None and self.profile:  # a new context has the first one
             with listening() as lines:
-                done = self._made.set_optimization_profile_async(self.profile, lane.stream)
+                done = self._made.set_optimization_profile_async(self.profile, slot.stream)
             check_run(done, f"take range {self.profile} of an engine", lines)
-        self._stream = lane.stream
+        self._stream = slot.stream
 
     def set_shapes(
         self, sources: Sequence[EngineInput], outputs: Sequence[IOTensor], lines: Sequence[str]
@@ -169,8 +171,8 @@ class Context:
             check_run(done, f"take the address of tensor {name!r}", lines)
             self._addresses[name] = address
 
-    def take_scratch(self, lane: Lane) -> int:
-        """Take the lane's scratch memory, the shapes being set."""
+    def take_scratch(self, slot: StreamSlot) -> int:
+        """Take the slot's scratch memory, the shapes being set."""
         if self._managed_bytes is None:
             return 0
         if self._needs_bytes is None:
@@ -178,7 +180,7 @@ class Context:
             found = int(self._made.update_device_memory_size_for_shapes())
             self._needs_bytes = found or self._managed_bytes
             self._scratch = (0, 0)
-        block = lane.scratch(self._needs_bytes)
+        block = slot.scratch(self._needs_bytes)
         if self._scratch != (block.address, block.nbytes):
             if self._can.set_device_memory:
                 self._made.set_device_memory(block.address, block.nbytes)

@@ -276,17 +276,17 @@ class Contexts:
 
     def _make(self, profile: int) -> Context:
         with self._making:  # others go on with the contexts there are
-            context = self._made(profile)
+            context = self._make_context(profile)
         with self._lock:
             self._all.append(context)
         return context
 
-    def _made(self, profile: int) -> Context:
+    def _make_context(self, profile: int) -> Context:
         with listening() as lines:
-            execution_context = self._created()
+            execution_context = self._create()
             if execution_context is None and self._device.memory.kept_bytes:
                 self._device.memory.trim()  # TensorRT knows nothing of it
-                execution_context = self._created()
+                execution_context = self._create()
         hint = "Without enough memory on the GPU: set max_contexts lower, or free memory."
         execution_context = check_run(
             execution_context, "make an execution context", lines, hint=hint
@@ -296,7 +296,7 @@ class Contexts:
         managed = None if self._options.weight_streaming else self.scratch_bytes
         return Context(execution_context, self._loader, times, managed, profile)
 
-    def _created(self) -> Any:
+    def _create(self) -> Any:
         trt, can, engine = self._library.trt, self._library.capabilities, self.engine
         strategies = trt.ExecutionContextAllocationStrategy
         # Streamed weights take scratch of their own, which the library knows best.
@@ -304,9 +304,9 @@ class Contexts:
         strategy = strategies.STATIC if is_private else strategies.USER_MANAGED
         if not can.runtime_config:
             return engine.create_execution_context(strategy)
-        return engine.create_execution_context(self._configured(strategy))
+        return engine.create_execution_context(self._runtime_configuration(strategy))
 
-    def _configured(self, strategy: Any) -> Any:
+    def _runtime_configuration(self, strategy: Any) -> Any:
         """Return the configuration of the contexts, made once, as they share compiled kernels."""
         if self._runtime_config is not None:
             return self._runtime_config

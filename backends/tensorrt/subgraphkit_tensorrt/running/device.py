@@ -1,4 +1,4 @@
-"""One GPU as sessions use it: memory and lanes, bounded and given back, and engines from plans."""
+"""One GPU as sessions use it: memory and slots, bounded and given back, and engines from plans."""
 
 import threading
 import weakref
@@ -12,7 +12,7 @@ from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.cudart import Cuda, cuda_runtime
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import check, listening
-from subgraphkit_tensorrt.running.memory import Block, DeviceMemory, Lane
+from subgraphkit_tensorrt.running.memory import Block, DeviceMemory, StreamSlot
 from subgraphkit_tensorrt.running.streams import Streams
 
 _DEVICES: "Final[WeakSet[Device]]" = WeakSet()
@@ -21,7 +21,7 @@ _LOCK: Final = threading.RLock()
 
 
 class Device:
-    """A GPU with memory and lanes, shared by the engines that run on it with the same settings.
+    """A GPU with memory and slots, shared by the engines that run on it with the same settings.
 
     ``limit``: Most bytes of memory to hold; None for what the device has.
 
@@ -35,8 +35,8 @@ class Device:
         self.order = self._streams.order
         self.released = self._streams.released
         self.memory = DeviceMemory(cuda, index, self._streams, limit=limit)
-        self._resting: dict[int | None, list[Lane]] = {}
-        self._lanes: list[Lane] = []
+        self._resting: dict[int | None, list[StreamSlot]] = {}
+        self._slots: list[StreamSlot] = []
         self._lock = threading.Condition()
         self._users = 0
         self._taken: list[int] = []
@@ -68,14 +68,14 @@ class Device:
         return self.cuda.on(self.index)
 
     @contextmanager
-    def lane(self, stream: int | None = None) -> Iterator[Lane]:
-        """Hold a lane, the one used last if it is free, so that its work need not be waited for."""
-        lane = self._take_lane(stream)
+    def slot(self, stream: int | None = None) -> Iterator[StreamSlot]:
+        """Hold a slot, the one used last if it is free, so that its work need not be waited for."""
+        slot = self._take_slot(stream)
         try:
-            yield lane
+            yield slot
         finally:
             with self._lock:
-                self._resting[stream].append(lane)
+                self._resting[stream].append(slot)
                 self._lock.notify_all()
 
     def alive(self, stream: int) -> int:
@@ -90,16 +90,16 @@ class Device:
                 self.memory.trim()
 
     def trim(self) -> None:
-        """Give back the memory that nobody is using, of lanes that rest and of freed blocks."""
+        """Give back the memory that nobody is using, of slots that rest and of freed blocks."""
         with self._lock:
-            resting = [lane for lanes in self._resting.values() for lane in lanes]
-            for lanes in self._resting.values():
-                lanes.clear()
+            resting = [slot for slots in self._resting.values() for slot in slots]
+            for slots in self._resting.values():
+                slots.clear()
             # The streams of users may go.
-            self._forget_lanes([lane for lane in resting if lane.is_users])
-        self._end_lanes(resting)
+            self._forget_slots([slot for slot in resting if slot.is_users])
+        self._end_slots(resting)
         with self._lock:
-            self._resting.setdefault(None, []).extend(lane for lane in resting if not lane.is_users)
+            self._resting.setdefault(None, []).extend(slot for slot in resting if not slot.is_users)
         with self.active():
             self.memory.trim()
 
@@ -108,17 +108,17 @@ class Device:
         with self._lock:
             while stream in self._resting and not self._resting[stream]:
                 self._lock.wait()  # somebody is running there
-            lanes = list(self._resting.get(stream, ()))
-            self._forget_lanes(lanes)
-        self._end_lanes(lanes)
+            slots = list(self._resting.get(stream, ()))
+            self._forget_slots(slots)
+        self._end_slots(slots)
         self._streams.released.add(stream)
 
     def info(self) -> dict[str, Any]:
         """Return what it holds, in bytes."""
         with self._lock:
-            scratch = sum(lane.scratch_bytes for lane in self._lanes)
-            pinned = sum(lane.up.nbytes + lane.down.nbytes for lane in self._lanes)
-            count = len(self._lanes)
+            scratch = sum(slot.scratch_bytes for slot in self._slots)
+            pinned = sum(slot.up.nbytes + slot.down.nbytes for slot in self._slots)
+            count = len(self._slots)
         with self.active():
             kept = self.memory.kept_bytes
         return {
@@ -130,7 +130,7 @@ class Device:
             "device_bytes_kept": kept,
         }
 
-    def _take_lane(self, stream: int | None) -> Lane:
+    def _take_slot(self, stream: int | None) -> StreamSlot:
         with self._lock:
             first = stream not in self._resting
             resting = self._resting.setdefault(stream, [])
@@ -146,25 +146,25 @@ class Device:
             if stream is None:
                 self._taken.append(own)
             users = stream is not None
-            lane = Lane(self.cuda, self.memory, own, is_users=users)
-            self._lanes.append(lane)
-            return lane
+            slot = StreamSlot(self.cuda, self.memory, own, is_users=users)
+            self._slots.append(slot)
+            return slot
 
-    def _forget_lanes(self, lanes: list[Lane]) -> None:
-        for lane in lanes:
-            self._lanes.remove(lane)
-            self._resting.pop(lane.stream, None)
+    def _forget_slots(self, slots: list[StreamSlot]) -> None:
+        for slot in slots:
+            self._slots.remove(slot)
+            self._resting.pop(slot.stream, None)
         self._lock.notify_all()
 
-    def _end_lanes(self, lanes: list[Lane]) -> None:
-        """Wait for lanes that nobody holds, and free their memory."""
-        if not lanes:
+    def _end_slots(self, slots: list[StreamSlot]) -> None:
+        """Wait for slots that nobody holds, and free their memory."""
+        if not slots:
             return
         with self.active():
             with suppress(ExecutionError):  # what failed there was told when it failed
                 self.cuda.wait_for_device()
-            for lane in lanes:
-                lane.release_memory()
+            for slot in slots:
+                slot.release_memory()
 
 
 class Loader:

@@ -89,7 +89,7 @@ def _delete(managed: Any) -> None:
 _DELETE: Final = _Deleter(_delete)
 
 
-def _let_go_unread() -> list[Any]:
+def _drop_unread() -> list[Any]:
     """Return what is in capsules that were dropped with nobody having taken it.
 
     A destructor of the capsule cannot be in Python: where a consumer refuses what it was given, it
@@ -127,7 +127,7 @@ def export(
         data=address,
         device=_Device(*device),
         ndim=len(shape),
-        dtype=_described(dtype),
+        dtype=_dtype_code(dtype),
         shape=extents,
         strides=None,
         byte_offset=0,
@@ -136,14 +136,14 @@ def export(
     place = ctypes.addressof(managed)
     capsule = _new(place, _NAME, None)
     with _LOCK:
-        ended = _let_go_unread()
+        ended = _drop_unread()
         _HELD[place] = (managed, extents, owner)
         _UNREAD[place] = [capsule]
     del ended  # whose ends may take their time
     return capsule
 
 
-def _described(dtype: np.dtype[Any]) -> _Type:
+def _dtype_code(dtype: np.dtype[Any]) -> _Type:
     if dtype == ml_dtypes.bfloat16:
         return _Type(4, 16, 1)
     if dtype.kind not in _CODES:
@@ -187,13 +187,13 @@ def take(capsule: Any) -> Taken:
         dtype=dtype,
         contiguous=strides is None or is_row_major(shape, strides),
         device=(tensor.device.kind, tensor.device.index),
-        release=lambda: _released(managed),
+        release=lambda: _release(managed),
     )
     _rename(capsule, _USED)
     return taken
 
 
-def _released(managed: Any) -> None:
+def _release(managed: Any) -> None:
     if managed.contents.deleter:
         managed.contents.deleter(managed)
 

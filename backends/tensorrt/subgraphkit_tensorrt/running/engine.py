@@ -16,7 +16,7 @@ from subgraphkit_tensorrt.library.logger import check, listening
 from subgraphkit_tensorrt.running.callbacks import recorder_class
 from subgraphkit_tensorrt.running.contexts import Contexts, Kernels
 from subgraphkit_tensorrt.running.device import Device, Loader
-from subgraphkit_tensorrt.running.ends import IOTensor
+from subgraphkit_tensorrt.running.io_tensors import IOTensor
 
 DTYPES: Final = {
     "FLOAT": np.dtype(np.float32),

@@ -18,11 +18,11 @@ from subgraphkit_tensorrt.building.profiles import InputRange, exact_ranges
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.gpus import kind_of_gpu
 from subgraphkit_tensorrt.library.logger import LOGGER
-from subgraphkit_tensorrt.running.arrays import fetched, is_on_device
+from subgraphkit_tensorrt.running.arrays import fetch_to_host, is_on_device
 from subgraphkit_tensorrt.running.contexts import kernels_for
 from subgraphkit_tensorrt.running.device import Device, Loader
-from subgraphkit_tensorrt.running.ends import IOTensor
 from subgraphkit_tensorrt.running.engine import LoadedEngine
+from subgraphkit_tensorrt.running.io_tensors import IOTensor
 
 Builder = Callable[[Subgraph, Mapping[str, InputRange]], EnginePlan]
 """Builds a plan for a subgraph and the ranges of its inputs."""
@@ -138,7 +138,7 @@ class Engines:
             for plan, engine in self.current()
         ]
 
-    def let_go_of_plans(self, *, are_stale: bool = False) -> None:
+    def drop_plan_bytes(self, *, are_stale: bool = False) -> None:
         """Let go of the bytes that engines were loaded from: those can write them again.
 
         Plans that carry a runtime or stream weights are kept: NVIDIA does not say that these are
@@ -161,7 +161,7 @@ class Engines:
             ExecutionError: There is none, and none may be built (SGK178).
             CompileError: It cannot be built or loaded.
         """
-        entry, profile = self._held(inputs) or self._built(inputs)
+        entry, profile = self._hold(inputs) or self._build(inputs)
         try:
             yield entry.engine, profile
         finally:
@@ -185,7 +185,7 @@ class Engines:
         for entry in idle:
             entry.engine.close()
 
-    def _held(self, inputs: Sequence[Any]) -> tuple[_PooledEngine, int] | None:
+    def _hold(self, inputs: Sequence[Any]) -> tuple[_PooledEngine, int] | None:
         while True:
             with self._lock:
                 entries = list(self._entries)
@@ -201,32 +201,34 @@ class Engines:
                     entry.users += 1
                     return entry, profile
 
-    def _built(self, inputs: Sequence[Any]) -> tuple[_PooledEngine, int]:
+    def _build(self, inputs: Sequence[Any]) -> tuple[_PooledEngine, int]:
         with self._building:
-            found = self._held(inputs)  # another thread may have built it meanwhile
+            found = self._hold(inputs)  # another thread may have built it meanwhile
             if found is None:
                 self.add(self._plan_for(inputs), met=True)
-                self.let_go_of_plans()
-                found = self._held(inputs)
+                self.drop_plan_bytes()
+                found = self._hold(inputs)
             if found is None:
-                raise self._uncovered(inputs)
+                raise self._uncovered_error(inputs)
             return found
 
     def _plan_for(self, inputs: Sequence[Any]) -> EnginePlan:
         if self._builder is None or not self._options.allow_runtime_build:
-            raise self._uncovered(inputs)
+            raise self._uncovered_error(inputs)
         ranges = self._ranges_for(inputs)
-        LOGGER.info("building an engine of %s for %s", self.subgraph.id, _shown(inputs))
+        LOGGER.info("building an engine of %s for %s", self.subgraph.id, _shapes_text(inputs))
         plan = self._builder(self.subgraph, ranges)
         self.builds += 1
         if not plan.covers([value.shape for value in inputs]):
-            raise self._uncovered(inputs)
+            raise self._uncovered_error(inputs)
         return plan
 
     def _ranges_for(self, inputs: Sequence[Any]) -> dict[str, InputRange]:
         """Return the ranges to build for: these shapes, and those met before if they may grow."""
         host = [
-            fetched(one, name, self.loader.device) if is_on_device(one) and _is_small(one) else one
+            fetch_to_host(one, name, self.loader.device)
+            if is_on_device(one) and _is_small(one)
+            else one
             for name, one in zip(self.subgraph.inputs, inputs, strict=True)
         ]
         ranges = exact_ranges(self.subgraph, host)
@@ -243,7 +245,7 @@ class Engines:
             for name, one in ranges.items()
         }
 
-    def _uncovered(self, inputs: Sequence[Any]) -> ExecutionError:
+    def _uncovered_error(self, inputs: Sequence[Any]) -> ExecutionError:
         with self._lock:
             ranges = [
                 "; ".join(map(_range_shown, ranges))
@@ -252,8 +254,8 @@ class Engines:
             ]
         return ExecutionError(
             "SGK178",
-            f"no engine of subgraph {self.subgraph.id!r} takes inputs of shapes {_shown(inputs)}; "
-            f"there are engines for {' and for '.join(ranges) or 'none'}",
+            f"no engine of subgraph {self.subgraph.id!r} takes inputs of shapes "
+            f"{_shapes_text(inputs)}; there are engines for {' and for '.join(ranges) or 'none'}",
             backend="tensorrt",
             subgraph=self.subgraph.id,
             hint="Give the range when the session is made, dims={'batch': (1, 8, 32)} say, or set "
@@ -276,7 +278,7 @@ def _covers(ranges: Sequence[InputRange], engine: LoadedEngine, inputs: Sequence
 
 
 def _covers_values(one: InputRange, tensor: IOTensor, value: Any, device: Device) -> bool:
-    host = fetched(value, tensor.name, device) if is_on_device(value) else np.asarray(value)
+    host = fetch_to_host(value, tensor.name, device) if is_on_device(value) else np.asarray(value)
     return one.covers_values([int(element) for element in host.reshape(-1)])
 
 
@@ -292,7 +294,7 @@ def _is_small(value: Any) -> bool:
     return len(value.shape) <= 1
 
 
-def _shown(inputs: Sequence[Any]) -> str:
+def _shapes_text(inputs: Sequence[Any]) -> str:
     return ", ".join(str(tuple(value.shape)) for value in inputs) or "none"
 
 

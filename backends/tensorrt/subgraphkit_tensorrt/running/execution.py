@@ -15,27 +15,33 @@ import numpy.typing as npt
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import ExecutionError
 from subgraphkit_tensorrt.library.logger import check_run, listening
-from subgraphkit_tensorrt.running.arrays import DeviceArray, Foreign, fetched, foreign, is_on_device
+from subgraphkit_tensorrt.running.arrays import (
+    DeviceArray,
+    Foreign,
+    fetch_to_host,
+    is_on_device,
+    read_foreign,
+)
 from subgraphkit_tensorrt.running.context import Context
-from subgraphkit_tensorrt.running.ends import (
+from subgraphkit_tensorrt.running.engine import LoadedEngine
+from subgraphkit_tensorrt.running.io_tensors import (
     EngineInput,
     EngineOutput,
     IOTensor,
     check_target,
     is_usable,
-    laid_out,
+    lay_out,
     overlap,
     to_engine,
-    unshaped,
+    unknown_shape_error,
 )
-from subgraphkit_tensorrt.running.engine import LoadedEngine
-from subgraphkit_tensorrt.running.memory import Block, Lane, aligned
+from subgraphkit_tensorrt.running.memory import Block, StreamSlot, align_up
 
 
 class Execution:
     """One run of one engine.
 
-    ``lane``: Held for the run; its device is the thread's current one.
+    ``slot``: Held for the run; its device is the thread's current one.
     ``deliver``: Makes the result of an output by its place and what the device copied.
 
     Thread-safety: none; made for one run.
@@ -45,14 +51,14 @@ class Execution:
         self,
         loaded: LoadedEngine,
         profile: int,
-        lane: Lane,
+        slot: StreamSlot,
         deliver: Callable[[int, npt.NDArray[Any]], Any],
         *,
         records: bool,
     ) -> None:
         self._loaded = loaded
         self._profile = profile
-        self._lane = lane
+        self._slot = slot
         self._deliver = deliver
         self._device = loaded.device
         self._cuda = loaded.device.cuda
@@ -79,14 +85,14 @@ class Execution:
             kind = None
             if self._records and self._loaded.contexts.records:
                 ends = ((source.shape, source.host is None) for source in sources)
-                kind = (self._lane.stream, *ends, *(place is None for place in wanted))
+                kind = (self._slot.stream, *ends, *(place is None for place in wanted))
             with self._loaded.contexts.lease(self._profile, kind) as (context, is_recorded):
                 self._is_recorded = is_recorded
-                context.move_to(self._lane)
+                context.move_to(self._slot)
                 return self._run_in(context, sources, wanted)
         except BaseException:
             with suppress(ExecutionError):  # what was begun may be reading and writing arrays
-                self._lane.wait()
+                self._slot.wait()
             raise
         finally:
             for block in self._own:
@@ -103,7 +109,7 @@ class Execution:
                 # What waits for data inside a run cannot be recorded.
                 self._is_recorded = self._loaded.contexts.records = False
             self._take_targets(sources, results)
-            scratch = context.take_scratch(self._lane)
+            scratch = context.take_scratch(self._slot)
             self._place(sources, results)
             for source in sources:
                 if not source.tensor.on_host:
@@ -113,7 +119,7 @@ class Execution:
                     context.set_address(result.tensor.name, result.address, lines)
         context.is_enqueued = True
         self._enqueue(context, results, scratch)
-        delivered = self._delivered(results)
+        delivered = self._deliver_results(results)
         context.is_enqueued = False
         return delivered
 
@@ -131,14 +137,14 @@ class Execution:
             remote = self._remote(tensor, value)
             if remote.dtype == tensor.dtype and not tensor.on_host:
                 return EngineInput(tensor, remote)
-            value = fetched(value, tensor.name, self._device)
+            value = fetch_to_host(value, tensor.name, self._device)
         return EngineInput(tensor, to_engine(np.asarray(value), tensor))
 
     def _remote(self, tensor: IOTensor, value: Any) -> DeviceArray | Foreign:
         if isinstance(value, DeviceArray) and value.__dlpack_device__()[1] == (self._device.index):
-            value.use_on(self._lane.stream)
+            value.use_on(self._slot.stream)
             return value
-        found = foreign(value, tensor.name, self._device, self._lane.stream)
+        found = read_foreign(value, tensor.name, self._device, self._slot.stream)
         self._foreign.append(found)
         return found
 
@@ -167,13 +173,15 @@ class Execution:
         self, sources: Sequence[EngineInput], results: Sequence[EngineOutput]
     ) -> None:
         """Look at what outputs are to be written into, and take it where the engine can write."""
-        stream = self._lane.stream
+        stream = self._slot.stream
         read = [source.array for source in sources if not isinstance(source.array, np.ndarray)]
         for result in results:
             if result.wanted is ON_DEVICE or result.wanted is None:
                 continue
             name = result.tensor.name
-            result.target = target = foreign(result.wanted, name, self._device, stream, "output")
+            result.target = target = read_foreign(
+                result.wanted, name, self._device, stream, "output"
+            )
             self._foreign.append(target)
             check_target(name, target, result)
             if isinstance(result.wanted, DeviceArray):
@@ -186,7 +194,7 @@ class Execution:
     # -- on the device -----------------------------------------------------------------------
 
     def _place(self, sources: Sequence[EngineInput], results: Sequence[EngineOutput]) -> None:
-        """Give what is copied its place in the memory of the lane, and bring inputs there.
+        """Give what is copied its place in the memory of the slot, and bring inputs there.
 
         Inputs of the host come first, then outputs for the host, then what else has to be copied.
         """
@@ -194,23 +202,23 @@ class Execution:
         written = [one for one in results if one.host is None and one.allocator is None]
         going = [one for one in written if one.goes]
         staying = [one for one in written if not one.goes]
-        self._up_bytes = laid_out(hosts, 0)
-        self._down_bytes = laid_out(going, self._up_bytes) - self._up_bytes
-        end = laid_out(others, self._up_bytes + self._down_bytes)
-        end = laid_out(staying, end) if self._is_recorded else end
-        self._base = self._lane.ends(end).address if end else 0
-        self._lane.down.reserve(self._down_bytes)
+        self._up_bytes = lay_out(hosts, 0)
+        self._down_bytes = lay_out(going, self._up_bytes) - self._up_bytes
+        end = lay_out(others, self._up_bytes + self._down_bytes)
+        end = lay_out(staying, end) if self._is_recorded else end
+        self._base = self._slot.io_memory(end).address if end else 0
+        self._slot.down.reserve(self._down_bytes)
         for one in (*hosts, *going, *(staying if self._is_recorded else ())):
             one.address = self._base + one.offset
         for result in staying:
             if not result.address:
-                result.block = self._block(result.nbytes, self._lane.stream)
+                result.block = self._block(result.nbytes, self._slot.stream)
                 result.address = result.block.address
         self._stage(hosts)
         for other in others:
             place = self._base + other.offset
             if other.nbytes:
-                self._cuda.copy(place, other.address, other.nbytes, self._lane.stream)
+                self._cuda.copy(place, other.address, other.nbytes, self._slot.stream)
             other.address = place
 
     def _inputs_to_copy(
@@ -231,9 +239,9 @@ class Execution:
         if not sources:
             return
         last = sources[-1]
-        self._lane.ready_to_upload(last.offset + aligned(last.nbytes))
+        self._slot.ready_to_upload(last.offset + align_up(last.nbytes))
         for source in sources:
-            staged = self._lane.up.array(source.offset, source.shape, source.tensor.dtype)
+            staged = self._slot.up.array(source.offset, source.shape, source.tensor.dtype)
             np.copyto(staged, np.asarray(source.array))
 
     def _block(self, nbytes: int, stream: int) -> Block:
@@ -243,7 +251,7 @@ class Execution:
         return block
 
     def _enqueue(self, context: Context, results: Sequence[EngineOutput], scratch: int) -> None:
-        up, down = self._lane.up.address(0), self._lane.down.address(0)
+        up, down = self._slot.up.address(0), self._slot.down.address(0)
         depends = any(result.allocator is not None for result in results)
 
         def work(stream: int) -> None:
@@ -255,9 +263,9 @@ class Execution:
                 self._cuda.download(down, start, self._down_bytes, stream)
 
         if self._is_recorded:
-            context.recording.run(self._lane, (scratch, self._base, up, down), work)
+            context.recording.run(self._slot, (scratch, self._base, up, down), work)
         else:
-            work(self._lane.stream)
+            work(self._slot.stream)
 
     def _execute(self, context: Context, results: Sequence[EngineOutput], stream: int) -> None:
         with listening() as lines:
@@ -269,11 +277,11 @@ class Execution:
 
     # -- results -----------------------------------------------------------------------------
 
-    def _delivered(self, results: Sequence[EngineOutput]) -> list[Any]:
+    def _deliver_results(self, results: Sequence[EngineOutput]) -> list[Any]:
         for result in results:
             if result.allocator is not None:
                 if result.allocator.memory.shape is None:
-                    raise unshaped(result.tensor.name)
+                    raise unknown_shape_error(result.tensor.name)
                 result.shape = result.allocator.memory.shape
             if result.target is not None:
                 self._write(result, result.target)
@@ -281,22 +289,22 @@ class Execution:
         if any(result.allocator is not None for result in results):
             start = self._download([result for result in results if result.goes])
         if any(map(self._is_waited_for, results)):
-            self._lane.wait()
-        return [self._handed_over(at, result, start) for at, result in enumerate(results)]
+            self._slot.wait()
+        return [self._hand_over(at, result, start) for at, result in enumerate(results)]
 
     def _download(self, results: Sequence[EngineOutput]) -> int:
         """Copy outputs to the host whose sizes are known only now; return where they begin."""
-        self._lane.down.reserve(laid_out(results, 0))
+        self._slot.down.reserve(lay_out(results, 0))
         for result in results:
             if result.nbytes:
-                host = self._lane.down.address(result.offset)
-                self._cuda.download(host, result.place, result.nbytes, self._lane.stream)
+                host = self._slot.down.address(result.offset)
+                self._cuda.download(host, result.place, result.nbytes, self._slot.stream)
         return 0
 
     def _is_waited_for(self, result: EngineOutput) -> bool:
         """Say whether an output is read outside the order of streams, so that the host waits."""
         # Memory of the caller is read on streams we do not know, unless this one is theirs.
-        unordered = result.target is not None and not self._lane.is_users
+        unordered = result.target is not None and not self._slot.is_users
         return result.goes or result.host is not None or unordered
 
     def _write(self, result: EngineOutput, target: Foreign) -> None:
@@ -305,14 +313,14 @@ class Execution:
         if result.address == target.address or not result.nbytes:
             return
         if result.host is None:
-            self._cuda.copy(target.address, result.place, result.nbytes, self._lane.stream)
+            self._cuda.copy(target.address, result.place, result.nbytes, self._slot.stream)
             return
-        self._lane.wait()  # then what is on the host is there
+        self._slot.wait()  # then what is on the host is there
         data = result.host.ctypes.data
-        self._cuda.upload(target.address, data, result.nbytes, self._lane.stream)
+        self._cuda.upload(target.address, data, result.nbytes, self._slot.stream)
 
-    def _handed_over(self, at: int, result: EngineOutput, start: int) -> Any:
-        tensor, stream = result.tensor, self._lane.stream
+    def _hand_over(self, at: int, result: EngineOutput, start: int) -> Any:
+        tensor, stream = result.tensor, self._slot.stream
         if result.target is not None:
             lent = Block(result.target.address, result.nbytes, {stream})
             owner = result.wanted
@@ -321,25 +329,27 @@ class Execution:
             return self._deliver(at, result.host)
         if result.goes:
             place = result.offset - start
-            return self._deliver(at, self._lane.down.array(place, result.shape, tensor.dtype))
-        return DeviceArray(self._device, self._kept(result), result.shape, tensor.dtype, stream)
+            return self._deliver(at, self._slot.down.array(place, result.shape, tensor.dtype))
+        return DeviceArray(
+            self._device, self._memory_of(result), result.shape, tensor.dtype, stream
+        )
 
-    def _kept(self, result: EngineOutput) -> Block:
+    def _memory_of(self, result: EngineOutput) -> Block:
         """Return the memory of an output that leaves with it."""
         if result.allocator is not None:
             return cast("Block", result.allocator.memory.give_up())
         if result.block is not None:
             self._own.remove(result.block)
             return result.block
-        block = self._memory.take(result.nbytes, self._lane.stream)
+        block = self._memory.take(result.nbytes, self._slot.stream)
         if result.nbytes:
-            self._cuda.copy(block.address, result.address, result.nbytes, self._lane.stream)
+            self._cuda.copy(block.address, result.address, result.nbytes, self._slot.stream)
         return block
 
     def _end_foreign(self) -> None:
         # On a stream of the user, whoever reuses the memory is in the same order.
-        if self._foreign and not self._lane.is_users:
+        if self._foreign and not self._slot.is_users:
             with suppress(ExecutionError):  # whoever waits next is told
-                self._lane.wait()
+                self._slot.wait()
         for array in self._foreign:
             array.release()

@@ -1,4 +1,4 @@
-"""Device memory that is reused in the order of streams, memory of the host to copy through, lanes.
+"""Device memory that is reused in the order of streams, memory of the host to copy through, slots.
 
 A block that is given back may still be read by work that was put on a stream and has not run. So a
 block remembers the streams it was used on, and its memory is reused behind those: CUDA's own pools
@@ -43,7 +43,7 @@ class Block:
     streams: set[int] = field(default_factory=set)
 
 
-def aligned(nbytes: int) -> int:
+def align_up(nbytes: int) -> int:
     """Round a size up to the alignment; never 0, since TensorRT takes no null addresses."""
     return max(-(-nbytes // ALIGNMENT), 1) * ALIGNMENT
 
@@ -64,7 +64,7 @@ class DeviceMemory:
         self._streams = streams
         self._limit = limit
         self._pool: int | None = None
-        self._ends = 0
+        self._joining_stream = 0
         self.taken_bytes = 0
         # A collection of garbage may end an array, and so come back here, anywhere.
         self._taking = threading.RLock()
@@ -85,7 +85,7 @@ class DeviceMemory:
             ExecutionError: The device has not enough memory (SGK176), or more would be held than
                 the option ``memory_limit`` allows (SGK154).
         """
-        size = _rounded(nbytes)
+        size = _round_up(nbytes)
         with self._taking:
             if self._limit is not None:
                 self._stay_below(self._limit, size)
@@ -107,7 +107,7 @@ class DeviceMemory:
             self._cuda.free(block.address)
             return
         alive = block.streams - self._streams.released
-        stream = next(iter(alive)) if len(alive) == 1 else self._ends
+        stream = next(iter(alive)) if len(alive) == 1 else self._joining_stream
         try:
             for other in alive:
                 self._cuda.order(other, stream)
@@ -126,9 +126,11 @@ class DeviceMemory:
     def _open(self) -> None:
         self._pool = self._cuda.create_pool(self._device, _KEPT)
         if self._pool:
-            self._ends = self._cuda.create_stream()
+            self._joining_stream = self._cuda.create_stream()
             """Waits for the streams of blocks that were used on several."""
-            end = weakref.finalize(self, _let_go, self._cuda, self._pool, self._ends)
+            end = weakref.finalize(
+                self, _destroy_pool, self._cuda, self._pool, self._joining_stream
+            )
             end.atexit = False
 
     def _allocated(self, size: int, stream: int) -> int:
@@ -166,13 +168,13 @@ class DeviceMemory:
         )
 
 
-def _let_go(cuda: Cuda, pool: int, stream: int) -> None:
+def _destroy_pool(cuda: Cuda, pool: int, stream: int) -> None:
     with suppress(ExecutionError):
         cuda.destroy_stream(stream)
         cuda.destroy_pool(pool)
 
 
-def _rounded(nbytes: int) -> int:
+def _round_up(nbytes: int) -> int:
     """Round up so that sizes that hardly differ share blocks, wasting a quarter at most."""
     step = _GRAIN if nbytes <= _FINE else 1 << (nbytes.bit_length() - 3)
     return max(-(-nbytes // step), 1) * step
@@ -194,8 +196,8 @@ class Pinned:
         """Make it large enough; what was in it is lost, and nothing may be copying."""
         if nbytes > self.nbytes:
             self.close()
-            self._address = self._cuda.allocate_pinned(_rounded(nbytes))
-            self.nbytes = _rounded(nbytes)
+            self._address = self._cuda.allocate_pinned(_round_up(nbytes))
+            self.nbytes = _round_up(nbytes)
 
     def address(self, offset: int) -> int:
         """Return the address of a byte."""
@@ -217,10 +219,10 @@ class Pinned:
             self._cuda.free_pinned(address)
 
 
-class Lane:
-    """A stream with its memory: the holder of a lane may put work on its stream.
+class StreamSlot:
+    """A stream with its memory: the holder of a slot may put work on its stream.
 
-    Work on one stream runs in order, so all engines that run in a lane share its memory.
+    Work on one stream runs in order, so all engines that run in a slot share its memory.
 
     Attributes:
         is_users: Whether the stream is one of the user's, on which others put work as well.
@@ -254,9 +256,9 @@ class Lane:
         """Return scratch memory of at least this size; it is overwritten by the next engine."""
         return self._block("scratch", nbytes)
 
-    def ends(self, nbytes: int) -> Block:
+    def io_memory(self, nbytes: int) -> Block:
         """Return memory for inputs and outputs that are copied; likewise."""
-        return self._block("ends", nbytes)
+        return self._block("io_memory", nbytes)
 
     def ready_to_upload(self, nbytes: int) -> None:
         """Make room in ``up``; waits until the copies made from it before are done."""
@@ -275,7 +277,7 @@ class Lane:
         self._is_uploading = False
 
     def release_memory(self) -> None:
-        """Free the memory; nothing may be going on in the lane."""
+        """Free the memory; nothing may be going on in the slot."""
         self.up.close()
         self.down.close()
         self._is_uploading = False

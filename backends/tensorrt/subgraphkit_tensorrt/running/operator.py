@@ -85,7 +85,7 @@ class TensorRTOperator(SubgraphOperator):
             raise RuntimeError("the operator is closed")
         if not self._has_run:
             self._has_run = True
-            self._engines.let_go_of_plans()  # whoever stores engines has done so
+            self._engines.drop_plan_bytes()  # whoever stores engines has done so
         self._check_remote(inputs)
         wanted: Sequence[Any] = (None,) * len(self._dtypes) if outputs is None else outputs
         with self._device.active(), self._engines.using(inputs) as (loaded, profile):
@@ -94,12 +94,13 @@ class TensorRTOperator(SubgraphOperator):
                 for buffer, tensor, dtype in zip(wanted, loaded.outputs, self._dtypes, strict=True)
             ]
             stream = stream_for(self._options)
-            with loaded.contexts.turns, self._device.lane(stream) as lane:
+            with loaded.contexts.turns, self._device.slot(stream) as slot:
                 records = self._records and loaded.is_recordable
-                execution = Execution(
-                    loaded, profile, lane, lambda at, array: self._delivered(at, array, wanted[at]),
-                    records=records,
-                )  # fmt: skip
+
+                def deliver(at: int, array: Any) -> Any:
+                    return self._copy_to_caller(at, array, wanted[at])
+
+                execution = Execution(loaded, profile, slot, deliver, records=records)
                 return execution.run(inputs, places)
 
     @staticmethod
@@ -117,7 +118,7 @@ class TensorRTOperator(SubgraphOperator):
         if not current and not self._engines.can_build:
             return False
         before = self._engines.subgraph
-        after = replace(before, constants=_changed(before.constants, changed))
+        after = replace(before, constants=_with_changes(before.constants, changed))
         try:
             for _, loaded in current:
                 refit(loaded, after, self._options, self._library)
@@ -128,7 +129,7 @@ class TensorRTOperator(SubgraphOperator):
                     refit(loaded, before, self._options, self._library)
             return False
         self._engines.subgraph = after
-        self._engines.let_go_of_plans(are_stale=True)
+        self._engines.drop_plan_bytes(are_stale=True)
         return True
 
     def serialize(self) -> bytes | None:
@@ -147,7 +148,7 @@ class TensorRTOperator(SubgraphOperator):
 
     def info(self) -> Mapping[str, Any]:
         """Return engines, memory and, if measured, times of layers; JSON-able."""
-        engines = [self._described(plan, loaded) for plan, loaded in self._engines.current()]
+        engines = [self._describe_engine(plan, loaded) for plan, loaded in self._engines.current()]
         return {
             "library": f"{self._library.flavour.title} {self._library.capabilities.version}",
             "engines": engines,
@@ -178,7 +179,7 @@ class TensorRTOperator(SubgraphOperator):
                 continue
             _check_fits(subgraph.inputs[place], subgraph.input_types[place], value)
 
-    def _delivered(self, place: int, result: Any, buffer: Any) -> Any:
+    def _copy_to_caller(self, place: int, result: Any, buffer: Any) -> Any:
         """Copy what the device wrote, once: into the caller's buffer or a new array."""
         dtype = self._dtypes[place]
         if buffer is None or buffer is ON_DEVICE:
@@ -192,7 +193,7 @@ class TensorRTOperator(SubgraphOperator):
         np.copyto(buffer, result, casting="unsafe")
         return buffer
 
-    def _described(self, plan: EnginePlan, loaded: LoadedEngine) -> dict[str, Any]:
+    def _describe_engine(self, plan: EnginePlan, loaded: LoadedEngine) -> dict[str, Any]:
         facts: dict[str, Any] = {
             "ranges": [[one.to_json() for one in ranges] for ranges in plan.profiles],
             "memory": loaded.memory(),
@@ -270,7 +271,7 @@ def _check_fits(name: str, type_: ValueType | None, value: Any) -> None:
         raise InputError("SGK141", f"input {name!r} is {dtype}; the model needs {type_}")
 
 
-def _changed(
+def _with_changes(
     constants: Mapping[str, Initializer], changed: Mapping[str, Any]
 ) -> dict[str, Initializer]:
     return {

@@ -186,7 +186,7 @@ def convolutions(bench: ModelOpener) -> str:
     return agreed(bench, models.model(models.CONVOLUTION), *inputs, dims={"n": (1, 2, 4)})
 
 
-def quantized(bench: ModelOpener) -> str:
+def quantized_model(bench: ModelOpener) -> str:
     """A model that came with quantisation."""
     model, dims = models.model(models.QUANTIZED), {"n": (1, 2, 4)}
     return agreed(bench, model, draw(3, 16), most=_HALF, dims=dims)
@@ -214,17 +214,17 @@ def every_length(bench: ModelOpener) -> str:
     return f"{_MOST} batch sizes, {kept:,} bytes are kept, the error is {max(errors):.1e}"
 
 
-def half(bench: ModelOpener) -> str:
+def float16_model(bench: ModelOpener) -> str:
     """A model rewritten in float16."""
-    return _lowered(bench, "fp16", _HALF)
+    return _compare_lowered(bench, "fp16", _HALF)
 
 
-def brain(bench: ModelOpener) -> str:
+def bfloat16_model(bench: ModelOpener) -> str:
     """A model rewritten in bfloat16."""
-    return _lowered(bench, "bf16", _BRAIN)
+    return _compare_lowered(bench, "bf16", _BRAIN)
 
 
-def _lowered(bench: ModelOpener, precision: str, most: float) -> str:
+def _compare_lowered(bench: ModelOpener, precision: str, most: float) -> str:
     model, dims = models.model(models.PERCEPTRON), {"n": (1, 4, 8)}
     return agreed(bench, model, draw(5, 16), most=most, dims=dims, precision=precision)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from subgraphkit.backend import ModelOpener
 from subgraphkit_tensorrt.library.cudart import Cuda
-from subgraphkit_tensorrt.running.arrays import DeviceArray, fetched
+from subgraphkit_tensorrt.running.arrays import DeviceArray, fetch_to_host
 from subgraphkit_tensorrt.running.device import Device
 from subgraphkit_tensorrt.running.streams import on_stream
 from subgraphkit_tensorrt.selftest import models
@@ -61,8 +61,11 @@ def copies(bench: ModelOpener) -> str:
         for dtype in _TYPES:
             for shape in _SHAPES:
                 array = (np.arange(int(np.prod(shape))) % 7).reshape(shape).astype(dtype)
-                back = np.asarray(_kept(device, array))
-                require(np.array_equal(_wide(back), _wide(array)), f"{array.dtype} {shape} differs")
+                back = np.asarray(_upload(device, array))
+                require(
+                    np.array_equal(_as_float64(back), _as_float64(array)),
+                    f"{array.dtype} {shape} differs",
+                )
     return f"{len(_TYPES)} element types of {len(_SHAPES)} shapes came back"
 
 
@@ -75,8 +78,8 @@ def order_of_streams(bench: ModelOpener) -> str:
         target = cuda.allocate(4 * _FLOATS)
         for number in range(_ORDERED):
             got = np.empty(_FLOATS, "f4")
-            with device.lane() as one, device.lane() as two:
-                array = _uploaded(device, np.full(_FLOATS, number, "f4"), one)
+            with device.slot() as one, device.slot() as two:
+                array = _upload_on(device, np.full(_FLOATS, number, "f4"), one)
                 array.use_on(two.stream)
                 cuda.copy(target, array.address, got.nbytes, two.stream)
                 cuda.download(got.ctypes.data, target, got.nbytes, two.stream)
@@ -91,17 +94,17 @@ def graph_of_a_copy(bench: ModelOpener) -> str:
     del bench
     device = _device()
     cuda = device.cuda
-    with device.active(), device.lane() as lane:
+    with device.active(), device.slot() as slot:
         array = np.arange(1024, dtype="f4")
-        source, target = _uploaded(device, array, lane), cuda.allocate(array.nbytes)
-        lane.wait()
+        source, target = _upload_on(device, array, slot), cuda.allocate(array.nbytes)
+        slot.wait()
         nbytes = array.nbytes
-        graph = cuda.recorded(lambda stream: cuda.copy(target, source.address, nbytes, stream))
+        graph = cuda.record_graph(lambda stream: cuda.copy(target, source.address, nbytes, stream))
         got = np.empty_like(array)
         for _ in range(2):
-            cuda.launch(graph, lane.stream)
-            cuda.download(got.ctypes.data, target, got.nbytes, lane.stream)
-            lane.wait()
+            cuda.launch(graph, slot.stream)
+            cuda.download(got.ctypes.data, target, got.nbytes, slot.stream)
+            slot.wait()
             require(np.array_equal(got, array), "the copy differs")
         cuda.destroy_graph(graph)
         cuda.free(target)
@@ -119,17 +122,18 @@ def torch_arrays(bench: ModelOpener) -> str:
         theirs = (torch.arange(12, device="cuda") % 2).reshape(4, 3).to(getattr(torch, name))
         host = theirs.double().cpu().numpy()
         require(
-            np.array_equal(_wide(fetched(theirs, "x", device)), host), f"{name} of PyTorch differs"
+            np.array_equal(_as_float64(fetch_to_host(theirs, "x", device)), host),
+            f"{name} of PyTorch differs",
         )
         with device.active():
-            back = torch.from_dlpack(_kept(device, fetched(theirs, "x", device)))
+            back = torch.from_dlpack(_upload(device, fetch_to_host(theirs, "x", device)))
         require(np.array_equal(back.double().cpu().numpy(), host), f"our {name} differs in PyTorch")
     late = torch.empty(1 << 22, device="cuda")
     for number in range(_ORDERED):
         torch.cuda._sleep(200_000)  # noqa: SLF001 (the only way to keep its stream busy)
         late.fill_(number)
         require(
-            bool((fetched(late, "x", device) == number).all()),
+            bool((fetch_to_host(late, "x", device) == number).all()),
             f"tensor {number} was read too early",
         )
     return f"{len(_TORCH_TYPES)} element types both ways, {_ORDERED} reads in order"
@@ -139,21 +143,21 @@ def _device() -> Device:
     return Device(cuda_library(), 0)
 
 
-def _kept(device: Device, array: Any) -> DeviceArray:
-    with device.lane() as lane:
-        return _uploaded(device, array, lane)
+def _upload(device: Device, array: Any) -> DeviceArray:
+    with device.slot() as slot:
+        return _upload_on(device, array, slot)
 
 
-def _uploaded(device: Device, array: Any, lane: Any) -> DeviceArray:
-    block = device.memory.take(array.nbytes, lane.stream)
-    lane.ready_to_upload(array.nbytes)
-    lane.up.array(0, array.shape, array.dtype)[...] = array
+def _upload_on(device: Device, array: Any, slot: Any) -> DeviceArray:
+    block = device.memory.take(array.nbytes, slot.stream)
+    slot.ready_to_upload(array.nbytes)
+    slot.up.array(0, array.shape, array.dtype)[...] = array
     if array.nbytes:
-        device.cuda.upload(block.address, lane.up.address(0), array.nbytes, lane.stream)
-    return DeviceArray(device, block, array.shape, array.dtype, lane.stream)
+        device.cuda.upload(block.address, slot.up.address(0), array.nbytes, slot.stream)
+    return DeviceArray(device, block, array.shape, array.dtype, slot.stream)
 
 
-def _wide(array: Any) -> Any:
+def _as_float64(array: Any) -> Any:
     return np.asarray(array).astype("f8")
 
 
@@ -201,7 +205,7 @@ class _Lent:
         self._cuda.destroy_stream(self.stream)
 
 
-def _close(found: Any, right: Any, what: str) -> None:
+def _require_close(found: Any, right: Any, what: str) -> None:
     require(np.allclose(found, right, rtol=1e-4, atol=1e-5), f"{what} differs")
 
 
@@ -217,8 +221,10 @@ def device_arrays(bench: ModelOpener) -> str:
             try:
                 (left,) = found.run_bound({"x": fed}, {"y": "cuda"})
                 found.run_bound({"x": left}, {"y": buffer})
-                _close(np.asarray(left), once, "an output left on the device")
-                _close(buffer.read(), twice, "an output written into a buffer on the device")
+                _require_close(np.asarray(left), once, "an output left on the device")
+                _require_close(
+                    buffer.read(), twice, "an output written into a buffer on the device"
+                )
             finally:
                 fed.close()
                 buffer.close()
@@ -239,7 +245,7 @@ def user_stream(bench: ModelOpener) -> str:
                 # the next upload has to wait for the run as well
                 (right,) = bench.expected(model, {"x": array})
                 cuda.order(x.stream, y.stream)
-                _close(y.read(), right, f"run {n}")
+                _require_close(y.read(), right, f"run {n}")
     finally:
         x.close()
         y.close()
@@ -258,7 +264,9 @@ def torch_tensors(bench: ModelOpener) -> str:
             (right,) = bench.expected(model, {"x": host})
             theirs, buffer = torch.from_numpy(host).cuda(), torch.zeros(_SHAPE, device="cuda")
             found.run_bound({"x": theirs}, {"y": buffer})
-            _close(buffer.cpu().numpy(), right, f"run {number} into a tensor of PyTorch")
+            _require_close(buffer.cpu().numpy(), right, f"run {number} into a tensor of PyTorch")
             (left,) = found.run_bound({"x": theirs}, {"y": "cuda"})
-            _close(torch.from_dlpack(left).cpu().numpy(), right, "an output read by PyTorch")
+            _require_close(
+                torch.from_dlpack(left).cpu().numpy(), right, "an output read by PyTorch"
+            )
     return "20 runs from tensor to tensor"

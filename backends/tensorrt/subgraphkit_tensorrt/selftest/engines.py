@@ -144,7 +144,7 @@ def second_gpu(bench: ModelOpener) -> str:
     return agreed(bench, model, draw(4, 16), device=1, **_RANGES)
 
 
-def interrupted(bench: ModelOpener) -> str:
+def ctrl_c(bench: ModelOpener) -> str:
     """Ctrl-C ends runs, and the next ones go well."""
     model = models.model(models.PERCEPTRON)
     feeds = {"x": draw(8, 16)}

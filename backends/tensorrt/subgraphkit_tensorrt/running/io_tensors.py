@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from subgraphkit.errors import ExecutionError, InputError
 from subgraphkit_tensorrt.running.arrays import DeviceArray, Foreign
-from subgraphkit_tensorrt.running.memory import ALIGNMENT, Block, aligned
+from subgraphkit_tensorrt.running.memory import ALIGNMENT, Block, align_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +143,11 @@ def to_engine(array: npt.NDArray[Any], tensor: IOTensor) -> npt.NDArray[Any]:
     return array if array.flags.c_contiguous else array.copy(order="C")
 
 
-def laid_out(parts: Sequence[EngineInput] | Sequence[EngineOutput], start: int) -> int:
+def lay_out(parts: Sequence[EngineInput] | Sequence[EngineOutput], start: int) -> int:
     """Give arrays a place one behind the other; return where they end."""
     for part in parts:
         part.offset = start
-        start += aligned(part.nbytes)
+        start += align_up(part.nbytes)
     return start
 
 
@@ -156,7 +156,7 @@ def is_usable(address: int) -> bool:
     return bool(address) and address % ALIGNMENT == 0
 
 
-def unshaped(name: str) -> ExecutionError:
+def unknown_shape_error(name: str) -> ExecutionError:
     """Return the error of an output whose shape TensorRT did not tell."""
     return ExecutionError(
         "SGK163",

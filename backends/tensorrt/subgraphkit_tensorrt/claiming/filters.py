@@ -1,4 +1,4 @@
-"""The three sieves of one bind: rules, parser and builder, and the nodes that stay in them."""
+"""The three filters of one bind: rules, parser and builder, and the nodes that stay in them."""
 
 import hashlib
 import logging
@@ -42,19 +42,19 @@ class Learned:
 
     def refusals(self) -> dict[int, Refusal]:
         """Return the nodes to leave out, with the reasons."""
-        return {int(node): Refusal(_CODE, text) for node, text in self._known().items()}
+        return {int(node): Refusal(_CODE, text) for node, text in self._recall().items()}
 
     def add(self, nodes: Sequence[int], text: str) -> None:
         """Learn that nodes make builds fail."""
         text = text or "an earlier build failed"
-        known = {**self._known(), **{str(node): text for node in nodes}}
+        known = {**self._recall(), **{str(node): text for node in nodes}}
         _LEARNED.put(self._question, known, self._folder)
 
-    def _known(self) -> Mapping[str, str]:
+    def _recall(self) -> Mapping[str, str]:
         return _LEARNED.recall(self._question, lambda: Passing({}), self._folder)
 
 
-class Sieves:
+class Filters:
     """The knowledge about the nodes of one bind, shared by its properties.
 
     Attributes:
@@ -94,7 +94,7 @@ class Sieves:
         self.borders = BoundaryRules(graph, rules)
         self._learned = Learned(graph, self._identity, options, folder)
         self.refusals = self._learned.refusals()
-        _tell_learned(self.refusals, logger)
+        _warn_of_learned(self.refusals, logger)
         for node in graph.nodes:
             if graph.is_constant_node(node.id) or node.id in self.refusals:
                 continue
@@ -128,10 +128,10 @@ class Sieves:
             refusal.code, f"of this region TensorRT does not take {label}: {refusal.text}"
         )
 
-    def let_go(self) -> None:
+    def release_builder(self) -> None:
         """Let go of what asking takes; a question that comes later takes it again."""
         if self._questions is not None:
-            self._questions.let_go()
+            self._questions.release_builder()
 
     def learn(self, nodes: Sequence[int], text: str) -> None:
         """Learn that nodes make builds fail."""
@@ -139,7 +139,7 @@ class Sieves:
         self._learned.add(nodes, text)
 
 
-def _tell_learned(refusals: Mapping[int, Refusal], logger: logging.Logger) -> None:
+def _warn_of_learned(refusals: Mapping[int, Refusal], logger: logging.Logger) -> None:
     if refusals:
         logger.warning(
             "backend 'tensorrt' leaves %d %s out because an earlier build failed: %s\n"
