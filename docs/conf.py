@@ -62,6 +62,7 @@ nitpick_ignore_regex = [
     ("py:class", r"subgraphkit\.finding\.(loading\.HookFactory|extensions\.ExtensionManager)"),
     ("py:class", r"subgraphkit\.partitioning\.claiming\.(claim\.Passes|graph\.PartitionState)"),
     ("py:class", r"subgraphkit\.bundling\.reading\.BundleFiles"),
+    ("py:class", r"subgraphkit\.viewing\.sections\.(Text|Facts|Table|Drawing)"),
     ("py:class", r"subgraphkit\.testing\.blame\.Blame"),
     ("py:class", r"subgraphkit\.binding\.(folding\.BoundFolding|model_process\.ModelProcess)"),
     (

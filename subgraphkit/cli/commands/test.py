@@ -185,14 +185,6 @@ _LEVELS: Final = range(8)
 """The levels of the kit, which is not imported for the help."""
 
 
-def choose_cases(parser: Parser, *, level: int, meaning: str, timeout: float) -> None:
-    """Add the options that choose cases of the kit, and how long one may take."""
-    parser.word("--level N", meaning, int, level, choices=_LEVELS)
-    parser.word("--only PATTERN", "cases to try, such as 'L3/Conv/*'")
-    parser.set_defaults(only="*")
-    parser.word("--timeout SECONDS", "how long one case may take", seconds, timeout)
-
-
 def _arguments(parser: Parser) -> None:
     parser.examples = (
         "author test numpy --level 5 --findings numpy.json",
@@ -204,13 +196,17 @@ def _arguments(parser: Parser) -> None:
         "a backend, with options as in a selection; or module:Class, one that is not "
         "installed; or loopback, which claims everything and runs it on the fallback",
     )
-    choose_cases(
-        parser,
-        level=_LEVELS[-1],
-        meaning="the last level to try: 0 static, 1 contract, 2 partitioning, 3 operators, "
+    parser.word(
+        "--level N",
+        "the last level to try: 0 static, 1 contract, 2 partitioning, 3 operators, "
         "4 models, 5 running, 6 artefacts, 7 stress",
-        timeout=60.0,
+        int,
+        _LEVELS[-1],
+        choices=_LEVELS,
     )
+    parser.word("--only PATTERN", "cases to try, such as 'L3/Conv/*'")
+    parser.set_defaults(only="*")
+    parser.word("--timeout SECONDS", "how long one case may take", seconds, 60.0)
     parser.word(
         "--within SECONDS",
         "after how long no case of levels 3 to 5 is begun any more (default: 150); a sample "
