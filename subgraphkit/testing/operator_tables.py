@@ -239,6 +239,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             EyeLike<k=1>(x[N,4])
             ReverseSequence<batch_axis=0, time_axis=1>(x[2,N], l:int64![2]={1,1})
             NonZero(x[3,N])
+            c = Cast<to=10>(x[3,N]); y = Cast<to=1>(c)
             c = Cast<to=7>(x[3,N]); y = NonZero(c)
             c = Cast<to=6>(x[3,N]); d = Cast<to=9>(c); y = NonZero(d)
             Compress<axis=0>(x[3,N], c:bool![3]={0,0,0})

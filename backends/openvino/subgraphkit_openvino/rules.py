@@ -244,9 +244,61 @@ def _tile(node: Node) -> str:
     )
 
 
+def _compress(node: Node) -> str:
+    condition = node.constant(1)
+    if condition is None or condition.any():
+        return ""
+    return "a condition that keeps nothing, over which OpenVINO ends the process"
+
+
+def _cast(node: Node) -> str:
+    before = _cast_before(node)
+    rounds = before is not None and before.dtype(0) not in {*_HALVES, DataType.BOOL}
+    if not rounds or node.dtype(0) not in _HALVES:
+        return ""
+    return "what was rounded to a half just before, which OpenVINO leaves out"
+
+
+def _non_zero(node: Node) -> str:
+    cast = _cast_before(node)
+    while cast is not None:
+        read, made = cast.dtype(0), node.graph.dtype(cast.outputs[0])
+        if read in _FLOATS and made not in {read, DataType.BOOL, DataType.DOUBLE}:
+            return f"a cast to {made.label} just before, which OpenVINO leaves out"
+        cast = _cast_before(cast)
+    return ""
+
+
+def _cast_before(node: Node) -> Node | None:
+    """Return the cast that made what a node reads, if it was only moved since."""
+    maker = node.producer(0)
+    while maker is not None and maker.op_type in _MOVES:
+        maker = maker.producer(0)
+    return maker if maker is not None and maker.op_type in {"Cast", "CastLike"} else None
+
+
+def _p_relu(node: Node) -> str:
+    shape, slope = node.shape(0) or (), node.shape(1) or ()
+    if len(shape) <= _CHANNELS or len(slope) != 1 or slope[0] == 1:
+        return ""
+    return "slopes for the last axis, which OpenVINO applies to the channels"
+
+
+def _norm(node: Node) -> str:
+    axes = node.constant(1)
+    has_axes = axes.size if axes is not None else len(node.inputs) > 1 and node.inputs[1]
+    if not node.attribute("noop_with_empty_axes", 0) or has_axes:
+        return ""
+    return "noop_with_empty_axes, for which OpenVINO hands numbers on as they are"
+
+
 def _top_k(node: Node) -> str:
     wants_indices = len(node.outputs) > 1 and _is_read(node, node.outputs[1])
     return "indices of equal numbers, which OpenVINO orders otherwise" if wants_indices else ""
+
+
+def _unique(node: Node) -> str:
+    return "" if node.attribute("sorted", 1) else "no order, in which OpenVINO makes zeros"
 
 
 def _is_read(node: Node, value: str) -> bool:
@@ -302,6 +354,13 @@ _LOSES_INFINITY: Final = frozenset({"ReduceMax", "ReduceMin"})
 _FLOATS: Final = frozenset(
     {DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16, DataType.DOUBLE, DataType.UNDEFINED}
 )
+_HALVES: Final = frozenset({DataType.FLOAT16, DataType.BFLOAT16})
+_MOVES: Final = frozenset(
+    {
+        *("Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeeze"),
+        *("Transpose", "Unsqueeze"),
+    }
+)
 _QUERY_KEY_VALUE: Final = ("Q", "K", "V")
 _PLAIN_ATTENTION: Final = frozenset(
     {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softcap", "softmax_precision"}
@@ -348,6 +407,8 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         **USES,
         "Attention": _attention,
         "AveragePool": _pool_problem,
+        **dict.fromkeys(("Cast", "CastLike"), _cast),
+        "Compress": _compress,
         "GroupNormalization": _group_normalization,
         "Hardmax": lambda _: "one of several equal numbers, of which it may take another",
         "HardSigmoid": _zeros,
@@ -355,7 +416,10 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "LpPool": _pool_problem,
         "MatMul": _mat_mul,
         "MaxPool": _pool_problem,
+        "NonZero": _non_zero,
+        "PRelu": _p_relu,
         "QuantizeLinear": _quantize,
+        **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceLogSum"), _norm),
         "Resize": _resize,
         "Selu": _zeros,
         "Slice": _slice,
@@ -363,6 +427,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "Split": _split,
         "Tile": _tile,
         "TopK": _top_k,
+        "Unique": _unique,
         "Upsample": _resize,
         "com.microsoft::FusedGemm": _fused_gemm,
     }

@@ -234,7 +234,7 @@ def reduction(draft: GraphDraft, node: Node) -> None:
         kept = tuple(1 if axis in longer else length for axis, length in enumerate(x.dims))
         output = y if kept == y.dims else draft.like(y, kept)
         x = draft.add(_REDUCTIONS[node.op_type], [x], output, axes=longer, keep_dims=True)
-    elif axes and node.op_type in _NORMS:
+    elif node.op_type in _NORMS:
         x = draft.add("abs", [x], draft.like(x))
     if x is not y:
         draft.stand_for(node.outputs[0], x)
