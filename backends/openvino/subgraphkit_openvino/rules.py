@@ -12,8 +12,9 @@ import numpy as np
 
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import BoundGraph, Node
-from subgraphkit.types import DataType, Dim, TensorType
+from subgraphkit.types import DataType, TensorType
 from subgraphkit_openvino.bodies import body_graphs
+from subgraphkit_openvino.geometry import pool_problem, resize_problem
 from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.memory import ELEMENT_TYPES
 from subgraphkit_openvino.uses import USES
@@ -167,53 +168,6 @@ def _quantize(node: Node) -> str:
     return "a scale known when running, by which OpenVINO divides with another rounding of ties"
 
 
-def _resize(node: Node) -> str:
-    if not _keeps_first_axis(node):
-        return "a first axis that may change, with which OpenVINO writes elsewhere"
-    if node.attribute("antialias") or node.attribute("exclude_outside"):
-        return "antialias and exclude_outside, which OpenVINO does not read"
-    if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
-        return "keep_aspect_ratio_policy, which OpenVINO does not read"
-    aligned = node.attribute("coordinate_transformation_mode", "half_pixel") == "align_corners"
-    by_scales = len(node.inputs) > _SCALES and node.inputs[_SCALES]
-    return (
-        "align_corners by scales, which OpenVINO rounds otherwise" if aligned and by_scales else ""
-    )
-
-
-def _keeps_first_axis(node: Node) -> bool:
-    """Say whether the first axis of what is resized is surely left as it is."""
-    shape = node.shape(0) or ()
-    axes = [axis % len(shape) for axis in node.attribute("axes", ())] or [*range(len(shape))]
-    if 0 not in axes:
-        return True
-    place = axes.index(0)
-    at = 1 if len(node.inputs) <= _SCALES else _SCALES
-    for how, one in ((at, 1), (_SIZES, shape[0])):
-        if node.shape(how) in {None, (0,)}:
-            continue
-        stated = node.constant(how)
-        if stated is not None:
-            return len(stated) > place and bool(stated[place] == one)
-        first = _first_size(node.producer(how))
-        return first is not None and first == shape[0]
-    return bool(node.attribute("scales", (1,) * len(shape))[place] == 1)
-
-
-def _first_size(maker: Node | None) -> Dim:
-    """Return what a list of sizes begins with, where it is read from the shape of something."""
-    while maker is not None and maker.op_type in {"Cast", "Concat", "Gather", "Slice", "Unsqueeze"}:
-        if maker.op_type in {"Gather", "Slice"}:
-            begin = maker.constant(1)
-            if begin is None or not begin.size or begin.reshape(-1)[0] != 0:
-                return None
-        maker = maker.producer(0)
-    if maker is None or maker.op_type != "Shape" or maker.attribute("start", 0):
-        return None
-    shape = maker.shape(0)
-    return shape[0] if shape else None
-
-
 def _slice(node: Node) -> str:
     if len(node.inputs) > _AXES and node.inputs[_AXES] and not node.is_constant(_AXES):
         return "axes known when running, at which OpenVINO crashes"
@@ -242,13 +196,6 @@ def _tile(node: Node) -> str:
         if node.is_constant(1)
         else "repeats known when running, with which OpenVINO reads elsewhere"
     )
-
-
-def _compress(node: Node) -> str:
-    condition = node.constant(1)
-    if condition is None or condition.any():
-        return ""
-    return "a condition that keeps nothing, over which OpenVINO ends the process"
 
 
 def _cast(node: Node) -> str:
@@ -367,60 +314,29 @@ _PLAIN_ATTENTION: Final = frozenset(
 )
 _LARGEST_SCALE: Final = float(np.finfo(np.float32).max) / (1 << 16)
 _PEEPHOLES: Final = 7
-_SCALES: Final = 2
-_SIZES: Final = 3
 _AXES: Final = 3
 _STEPS: Final = 4
 _INT32: Final = (1 << 31) - 1
-
-
-def _pool_problem(node: Node) -> str:
-    """Return what OpenVINO does otherwise with a pool that rounds up; empty if it does nothing.
-
-    ONNX drops a window that begins in the padding at the end, OpenVINO keeps it: always if the size
-    is known when running, and by the shape that onnx's own inference says before operator set 22.
-    OpenVINO divides by what lies outside of the padding as well.
-    """
-    if not node.attribute("ceil_mode", 0) or node.attribute("auto_pad", "NOTSET") != "NOTSET":
-        return ""
-    kernel = tuple(node.attribute("kernel_shape"))
-    ones = (1,) * len(kernel)
-    strides = tuple(node.attribute("strides", None) or ones)
-    dilations = tuple(node.attribute("dilations", None) or ones)
-    pads = tuple(node.attribute("pads", None) or (0,) * 2 * len(kernel))
-    sizes = (node.shape(0) or ())[_CHANNELS:] or (None,) * len(kernel)
-    divides = node.op_type == "LpPool" or bool(node.attribute("count_include_pad", 0))
-    for axis, size in enumerate(sizes):
-        reach = (kernel[axis] - 1) * dilations[axis] + 1
-        step, first, last = strides[axis], pads[axis], pads[axis + len(kernel)]
-        length = first + size + last if isinstance(size, int) else None
-        over = step - 1 if length is None else -(length - reach) % step
-        if over >= reach - last:
-            return "a window may begin in the padding at the end, which OpenVINO keeps"
-        if divides and over:
-            return "a window may reach beyond the padding, by which OpenVINO divides as well"
-    return ""
 
 
 _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
     {
         **USES,
         "Attention": _attention,
-        "AveragePool": _pool_problem,
+        "AveragePool": pool_problem,
         **dict.fromkeys(("Cast", "CastLike"), _cast),
-        "Compress": _compress,
         "GroupNormalization": _group_normalization,
         "Hardmax": lambda _: "one of several equal numbers, of which it may take another",
         "HardSigmoid": _zeros,
         "LSTM": _lstm,
-        "LpPool": _pool_problem,
+        "LpPool": pool_problem,
         "MatMul": _mat_mul,
-        "MaxPool": _pool_problem,
+        "MaxPool": pool_problem,
         "NonZero": _non_zero,
         "PRelu": _p_relu,
         "QuantizeLinear": _quantize,
-        **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceLogSum"), _norm),
-        "Resize": _resize,
+        **dict.fromkeys(("ReduceL1", "ReduceL2"), _norm),
+        "Resize": resize_problem,
         "Selu": _zeros,
         "Slice": _slice,
         "SpaceToDepth": _space_to_depth,
@@ -428,7 +344,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "Tile": _tile,
         "TopK": _top_k,
         "Unique": _unique,
-        "Upsample": _resize,
+        "Upsample": resize_problem,
         "com.microsoft::FusedGemm": _fused_gemm,
     }
 )

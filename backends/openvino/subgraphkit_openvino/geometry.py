@@ -1,0 +1,86 @@
+"""What OpenVINO does otherwise with windows, and where it looks when it resizes."""
+
+from typing import Final
+
+from subgraphkit.ir import Node
+from subgraphkit.types import Dim
+
+_CHANNELS: Final = 2
+_SCALES: Final = 2
+_SIZES: Final = 3
+
+
+def resize_problem(node: Node) -> str:
+    """Return what OpenVINO does otherwise with a resizing; empty if it does nothing."""
+    if not _keeps_first_axis(node):
+        return "a first axis that may change, with which OpenVINO writes elsewhere"
+    if node.attribute("antialias") or node.attribute("exclude_outside"):
+        return "antialias and exclude_outside, which OpenVINO does not read"
+    if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return "keep_aspect_ratio_policy, which OpenVINO does not read"
+    aligned = node.attribute("coordinate_transformation_mode", "half_pixel") == "align_corners"
+    by_scales = len(node.inputs) > _SCALES and node.inputs[_SCALES]
+    return (
+        "align_corners by scales, which OpenVINO rounds otherwise" if aligned and by_scales else ""
+    )
+
+
+def _keeps_first_axis(node: Node) -> bool:
+    """Say whether the first axis of what is resized is surely left as it is."""
+    shape = node.shape(0) or ()
+    axes = [axis % len(shape) for axis in node.attribute("axes", ())] or [*range(len(shape))]
+    if 0 not in axes:
+        return True
+    place = axes.index(0)
+    at = 1 if len(node.inputs) <= _SCALES else _SCALES
+    for how, one in ((at, 1), (_SIZES, shape[0])):
+        if node.shape(how) in {None, (0,)}:
+            continue
+        stated = node.constant(how)
+        if stated is not None:
+            return len(stated) > place and bool(stated[place] == one)
+        first = _first_size(node.producer(how))
+        return first is not None and first == shape[0]
+    return bool(node.attribute("scales", (1,) * len(shape))[place] == 1)
+
+
+def _first_size(maker: Node | None) -> Dim:
+    """Return what a list of sizes begins with, where it is read from the shape of something."""
+    while maker is not None and maker.op_type in {"Cast", "Concat", "Gather", "Slice", "Unsqueeze"}:
+        if maker.op_type in {"Gather", "Slice"}:
+            begin = maker.constant(1)
+            if begin is None or not begin.size or begin.reshape(-1)[0] != 0:
+                return None
+        maker = maker.producer(0)
+    if maker is None or maker.op_type != "Shape" or maker.attribute("start", 0):
+        return None
+    shape = maker.shape(0)
+    return shape[0] if shape else None
+
+
+def pool_problem(node: Node) -> str:
+    """Return what OpenVINO does otherwise with a pool that rounds up; empty if it does nothing.
+
+    ONNX drops a window that begins in the padding at the end, OpenVINO keeps it: always if the size
+    is known when running, and by the shape that onnx's own inference says before operator set 22.
+    OpenVINO divides by what lies outside of the padding as well.
+    """
+    if not node.attribute("ceil_mode", 0) or node.attribute("auto_pad", "NOTSET") != "NOTSET":
+        return ""
+    kernel = tuple(node.attribute("kernel_shape"))
+    ones = (1,) * len(kernel)
+    strides = tuple(node.attribute("strides", None) or ones)
+    dilations = tuple(node.attribute("dilations", None) or ones)
+    pads = tuple(node.attribute("pads", None) or (0,) * 2 * len(kernel))
+    sizes = (node.shape(0) or ())[_CHANNELS:] or (None,) * len(kernel)
+    divides = node.op_type == "LpPool" or bool(node.attribute("count_include_pad", 0))
+    for axis, size in enumerate(sizes):
+        reach = (kernel[axis] - 1) * dilations[axis] + 1
+        step, first, last = strides[axis], pads[axis], pads[axis + len(kernel)]
+        length = first + size + last if isinstance(size, int) else None
+        over = step - 1 if length is None else -(length - reach) % step
+        if over >= reach - last:
+            return "a window may begin in the padding at the end, which OpenVINO keeps"
+        if divides and over:
+            return "a window may reach beyond the padding, by which OpenVINO divides as well"
+    return ""
