@@ -258,11 +258,48 @@ _SAME_AS_FIRST: Final = (
 )  # fmt: skip
 """What broadcasts in operator set 1 broadcasts to its first input."""
 
+
+def _pooled(call: Call) -> Types:
+    """Return what onnx says, but for windows larger than what they slide over.
+
+    There the specification has the floor or the ceiling of a negative quotient, and onnx cuts off
+    what is behind the point.
+    """
+    found = _STANDARD_POOL(call)
+    kernel, sizes = call.attribute("kernel_shape", ()), (call.shape(0) or ())[2:]
+    if call.attribute("auto_pad", "NOTSET") in {"SAME_LOWER", "SAME_UPPER"} or len(kernel) != len(
+        sizes
+    ):
+        return found
+    ones = (1,) * len(kernel)
+    strides, dilations = (call.attribute(name) or ones for name in ("strides", "dilations"))
+    pads = call.attribute("pads") if call.attribute("auto_pad", "NOTSET") == "NOTSET" else None
+    pads = pads or (0,) * 2 * len(kernel)
+    counts: dict[int, int] = {}
+    for axis, size in enumerate(sizes):
+        if not isinstance(size, int):
+            continue
+        padded = size + pads[axis] + pads[axis + len(kernel)]
+        room = padded - (kernel[axis] - 1) * dilations[axis] - 1
+        rounded = (
+            -(-room // strides[axis]) if call.attribute("ceil_mode", 0) else room // strides[axis]
+        )
+        if room < 0:
+            counts[axis + 2] = max(rounded + 1, 0)
+    return [
+        replace(type_, shape=tuple(counts.get(axis, dim) for axis, dim in enumerate(type_.shape)))
+        if isinstance(type_, TensorType) and type_.shape is not None
+        else type_
+        for type_ in found
+    ]
+
+
+_STANDARD_POOL: Final = as_standard("MaxPool", 22)
 _POOLS: Final = ("", "AveragePool"), ("", "LpPool"), ("", "MaxPool")
 
 STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
     **{("", op_type): like(0) for op_type in _SAME_AS_FIRST},
-    **dict.fromkeys(_POOLS, as_standard("MaxPool", 22)),
+    **dict.fromkeys(_POOLS, _pooled),
     ("", "Attention"): _attention,
     ("", "BatchNormalization"): _batch_normalization_1,
     ("", "Cast"): _cast_by_name,
@@ -296,10 +333,8 @@ STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
 """The rules, by domain and operator; used where onnx has no inference or has deprecated it."""
 
 WITHOUT_SHAPE: Final[Mapping[tuple[str, str], int]] = {
+    **dict.fromkeys(_POOLS, 1 << 30),
     ("", "Attention"): 25,
-    ("", "AveragePool"): 19,
-    ("", "LpPool"): 18,
-    ("", "MaxPool"): 12,
     (_ML, "CastMap"): 1,
     (_ML, "DictVectorizer"): 1,
     (_ML, "LabelEncoder"): 1,
@@ -307,4 +342,5 @@ WITHOUT_SHAPE: Final[Mapping[tuple[str, str], int]] = {
     (_ML, "TreeEnsembleClassifier"): 1,
 }
 """The versions of operators, the last for each, of which onnx infers element types alone, or a
-shape that is wrong: of pools, with a window that begins in the padding at the end; of attention."""
+shape that is wrong: of pools, with a window that begins in the padding at the end, or is larger
+than all there is; of attention."""

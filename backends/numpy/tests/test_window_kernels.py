@@ -221,3 +221,29 @@ def test_an_empty_batch_gives_an_empty_result_of_the_right_shape(
     inputs = [np.zeros((0, 3, 4, 4), F32)] + ([] if weights is None else [weights])
     (y,) = compile_model(node_model(operator, inputs, [inputs[0].dtype]))(*inputs)
     assert (y.shape, y.dtype) == (shape, F32)
+
+
+@pytest.mark.parametrize("op_type", ["AveragePool", "LpPool", "MaxPool"])
+@pytest.mark.parametrize(
+    ("attributes", "size", "made"),
+    # by the specification: floor((size - window) / stride) + 1, or the ceiling
+    [
+        ("kernel_shape=[1,2]", 1, 0),
+        ("kernel_shape=[1,2], strides=[1,2]", 1, 0),
+        ("kernel_shape=[1,2], strides=[1,2], ceil_mode=1", 1, 1),
+        ("kernel_shape=[1,3], strides=[1,2], ceil_mode=1", 1, 0),
+        ("kernel_shape=[1,4], strides=[1,2], ceil_mode=1", 2, 0),
+    ],
+)
+@pytest.mark.parametrize("backend", ["numpy", "onnxruntime,numpy"])
+def test_windows_larger_than_what_they_slide_over_are_counted_as_onnx_says(
+    op_type: str, attributes: str, size: int, made: int, backend: str
+) -> None:
+    model = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : 22]> g (float[1,1,2,{size}] x) => (y) {{ '
+        f"y = {op_type}<{attributes}>(x) }}"
+    )
+    with sk.InferenceSession(model, backend, on_fallback="ok") as session:
+        (y,) = session.run(None, {"x": np.ones((1, 1, 2, size), np.float32)})
+    assert y.shape == (1, 1, 2, made)
+    assert (y == 1).all()

@@ -93,6 +93,13 @@ def _int64_through_double(node: Node) -> str:
     return ""
 
 
+def _pool(node: Node) -> str:
+    made = node.graph.shape(node.outputs[0]) or ()
+    if 0 in made and 0 not in (node.shape(0) or ()):
+        return "of a window larger than what it slides over it may make an element"
+    return ""
+
+
 def _reduce_bool(node: Node) -> str:
     shape = node.shape(0)
     if node.dtype(0).label == "bool" and (shape is None or 0 in shape):
@@ -139,6 +146,7 @@ def _is_vector(node: Node, place: int) -> bool:
 _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
     {
         "Attention": _attention,
+        **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
         "ConvInteger": _conv_integer,
         "Div": _division,
         "Einsum": _int64_through_double,

@@ -1,4 +1,4 @@
-"""What OpenVINO does otherwise with windows, and where it looks when it resizes."""
+"""Pools and resizings that OpenVINO computes otherwise than ONNX says."""
 
 from typing import Final
 

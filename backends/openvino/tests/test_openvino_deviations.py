@@ -156,3 +156,36 @@ def test_a_fused_product_is_taken_with_the_activations_that_openvino_reads(
         np.testing.assert_allclose(
             opened.run(None, {"x": x})[0], other.run(None, {"x": x})[0], rtol=1e-5
         )
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        *(
+            (
+                f"(float[4,3] x) => (float[4,3] y) {{ y = {op}<noop_with_empty_axes = 1>(x) }}",
+                "noop_with_empty_axes",
+            )
+            for op in ("ReduceL1", "ReduceL2", "ReduceLogSum")
+        ),
+        ("(float[2,3,3] x, float[3] s) => (float[2,3,3] y) { y = PRelu(x, s) }", "the last axis"),
+        ("(float[4] x) => (float[N] y) { y = Unique <sorted = 0> (x) }", "makes zeros"),
+        (
+            "(float[2,4] x) => (float[N,4] y) <bool[2] c = {0, 0}> { y = Compress<axis=0>(x, c) }",
+            "keeps nothing",
+        ),
+        (
+            (
+                "(float[4] x) => (int64[1,N] y) "
+                "{ c = Cast<to=6>(x) b = Cast<to=2>(c) i = Identity(b) y = NonZero(i) }"
+            ),
+            "a cast to int32 just before",
+        ),
+        (
+            "(float[4] x) => (float[4] y) { c = Cast<to=10>(x) t = Identity(c) y = Cast<to=1>(t) }",
+            "rounded to a half",
+        ),
+    ],
+)
+def test_what_is_left_out_or_put_elsewhere_is_refused(body: str, reason: str) -> None:
+    assert reason in reasons(parsed(f"g {body}"))[0]

@@ -115,30 +115,6 @@ def test_a_node_that_fails_to_convert_says_why() -> None:
             "(int8[4,999] x, int8[999,4] w) => (int32[4,4] y) { y = MatMulInteger(x, w) }",
             "sums of [999] products",
         ),
-        *(
-            (
-                f"(float[4,3] x) => (float[4,3] y) {{ y = {op}<noop_with_empty_axes = 1>(x) }}",
-                "noop_with_empty_axes",
-            )
-            for op in ("ReduceL1", "ReduceL2", "ReduceLogSum")
-        ),
-        ("(float[2,3,3] x, float[3] s) => (float[2,3,3] y) { y = PRelu(x, s) }", "the last axis"),
-        ("(float[4] x) => (float[N] y) { y = Unique <sorted = 0> (x) }", "makes zeros"),
-        (
-            "(float[2,4] x) => (float[N,4] y) <bool[2] c = {0, 0}> { y = Compress<axis=0>(x, c) }",
-            "keeps nothing",
-        ),
-        (
-            (
-                "(float[4] x) => (int64[1,N] y) "
-                "{ c = Cast<to=6>(x) b = Cast<to=2>(c) i = Identity(b) y = NonZero(i) }"
-            ),
-            "a cast to int32 just before",
-        ),
-        (
-            "(float[4] x) => (float[4] y) { c = Cast<to=10>(x) t = Identity(c) y = Cast<to=1>(t) }",
-            "rounded to a half",
-        ),
         (
             (
                 "(int64 n, bool b, float[2] x) => (float[2] y) { y = Loop (n, b, x) <body = t "

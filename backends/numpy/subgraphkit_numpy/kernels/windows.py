@@ -35,7 +35,7 @@ class Geometry:
     def tap(self, axis: int, place: int) -> slice:
         """Return the places of the elements under one tap of all windows, along a padded axis."""
         start = place * self.dilations[axis]
-        stop = start + (self.out[axis] - 1) * self.strides[axis] + 1
+        stop = start + max((self.out[axis] - 1) * self.strides[axis] + 1, 0)
         return slice(start, stop, self.strides[axis])
 
 
@@ -91,11 +91,11 @@ class WindowAttributes:
         out = room // stride + 1
         if not self.ceil_mode:
             return before, after, max(out, 0), 0
-        out = -(-room // stride) + 1
+        out = max(-(-room // stride) + 1, 0)
         # a window that starts in the padding at the end is dropped
-        if (out - 1) * stride >= size + before:
+        if out and (out - 1) * stride >= size + before:
             out -= 1
-        return before, after, max(out, 0), max(0, (out - 1) * stride - room)
+        return before, after, out, max(0, (out - 1) * stride - room) if out else 0
 
 
 def pad_spatial(x: Array, geometry: Geometry, value: Any) -> Array:
