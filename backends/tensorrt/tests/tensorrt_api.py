@@ -221,16 +221,6 @@ def _data() -> dict[str, Any]:
     return data
 
 
-def remeasured(release: str, snapshot: Snapshot) -> list[str]:
-    """Return what a measurement finds in classes and enumerations that the data does not have."""
-    fresh: dict[str, Any] = {"releases": [], "classes": {}, "enums": {}, "functions": {}}
-    add(fresh, release, snapshot)
-    api = Api(release)
-    held = {**fresh["classes"], **fresh["enums"]}
-    names = {f"{owner}.{name}".rstrip(".") for owner, members in held.items() for name in members}
-    return sorted(name for name in names if not api.has(name))
-
-
 def write(data: dict[str, Any]) -> None:
     """Write the data, a line for each class."""
     lines = [f'"releases": {json.dumps(data["releases"])}']
