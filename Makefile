@@ -31,7 +31,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test nightly older matrix lowest torch serving lint format docs support faults kit-times walk bench campaign \
+.PHONY: help demo test nightly older matrix lowest torch serving lint format docs support kit-times walk bench campaign \
 	campaign-long release-dry clean
 
 help: ## show this list
@@ -131,9 +131,6 @@ kit-times: $(DEV) ## measure again how long the conformance kit takes for each b
 # Wheels of this tree, a new environment, and each command that `new-backend` says comes next.
 walk: $(DEV) ## go the way of a backend's author, and write its transcript, docs/walk.txt
 	$(BIN)/python -m tests.publishing.walk
-
-faults: $(DEV) ## write again what caught each faulty backend in an earlier tree: TREE=folder
-	$(BIN)/python -m tests.fault_table $(TREE)
 
 bench: $(DEV) ## measure the figures given in the documentation
 	$(BIN)/python benchmarks/run.py

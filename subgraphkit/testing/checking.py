@@ -27,8 +27,8 @@ DEFAULT_SECONDS: Final = 60.0
 """How long a case may take unless told otherwise."""
 _SHARES: Final = {3: 4, 4: 1, 5: 5}
 """The drawn levels, whose cases come in an order that is drawn, with their parts of the time."""
-_FIRST: Final = frozenset({"operators", "versions"})
-"""The groups of level 5 that come before all others: what its operators compute."""
+_FIRST: Final = ("operators", "versions")
+"""The groups of level 5 that come before all others, in order: what operators compute."""
 _PATIENCE_OF_LARGE: Final = 2.0
 """What has more is large: a real network."""
 _BEGIN_LARGE: Final = 0.75
@@ -178,7 +178,7 @@ def drawn_batches(tasks: Sequence[Task], seed: int) -> list[list[Task]]:
     names = list(groups)
     drawn.shuffle(names)
     found: list[list[Task]] = []
-    for some in (_FIRST.intersection(names), set(names) - _FIRST):
+    for some in (*((one,) for one in _FIRST if one in groups), set(names).difference(_FIRST)):
         turns = [_in_turn(groups[name], drawn) for name in names if name in some]
         found += [batch for batch in chain(*zip_longest(*turns)) if batch is not None]
     return found

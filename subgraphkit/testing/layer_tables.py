@@ -23,6 +23,9 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
             MatMul(x[N,7], w![7,3])
             MatMul(x[N,0], w![0,3])
             Gemm(x[N,0], w![0,3], b![3])
+            Einsum<equation="ij,jk->ik">(x[N,0], w![0,3])
+            Einsum<equation="...ij->...ji">(x[2,3,N])
+            Einsum<equation="bi,bi->b">(x[3,N], z[3,N])
             MatMul(x[2,7], w[7,N])
             MatMul(x[N,N], w[N,N])
             MatMul(x[2,3,N], w[N,4])
@@ -55,6 +58,7 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
             Conv<auto_pad="SAME_LOWER">(x[1,2,N,8], w![3,2,2,4])
             Conv<auto_pad="SAME_UPPER", strides=[2,3]>(x[1,2,N,8], w![3,2,3,2])
             Conv<auto_pad="SAME_UPPER">(x[1,2,N,8], w![3,2,2,4])
+            Conv<auto_pad="SAME_UPPER">(x[1,2,N], w![3,2,2])
             Conv<auto_pad="SAME_LOWER", strides=[2,3]>(x[1,2,N,9], w![3,2,4,2])
             Conv<auto_pad="VALID", strides=[2,1]>(x[1,2,N,8], w![3,2,2,3])
             Conv<group=4, pads=[1,1,1,1]>(x[1,4,N,7], w![4,1,3,3], b![4])
@@ -101,6 +105,7 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
             LpPool<kernel_shape=[2,2], auto_pad="SAME_UPPER">(x[1,2,N,8])
             ConvTranspose<auto_pad="SAME_UPPER", strides=[2,2]>(x[1,2,N,6], w![2,3,3,3])
             ConvTranspose<auto_pad="SAME_LOWER", strides=[2,2]>(x[1,2,N,6], w![2,3,3,3])
+            ConvTranspose<auto_pad="SAME_UPPER", strides=[3,1]>(x[1,2,N,6], w![2,3,4,2])
             AveragePool<kernel_shape=[3,3], pads=[1,1,1,1]>(x[N,C,6,6])
             LpPool<kernel_shape=[3,2], p=2>(x[1,2,N,8])
             GlobalAveragePool(x[N,C,6,6])
@@ -139,6 +144,8 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
             LayerNormalization(x^[N,C], s![C], b![C])
             LayerNormalization(x^[3,N], s![N])
             LayerNormalization<axis=1>(x^[3,N,4], s![N,4], b![N,4])
+            m = ReduceMean(x^[3,N], a:int64![1]={-1}); d = Sub(x, m); q = Mul(d, d);
+            v = ReduceMean(q, a); e = Add(v, f![]={0.00001}); r = Sqrt(e); y = Div(d, r)
             InstanceNormalization(x^[N,C,6,6], s![C], b![C])
             MeanVarianceNormalization(x^[N,C,6,6]) ==
                 m = ReduceMean(x^[N,C,6,6], a:int64![3]={0,2,3}); d = Sub(x, m); q = Mul(d, d);
@@ -193,6 +200,8 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
             QuantizeLinear(x[3,N], s+![], z:uint8![]={9})
             QuantizeLinear<axis=0>(x[3,N], s+![3], z:int8![3]={1,-2,3})
             QuantizeLinear(x[N,C], s:float![]={0.037}, z:uint8![]={128})
+            QuantizeLinear(x[N,C], s:float![]={1.0}, z:int8![]={1})
+            QuantizeLinear(x*[N,C], s:float![]={0.037}, z:int8![]={-5})
             y, s, z = DynamicQuantizeLinear(x[N,C])""",
         "step uint8": """
             QLinearConv<pads=[1,1,1,1]>(x[N,C,6,6], r:float![]={0.037}, z![]={3}, w![C,C,3,3],

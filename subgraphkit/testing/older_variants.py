@@ -144,6 +144,6 @@ def _is_valid(form: OperatorVariant, size: int) -> bool:
         model = Sweep([(form, size)])
         shape_inference.infer_shapes(model.proto, check_type=True, strict_mode=True)
         model.expected(model.feeds())
-    except (shape_inference.InferenceError, RuntimeError, ValueError):
+    except Exception:  # noqa: BLE001 (onnx's implementations raise anything)
         return False
     return True

@@ -19,6 +19,8 @@ from typing import Final
 from subgraphkit.testing.layer_tables import LAYERS
 
 _SOME: Final = "float double float16 int32 int64 uint8 uint32 uint64"
+_FAR: Final = "{1152921504606846976}"
+"""A whole number beside which a fraction of 53 bits has no room for units."""
 _WHOLE: Final = "int32 int64 uint32 uint64"
 TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     "arithmetic": {
@@ -67,7 +69,9 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             IsInf(x[N])""",
         "bits uint32 uint64": """
             Equal(x[N], z[N])
-            Less(x[N], z[N])""",
+            Less(x[N], z[N])
+            Cast<to=1>(x[N])
+            Cast<to=7>(x[N])""",
         "bits float double int32 int64 uint8": """
             Equal(x[N], z[N])
             Less(x[N], z[N])
@@ -97,11 +101,14 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             Cast<to=10>(x[N])
             Cast<to=11>(x[N])
             CastLike(x[N], z:int32[1])""",
-        "bits int64": """
+        "bits int64": f"""
             Cast<to=1>(x[N])
             Cast<to=6>(x[N])
             Cast<to=9>(x[N])
-            Cast<to=11>(x[N])""",
+            Cast<to=11>(x[N])
+            a = Add(x[N], k![]={_FAR}); b = Add(z[N], k); y = Less(a, b)
+            a = Add(x[N], k![]={_FAR}); b = Add(z[N], k); y = Max(a, b)
+            a = Add(z[N], k![]={_FAR}); b = Add(v[N], k); y = Sub(a, b)""",
         "bits uint8 int8 bool": """
             Cast<to=1>(x[N])
             Cast<to=7>(x[N])""",
@@ -130,6 +137,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             Elu<alpha=0.7>(x[N])""",
         "near float": """
             OneHot(i:int64[N], d:int64![]={4}, v![2])
+            OneHot<axis=0>(i:int64[N,2], d:int64![]={5}, v![2])
             Log(x+[N])
             Elu(x[N])
             Selu(x[N])
@@ -247,6 +255,14 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             Gather<axis=1>(x[3,N], i:int64![0])
             Slice(x[3,N], a:int64![1]={2}, b:int64![1]={1}, d:int64![1]={1})
             Concat<axis=1>(x[3,N], z![3,0])
+            Expand(x[1,N], s:int64![3]={0,1,1})
+            Pad(x[N,0], p:int64![4]={0,1,0,1})
+            Pad<mode="wrap">(x[2,N], p:int64![4]={0,2,0,1})
+            ScatterElements<axis=1>(x[2,N], i:int64![2,0], z[2,0])
+            ScatterElements<axis=1, reduction="add">(x[2,N], i:int64![2,2]={0,0,1,1}, z[2,2])
+            ScatterElements<axis=0, reduction="max">(x[3,N], i:int64![2,1]={2,2}, z[2,1])
+            ScatterND(x[3,N], i:int64![0,1], z[0,N])
+            ScatterND<reduction="mul">(x[3,N], i:int64![2,1]={1,1}, z[2,N])
             Tile(x[3,N], r:int64![2]={0,1})
             y, r = Split<axis=1>(x[N,4], s:int64![2]={0,4})
             Reshape<allowzero=1>(x[3,0], s:int64![2]={0,5})
@@ -315,6 +331,10 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             ReduceSum<keepdims=0>(x[N,0], a:int64![1]={1})
             ReduceSum(x[0,N], a:int64![1]={0})
             ReduceSum(x[N,0])
+            ReduceSum(x[3,N], a:int64![0])
+            ReduceSum<noop_with_empty_axes=1>(x[3,N], a:int64![0])
+            ReduceLogSumExp(x[N,0], a:int64![1]={1})
+            ReduceLogSum(x[N,0], a:int64![1]={1})
             ReduceProd(x[N,0], a:int64![1]={1})
             ReduceL1(x[N,0], a:int64![1]={1})
             ReduceL2(x[N,0], a:int64![1]={1})
@@ -349,7 +369,16 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             ArgMin<axis=1>(x[3,N])
             y, i = TopK(x[3,N], k:int64![1]={1})
             v, y = TopK<axis=0, largest=0>(x[N,3], k:int64![1]={1})""",
-        "equal float": "Hardmax(x[3,N])",
+        "equal float": """
+            Hardmax(x[3,N])
+            y, i = TopK(x[3,N], k:int64![1]={0})
+            ReduceMax(x[N,0], a:int64![1]={1})
+            ReduceMin(x[N,0], a:int64![1]={1})""",
+        "bits int64": f"""
+            a = Add(z[3,N], k![]={_FAR}); y = ArgMax<axis=1>(a)
+            a = Add(z[3,N], k![]={_FAR}); y, i = TopK<axis=0, largest=0>(a, m![1]={{1}})
+            a = Add(z[3,N], k![]={_FAR}); y = ReduceMin<keepdims=0>(a, d![1]={{1}})
+            a = Add(z[N], k![]={_FAR}); y = Unique(a)""",
         "bits int64 int32": "ReduceSum<keepdims=0>(x+[3,N], a:int64![1]={1})",
         f"bits {_WHOLE}": """
             ReduceSum<keepdims=0>(x[N,4], a:int64![1]={1})

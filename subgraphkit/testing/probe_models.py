@@ -210,8 +210,8 @@ def _ending_of_one(offer: ProbeModel) -> Sequence[str] | None:
     code = onnx.TensorProto.DataType.Value(offer.element_type.upper())
     for steps in _ENDINGS:
         ending = [step.replace("TYPE", str(code)) for step in steps]
-        model = parser.parse_model(f"{_header(offer)} {offer.text(ending)}")
-        with suppress(shape_inference.InferenceError, RuntimeError, ValueError):
+        with suppress(parser.ParseError, shape_inference.InferenceError, RuntimeError, ValueError):
+            model = parser.parse_model(f"{_header(offer)} {offer.text(ending)}")
             shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
             return ending
     return None

@@ -134,9 +134,7 @@ class ConformanceFile(pytest.File):
         if self.shut:
             return replace(blank, detail=f"not tried after {self.shut}")
         task = self._task(blank, _SECONDS * listed["timeout_factor"])
-        found, *harmful = self.pool.findings([[task]])
-        for one in harmful:  # its test is over
-            found = replace(found, outcome=one.outcome, detail=f"{one.case}: {one.detail}")
+        (found,) = self.pool.findings([[task]])
         if found.is_wrong and found.case in self.gates:
             self.shut = found.case
         return found

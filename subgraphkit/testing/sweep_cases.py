@@ -43,7 +43,7 @@ _LARGE_SIZE: Final = {
     "movement": 4099, "products": 301, "windows": 67, "normalisations": 301, "attention": 301,
 }  # fmt: skip
 _MOST_AT_ONCE: Final = 48
-_SECONDS: Final = 15.0
+_SECONDS: Final = 10.0
 """How long a case may compute before it leaves the rest out."""
 _MOST_SECONDS: Final = 40.0
 """How long it may take, if others compute for it, or beside it."""

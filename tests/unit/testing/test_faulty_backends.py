@@ -1,5 +1,7 @@
 """A test of the tests: the kit catches every fault at its stage, and finds none where none is."""
 
+import csv
+import io
 import warnings
 from collections.abc import Mapping
 from functools import lru_cache
@@ -13,6 +15,8 @@ from subgraphkit.testing.cases import Case
 from subgraphkit.testing.levels import cases_of_level
 from tests import faulty
 from tests.faulty import FAULTS, SOUND
+from tests.faulty.corruptions import CORRUPTIONS
+from tests.golden_support import GoldenCheck
 
 pytestmark = pytest.mark.usefixtures("ready_children")
 
@@ -54,6 +58,15 @@ def test_the_kit_catches_a_faulty_backend_at_its_stage(name: str) -> None:
     assert finding.case == fault.case
     assert finding.detail or not finding.is_wrong
     assert not Report(name, [finding]).is_passed
+
+
+def test_the_page_lists_every_backend_that_computes_wrongly(golden: GoldenCheck) -> None:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(("backend", "what it does", "caught by"))
+    for name, one in CORRUPTIONS.items():
+        writer.writerow((name, f"{one.text} ({', '.join(one.takes.split())})", one.case))
+    golden("faults", stream.getvalue())
 
 
 @pytest.mark.parametrize("backend", SOUND, ids=lambda backend: backend.__name__)
