@@ -47,7 +47,7 @@ EXIT_CODES: Final[Mapping[ExitCode, str]] = MappingProxyType(
         ExitCode.MODEL: "the model cannot be read or is not valid",
         ExitCode.UNCLAIMED: "no backend claims some nodes, or one has less than is required",
         ExitCode.FAILURE: "a subgraph failed to compile or to run",
-        ExitCode.INCOMPLETE: "it ended before it was done, or tried too little; what was found is shown",
+        ExitCode.INCOMPLETE: "it ended too early, or tried too little; what was found is shown",
         ExitCode.BUG: "a bug in subgraphkit",
         ExitCode.INTERRUPTED: "interrupted from the keyboard",
     }
