@@ -102,6 +102,7 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
             AveragePool<kernel_shape=[1,3], strides=[1,2], ceil_mode=1>(x[1,2,N,1])
             AveragePool<kernel_shape=[2,4], auto_pad="SAME_UPPER">(x[1,2,N,8])
             AveragePool<kernel_shape=[4,2], strides=[3,1], auto_pad="SAME_UPPER">(x[1,2,N,8])
+            AveragePool<kernel_shape=[2,3]>(x[1,2,N,2])
             LpPool<kernel_shape=[2,2], auto_pad="SAME_UPPER">(x[1,2,N,8])
             ConvTranspose<auto_pad="SAME_UPPER", strides=[2,2]>(x[1,2,N,6], w![2,3,3,3])
             ConvTranspose<auto_pad="SAME_LOWER", strides=[2,2]>(x[1,2,N,6], w![2,3,3,3])
@@ -120,6 +121,8 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
             MaxPool<kernel_shape=[2,2], auto_pad="SAME_LOWER">(x[1,2,N,8])
             MaxPool<kernel_shape=[2,4], auto_pad="SAME_UPPER">(x[1,2,N,8])
             MaxPool<kernel_shape=[4,2], strides=[3,1], auto_pad="SAME_UPPER">(x[1,2,N,8])
+            MaxPool<kernel_shape=[2,3]>(x[1,2,N,2]) ==
+                Slice(x[1,2,N,2], a:int64![2]={0,0}, b:int64![2]={-1,0}, d:int64![2]={2,3})
             MaxPool<kernel_shape=[3], strides=[2]>(x[2,3,N])
             v, y = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x[1,2,N,8])
             MaxPool<kernel_shape=[3,3], pads=[1,1,1,1]>(x[N,C,6,6])
