@@ -125,7 +125,14 @@ def test_giving_up_half_way_stops_the_children() -> None:
 def test_a_command_that_is_ended_stops_its_children_and_keeps_what_it_found(
     number: int, code: int, words: str, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", "subgraphkit", "test", "tests.unit.testing.troubled:Troubled"]
+    command = [
+        sys.executable,
+        "-m",
+        "subgraphkit",
+        "author",
+        "test",
+        "tests.unit.testing.troubled:Troubled",
+    ]
     command += ["--only", "L2/*", "--json", "--findings", "found.json"]
     with heard():
         running = subprocess.Popen(
@@ -159,7 +166,7 @@ def test_a_command_that_is_ended_stops_its_children_and_keeps_what_it_found(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_kit_that_is_stopped_leaves_no_process_behind(number: int, tmp_path: Path) -> None:
     """Not even the process that a case has started, in which the backend never returns."""
-    command = [sys.executable, "-m", "subgraphkit", "test", "tests.faulty:SleepsInRun"]
+    command = [sys.executable, "-m", "subgraphkit", "author", "test", "tests.faulty:SleepsInRun"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "SUBGRAPH_CACHE_DIR": str(tmp_path)}
     running = subprocess.Popen(
         [*command, "--only", "L1/keeps_to_one_thread"],
