@@ -143,11 +143,6 @@ def _fused_gemm(node: Node) -> str:
     return "" if word in {"Relu", "LeakyRelu"} else f"activation {word or 'none'}, made Relu"
 
 
-def _lstm(node: Node) -> str:
-    has_peepholes = len(node.inputs) > _PEEPHOLES and node.inputs[_PEEPHOLES]
-    return "peepholes, which OpenVINO leaves out" if has_peepholes else ""
-
-
 def _mat_mul(node: Node) -> str:
     if all(len(node.shape(place) or ()) != 1 for place in range(2)):
         return ""
@@ -162,6 +157,8 @@ def _zeros(node: Node) -> str:
 
 def _quantize(node: Node) -> str:
     scale = node.constant(1)
+    if scale is not None and scale.size > 1 and node.attribute("axis", 1) not in {0, 1}:
+        return "scales along another axis than the first two, which OpenVINO fails to compile"
     if scale is not None:
         is_finite = bool((np.abs(scale.astype(np.float64)) <= _LARGEST_SCALE).all())
         return "" if is_finite else "a scale so large that OpenVINO's limits of what fits overflow"
@@ -313,7 +310,6 @@ _PLAIN_ATTENTION: Final = frozenset(
     {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softcap", "softmax_precision"}
 )
 _LARGEST_SCALE: Final = float(np.finfo(np.float32).max) / (1 << 16)
-_PEEPHOLES: Final = 7
 _AXES: Final = 3
 _STEPS: Final = 4
 _INT32: Final = (1 << 31) - 1
@@ -328,7 +324,6 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "GroupNormalization": _group_normalization,
         "Hardmax": lambda _: "one of several equal numbers, of which it may take another",
         "HardSigmoid": _zeros,
-        "LSTM": _lstm,
         "LpPool": pool_problem,
         "MatMul": _mat_mul,
         "MaxPool": pool_problem,

@@ -7,6 +7,7 @@ from typing import Final
 from subgraphkit.ir import Node
 
 _CORNERS: Final = 4
+_PEEPHOLES: Final = 7
 
 
 def _compress(node: Node) -> str:
@@ -40,6 +41,16 @@ def _lrn(node: Node) -> str:
     return ""
 
 
+def _recurrent(node: Node) -> str:
+    """Refuse peepholes, and weights of which a size is open."""
+    if len(node.inputs) > _PEEPHOLES and node.inputs[_PEEPHOLES]:
+        return "peepholes, which OpenVINO leaves out"
+    sizes = (*(node.shape(1) or (None,)), *(node.shape(2) or (None,)))
+    if all(isinstance(size, int) for size in sizes):
+        return ""
+    return "weights of an open size, which OpenVINO fails to compile"
+
+
 def _roi_align(node: Node) -> str:
     if node.attribute("mode", "avg") == "max":
         return "mode max, which OpenVINO computes after interpolating"
@@ -54,6 +65,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "Compress": _compress,
         "Gemm": _gemm,
         "LRN": _lrn,
+        **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
         "ReduceLogSum": _logarithm,
         "ReduceLogSumExp": _logarithm,
         "RoiAlign": _roi_align,

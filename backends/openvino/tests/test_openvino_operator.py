@@ -253,7 +253,7 @@ def test_an_index_out_of_range_harms_no_run_after_it_where_there_is_one_thread()
             "y = ScatterND(x, i, u) }")
         align = parsed("g (float[4,4] x) => (float[1,1,4,4] y) <int64[1] i = {9}, float[1,4] r ="
             "{0,0,3,3}, int64[2] a = {0,1}> { z = Unsqueeze(x, a)"
-            "y = RoiAlign<output_height=4, output_width=4>(z, r, i) }")
+            "y = RoiAlign<output_height=4, output_width=4, sampling_ratio=2>(z, r, i) }")
         multiply = parsed("g (float[4,4] x) => (float[4,4] y) { y = MatMul(x, x) }")
         for model in [scatter, multiply, align, multiply] * 8:
             with sk.InferenceSession(model, "openvino", threads=1, cache="off") as session:

@@ -5,7 +5,7 @@ exact; BLAS has no product of integers. What follows is float32 in the order of 
 that results agree bit for bit; it rounds halves to even.
 
 Source: operators of the domain ``com.microsoft`` and their kernels for processors without VNNI;
-ONNX operator ``QLinearConv``.
+ONNX operators ``QLinearConv`` and ``QLinearMatMul``.
 """
 
 from collections.abc import Callable
@@ -169,6 +169,26 @@ def q_embed_layer_normalization(site: Site) -> Made:
 
 
 # -- convolutions and pools ------------------------------------------------------------------------
+
+
+@kernel("QLinearMatMul")
+def q_linear_mat_mul(site: Site) -> Made:
+    """Multiply integers; scale and round the products. Rows and columns may have scales."""
+
+    def rows(scale: Array) -> Array:
+        return scale.reshape(-1, 1) if scale.ndim == 1 else scale
+
+    def compute(*given: Any) -> Array:
+        a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = given
+        left = _whole(a, rows(a_zero))
+        total = np.matmul(left, _whole(b, b_zero))
+        wide = np.float32 if y_scale.dtype.itemsize < 4 else y_scale.dtype  # noqa: PLR2004 (bytes)
+        scales = (rows(a_scale).astype(wide), b_scale.astype(wide), rows(y_scale).astype(wide))
+        y = total.astype(wide) * (scales[0] * scales[1] / scales[2])
+        return quantized(y, rows(y_zero))
+
+    del site
+    return compute
 
 
 @kernel("QLinearConv")
