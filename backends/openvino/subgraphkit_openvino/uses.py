@@ -42,9 +42,11 @@ def _lrn(node: Node) -> str:
 
 
 def _recurrent(node: Node) -> str:
-    """Refuse peepholes, and weights of which a size is open."""
+    """Refuse peepholes, coupled gates, and weights of which a size is open."""
     if len(node.inputs) > _PEEPHOLES and node.inputs[_PEEPHOLES]:
         return "peepholes, which OpenVINO leaves out"
+    if node.attribute("input_forget", 0):
+        return "gates that are coupled, which OpenVINO takes one by one"
     sizes = (*(node.shape(1) or (None,)), *(node.shape(2) or (None,)))
     if all(isinstance(size, int) for size in sizes):
         return ""
