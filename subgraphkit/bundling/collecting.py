@@ -12,7 +12,7 @@ from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.carrying import carried_options
-from subgraphkit.bundling.manifest import BackendEntry
+from subgraphkit.bundling.manifest import BackendEntry, OriginEntry
 from subgraphkit.compiling import close_all, compile_subgraph, isolated
 from subgraphkit.compiling.caching import stores_engines
 from subgraphkit.compiling.caching.keying import name_implementation
@@ -234,10 +234,11 @@ def _backends(
         claims = [partitioning.claim_of(one.subgraph) for one in mine]
         backend = claims[0].backend
         stored = [one for one in mine if one.engine is not None]
-        origin = None
+        origin: OriginEntry | None = None
         if stored:
             try:
-                origin = origin_here(backend, [claim.property for claim in claims])
+                made = origin_here(backend, [claim.property for claim in claims])
+                origin = OriginEntry(made.fingerprint, made.system, made.implementation)
             except InternalError:
                 raise
             except Exception as error:

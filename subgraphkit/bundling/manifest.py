@@ -4,10 +4,11 @@ Nothing in it is believed before digest and kinds are checked; files are named, 
 """
 
 import json
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Struct
 
 from subgraphkit.backend.contract import EngineOrigin
 from subgraphkit.ir.structure import canonical, data_digest
@@ -20,19 +21,23 @@ MARK: Final = "subgraphkit_bundle"
 
 DIGEST: Final = "sha256"
 """The member that is the SHA-256 of all others."""
-_FILE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
-_HEX: Final = re.compile(r"[0-9a-f]{64}")
-_HALF: Final = re.compile(r"[\ud800-\udfff]")
-"""Half a character, which JSON can write and nothing else can."""
-_Read = TypeVar("_Read")
+
+# Half a character, which JSON can write and nothing else can, is no text.
+_Text = Annotated[str, Meta(pattern=r"\A[^\ud800-\udfff]*\Z")]
+_Size = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Digest = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+_FileName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}\Z")]
 
 
 class MemberError(Exception):
     """A member is missing, of the wrong kind, or not what it says; the text says which."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileEntry:
+class _Entry(Struct, frozen=True, forbid_unknown_fields=True):
+    """An object of the manifest, which has these members and no others."""
+
+
+class FileEntry(_Entry, frozen=True):
     """A file of the bundle.
 
     Attributes:
@@ -41,13 +46,25 @@ class FileEntry:
         sha256: Digest of its content, in hexadecimal.
     """
 
-    name: str
-    size: int
-    sha256: str
+    name: _FileName
+    size: _Size
+    sha256: _Digest
 
 
-@dataclass(frozen=True, slots=True)
-class BackendEntry:
+class OriginEntry(_Entry, frozen=True):
+    """Where engines were made: an ``EngineOrigin``."""
+
+    fingerprint: _Text
+    system: _Text
+    implementation: _Text
+
+    @property
+    def made(self) -> EngineOrigin:
+        """The same, as backends know it."""
+        return EngineOrigin(self.fingerprint, self.system, self.implementation)
+
+
+class BackendEntry(_Entry, frozen=True):
     """A backend that runs subgraphs.
 
     Attributes:
@@ -57,13 +74,12 @@ class BackendEntry:
         origin: Where its engines were made; None if there are none.
     """
 
-    name: str
-    options: Mapping[str, Any]
-    origin: EngineOrigin | None
+    name: _Text
+    options: Mapping[_Text, Any]
+    origin: OriginEntry | None
 
 
-@dataclass(frozen=True, slots=True)
-class SubgraphEntry:
+class SubgraphEntry(_Entry, frozen=True):
     """A subgraph.
 
     Attributes:
@@ -78,19 +94,18 @@ class SubgraphEntry:
         engine: Its engine; None if it is compiled when the bundle is opened.
     """
 
-    id: str
-    backend: str
-    property: str
-    nodes: tuple[int, ...]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    constants: tuple[str, ...]
-    structure: str
+    id: _Text
+    backend: _Text
+    property: _Text
+    nodes: tuple[_Size, ...]
+    inputs: tuple[_Text, ...]
+    outputs: tuple[_Text, ...]
+    constants: tuple[_Text, ...]
+    structure: _Text
     engine: FileEntry | None
 
 
-@dataclass(frozen=True, slots=True)
-class BundleManifest:
+class BundleManifest(_Entry, frozen=True):
     """The description of a bundle, kept inside it.
 
     Attributes:
@@ -104,12 +119,12 @@ class BundleManifest:
         subgraphs: The subgraphs, in the order of running.
     """
 
-    name: str
-    versions: Mapping[str, str]
+    name: _Text
+    versions: Mapping[_Text, _Text]
     model: FileEntry
     weights: FileEntry | None
-    symbols: Mapping[str, int]
-    shapes: Mapping[str, tuple[int | str | None, ...]]
+    symbols: Mapping[_Text, _Size]
+    shapes: Mapping[_Text, tuple[_Size | _Text | None, ...]]
     backends: tuple[BackendEntry, ...]
     subgraphs: tuple[SubgraphEntry, ...]
 
@@ -119,6 +134,11 @@ class BundleManifest:
         engines = [one.engine for one in self.subgraphs]
         return [file for file in (self.model, self.weights, *engines) if file is not None]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it, without mark and digest."""
+        members: dict[str, Any] = msgspec.to_builtins(self)
+        return members
+
 
 def write_manifest(manifest: BundleManifest) -> bytes:
     """Return the text of a manifest.
@@ -126,7 +146,7 @@ def write_manifest(manifest: BundleManifest) -> bytes:
     Raises:
         ValueError: Something in it has no form in JSON.
     """
-    members = {MARK: FORMAT, **asdict(manifest)}
+    members = {MARK: FORMAT, **manifest.to_dict()}
     members[DIGEST] = data_digest(canonical(members))
     return json.dumps(members, indent=1, allow_nan=False).encode("ascii") + b"\n"
 
@@ -145,7 +165,10 @@ def read_manifest(members: Mapping[str, Any]) -> BundleManifest:
     if members.get(DIGEST) != digest:
         raise MemberError("its manifest has another SHA-256 than when it was written")
     rest.pop(MARK, None)
-    manifest = _manifest("", rest)
+    try:
+        manifest = msgspec.convert(rest, BundleManifest)
+    except msgspec.ValidationError as error:
+        raise MemberError(f"a member of its manifest is wrong: {error}") from None
     names = [file.name for file in manifest.files]
     if len(set(names)) != len(names):
         raise MemberError("its manifest names a file twice")
@@ -163,116 +186,3 @@ def _check_backends(manifest: BundleManifest) -> None:
             raise MemberError(f"its manifest does not list backend {subgraph.backend!r}")
         if subgraph.engine is not None and entry.origin is None:
             raise MemberError(f"its manifest does not say what {subgraph.id!r} was made for")
-
-
-def _wrong(where: str, expected: str) -> MemberError:
-    return MemberError(f"member {where!r} of its manifest is not {expected}")
-
-
-def _text(where: str, value: Any) -> str:
-    if not isinstance(value, str) or _HALF.search(value):
-        raise _wrong(where, "text")
-    return value
-
-
-def _size(where: str, value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**63:
-        raise _wrong(where, "a size")
-    return value
-
-
-def _dim(where: str, value: Any) -> int | str | None:
-    if value is None:
-        return None
-    return _text(where, value) if isinstance(value, str) else _size(where, value)
-
-
-def _digest(where: str, value: Any) -> str:
-    if not isinstance(value, str) or not _HEX.fullmatch(value):
-        raise _wrong(where, "a SHA-256")
-    return value
-
-
-def _file_name(where: str, value: Any) -> str:
-    if not isinstance(value, str) or not _FILE.fullmatch(value):
-        raise _wrong(where, "a plain file name")
-    return value
-
-
-def _optional(kind: Callable[[str, Any], _Read]) -> Callable[[str, Any], _Read | None]:
-    return lambda where, value: None if value is None else kind(where, value)
-
-
-def _tuple(kind: Callable[[str, Any], _Read]) -> Callable[[str, Any], tuple[_Read, ...]]:
-    def read(where: str, value: Any) -> tuple[_Read, ...]:
-        if not isinstance(value, list):
-            raise _wrong(where, "a list")
-        return tuple(kind(f"{where}[{at}]", one) for at, one in enumerate(value))
-
-    return read
-
-
-def _mapping(kind: Callable[[str, Any], _Read]) -> Callable[[str, Any], dict[str, _Read]]:
-    def read(where: str, value: Any) -> dict[str, _Read]:
-        if not isinstance(value, dict):
-            raise _wrong(where, "an object")
-        return {_text(where, name): kind(f"{where}.{name}", one) for name, one in value.items()}
-
-    return read
-
-
-def _as_it_is(where: str, value: Any) -> Any:
-    del where
-    return value
-
-
-def _object(
-    make: Callable[..., _Read], **members: Callable[[str, Any], Any]
-) -> Callable[[str, Any], _Read]:
-    """Read a JSON object that has these members and no others."""
-
-    def read(where: str, value: Any) -> _Read:
-        if not isinstance(value, dict):
-            raise MemberError(f"member {where!r} of its manifest is no object")
-        prefix = f"{where}." if where else ""
-        found = {}
-        for name, kind in members.items():
-            if name not in value:
-                raise MemberError(f"member {prefix + name!r} of its manifest is missing")
-            found[name] = kind(prefix + name, value[name])
-        unknown = sorted(value.keys() - members.keys())
-        if unknown:
-            raise MemberError(f"member {prefix + unknown[0]!r} of its manifest is unknown")
-        return make(**found)
-
-    return read
-
-
-_file: Final = _object(FileEntry, name=_file_name, size=_size, sha256=_digest)
-_origin: Final = _object(EngineOrigin, fingerprint=_text, system=_text, implementation=_text)
-_backend: Final = _object(
-    BackendEntry, name=_text, options=_mapping(_as_it_is), origin=_optional(_origin)
-)
-_subgraph: Final = _object(
-    SubgraphEntry,
-    id=_text,
-    backend=_text,
-    property=_text,
-    nodes=_tuple(_size),
-    inputs=_tuple(_text),
-    outputs=_tuple(_text),
-    constants=_tuple(_text),
-    structure=_text,
-    engine=_optional(_file),
-)
-_manifest: Final = _object(
-    BundleManifest,
-    name=_text,
-    versions=_mapping(_text),
-    model=_file,
-    weights=_optional(_file),
-    symbols=_mapping(_size),
-    shapes=_mapping(_tuple(_dim)),
-    backends=_tuple(_backend),
-    subgraphs=_tuple(_subgraph),
-)

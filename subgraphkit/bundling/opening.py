@@ -206,11 +206,12 @@ def _check_backend(backend: Backend, entry: BackendEntry, partitioning: Partitio
     """Make sure that the engines of a backend fit here."""
     if entry.origin is None:
         return
+    made = entry.origin.made
     mine = [one for one in partitioning.subgraphs if one.backend == entry.name]
     check_options(backend, entry, partitioning.graph.settings)
     try:
         here = origin_here(backend, [partitioning.claim_of(one).property for one in mine])
-        answer = backend.accepts(entry.origin, here)
+        answer = backend.accepts(made, here)
     except SubgraphkitError:
         raise
     except Exception as error:
@@ -220,7 +221,7 @@ def _check_backend(backend: Backend, entry: BackendEntry, partitioning: Partitio
         )
     if answer is not True:
         reason = answer.text if isinstance(answer, Refusal) else ""
-        raise messages.other_engine(entry.name, entry.origin, here, reason)
+        raise messages.other_engine(entry.name, made, here, reason)
 
 
 def _operators(partitioning: Partitioning, engines: _Engines) -> CompiledSubgraphs:

@@ -1,6 +1,5 @@
 """Details of one backend, or of a bundle, from metadata; no plugin is imported."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +45,7 @@ def show_details(name: str, report: CommandReport, *, options_alone: bool) -> Ex
 
 def _show_bundle(folder: Path, report: CommandReport) -> None:
     manifest = BundleFiles(folder, trust=True).manifest
-    report.data = {"bundle": asdict(manifest)}
+    report.data = {"bundle": manifest.to_dict()}
     facts = [("model", manifest.name), ("size", in_bytes(sum(f.size for f in manifest.files)))]
     facts += [(f"{name} version", version) for name, version in manifest.versions.items()]
     facts += [(f"dimension {name}", str(size)) for name, size in manifest.symbols.items()]

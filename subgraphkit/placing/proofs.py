@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -14,6 +15,8 @@ _logger = logger_of("cache")
 
 _FIRST_ANSWER_SECONDS: Final = 1.0
 """How long the first run is waited for: other processes wait as long for the engines."""
+_PAUSE_SECONDS: Final = 10.0
+"""How long a moment without runs is waited for; a busy session may have none."""
 _LOOK_SECONDS: Final = 0.02
 
 
@@ -65,15 +68,17 @@ class BackgroundProof:
 
     def _run(self) -> None:
         gate = self._session._gate  # noqa: SLF001 (as above)
-        end = time.monotonic() + _FIRST_ANSWER_SECONDS
-        while not gate.was_used and time.monotonic() < end and threading.main_thread().is_alive():
-            if self._at_once.wait(_LOOK_SECONDS):
-                break
-        while gate.is_held_elsewhere() and not self._at_once.wait(_LOOK_SECONDS):
-            pass
+        self._wait(_FIRST_ANSWER_SECONDS, lambda: gate.was_used)
+        self._wait(_PAUSE_SECONDS, lambda: not gate.is_held_elsewhere())
         try:
             if self._session.plan is self._plan:
                 prove_beside_runs(self._session, self._proofs)
         finally:
             self._proofs.drop_all()
-            del self._session
+            del self._session, self._plan, self._proofs  # which hold operators
+
+    def _wait(self, seconds: float, is_over: Callable[[], bool]) -> None:
+        end = time.monotonic() + seconds
+        while not is_over() and time.monotonic() < end and threading.main_thread().is_alive():
+            if self._at_once.wait(_LOOK_SECONDS):
+                break

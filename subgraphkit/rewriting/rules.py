@@ -74,28 +74,14 @@ FREE: Final = frozenset({"Shape", "Size"})
 """Operators that read no element, so any type will do."""
 
 _NEVER: Final = frozenset(
-    [
-        "Bernoulli",
-        "BitCast",  # reads bits, not numbers
-        "Celu",
-        "CumProd",
-        "CumSum",
-        "EyeLike",
-        "MeanVarianceNormalization",  # its body, as ONNX spells it, has constants of float32
-        "Multinomial",
-        "NegativeLogLikelihoodLoss",
-        "NonMaxSuppression",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-        "Range",
-        "RoiAlign",
-        "Scan",
-        "SoftmaxCrossEntropyLoss",
-        "Upsample",
-    ]
-)
+    {"Bernoulli", "BitCast", "Celu", "CumProd", "CumSum", "EyeLike", "MeanVarianceNormalization",
+     "Multinomial", "NegativeLogLikelihoodLoss", "NonMaxSuppression", "RandomNormal",
+     "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Range", "RoiAlign", "Scan",
+     "SoftmaxCrossEntropyLoss", "Upsample"}
+)  # fmt: skip
+"""Operators that never do: BitCast reads bits, not numbers, and the body that ONNX gives to
+MeanVarianceNormalization has constants of float32."""
+
 _STATED: Final = frozenset({"Cast"})
 _NORMALISING: Final = frozenset(
     {"GroupNormalization", "InstanceNormalization", "LayerNormalization", "LpNormalization",

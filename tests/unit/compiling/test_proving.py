@@ -1,7 +1,9 @@
 """Engines are kept only if they were seen to come back as what was compiled."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.backend import ProbeResult
 from subgraphkit.errors import SubgraphkitWarning
+from subgraphkit.placing import proofs
 from tests.models import parsed
 from tests.storing import ProgramOperator, Storing, StoringProperty, restored, storing
 from tests.unit.compiling.cache_checks import EXPECTED
@@ -135,6 +138,33 @@ def test_the_first_answer_does_not_wait_for_the_proof(engines: Path) -> None:
     assert list(engines.glob("*.engine")) == []
     may_restore.set()
     session.close()
+    assert len(list(engines.glob("*.engine"))) == 1
+
+
+def test_a_session_that_is_never_idle_proves_beside_its_runs(
+    engines: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proofs, "_PAUSE_SECONDS", 0.1)
+    may_end, began = threading.Event(), threading.Event()
+
+    class Busy(ProgramOperator):
+        def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+            if np.array_equal(inputs[0], _X):
+                began.set()
+                assert may_end.wait(30)
+            return super().run(inputs, outputs)
+
+    backend = _with(lambda one: Busy(one.program, one.constants))
+    with _opened(backend) as session, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(session.run, None, {"x": _X})
+        assert began.wait(30)
+        end = time.monotonic() + 30
+        while not list(engines.glob("*.json")) and time.monotonic() < end:
+            time.sleep(0.01)
+        is_done = answer.done()
+        may_end.set()
+        np.testing.assert_array_equal(answer.result()[0], EXPECTED)
+    assert not is_done
     assert len(list(engines.glob("*.engine"))) == 1
 
 
