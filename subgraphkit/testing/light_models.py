@@ -108,9 +108,9 @@ def seeded_model(name: str, seed: int = 0, *, opset: int | None = None) -> onnx.
 
 
 def reference_evaluator(model: onnx.ModelProto) -> ReferenceEvaluator:
-    """Return ``onnx.reference`` for a network, two faults of onnx 1.23 avoided.
+    """Return ``onnx.reference`` for a model, two faults of onnx 1.23 avoided.
 
-    It computes BatchNormalization of operator set 9 as in training, so it wants a model made with
+    It computes BatchNormalization of operator set 9 as in training, so it wants a network made with
     ``opset=REFERENCE_OPSET``. And it sums LRN over the first channels only, so it is given ``LRN``.
     """
     return ReferenceEvaluator(model, new_ops=[LRN])

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper, version_converter
 from onnx.reference import ReferenceEvaluator
 
 from subgraphkit.testing.judging import LEAST, Wanted
+from subgraphkit.testing.light_models import reference_evaluator
 from subgraphkit.testing.operator_variants import USUAL_OPSET, Argument, OperatorVariant
 from subgraphkit.testing.small_models import SmallModel
 
@@ -84,7 +85,7 @@ class Sweep(SmallModel):
         plain = {at: row for at, row in rows.items() if at not in stated}
         models = [self._model(some, precise=True) for some in (plain, stated) if some]
         return [
-            (frozenset(value.name for value in model.graph.input), ReferenceEvaluator(model))
+            (frozenset(value.name for value in model.graph.input), reference_evaluator(model))
             for model in map(_in_usual_opset, models)
         ]
 
