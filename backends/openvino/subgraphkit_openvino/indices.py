@@ -51,8 +51,10 @@ INDICES: Final[Mapping[str, frozenset[int]]] = MappingProxyType(
 """Inputs that hold indices, axes or sizes: more than 31 bits would be out of range anyway."""
 
 _ALONG_AN_AXIS: Final = frozenset({"Gather", "GatherElements", "Scatter", "ScatterElements"})
-_UNCHECKED: Final = frozenset({"GatherND", "Scatter", "ScatterElements"})
+UNCHECKED: Final = frozenset({"GatherND", "Scatter", "ScatterElements"})
 """Operators at which OpenVINO leaves the array."""
+
+_OPEN: Final = "indices into an axis of open size, which OpenVINO does not check"
 
 
 def index_problem(node: Node, known: Bounds | None) -> str:
@@ -60,16 +62,18 @@ def index_problem(node: Node, known: Bounds | None) -> str:
 
     ``known``: Bounds of its indices; None if they are checked before every run.
     """
-    if node.op_type not in _ALONG_AN_AXIS | _UNCHECKED:
+    if node.op_type not in _ALONG_AN_AXIS | UNCHECKED:
         return ""
-    reach = _reach(node)
-    is_unchecked = node.op_type in _UNCHECKED
-    if reach is None:
-        return "indices of a size known when running, which OpenVINO leaves" if is_unchecked else ""
-    if known is None or (reach[0] <= known[0] and known[1] <= reach[1]):
+    limits = reach(node)
+    is_unchecked = node.op_type in UNCHECKED
+    if limits is None:
+        return _OPEN if is_unchecked else ""
+    if known is None or (limits[0] <= known[0] and known[1] <= limits[1]):
         return ""
-    if is_unchecked or node.is_constant(1):
-        return f"indices from {known[0]} to {known[1]}, with which OpenVINO leaves {list(reach)}"
+    if node.is_constant(1):
+        return f"indices from {known[0]} to {known[1]}, of which some are not in {list(limits)}"
+    if is_unchecked:
+        return f"computed indices that may not be in {list(limits)}, which OpenVINO does not check"
     return ""
 
 
@@ -79,7 +83,7 @@ def index_limits(nodes: Iterable[Node], otherwise: Bounds) -> dict[str, Bounds]:
     for node in nodes:
         for place in INDICES.get(node.op_type, ()):
             name = node.inputs[place] if place < len(node.inputs) else ""
-            limits = (_reach(node) if place == 1 else None) or otherwise
+            limits = (reach(node) if place == 1 else None) or otherwise
             found[name] = _both(limits, found.get(name, limits))
         for body in body_graphs(node):
             for name, limits in index_limits(body.nodes, otherwise).items():
@@ -91,7 +95,7 @@ def _both(some: Bounds, others: Bounds) -> Bounds:
     return max(some[0], others[0]), min(some[1], others[1])
 
 
-def _reach(node: Node) -> Bounds | None:
+def reach(node: Node) -> Bounds | None:
     """Return the least and the greatest index that is in range; None if it is not known."""
     shape = node.shape(0)
     if shape is None:
@@ -104,5 +108,5 @@ def _reach(node: Node) -> Bounds | None:
         sizes = set(shape[first : first + depth]) if isinstance(depth, int) else set()
     else:
         return None
-    size = sizes.pop() if len(sizes) == 1 else None
-    return (-size, size - 1) if isinstance(size, int) else None
+    known = [size for size in sizes if isinstance(size, int)]
+    return (-min(known), min(known) - 1) if known and len(known) == len(sizes) else None

@@ -18,7 +18,13 @@ from subgraphkit.backend import Refusal
 from subgraphkit.ir import BoundGraph, Bounds, Node, Subgraph, integer_bounds
 from subgraphkit.types import DataType
 from subgraphkit_openvino.bodies import body_graphs
-from subgraphkit_openvino.indices import INDICES, index_limits, index_problem
+from subgraphkit_openvino.indices import (
+    INDICES,
+    UNCHECKED,
+    index_limits,
+    index_problem,
+    reach,
+)
 
 _WHOLE: Final = frozenset(
     {
@@ -63,6 +69,14 @@ _MOVING: Final = frozenset(
 )
 """Operators that move numbers about; exact up to 32 bits."""
 
+_FORWARDING: Final = frozenset(
+    {
+        *("Cast", "Expand", "Flatten", "Gather", "GatherND", "Identity", "Reshape", "Slice"),
+        *("Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
+    }
+)
+"""Those of them whose results are numbers of their first input, and nothing else."""
+
 _EXACT_IN_INT32: Final = frozenset(
     {
         *("Abs", "Add", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Max", "Min", "Mul"),
@@ -100,7 +114,8 @@ class WholeNumbers:
         if given is None:
             fed = (*graph.inputs, *graph.defaults)
             given = {name: _24_BITS for name in fed if graph.dtype(name) in _CHECKED}
-        self._bounds = integer_bounds(graph, given=given, longest=_EXACT)
+        elsewhere = {**given, **_indexing(graph, given)} if self._is_outermost else given
+        self._bounds = integer_bounds(graph, given=elsewhere, longest=_EXACT)
         self._leaving = _leaving(graph)
         for index in graph.order:
             node = graph.nodes[index]
@@ -115,14 +130,16 @@ class WholeNumbers:
     def refusal(self, node: Node) -> Refusal | None:
         """Return why the whole numbers a node reads and makes would come out wrong, if so."""
         op_type = node.op_type
-        problem = index_problem(node, self._known(node))
+        known = self._known(node)
+        problem = index_problem(node, known)
         if problem:
             return Refusal("shape", problem)
+        if node.op_type in UNCHECKED and known is not None and not node.is_constant(1):
+            self.trusting.add(node.id)
         read = self._read(node)
         made = [name for name in node.outputs if self._graph.dtype(name) in _WHOLE]
         if op_type in _COUNTING or not (read or made):
-            rounds = op_type in _ORDERING and not all(map(self._is_small, read))
-            return _COMPARED if rounds else None
+            return self._compared(node, read) if op_type in _ORDERING else None
         if op_type in _QUANTISED:
             dtypes = {self._graph.dtype(name) for name in (*read, *made)}
             return _long_sum(node) if dtypes.isdisjoint(_OF_16_BITS) else _ROUNDED
@@ -132,6 +149,15 @@ class WholeNumbers:
             self.trusting.add(node.id)
             return None
         return self._misfit(node, read, made)
+
+    def _compared(self, node: Node, read: Sequence[str]) -> Refusal | None:
+        """Refuse an order of numbers that may need more than the 24 bits of float32."""
+        if all(map(self._is_small, read)):
+            return None
+        if not all(self._is_small(name) or self._is_within(name, _24_BITS) for name in read):
+            return _COMPARED
+        self.trusting.add(node.id)
+        return None
 
     def _misfit(self, node: Node, read: Sequence[str], made: Sequence[str]) -> Refusal | None:
         """Say which of the numbers of a node are too large, or may be, if they are."""
@@ -248,6 +274,25 @@ class WholeNumbers:
             whole = constant is not None and constant.type.dtype in _WHOLE
             self._small[name] = whole and constant is not None and _fits(constant.array())
         return self._small[name]
+
+
+def _indexing(graph: BoundGraph, given: Mapping[str, Bounds]) -> dict[str, Bounds]:
+    """Return how far fed numbers may go that are only moved until they are indices.
+
+    Larger ones would be out of range. So they are checked before every run.
+    """
+    found: dict[str, Bounds] = {}
+    for node in map(graph.nodes.__getitem__, graph.order):
+        limits = reach(node) if node.op_type in UNCHECKED else None
+        if limits is None:
+            continue
+        name, maker = node.inputs[1], node.producer(1)
+        while maker is not None and maker.op_type in _FORWARDING and maker.inputs:
+            name, maker = maker.inputs[0], maker.producer(0)
+        if maker is None and name in given:
+            least, most = found.get(name, given[name])
+            found[name] = max(least, limits[0]), min(most, limits[1])
+    return found
 
 
 def _leaving(graph: BoundGraph) -> set[str]:

@@ -99,7 +99,7 @@ def _types(node: Node) -> Refusal | None:
 
 def _empty(node: Node) -> Refusal | None:
     """Refuse tensors without elements; maxima over none are wrong, and nothing is gained."""
-    data = (*node.inputs[:1], *node.outputs)
+    data = (*node.inputs[: node.op_type != "Concat"], *node.outputs)
     if any(0 in (node.graph.shape(name) or ()) for name in data if name):
         return Refusal("shape", "tensors without elements are left to others")
     return None
@@ -175,7 +175,9 @@ def _slice(node: Node) -> str:
 
 
 def _split(node: Node) -> str:
-    shape = node.shape(0)
+    shape, sizes = node.shape(0), node.constant(1)
+    if sizes is not None and not sizes.all():
+        return "a part of no size, which OpenVINO fails to make"
     if node.attribute("num_outputs") is None or shape is None:
         return ""
     length = shape[node.attribute("axis", 0)]
@@ -237,12 +239,18 @@ def _norm(node: Node) -> str:
 
 
 def _top_k(node: Node) -> str:
+    count = node.constant(1)
+    if count is not None and not count.any():
+        return "none of the largest, which OpenVINO fails to make"
     wants_indices = len(node.outputs) > 1 and _is_read(node, node.outputs[1])
     return "indices of equal numbers, which OpenVINO orders otherwise" if wants_indices else ""
 
 
 def _unique(node: Node) -> str:
-    return "" if node.attribute("sorted", 1) else "no order, in which OpenVINO makes zeros"
+    if not node.attribute("sorted", 1):
+        return "no order, in which OpenVINO makes zeros"
+    is_open = not all(isinstance(size, int) for size in node.shape(0) or (None,))
+    return "sizes known when running, with which OpenVINO fails" if is_open else ""
 
 
 def _is_read(node: Node, value: str) -> bool:

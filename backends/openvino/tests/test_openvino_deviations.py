@@ -9,6 +9,7 @@ import pytest
 
 import subgraphkit as sk
 from backends.openvino.tests.openvino_road import homes, parsed, reasons, session
+from subgraphkit.errors import ExecutionError, SubgraphkitWarning
 from subgraphkit_openvino import reductions
 
 _TOTALS: dict[str, Any] = {"ReduceSum": np.sum, "ReduceMean": np.mean, "ReduceProd": np.prod}
@@ -170,6 +171,11 @@ def test_a_fused_product_is_taken_with_the_activations_that_openvino_reads(
         ),
         ("(float[2,3,3] x, float[3] s) => (float[2,3,3] y) { y = PRelu(x, s) }", "the last axis"),
         ("(float[4] x) => (float[N] y) { y = Unique <sorted = 0> (x) }", "makes zeros"),
+        ("(float[N] x) => (float[M] y) { y = Unique(x) }", "sizes known when running"),
+        (
+            "(float[M] x) => (float[N] y) <int64[2] s = {4, 0}> { y, z = Split <axis = 0> (x, s) }",
+            "a part of no size",
+        ),
         (
             "(float[2,4] x) => (float[N,4] y) <bool[2] c = {0, 0}> { y = Compress<axis=0>(x, c) }",
             "keeps nothing",
@@ -189,3 +195,48 @@ def test_a_fused_product_is_taken_with_the_activations_that_openvino_reads(
 )
 def test_what_is_left_out_or_put_elsewhere_is_refused(body: str, reason: str) -> None:
     assert reason in reasons(parsed(f"g {body}"))[0]
+
+
+_X43 = np.arange(12, dtype=np.float32).reshape(4, 3)
+_MESSAGES = (
+    "g (float[4,3] x, int64[2,3] e) => (float[4,3] y) <int64 first = {0}, int64 last = {1}, "
+    "int64[1] m = {-1}, int64[2] s = {3, 3}> { f = Gather(e, first) t = Gather(e, last) "
+    'm_ = Gather(x, f) u = Unsqueeze(t, m) i = Expand(u, s) y = ScatterElements<reduction="add">'
+    "(x, i, m_) }"
+)
+_LAST_TOKEN = (
+    "g (float[B,S,3] x, int64[B,S] i) => (float[B,B,3] y) "
+    "{ a = ArgMax<axis=-1, keepdims=0>(i) y = Gather<axis=1>(x, a) }"
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "name", "feed", "beyond"),
+    [
+        (_MESSAGES, "e", [[0, 1, 2], [3, -1, 3]], [[0, 1, 2], [3, 0, 4]]),
+        (_LAST_TOKEN, "i", [[1, 5, 49407, 2]], [[1, 1 << 24, (1 << 24) + 1, 2]]),
+    ],
+)
+def test_fed_integers_are_looked_at_before_a_run(
+    body: str, name: str, feed: list[list[int]], beyond: list[list[int]]
+) -> None:
+    model = _untyped(body)
+    x = _X43 if name == "e" else _X43[None]
+    feeds, others = ({"x": x, name: np.array(one)} for one in (feed, beyond))
+    with sk.InferenceSession(model, "numpy") as plain, session(model) as opened:
+        assert {one.backend for one in opened.partitioning.subgraphs} == {"openvino"}
+        np.testing.assert_array_equal(opened.run(None, feeds)[0], plain.run(None, feeds)[0])
+        if name == "e":
+            with pytest.warns(SubgraphkitWarning), pytest.raises(ExecutionError, match="SGK131"):
+                opened.run(None, others)
+            return
+        with pytest.warns(SubgraphkitWarning, match="exactly"):
+            made = opened.run(None, others)
+        np.testing.assert_array_equal(made[0], plain.run(None, others)[0])
+
+
+def test_an_operand_without_elements_is_joined() -> None:
+    body = "g (float[N,3] x) => (float[M,3] y) <float[0,3] k = {}> { y = Concat<axis=0>(k, x) }"
+    assert homes(parsed(body)) == ["openvino"]
+    with session(_untyped(body)) as opened:
+        np.testing.assert_array_equal(opened.run(None, {"x": _X43})[0], _X43)

@@ -143,7 +143,8 @@ def _totals(x: Array) -> Array:
 
 
 def _maxima(x: Array) -> Array:
-    return np.asarray(np.maximum.reduce(x, _spatial_axes(x), keepdims=True))
+    axes, lowest = _spatial_axes(x), least(x.dtype)
+    return np.asarray(np.maximum.reduce(x, axes, keepdims=True, initial=lowest))
 
 
 def _geometries(windows: WindowAttributes) -> Callable[[Array], Geometry]:
