@@ -3,8 +3,8 @@
 The order of the questions is MXNet's: seeds in topological order, breadth first from each,
 producers before consumers. A selector without a state has been asked about every node before.
 
-What keeps candidates from waiting on each other is one division of all of them. One that must stay
-whole and is divided is grown again, with its selector, within the part of its seed.
+A candidate that must stay whole and cannot is grown again, by the same selector, within the part of
+its seed. What keeps candidates from waiting on each other is one division of all of them.
 
 Source:
     MXNet subgraph API, ``SelectSubgraphNodes`` and ``LabelSubgraph``.
@@ -18,11 +18,10 @@ from typing import Final
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import SubgraphSelector
-from subgraphkit.partitioning.algorithms.components import weak_components
 from subgraphkit.partitioning.claiming.graph import Pass
-from subgraphkit.partitioning.claiming.merge import Grown, divide, way_back
+from subgraphkit.partitioning.claiming.merge import Grown, divide, divide_one
 
-# How often candidates that must stay whole are grown again before they are given up.
+# How often what must stay whole is grown again, by its selector and by others, till it is left out.
 _REPLAYS: Final = 8
 # Questions and edges per node and edge of the graph, and a floor for small graphs, after which no
 # node is grown over again and again.
@@ -34,6 +33,9 @@ _QUESTIONS_PER_NODE: Final = 8
 
 _INPUT: Final = "select_input"
 _OUTPUT: Final = "select_output"
+_NOT_CONVEX: Final = Refusal(
+    "not_convex", "taking the node would make subgraphs wait on each other"
+)
 _FILTERED: Final = Refusal("filtered", "the selector's filter dropped the node")
 
 
@@ -93,7 +95,7 @@ class _Growth:
                 selector = self._pass.asked.new_selector()
                 if self._take(selector, rank, self._select(selector, rank), is_seed=True):
                     self._candidates.append(_Candidate(rank, selector))
-                    self._reach(len(self._candidates), None)
+                    self._grow(len(self._candidates))
 
     def divided(self) -> dict[int, list[list[int]]]:
         """Return, by number, the parts of the candidates that must stay whole and cannot."""
@@ -104,26 +106,14 @@ class _Growth:
         return {number: several for number, several in parts.items() if len(several) > 1}
 
     def grow_again(self, divided: dict[int, list[list[int]]], *, give_up: bool) -> None:
-        """Grow each divided candidate within the part of its seed, and the other parts anew."""
+        """Grow the parts of divided candidates anew, or leave them out."""
         left: list[int] = []
         for number, parts in divided.items():
-            candidate = self._candidates[number - 1]
-            own = next((part for part in parts if candidate.seed in part), parts[0])
-            ranks = [rank for part in parts for rank in part]
-            self._note(ranks, _why_divided(self._pass, ranks))
             self.whole.discard(number)
-            for place, part in enumerate(parts):
-                for rank in part:
-                    self.labels[rank], self._open[rank] = 0, not give_up
-                    self._part_of[rank] = (number, place)
-            left += ranks
-            if not self._open[candidate.seed]:  # given up, or another has what the filter dropped
-                continue
-            with self._pass.asked.blame("SGK121", "reset"):
-                candidate.selector.reset()
-            said = self._select(candidate.selector, candidate.seed)
-            if self._take(candidate.selector, candidate.seed, said, is_seed=True):
-                self._reach(number, frozenset(own))
+            self._part(number, parts, _NOT_CONVEX)
+            for rank in (rank for part in parts for rank in part):
+                self.labels[rank], self._open[rank] = 0, not give_up
+                left.append(rank)
         self.seed(sorted(left))
 
     def refuse_dropped(self) -> None:
@@ -141,25 +131,49 @@ class _Growth:
             if refusal is not _FILTERED or rank not in self._noted:
                 self._noted[rank] = refusal
 
-    def _reach(self, number: int, allowed: Collection[int] | None) -> None:
-        """Ask breadth first from a seed that was taken, and make a candidate of what is kept."""
-        candidate = self._candidates[number - 1]
+    def _part(self, number: int, parts: Sequence[Sequence[int]], refusal: Refusal) -> None:
+        for place, part in enumerate(parts):
+            self._note(part, refusal)
+            self._part_of.update(dict.fromkeys(part, (number, place)))
+
+    def _grow(self, number: int) -> None:
+        """Make a candidate of what a selector takes and keeps, whole if it wants that."""
+        pass_, candidate = self._pass, self._candidates[number - 1]
+        splittable = pass_.asked.flag(candidate.selector, "splittable")
+        kept = self._reach(candidate, None)
+        for _ in range(_REPLAYS):
+            if splittable or not kept or self._looks > self._most_looks:
+                break
+            parts, way, work = divide_one(pass_, kept)
+            self._looks += work
+            if len(parts) == 1:
+                break
+            self._part(number, parts, _not_convex(pass_, way) if way else _FILTERED)
+            own = next((part for part in parts if candidate.seed in part), parts[0])
+            with pass_.asked.blame("SGK121", "reset"):
+                candidate.selector.reset()
+            said = self._select(candidate.selector, candidate.seed)
+            is_taken = self._take(candidate.selector, candidate.seed, said, is_seed=True)
+            kept = self._reach(candidate, frozenset(own)) if is_taken else []
+        for rank in kept:
+            self.labels[rank], self._open[rank] = number, 0
+        if kept and not splittable:
+            self.whole.add(number)
+
+    def _reach(self, candidate: _Candidate, allowed: Collection[int] | None) -> list[int]:
+        """Ask breadth first from a seed that was taken; return what the selector's filter keeps."""
         ranks = sorted(self._ask_around(candidate, allowed))
         nodes = [self._pass.state.node(rank) for rank in ranks]
         answer = self._pass.asked.filter(candidate.selector, nodes)
         missing = (rank for rank, node in zip(ranks, nodes, strict=True) if node.id not in answer)
         gone = {other for rank in missing for other in self._group(rank)}
-        kept = [rank for rank in ranks if rank not in gone]
-        for rank in kept:
-            self.labels[rank], self._open[rank] = number, 0
-        if kept and not self._pass.asked.flag(candidate.selector, "splittable"):
-            self.whole.add(number)
         if gone:
             self._note(gone, _FILTERED)
             self._looks += len(ranks)
             self.complete = self.complete and self._looks <= self._most_looks
             for rank in gone if not self.complete else ():
                 self._open[rank] = 0
+        return [rank for rank in ranks if rank not in gone]
 
     def _ask_around(self, candidate: _Candidate, allowed: Collection[int] | None) -> list[int]:
         """Offer neighbours of what was taken, over and over; return all that was taken."""
@@ -262,10 +276,6 @@ class _Growth:
             yield other, _OUTPUT
 
 
-def _why_divided(pass_: Pass, ranks: Sequence[int]) -> Refusal:
-    """Say why what must stay whole cannot: a way leads back, or a filter took it apart."""
-    way = way_back(pass_, ranks)
-    if not way and len(weak_components(pass_.state.adjacency, ranks)) > 1:
-        return _FILTERED
-    shown = ": " * bool(way) + " > ".join(pass_.state.node(rank).label for rank in way)
-    return Refusal("not_convex", f"taking the node would make subgraphs wait on each other{shown}")
+def _not_convex(pass_: Pass, way: Sequence[int]) -> Refusal:
+    shown = " > ".join(pass_.state.node(rank).label for rank in way)
+    return Refusal(_NOT_CONVEX.code, f"{_NOT_CONVEX.text}: {shown}")

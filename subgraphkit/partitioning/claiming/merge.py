@@ -4,10 +4,11 @@ The regions are found on the graph in which all that was claimed before is contr
 them can be contracted too without closing a cycle.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from subgraphkit.partitioning.algorithms.components import split_to_size
+from subgraphkit.ir import Adjacency
+from subgraphkit.partitioning.algorithms.components import split_to_size, weak_components
 from subgraphkit.partitioning.algorithms.connected import Division, connected_regions
 from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions
 from subgraphkit.partitioning.claiming.graph import Pass
@@ -98,25 +99,52 @@ def _pieces(pass_: Pass, region: list[int], limit: int) -> list[list[int]]:
     return pieces
 
 
-def way_back(pass_: Pass, ranks: Sequence[int]) -> list[int]:
-    """Return a way that leaves some nodes and comes back, from rank to rank; empty if none does.
+def divide_one(pass_: Pass, ranks: Sequence[int]) -> tuple[list[list[int]], list[int], int]:
+    """Divide one candidate as if there were no others.
 
-    Two neighbours on it are joined by an edge or lie in one region claimed before.
+    Returns:
+        Its parts, one if it can stay whole; a way that leaves it and comes back, from rank to rank,
+        if there is one, on which two neighbours are joined by an edge or lie in one region claimed
+        before; and the edges looked at.
     """
-    graph = pass_.graph
-    adjacency = graph.adjacency
+    graph, adjacency = pass_.graph, pass_.graph.adjacency
     inside = {graph.vertex_of[rank] for rank in ranks}
-    last = max(inside)
+    before, way, work = _ways_out(adjacency, inside)
+    apart = pass_.asked.claim.property.connectivity == "any"
+    if not way and (apart or len(weak_components(adjacency, sorted(inside))) == 1):
+        return [list(ranks)], [], work
+    names = sorted({*inside, *before})
+    number = {name: place for place, name in enumerate(names)}
+    rows = [[number[p] for p in adjacency.predecessors(name) if p in number] for name in names]
+    labels = bytearray(name in inside for name in names)
+    local = Adjacency.from_predecessors(rows)
+    found = connected_regions(local, labels, apart=apart, from_start=True).regions
+    parts = [graph.ranks(names[place] for place in part) for part in found]
+    return parts, [graph.ranks((vertex,))[0] for vertex in way], work
+
+
+def _ways_out(
+    adjacency: Adjacency, inside: Collection[int]
+) -> tuple[dict[int, int], list[int], int]:
+    """Follow the edges that leave some vertices, up to the last of these.
+
+    Returns:
+        The vertices met, each with the one before it; a way that comes back in; and the edges seen.
+    """
+    last, work = max(inside), 0
     before: dict[int, int] = {}
+    way: list[int] = []
     queue = sorted(inside)
     for vertex in queue:
-        for other in adjacency.successors(vertex):
-            if other in inside and vertex not in inside:
-                way = [other, vertex]
-                while way[-1] in before:
-                    way.append(before[way[-1]])
-                return [graph.ranks((one,))[0] for one in reversed(way)]
-            if other < last and other not in before and other not in inside:
+        successors = adjacency.successors(vertex)
+        work += len(successors)
+        for other in successors:
+            if other in inside:
+                if vertex not in inside and not way:
+                    way = [other, vertex]
+                    while way[-1] in before:
+                        way.append(before[way[-1]])
+            elif other < last and other not in before:
                 before[other] = vertex
                 queue.append(other)
-    return []
+    return before, way[::-1], work
