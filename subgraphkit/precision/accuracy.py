@@ -20,14 +20,6 @@ from subgraphkit.running.tapping import tap_groups, tapped_session
 from subgraphkit.texts import aligned
 from subgraphkit.types import DataType, TensorType
 
-__all__ = [
-    "AccuracyReport",
-    "LayerAccuracy",
-    "ValueAccuracy",
-    "floating_outputs",
-    "measure_accuracy",
-]
-
 _FLOATS = (DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16, DataType.DOUBLE)
 
 
