@@ -62,6 +62,15 @@ def _roi_align(node: Node) -> str:
     return "" if corners == (_CORNERS,) else "regions of an open shape, which OpenVINO refuses"
 
 
+def _softmax(node: Node) -> str:
+    axes = len(node.shape(0) or ())
+    is_of_one = node.opset >= _SOFTMAX_OF_ONE_AXIS or node.attribute("axis", 1) in {-1, axes - 1}
+    return "" if is_of_one else "all axes from one on together, as opsets before 13 have it"
+
+
+_SOFTMAX_OF_ONE_AXIS: Final = 13
+"""The operator set from which on Softmax goes along one axis."""
+
 USES: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
     {
         "Compress": _compress,
@@ -71,6 +80,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "ReduceLogSum": _logarithm,
         "ReduceLogSumExp": _logarithm,
         "RoiAlign": _roi_align,
+        **dict.fromkeys(("LogSoftmax", "Softmax"), _softmax),
     }
 )
 """By operator, what says what a use asks for that OpenVINO computes otherwise."""

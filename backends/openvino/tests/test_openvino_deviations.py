@@ -88,6 +88,24 @@ def test_windows_and_operators_that_openvino_computes_otherwise_are_refused(
     assert given == [] if not problem else problem in given[0]
 
 
+@pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax"])
+@pytest.mark.parametrize(
+    ("attributes", "opset", "problem"),
+    [
+        ("", 12, "all axes from one on together"),
+        ("<axis=0>", 12, "all axes from one on together"),
+        ("<axis=2>", 12, ""),
+        ("<axis=1>", 13, ""),
+    ],
+)
+def test_a_softmax_over_several_axes_is_refused(
+    operator: str, attributes: str, opset: int, problem: str
+) -> None:
+    model = _untyped(f"g (float[2,3,4] x) => (float y) {{ y = {operator}{attributes}(x) }}", opset)
+    given = reasons(model)
+    assert given == [] if not problem else problem in given[0]
+
+
 @pytest.mark.parametrize("op", ["Div", "Sub", "Mul"])
 def test_a_group_normalization_at_which_openvino_crashes_is_refused(op: str) -> None:
     model = parsed(
