@@ -83,8 +83,8 @@ class TvmBackend(Backend[Options]):
         pool="sleeps",
         evidence="asked",
         loses_nan=frozenset(
-            {"Clip", "Elu", "GlobalMaxPool", "HardSigmoid", "Hardmax", "MaxPool"}
-            | {"Relu", "Selu", "Sign", "TopK"}
+            {"Clip", "Elu", "GlobalMaxPool", "HardSigmoid", "Hardmax", "LRN", "LayerNormalization"}
+            | {"MaxPool", "Relu", "Selu", "Sign", "TopK"}
         ),
     )
 
