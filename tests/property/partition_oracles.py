@@ -10,7 +10,6 @@ from subgraphkit.partitioning.algorithms.nets import Nets
 
 Regions = list[list[int]]
 Graph = tuple[Adjacency, bytearray]
-Border = dict[int, list[int]]
 
 
 def build(rows: Sequence[Iterable[int]], claimed: Iterable[int]) -> tuple[Adjacency, bytearray]:

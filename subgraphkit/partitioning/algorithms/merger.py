@@ -67,10 +67,6 @@ class RunningOrder:
             self.remove(item)
         self.insert_after(items, anchor)
 
-    def insert_before(self, items: Sequence[int], anchor: int) -> None:
-        """Put ``items``, which are not in the order, directly in front of ``anchor``."""
-        self.insert_after(items, self._before[anchor])
-
     def insert_after(self, items: Sequence[int], anchor: int) -> None:
         """Put ``items``, which are not in the order, directly behind ``anchor``."""
         if not items:
