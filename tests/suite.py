@@ -86,6 +86,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "backend (100 is the full check, on a larger network)",
     )
     parser.addoption(
+        "--valid-graphs",
+        type=int,
+        default=300,
+        help="valid graphs of all operators that are run on the backends, a share of them on each "
+        "(20000 is the full check)",
+    )
+    parser.addoption(
         "--fused-combinations",
         type=int,
         default=40,

@@ -47,7 +47,7 @@ NOT_HEARD: Final = {
     "LpNormalization": "divides by the sum of elements with their signs where p is 1",
     "LRN": "leaves the last channel out of windows of an even size",
     "OptionalGetElement": "returns a list of one",
-    "QLinearConv": "rounds behind the zero point",
+    **dict.fromkeys(("QLinearConv", "QLinearMatMul"), "rounds behind the zero point"),
     "RoiAlign": "takes one point of a bin for all",
 }
 """Operators that ``onnx.reference`` computes otherwise than the specification says, and how."""

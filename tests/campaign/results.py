@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from filelock import FileLock
 
+from tests.campaign.judges import NOT_HEARD
 from tests.campaign.trials import KINDS, Attack, Tally
 
 HERE: Final = Path(__file__).parent
@@ -187,6 +188,17 @@ def page(records: list[dict[str, Any]], abouts: Mapping[str, str]) -> str:
         "What the words mean:",
         "",
         *(f"- `{name}`: {about}" for name, about in abouts.items()),
+        "",
+        "## Where a judge is not heard",
+        "",
+        "Of valid graphs `onnx.reference` and ONNX Runtime, not optimised, are asked, and count",
+        "where they agree. `onnx.reference` is not asked where the specification's text decides",
+        "against it:",
+        "",
+        *(f"- `{name}`: it {what}" for name, what in sorted(NOT_HEARD.items())),
+        "",
+        "Not drawn is what the text leaves open: what integers become beyond their range or by a",
+        "mean, where regions of `RoiAlign` have their maximum, and what a last digit decides.",
         "",
         "## All revisions together",
         "",

@@ -8,6 +8,7 @@ from subgraphkit.ir import Node
 
 _CORNERS: Final = 4
 _PEEPHOLES: Final = 7
+_SUMMAND: Final = 2
 
 
 def _compress(node: Node) -> str:
@@ -21,6 +22,9 @@ def _compress(node: Node) -> str:
 def _gemm(node: Node) -> str:
     if node.attribute("transA", 0) and node.is_constant(0):
         return "a stored factor that is transposed, which OpenVINO takes as it lies"
+    is_fixed = all(isinstance(size, int) for size in node.shape(1) or (None,))
+    if len(node.inputs) > _SUMMAND and not is_fixed:
+        return "a factor of an open size, to whose product OpenVINO fails to add something"
     return ""
 
 
