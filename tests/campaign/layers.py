@@ -104,7 +104,8 @@ def _finish_conv(d: Draw, x: Any, w: Any, made: int) -> None:
         _transposed(d, x.shape[2:])
     if name == "QLinearConv":
         _scales(d, w.dtype, made)
-        _scales(d, d.types.setdefault("T3", d.pick(np.dtype(np.int8), np.dtype(np.uint8))))
+        made_type = d.types.setdefault("T3", d.pick(np.dtype(np.int8), np.dtype(np.uint8)))
+        _scales(d, made_type, ties=False)
         if d.chance():
             d.give(np.arange(made, dtype=np.int32))
     elif name == "ConvInteger":
@@ -140,10 +141,11 @@ def _deform(d: Draw, x: Any, kernel: Sequence[int], made: int) -> None:
         d.read((x.shape[0], points, *out))
 
 
-def _scales(d: Draw, dtype: Any, count: int = 0) -> None:
+def _scales(d: Draw, dtype: Any, count: int = 0, *, ties: bool = True) -> None:
     """Give a scale and a zero point, for each channel sometimes."""
     shape = (count,) if count and d.chance() else ()
-    scale = np.full(shape, d.pick(0.125, 0.25, 0.5, 1.0))
+    # by another than a power of two there are no ties, of which OpenVINO's page tells
+    scale = np.full(shape, d.pick(0.125, 0.25, 0.5, 1.0) * (1 if ties else 0.3183099))
     parameter = d.schema.inputs[len(d.inputs)].type_str
     kind = d.types.setdefault(parameter, np.dtype(np.float32)) if parameter == "TS" else np.float32
     d.give(scale.astype(kind), 0.1)
@@ -178,7 +180,8 @@ def _product(d: Draw) -> None:
         _zero_points(d, x.dtype, (y.dtype, y.shape[-1:] if y.ndim == 2 else ()))
     elif d.schema.name == "QLinearMatMul":
         _scales(d, y.dtype)
-        _scales(d, d.types.setdefault("T3", d.pick(np.dtype(np.int8), np.dtype(np.uint8))))
+        made_type = d.types.setdefault("T3", d.pick(np.dtype(np.int8), np.dtype(np.uint8)))
+        _scales(d, made_type, ties=False)
 
 
 @recipe("Gemm")

@@ -30,7 +30,8 @@ def _gemm(node: Node) -> str:
 
 def _logarithm(node: Node) -> str:
     """Look for axes that are left out on purpose, and for open sizes."""
-    has_axes = len(node.inputs) > 1 and node.inputs[1]
+    axes = node.constant(1)
+    has_axes = axes.size if axes is not None else len(node.inputs) > 1 and node.inputs[1]
     if node.attribute("noop_with_empty_axes", 0) and not has_axes:
         return "noop_with_empty_axes, for which OpenVINO takes no logarithm"
     shape = node.shape(0) or (None,)
@@ -62,8 +63,12 @@ def _roi_align(node: Node) -> str:
         return "mode max, which OpenVINO computes after interpolating"
     if node.attribute("sampling_ratio", 0) < 1:
         return "a count of points that follows the region, which OpenVINO takes from elsewhere"
-    corners = (node.shape(1) or ())[-1:]
-    return "" if corners == (_CORNERS,) else "regions of an open shape, which OpenVINO refuses"
+    return _open_regions(node, _CORNERS)
+
+
+def _open_regions(node: Node, columns: int) -> str:
+    is_fixed = (node.shape(1) or ())[-1:] == (columns,)
+    return "" if is_fixed else "regions of an open shape, which OpenVINO refuses"
 
 
 def _softmax(node: Node) -> str:
@@ -80,6 +85,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "Compress": _compress,
         "Gemm": _gemm,
         "LRN": _lrn,
+        "MaxRoiPool": lambda node: _open_regions(node, _CORNERS + 1),
         **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
         "ReduceLogSum": _logarithm,
         "ReduceLogSumExp": _logarithm,

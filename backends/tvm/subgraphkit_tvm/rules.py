@@ -66,7 +66,8 @@ def _extreme(node: Node) -> str:
 
 
 def _reduction(node: Node) -> str:
-    has_axes = len(node.inputs) > 1 and bool(node.inputs[1])
+    axes = node.constant(1)
+    has_axes = axes.size if axes is not None else len(node.inputs) > 1 and node.inputs[1]
     if node.attribute("noop_with_empty_axes", 0) and not has_axes:
         return "TVM hands on what ONNX takes the magnitude, the square or the logarithm of"
     return ""
@@ -137,6 +138,8 @@ def _grid_sample(node: Node) -> str:
 
 
 def _shrink(node: Node) -> str:
+    if node.attribute("lambd", 0.5) < 0:
+        return "TVM drops what is within a limit below 0 on both sides"
     return "" if node.dtype() in _FLOATS else "TVM clips integers where ONNX wraps them around"
 
 

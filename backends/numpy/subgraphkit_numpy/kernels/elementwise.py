@@ -298,7 +298,9 @@ _GELU: Final = (
     0.7978848409264909, 0.03633347431706702, -3.298734058027037e-05, -5.515285425405471e-05,
     3.938242401162714e-06, -1.3024973979021595e-07, 1.7019772761300128e-09,
 )  # fmt: skip
-_GELU_TANH: Final = (sqrt(2 / pi), 0.044715 * sqrt(2 / pi))
+_SLOPE: Final = sqrt(float(np.float32(2 / pi)))
+_GELU_TANH: Final = (_SLOPE, float(np.float32(0.044715)) * _SLOPE)
+"""Of numbers that the function of the operator states as float32, in float64 as well."""
 
 
 def _odd(x: Array, coefficients: tuple[float, ...]) -> Array:
