@@ -377,26 +377,3 @@ def _loss(d: Draw) -> None:
     d.set("ignore_index", d.pick(0, -1, count), 0.3)
     if d.schema.name[0] == "S":
         d.outputs = [True, d.chance(0.3)]
-
-
-@recipe("StringSplit", "RegexFullMatch", "StringNormalizer", "TfIdfVectorizer")
-def _text(d: Draw) -> None:
-    name = d.schema.name
-    if name == "TfIdfVectorizer":
-        d.read(rank=(1, 2), dtypes=("int32", "int64"))
-        d.attributes.update({"mode": d.pick("TF", "IDF", "TFIDF"), "ngram_counts": [0, 2]})
-        d.attributes.update(
-            {"min_gram_length": 1, "max_gram_length": 2, "max_skip_count": d.pick(0, 1)}
-        )
-        d.attributes.update({"ngram_indexes": [0, 1, 2], "pool_int64s": [1, 2, 1, 2]})
-        d.set("weights", [0.5, 1.0, 2.0])
-        return
-    d.read(rank=(1, 1) if name == "StringNormalizer" else (0, 3), dtypes=("object",), reuse=0.3)
-    d.set("pattern", d.pick("a+", ".*", "[a-z ]+", "(a|b) a"))
-    d.set("delimiter", d.pick("", " ", "."))
-    d.set("maxsplit", d.pick(1, 2), 0.4)
-    d.set("case_change_action", d.pick("LOWER", "UPPER", "NONE"))
-    d.set("is_case_sensitive", d.pick(0, 1))
-    d.set("stopwords", ["a", "10"])
-    if name == "StringSplit":
-        d.outputs = [True, True]

@@ -1,4 +1,4 @@
-"""How operators are given what is legal that work on pictures, signals and attention."""
+"""How operators are given what is legal that work on pictures, signals, attention and text."""
 
 from typing import Any
 
@@ -227,3 +227,26 @@ def _attend(d: Draw, sizes: tuple[int, int, int, int]) -> None:
     d.set("is_causal", d.pick(0, 1) * (len(d.outputs) == 1), 0.5)
     d.set("scale", d.pick(0.5, 1.0), 0.4)
     d.set("softcap", d.pick(0.0, 2.0), 0.2)
+
+
+@recipe("StringSplit", "RegexFullMatch", "StringNormalizer", "TfIdfVectorizer")
+def _text(d: Draw) -> None:
+    name = d.schema.name
+    if name == "TfIdfVectorizer":
+        d.read(rank=(1, 2), dtypes=("int32", "int64"))
+        d.attributes.update({"mode": d.pick("TF", "IDF", "TFIDF"), "ngram_counts": [0, 2]})
+        d.attributes.update(
+            {"min_gram_length": 1, "max_gram_length": 2, "max_skip_count": d.pick(0, 1)}
+        )
+        d.attributes.update({"ngram_indexes": [0, 1, 2], "pool_int64s": [1, 2, 1, 2]})
+        d.set("weights", [0.5, 1.0, 2.0])
+        return
+    d.read(rank=(1, 1) if name == "StringNormalizer" else (0, 3), dtypes=("object",), reuse=0.3)
+    d.set("pattern", d.pick("a+", ".*", "[a-z ]+", "(a|b) a"))
+    d.set("delimiter", d.pick("", " ", "."))
+    d.set("maxsplit", d.pick(1, 2), 0.4)
+    d.set("case_change_action", d.pick("LOWER", "UPPER", "NONE"))
+    d.set("is_case_sensitive", d.pick(0, 1))
+    d.set("stopwords", ["a", "10"])
+    if name == "StringSplit":
+        d.outputs = [True, True]

@@ -77,6 +77,12 @@ def _attention(node: Node) -> str:
     return ""
 
 
+def _training(node: Node) -> str:
+    if node.attribute("training_mode", 0):
+        return "running means and variances are written over what was fed"
+    return ""
+
+
 def _conv_integer(node: Node) -> str:
     return "zero points of weights must be one scalar" if _is_vector(node, 3) else ""
 
@@ -146,6 +152,7 @@ def _is_vector(node: Node, place: int) -> bool:
 _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
     {
         "Attention": _attention,
+        "BatchNormalization": _training,
         **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
         "ConvInteger": _conv_integer,
         "Div": _division,
