@@ -131,7 +131,7 @@ class WholeNumbers:
         """Return why the whole numbers a node reads and makes would come out wrong, if so."""
         op_type = node.op_type
         known = self._known(node)
-        problem = index_problem(node, known)
+        problem = "" if self._fits_columns(node) else index_problem(node, known)
         if problem:
             return Refusal("shape", problem)
         if node.op_type in UNCHECKED and known is not None and not node.is_constant(1):
@@ -206,6 +206,23 @@ class WholeNumbers:
             return (int(array.min()), int(array.max())) if array.size else (0, 0)
         is_fed = self._is_outermost and name in (*self._graph.inputs, *self._graph.defaults)
         return None if is_fed else self._bounds.get(name)
+
+    def _fits_columns(self, node: Node) -> bool:
+        """Say whether places are put together of one index for each axis, all of them in range."""
+        places, shape = node.producer(1), node.shape(0)
+        if node.op_type != "GatherND" or places is None or places.op_type != "Concat" or not shape:
+            return False
+        rank, first = len(node.shape(1) or ()), node.attribute("batch_dims", 0)
+        if places.attribute("axis") not in {-1, rank - 1}:
+            return False
+        whole = {name: self._bounds.get(name) for name in places.inputs}
+        if any((self._graph.shape(name) or (0,))[-1] != 1 for name in whole):
+            return False
+        columns = [(whole[name], size) for name, size in zip(places.inputs, shape[first:])]  # noqa: B905 (the axes behind are taken whole)
+        return all(
+            limits is not None and isinstance(size, int) and -size <= limits[0] and limits[1] < size
+            for limits, size in columns
+        )
 
     def _steers(self, node: Node) -> bool:
         """Say whether what a node makes only says where to look and what to mask.

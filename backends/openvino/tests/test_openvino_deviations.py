@@ -258,3 +258,20 @@ def test_an_operand_without_elements_is_joined() -> None:
     assert homes(parsed(body)) == ["openvino"]
     with session(_untyped(body)) as opened:
         np.testing.assert_array_equal(opened.run(None, {"x": _X43})[0], _X43)
+
+
+@pytest.mark.parametrize(("row", "is_taken"), [(1, True), (2, False)])
+def test_places_of_one_index_for_each_axis_are_proven_axis_by_axis(
+    row: int,
+    is_taken: bool,  # noqa: FBT001 (by name only)
+) -> None:
+    model = _untyped(
+        "g (float[2,6,3] x, float[1,6] s) => (float[1,3] y) "
+        f"<int64[1,1] r = {{{row}}}> {{ c = ArgMax<axis=1>(s) p = Concat<axis=1>(r, c) "
+        "y = GatherND(x, p) }"
+    )
+    assert ("numpy" not in homes(model)) is is_taken
+    if is_taken:
+        x, s = np.arange(36, dtype=np.float32).reshape(2, 6, 3), np.eye(6, dtype=np.float32)[4:5]
+        with session(model) as opened:
+            np.testing.assert_array_equal(opened.run(None, {"x": x, "s": s})[0], x[1, 4:5])
