@@ -245,8 +245,13 @@ def _always(reason: str) -> Callable[[sk.Node], str]:
     return lambda _: reason
 
 
+def _layer_norm(node: sk.Node) -> str:
+    return "float64, which IREE normalises in float32" if node.dtype().label == "float64" else ""
+
+
 _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
     {
+        "LayerNormalization": _layer_norm,
         **dict.fromkeys(
             ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND"),
             _indices,

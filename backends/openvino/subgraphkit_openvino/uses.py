@@ -28,6 +28,12 @@ def _gemm(node: Node) -> str:
     return ""
 
 
+def _filters(node: Node) -> str:
+    if all(isinstance(size, int) for size in node.shape(3) or (None,)):
+        return ""
+    return "filters of an open size, at which OpenVINO fails when running"
+
+
 def _logarithm(node: Node) -> str:
     """Look for axes that are left out on purpose, and for open sizes."""
     axes = node.constant(1)
@@ -87,6 +93,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "LRN": _lrn,
         "MaxRoiPool": lambda node: _open_regions(node, _CORNERS + 1),
         **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
+        "QLinearConv": _filters,
         "ReduceLogSum": _logarithm,
         "ReduceLogSumExp": _logarithm,
         "RoiAlign": _roi_align,

@@ -113,6 +113,12 @@ def _roi_align(node: Node) -> str:
     return "TVM takes the maximum of what ONNX interpolates first" if mode == "max" else ""
 
 
+def _not(node: Node) -> str:
+    maker = node.producer(0)
+    compares = maker is not None and maker.op_type.startswith(("Equal", "Greater", "Less"))
+    return "TVM turns a comparison around, and its sides as well" if compares else ""
+
+
 def _space_to_depth(node: Node) -> str:
     return "TVM knows the mode DCR only" if node.attribute("mode", "DCR") != "DCR" else ""
 
@@ -162,6 +168,7 @@ _RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
         "MaxPool": _pool,
         "Min": _extreme,
         "Mod": _mod,
+        "Not": _not,
         "ReduceMax": _extreme,
         "ReduceMin": _extreme,
         "Resize": _resize,
