@@ -245,6 +245,12 @@ def _always(reason: str) -> Callable[[sk.Node], str]:
     return lambda _: reason
 
 
+def _split(node: sk.Node) -> str:
+    if len(set(node.attribute("split") or (0,))) > 1:
+        return "parts of several sizes in an attribute, which IREE makes alike"
+    return _sized(node)
+
+
 def _layer_norm(node: sk.Node) -> str:
     return "float64, which IREE normalises in float32" if node.dtype().label == "float64" else ""
 
@@ -268,7 +274,8 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
             ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),
             _always("it does not look whether labels are in range, and reads what is there"),
         ),
-        **dict.fromkeys(("ConstantOfShape", "Range", "Reshape", "Split", "Tile"), _sized),
+        **dict.fromkeys(("ConstantOfShape", "Range", "Reshape", "Tile"), _sized),
+        "Split": _split,
         **dict.fromkeys(("Div", "Mod"), _divided),
         **dict.fromkeys(_WITH_AXES, _axes),
         "AveragePool": _averaged,
