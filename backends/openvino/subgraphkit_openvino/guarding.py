@@ -1,4 +1,4 @@
-"""The watch over whole numbers that enter a region, and who runs it where they are too large."""
+"""The watch over inputs that OpenVINO gets wrong, and the other backend that runs them."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -8,13 +8,17 @@ from typing import Any
 from subgraphkit.backend import SubgraphOperator
 from subgraphkit.errors import ExecutionError, SubgraphkitWarning
 from subgraphkit.ir import Subgraph
+from subgraphkit.types import TensorType, ValueType
 
 Fallback = Callable[[Subgraph], SubgraphOperator]
 """Compiles a region on another backend."""
 
 
 class Guard:
-    """Sends a run elsewhere if it is fed whole numbers that OpenVINO would compute wrong.
+    """Sends a run elsewhere if it is fed what OpenVINO would compute wrong.
+
+    That is whole numbers out of their limits, and arrays without elements where sizes are open: it
+    loses the shapes of what follows from them.
 
     Thread-safety: any number of threads may call.
     """
@@ -22,7 +26,10 @@ class Guard:
     def __init__(
         self, subgraph: Subgraph, limits: Sequence[tuple[int, int, int]], fallback: Fallback
     ) -> None:
-        self.limits = tuple(limits)
+        self._limits = tuple(limits)
+        types = enumerate(subgraph.input_types)
+        self._open = [place for place, type_ in types if _may_be_empty(type_)]
+        self.watches = bool(self._limits or self._open)
         self._subgraph = subgraph
         self._fallback = fallback
         self._lock = Lock()
@@ -30,7 +37,10 @@ class Guard:
 
     def admits(self, inputs: Sequence[Any]) -> bool:
         """Say whether OpenVINO gets a run right."""
-        for place, low, high in self.limits:
+        for place in self._open:
+            if not inputs[place].size:
+                return False
+        for place, low, high in self._limits:
             array = inputs[place]
             if array.size and not (low <= array.min() and array.max() <= high):
                 return False
@@ -44,7 +54,7 @@ class Guard:
         """
         with self._lock:
             if self._operator is None:
-                self._operator = self._elsewhere()
+                self._operator = self._elsewhere(self._problem(inputs))
             operator = self._operator
             if not operator.traits.thread_safe:
                 return operator.run(inputs, outputs)
@@ -57,12 +67,20 @@ class Guard:
         if operator is not None:
             operator.close()
 
-    def _elsewhere(self) -> SubgraphOperator:
-        names = ", ".join(repr(self._subgraph.inputs[place]) for place, *_ in self.limits)
-        what = (
+    def _problem(self, inputs: Sequence[Any]) -> str:
+        empty = [self._subgraph.inputs[place] for place in self._open if not inputs[place].size]
+        if empty:
+            return (
+                f"{empty[0]!r}, fed to subgraph {self._subgraph.id!r}, has no elements, from which "
+                "OpenVINO does not compute every shape rightly"
+            )
+        names = ", ".join(repr(self._subgraph.inputs[place]) for place, *_ in self._limits)
+        return (
             f"whole numbers fed to subgraph {self._subgraph.id!r} ({names}) are indices out of "
             "range, or need more than the 24 bits in which OpenVINO computes them exactly"
         )
+
+    def _elsewhere(self, what: str) -> SubgraphOperator:
         try:
             operator = self._fallback(self._subgraph)
         except Exception as error:
@@ -71,9 +89,13 @@ class Guard:
                 f"{what}, and no other backend runs it: {error}",
                 backend=self._subgraph.backend,
                 subgraph=self._subgraph.id,
-                hint="Leave openvino out of the list for such numbers.",
+                hint="Leave openvino out of the list for such inputs.",
             ) from error
         warnings.warn(
             SubgraphkitWarning(f"{what}; such runs go to the fallback backend"), stacklevel=5
         )
         return operator
+
+
+def _may_be_empty(type_: ValueType | None) -> bool:
+    return isinstance(type_, TensorType) and type_.element_count is None

@@ -88,7 +88,7 @@ class OpenVINOOperator(SubgraphOperator):
             ExecutionError: OpenVINO failed (SGK131).
             ValueError: A buffer does not fit the result; the message names the output.
         """
-        if self._guard.limits and not self._guard.admits(inputs):
+        if self._guard.watches and not self._guard.admits(inputs):
             return self._guard.run(inputs, outputs)
         try:
             request = self._idle.pop()

@@ -78,8 +78,11 @@ def _open_regions(node: Node, columns: int) -> str:
 
 
 def _softmax(node: Node) -> str:
-    axes = len(node.shape(0) or ())
-    is_of_one = node.opset >= _SOFTMAX_OF_ONE_AXIS or node.attribute("axis", 1) in {-1, axes - 1}
+    if node.opset >= _SOFTMAX_OF_ONE_AXIS:
+        return ""
+    axis = node.attribute("axis", 1)
+    behind = (node.shape(0) or ())[axis + 1 or len(node.shape(0) or ()) :]
+    is_of_one = node.shape(0) is not None and all(dim == 1 for dim in behind)
     return "" if is_of_one else "all axes from one on together, as opsets before 13 have it"
 
 
