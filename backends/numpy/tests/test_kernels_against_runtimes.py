@@ -142,3 +142,11 @@ def test_regions_are_averages_and_a_number_counts_only_in_cells_that_it_is_a_par
         spatial_scale=0.7,
         **words,
     )
+
+
+@pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
+@pytest.mark.parametrize("words", [[1, 2, 3, 1, 2], [], [[1, 2, 3], [4, 5, 6]]])
+def test_word_pairs_are_counted_without_weights(mode: str, words: list[Any]) -> None:
+    given = {"mode": mode, "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0}
+    pool = {"ngram_counts": [0, 3], "ngram_indexes": range(5), "pool_int64s": [1, 2, 3, 1, 2, 2, 3]}
+    check("TfIdfVectorizer", [np.array(words, np.int64)], [F32], **given, **pool)

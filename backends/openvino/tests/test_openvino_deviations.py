@@ -96,12 +96,16 @@ def test_windows_and_operators_that_openvino_computes_otherwise_are_refused(
         ("<axis=0>", 12, "all axes from one on together"),
         ("<axis=2>", 12, ""),
         ("<axis=1>", 13, ""),
+        ("<axis=0> ", 12, ""),
     ],
 )
 def test_a_softmax_over_several_axes_is_refused(
     operator: str, attributes: str, opset: int, problem: str
 ) -> None:
-    model = _untyped(f"g (float[2,3,4] x) => (float y) {{ y = {operator}{attributes}(x) }}", opset)
+    shape = "2,1,1" if attributes.endswith(" ") else "2,3,4"
+    model = _untyped(
+        f"g (float[{shape}] x) => (float y) {{ y = {operator}{attributes}(x) }}", opset
+    )
     given = reasons(model)
     assert given == [] if not problem else problem in given[0]
 
@@ -275,3 +279,17 @@ def test_places_of_one_index_for_each_axis_are_proven_axis_by_axis(
         x, s = np.arange(36, dtype=np.float32).reshape(2, 6, 3), np.eye(6, dtype=np.float32)[4:5]
         with session(model) as opened:
             np.testing.assert_array_equal(opened.run(None, {"x": x, "s": s})[0], x[1, 4:5])
+
+
+def test_an_array_without_elements_goes_to_the_fallback_with_one_warning() -> None:
+    model = parsed(
+        "g (float[N,4] x) => (float[M,4] y) <int64[1] a = {0}, int64[1] b = {2}> "
+        "{ s = Slice(x, a, b) y = Concat<axis=0>(s, x) }"
+    )
+    with session(model) as opened:
+        assert {one.backend for one in opened.partitioning.subgraphs} == {"openvino"}
+        with pytest.warns(SubgraphkitWarning, match="'x', fed to .* has no elements"):
+            (made,) = opened.run(None, {"x": np.zeros((0, 4), np.float32)})
+        assert made.shape == (0, 4)
+        assert opened.run(None, {"x": np.zeros((0, 4), np.float32)})[0].shape == (0, 4)
+        assert opened.run(None, {"x": np.zeros((3, 4), np.float32)})[0].shape == (5, 4)

@@ -110,6 +110,8 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
         "evaluator_cls": import_module("onnx.reference").ReferenceEvaluator,
     }
     operator = implementation(proto, parameters)
+    if getattr(operator, "weights_", ()) is None:
+        operator.weights_ = ()  # TfIdfVectorizer takes the length of weights that are left out
     attributes = {name: getattr(operator, name) for name in operator.attributes_names_}
     compute = operator._run  # noqa: SLF001 (``run`` looks the attributes up again at every call)
     compute = _prepared(node.op_type, compute)
