@@ -1,0 +1,87 @@
+"""Every room keeps to its budget of lines of code, which one decision page holds."""
+
+import ast
+import io
+import re
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tests.house.tree import ROOT
+
+PAGE: Final = ROOT / "docs" / "decisions" / "0027-budgets.md"
+_NO_CODE: Final = frozenset(
+    {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    | {tokenize.ENDMARKER}
+)
+_SUMS: Final = {"core": "core/", "backends": "backends/", "tests": "tests/"}
+
+
+def lines_of_code(source: str) -> int:
+    """Count the lines of a module that are no blank, comment or docstring."""
+    lines = {
+        line
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type not in _NO_CODE
+        for line in range(token.start[0], token.end[0] + 1)
+    }
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                lines -= set(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    return len(lines)
+
+
+def _rooms() -> Iterator[tuple[str, Path]]:
+    for path in sorted((ROOT / "subgraphkit").rglob("*.py")):
+        parts = path.relative_to(ROOT / "subgraphkit").parts
+        yield f"core/{parts[0] if len(parts) > 1 else 'top'}", path
+    for path in sorted((ROOT / "backends").glob("*/*/**/*.py")):
+        name, folder, *_ = path.relative_to(ROOT / "backends").parts
+        yield (f"tests/{name}" if folder == "tests" else f"backends/{name}"), path
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        parts = path.relative_to(ROOT / "tests").parts
+        if "build" not in parts:
+            yield f"tests/{parts[0] if len(parts) > 1 else 'top'}", path
+
+
+@cache
+def _found() -> Counter[str]:
+    found: Counter[str] = Counter()
+    for room, path in _rooms():
+        lines = lines_of_code(path.read_text(encoding="utf-8"))
+        found[room] += lines
+        for total, start in _SUMS.items():
+            found[total] += lines if room.startswith(start) else 0
+    return found
+
+
+def _budgets() -> dict[str, int]:
+    rows = re.findall(r"\| `([\w/]+)` \| ([\d,]+) (?=\|)", PAGE.read_text("utf-8"))
+    return {room: int(lines.replace(",", "")) for room, lines in rows}
+
+
+def test_lines_of_code_are_those_with_neither_blank_comment_nor_docstring() -> None:
+    source = (
+        '"""Doc."""\n\n# why\nx = [\n    1,\n]\n\n\n'
+        'def f() -> str:\n    """Doc."""\n    return """a\nb"""\n'
+    )
+    assert lines_of_code(source) == 6
+
+
+def test_no_room_is_larger_than_its_budget() -> None:
+    budgets = _budgets()
+    over = {
+        room: f"{lines:,} lines of code, {budgets[room]:,} allowed"
+        for room, lines in _found().items()
+        if lines > budgets.get(room, lines)
+    }
+    assert over == {}, f"take something away, or raise the number in {PAGE.name} with a reason"
+
+
+def test_every_room_has_a_budget_and_no_other_has_one() -> None:
+    assert sorted(_budgets()) == sorted(_found())
