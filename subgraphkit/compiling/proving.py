@@ -103,8 +103,21 @@ class Proofs:
         """
         if not self.waiting:
             return
-        known, problem = self._made_up() if values is None else (dict(values), "nothing runs it")
-        for one in self.compiled if compiled is None else compiled:
+        known, problem = self._made_up() if values is None else (values, "nothing runs it")
+        steps = list(self.compiled if compiled is None else compiled)
+        failed = self._settle_along(steps, known, problem, is_last=values is not None)
+        if failed and values is None:  # 1 is out of range where an open axis of 1 is indexed
+            failed = self._settle_along(steps, _zeroed(known), problem, is_last=True)
+        for key, engine in list(self.waiting.items()) if gives_up else ():
+            one = ProofStep(engine.subgraph, engine.operator)
+            self._settle(key, one, [], None, failed or problem)
+
+    def _settle_along(
+        self, steps: list[ProofStep], values: Mapping[str, Any], problem: str, *, is_last: bool
+    ) -> str:
+        """Run steps, prove their engines and return how one failed, which ends all but the last."""
+        known, failed = dict(values), ""
+        for one in steps:
             answer = None
             given = [known[name] for name in one.subgraph.inputs if name in known]
             if len(given) == len(one.subgraph.inputs):
@@ -112,11 +125,12 @@ class Proofs:
                     answer = one.run(given)
                     known.update(zip(one.subgraph.outputs, answer, strict=True))
                 except Exception as error:  # noqa: BLE001 (a run of the user's may do better)
-                    problem = f"{one.subgraph.id} fails on made-up inputs: {text_of(error)}"
+                    failed = f"{one.subgraph.id} fails on made-up inputs: {text_of(error)}"
+                    if not is_last:
+                        return failed
             for key in [key for key, it in self.waiting.items() if it.operator is one.operator]:
-                self._settle(key, one, given, answer, problem)
-        for key, engine in list(self.waiting.items()) if gives_up else ():
-            self._settle(key, ProofStep(engine.subgraph, engine.operator), [], None, problem)
+                self._settle(key, one, given, answer, failed or problem)
+        return failed
 
     def drop(self, operators: Collection[SubgraphOperator]) -> None:
         """Forget operators that are about to be closed; their engines are not kept."""
@@ -165,6 +179,11 @@ class Proofs:
             if backend not in self.told:
                 self.told.add(backend)
                 warn_user(notice)
+
+
+def _zeroed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return made-up inputs with 0 for every whole number, which is an index of any axis."""
+    return {name: it * 0 if it.dtype.kind in "iu" else it for name, it in values.items()}
 
 
 def came_back(backend: Backend, restore: Callable[[Subgraph], object]) -> Check:

@@ -67,7 +67,9 @@ def numbers_in(graph: BoundGraph, options: Options) -> WholeNumbers | None:
 
 def _guarded(subgraph: Subgraph, options: Options, fallback: Fallback) -> Guard:
     numbers = numbers_in(subgraph.graph, options)
-    return Guard(subgraph, numbers.guards(subgraph) if numbers is not None else (), fallback)
+    if numbers is None:
+        return Guard(subgraph, (), (), fallback)
+    return Guard(subgraph, numbers.guards(subgraph), numbers.sized_guards(subgraph), fallback)
 
 
 def compile_subgraph(
@@ -83,10 +85,11 @@ def compile_subgraph(
 
     Raises:
         CompileError: The importer or the device fails (SGK130).
+        Unsupported: Indices cannot be compared with the size of their axis.
     """
+    guard = _guarded(subgraph, options, context.fallback)
     try:
         compiled, held = _compiled(subgraph, options, context, imported or _imported(subgraph))
-        guard = _guarded(subgraph, options, context.fallback)
         counted = _counting(subgraph, options, context)
         return OpenVINOOperator(compiled, subgraph, guard, held, counted=counted)
     except Exception as error:

@@ -17,19 +17,25 @@ Fallback = Callable[[Subgraph], SubgraphOperator]
 class Guard:
     """Sends a run elsewhere if it is fed what OpenVINO would compute wrong.
 
-    That is whole numbers out of their limits, and arrays without elements where sizes are open: it
-    loses the shapes of what follows from them.
+    That is whole numbers out of ``limits`` (an input, least, most), indices beyond the size of an
+    axis (``sized``: an input, another one, its axis), and arrays without elements where sizes are
+    open: it loses the shapes of what follows from them.
 
     Thread-safety: any number of threads may call.
     """
 
     def __init__(
-        self, subgraph: Subgraph, limits: Sequence[tuple[int, int, int]], fallback: Fallback
+        self,
+        subgraph: Subgraph,
+        limits: Sequence[tuple[int, int, int]],
+        sized: Sequence[tuple[int, int, int]],
+        fallback: Fallback,
     ) -> None:
-        self._limits = tuple(limits)
+        self._limits, self._sized = tuple(limits), tuple(sized)
         types = enumerate(subgraph.input_types)
         self._open = [place for place, type_ in types if _may_be_empty(type_)]
-        self.watches = bool(self._limits or self._open)
+        self.watches = bool(self._limits or self._sized or self._open)
+        self._whole = dict.fromkeys(place for place, *_ in (*self._limits, *self._sized))
         self._subgraph = subgraph
         self._fallback = fallback
         self._lock = Lock()
@@ -40,7 +46,8 @@ class Guard:
         for place in self._open:
             if not inputs[place].size:
                 return False
-        for place, low, high in self._limits:
+        sizes = ((place, inputs[other].shape[axis]) for place, other, axis in self._sized)
+        for place, low, high in (*self._limits, *((at, -size, size - 1) for at, size in sizes)):
             array = inputs[place]
             if array.size and not (low <= array.min() and array.max() <= high):
                 return False
@@ -74,7 +81,7 @@ class Guard:
                 f"{empty[0]!r}, fed to subgraph {self._subgraph.id!r}, has no elements, from which "
                 "OpenVINO does not compute every shape rightly"
             )
-        names = ", ".join(repr(self._subgraph.inputs[place]) for place, *_ in self._limits)
+        names = ", ".join(repr(self._subgraph.inputs[place]) for place in self._whole)
         return (
             f"whole numbers fed to subgraph {self._subgraph.id!r} ({names}) are indices out of "
             "range, or need more than the 24 bits in which OpenVINO computes them exactly"

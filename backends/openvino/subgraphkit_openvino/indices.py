@@ -54,7 +54,7 @@ _ALONG_AN_AXIS: Final = frozenset({"Gather", "GatherElements", "Scatter", "Scatt
 UNCHECKED: Final = frozenset({"GatherND", "Scatter", "ScatterElements"})
 """Operators at which OpenVINO leaves the array."""
 
-_OPEN: Final = "indices into an axis of open size, which OpenVINO does not check"
+OPEN: Final = "indices into an axis of open size, which OpenVINO does not check"
 
 
 def index_problem(node: Node, known: Bounds | None) -> str:
@@ -67,7 +67,7 @@ def index_problem(node: Node, known: Bounds | None) -> str:
     limits = reach(node)
     is_unchecked = node.op_type in UNCHECKED
     if limits is None:
-        return _OPEN if is_unchecked else ""
+        return OPEN if is_unchecked else ""
     if known is None or (limits[0] <= known[0] and known[1] <= limits[1]):
         return ""
     if node.is_constant(1):
@@ -110,3 +110,14 @@ def reach(node: Node) -> Bounds | None:
         return None
     known = [size for size in sizes if isinstance(size, int)]
     return (-min(known), min(known) - 1) if known and len(known) == len(sizes) else None
+
+
+def open_axis(node: Node) -> str:
+    """Return the name of the size of the one axis that indices go along; empty if it has none."""
+    shape = node.shape(0) or ()
+    if node.op_type in _ALONG_AN_AXIS:
+        sizes = shape[node.attribute("axis", 0) :][:1]
+    else:
+        first, depth = node.attribute("batch_dims", 0), (node.shape(1) or (0,))[-1]
+        sizes = shape[first : first + 1] if node.op_type == "GatherND" and depth == 1 else ()
+    return next((size for size in sizes if isinstance(size, str)), "")

@@ -8,21 +8,23 @@ fits as long as the whole numbers that a caller feeds have 24 bits: token ids, m
 That is checked before every run, and another backend runs what does not fit (see ``guards``).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit.backend import Refusal
+from subgraphkit.backend import Refusal, Unsupported
 from subgraphkit.ir import BoundGraph, Bounds, Node, Subgraph, integer_bounds
 from subgraphkit.types import DataType
 from subgraphkit_openvino.bodies import body_graphs
 from subgraphkit_openvino.indices import (
     INDICES,
+    OPEN,
     UNCHECKED,
     index_limits,
     index_problem,
+    open_axis,
     reach,
 )
 
@@ -131,10 +133,13 @@ class WholeNumbers:
         """Return why the whole numbers a node reads and makes would come out wrong, if so."""
         op_type = node.op_type
         known = self._known(node)
-        problem = "" if self._fits_columns(node) else index_problem(node, known)
+        is_sized = self._is_sized(node)
+        is_proven = is_sized or self._fits_columns(node)
+        problem = "" if is_proven else index_problem(node, known)
         if problem:
             return Refusal("shape", problem)
-        if node.op_type in UNCHECKED and known is not None and not node.is_constant(1):
+        checks = known is not None or is_sized
+        if node.op_type in UNCHECKED and checks and not node.is_constant(1):
             self.trusting.add(node.id)
         read = self._read(node)
         made = [name for name in node.outputs if self._graph.dtype(name) in _WHOLE]
@@ -187,6 +192,34 @@ class WholeNumbers:
                 least, most = self._bounds[name]
                 found.append((place, max(low, least), min(high, most)))
         return tuple(found)
+
+    def sized_guards(self, subgraph: Subgraph) -> tuple[tuple[int, int, int], ...]:
+        """Return inputs of a region whose numbers are indices along an axis of another input.
+
+        Raises:
+            Unsupported: The indices, or the size of their axis, do not enter the region.
+        """
+        places = {name: place for place, name in enumerate(subgraph.inputs)}
+        axes = {
+            size: (place, axis)
+            for place, name in enumerate(subgraph.inputs)
+            for axis, size in enumerate(self._graph.shape(name) or ())
+        }
+        found = []
+        for node in filter(self._is_sized, subgraph.members):
+            name, size = _source(node, places), open_axis(node)
+            if name not in places or size not in axes:
+                raise Unsupported(OPEN, nodes=[node.id], code="shape")
+            found.append((places[name], *axes[size]))
+        return tuple(found)
+
+    def _is_sized(self, node: Node) -> bool:
+        """Say whether fed indices can be compared with the size of their axis before every run."""
+        size = open_axis(node) if node.op_type in UNCHECKED and self._is_outermost else ""
+        fed = (*self._graph.inputs, *self._graph.defaults)
+        name = _source(node, ()) if size else ""
+        is_fed = name in fed and self._graph.dtype(name) in _CHECKED
+        return is_fed and any(size in (self._graph.shape(one) or ()) for one in fed)
 
     def trusts(self, node: Node) -> bool:
         """Say whether a node, or one in its bodies, is right only if what enters is checked."""
@@ -303,13 +336,19 @@ def _indexing(graph: BoundGraph, given: Mapping[str, Bounds]) -> dict[str, Bound
         limits = reach(node) if node.op_type in UNCHECKED else None
         if limits is None:
             continue
-        name, maker = node.inputs[1], node.producer(1)
-        while maker is not None and maker.op_type in _FORWARDING and maker.inputs:
-            name, maker = maker.inputs[0], maker.producer(0)
-        if maker is None and name in given:
+        name = _source(node, ())
+        if name in given:
             least, most = found.get(name, given[name])
             found[name] = max(least, limits[0]), min(most, limits[1])
     return found
+
+
+def _source(node: Node, ends: Collection[str]) -> str:
+    """Return the value whose numbers the indices of a node are; one of ``ends`` is not left."""
+    name, maker = node.inputs[1], node.producer(1)
+    while name not in ends and maker is not None and maker.op_type in _FORWARDING and maker.inputs:
+        name, maker = maker.inputs[0], maker.producer(0)
+    return name
 
 
 def _leaving(graph: BoundGraph) -> set[str]:

@@ -1,6 +1,7 @@
 """What OpenVINO computes otherwise than ONNX is written anew for it, or refused."""
 
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -293,3 +294,30 @@ def test_an_array_without_elements_goes_to_the_fallback_with_one_warning() -> No
         assert made.shape == (0, 4)
         assert opened.run(None, {"x": np.zeros((0, 4), np.float32)})[0].shape == (0, 4)
         assert opened.run(None, {"x": np.zeros((3, 4), np.float32)})[0].shape == (5, 4)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "p = Unsqueeze(i, last) y = GatherND(x, p)",
+        "p = Unsqueeze(i, last) q = Expand(p, wide) y = ScatterElements<axis=0>(x, q, u)",
+    ],
+)
+def test_fed_indices_along_an_open_axis_are_compared_with_its_size_before_a_run(
+    line: str, tmp_path: Path
+) -> None:
+    model = _untyped(
+        "g (float[N,2] x, int64[M] i, float[M,2] u) => (float y) "
+        f"<int64[1] last = {{1}}, int64[2] wide = {{1, 2}}> {{ {line} z = Relu(u) }}"
+    )
+    x, u = np.arange(6, dtype=np.float32).reshape(3, 2), np.zeros((2, 2), np.float32)
+    feeds = {"x": x, "i": np.array([2, -3]), "u": u}
+    with sk.InferenceSession(model, "numpy") as judge:
+        want = judge.run(None, feeds)[0]
+    with sk.config(cache_dir=tmp_path), session(model) as opened:
+        assert {one.backend for one in opened.partitioning.subgraphs} == {"openvino"}
+        np.testing.assert_array_equal(opened.run(None, feeds)[0], want)
+        beyond = {**feeds, "i": np.array([2, 3])}
+        with pytest.warns(SubgraphkitWarning, match="out of range"), pytest.raises(ExecutionError):
+            opened.run(None, beyond)
+    assert list((tmp_path / "engines").rglob("*")), "its engine was proven and is kept"
