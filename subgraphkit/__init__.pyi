@@ -10,6 +10,7 @@ from .backend.refusal import Unsupported as Unsupported
 from .backend.selector import OpSelector as OpSelector
 from .backend.selector import PatternSelector as PatternSelector
 from .backend.selector import SubgraphSelector as SubgraphSelector
+from .backend.traits import Traits as Traits
 from .binding import bind as bind
 from .compiling import compile_subgraphs as compile_subgraphs
 from .configuration.config import config as config

@@ -1,5 +1,6 @@
-"""The benchmark of backends writes its tables into a page and leaves the rest of it alone."""
+"""The benchmark of backends writes its tables as CSV."""
 
+import csv
 import os
 import subprocess
 from pathlib import Path
@@ -30,44 +31,25 @@ def exports(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_tables_are_written_between_two_comments(exports: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
+def test_each_table_is_written_to_a_file_named_after_its_title(
+    exports: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "figures"
     words = ["--models", "mobilenetv2", "--repeat", "1", "--backends", "numpy", "--markdown"]
-    words += ["--also", "numpy,no_such", "--write", str(page)]
-    text = ""
-    for _ in range(2):
-        done = subprocess.run(
-            python_command(str(SCRIPT), *words),
-            env={**os.environ, "SUBGRAPHKIT_BENCH_MODELS": str(exports)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        # one of the two contenders cannot run, which is a cell of the table and the exit status
-        assert done.returncode == 1, done.stderr
-        text = page.read_text()
-        assert text.count("## Latency") == 1
-        page.write_text(f"{text}\nWords of ours.\n")
-    assert "| model" in text
-    assert "| mobilenetv2" in text
-    assert "SGK102" in text
-    assert text.endswith("\nWords of ours.\n")
-    assert "### Latency" in done.stdout
-
-
-def test_a_page_without_a_place_for_the_tables_is_left_alone(exports: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("# Mine\n")
-    words = ["--models", "mobilenetv2", "--repeat", "1", "--backends", "numpy"]
+    words += ["--also", "numpy,no_such", "--write", str(folder)]
     done = subprocess.run(
-        python_command(str(SCRIPT), *words, "--write", str(page)),
+        python_command(str(SCRIPT), *words),
         env={**os.environ, "SUBGRAPHKIT_BENCH_MODELS": str(exports)},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert done.returncode == 1
-    assert "has no place for the tables" in done.stderr
-    assert page.read_text() == "# Mine\n"
+    # one of the two contenders cannot run, which is a cell of the table and the exit status
+    assert done.returncode == 1, done.stderr
+    assert "### Latency" in done.stdout
+    with (folder / "latency.csv").open(newline="") as file:
+        (head, row, *_) = csv.reader(file)
+    assert head[:2] == ["model", "numpy"]
+    assert row[0] == "mobilenetv2"
+    assert "SGK102" in row[2]

@@ -24,6 +24,7 @@ PUBLIC = [
     "PatternSelector",
     "SubgraphProperty",
     "SubgraphOperator",
+    "Traits",
     "Subgraph",
     "Node",
     "Batcher",

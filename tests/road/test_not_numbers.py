@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.partitioning.claiming import constraints
+from subgraphkit.partitioning import constraints
 from tests.house.tree import ROOT
 
 _ALONE: Final = [

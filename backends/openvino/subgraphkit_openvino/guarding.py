@@ -1,4 +1,4 @@
-"""The watch over inputs that OpenVINO gets wrong, and the other backend that runs them."""
+"""The watch over whole numbers that enter a region, and the backend that runs wrong ones."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -8,7 +8,6 @@ from typing import Any
 from subgraphkit.backend import SubgraphOperator
 from subgraphkit.errors import ExecutionError, SubgraphkitWarning
 from subgraphkit.ir import Subgraph
-from subgraphkit.types import TensorType, ValueType
 
 Fallback = Callable[[Subgraph], SubgraphOperator]
 """Compiles a region on another backend."""
@@ -17,9 +16,8 @@ Fallback = Callable[[Subgraph], SubgraphOperator]
 class Guard:
     """Sends a run elsewhere if it is fed what OpenVINO would compute wrong.
 
-    That is whole numbers out of ``limits`` (an input, least, most), indices beyond the size of an
-    axis (``sized``: an input, another one, its axis), and arrays without elements where sizes are
-    open: it loses the shapes of what follows from them.
+    That is whole numbers out of ``limits`` (an input, least, most), and indices beyond the size of
+    an axis (``sized``: an input, another one, its axis).
 
     Thread-safety: any number of threads may call.
     """
@@ -32,9 +30,7 @@ class Guard:
         fallback: Fallback,
     ) -> None:
         self._limits, self._sized = tuple(limits), tuple(sized)
-        types = enumerate(subgraph.input_types)
-        self._open = [place for place, type_ in types if _may_be_empty(type_)]
-        self.watches = bool(self._limits or self._sized or self._open)
+        self.watches = bool(self._limits or self._sized)
         self._whole = dict.fromkeys(place for place, *_ in (*self._limits, *self._sized))
         self._subgraph = subgraph
         self._fallback = fallback
@@ -43,9 +39,6 @@ class Guard:
 
     def admits(self, inputs: Sequence[Any]) -> bool:
         """Say whether OpenVINO gets a run right."""
-        for place in self._open:
-            if not inputs[place].size:
-                return False
         sizes = ((place, inputs[other].shape[axis]) for place, other, axis in self._sized)
         for place, low, high in (*self._limits, *((at, -size, size - 1) for at, size in sizes)):
             array = inputs[place]
@@ -61,7 +54,7 @@ class Guard:
         """
         with self._lock:
             if self._operator is None:
-                self._operator = self._elsewhere(self._problem(inputs))
+                self._operator = self._elsewhere()
             operator = self._operator
             if not operator.traits.thread_safe:
                 return operator.run(inputs, outputs)
@@ -74,20 +67,12 @@ class Guard:
         if operator is not None:
             operator.close()
 
-    def _problem(self, inputs: Sequence[Any]) -> str:
-        empty = [self._subgraph.inputs[place] for place in self._open if not inputs[place].size]
-        if empty:
-            return (
-                f"{empty[0]!r}, fed to subgraph {self._subgraph.id!r}, has no elements, from which "
-                "OpenVINO does not compute every shape rightly"
-            )
+    def _elsewhere(self) -> SubgraphOperator:
         names = ", ".join(repr(self._subgraph.inputs[place]) for place in self._whole)
-        return (
+        what = (
             f"whole numbers fed to subgraph {self._subgraph.id!r} ({names}) are indices out of "
             "range, or need more than the 24 bits in which OpenVINO computes them exactly"
         )
-
-    def _elsewhere(self, what: str) -> SubgraphOperator:
         try:
             operator = self._fallback(self._subgraph)
         except Exception as error:
@@ -96,13 +81,9 @@ class Guard:
                 f"{what}, and no other backend runs it: {error}",
                 backend=self._subgraph.backend,
                 subgraph=self._subgraph.id,
-                hint="Leave openvino out of the list for such inputs.",
+                hint="Leave openvino out of the list for such numbers.",
             ) from error
         warnings.warn(
             SubgraphkitWarning(f"{what}; such runs go to the fallback backend"), stacklevel=5
         )
         return operator
-
-
-def _may_be_empty(type_: ValueType | None) -> bool:
-    return isinstance(type_, TensorType) and type_.element_count is None

@@ -344,7 +344,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         **dict.fromkeys(("ReduceL1", "ReduceL2"), _norm),
         "Resize": resize_problem,
         "Selu": _zeros,
-        "Slice": _slice,
+        "Slice": lambda node: _slice(node) or USES["Slice"](node),
         "SpaceToDepth": _space_to_depth,
         "Split": _split,
         "Tile": _tile,

@@ -8,6 +8,7 @@ from subgraphkit.ir import Node
 
 _CORNERS: Final = 4
 _PEEPHOLES: Final = 7
+_STEPS: Final = 4
 _SUMMAND: Final = 2
 
 
@@ -86,6 +87,19 @@ def _softmax(node: Node) -> str:
     return "" if is_of_one else "all axes from one on together, as opsets before 13 have it"
 
 
+def _slice(node: Node) -> str:
+    """Refuse what surely takes nothing along an axis of open size: other axes get lost as well."""
+    shape = node.shape(0)
+    if shape is not None and all(isinstance(size, int) for size in shape):
+        return ""
+    starts, ends = node.constant(1), node.constant(2)
+    steps = node.constant(4) if len(node.inputs) > _STEPS else None
+    if starts is None or ends is None or (steps is not None and (steps < 0).any()):
+        return ""
+    is_empty = ((starts >= ends) & ((starts < 0) == (ends < 0))).any()
+    return "a slice that takes nothing, of which OpenVINO loses the shape" if is_empty else ""
+
+
 _SOFTMAX_OF_ONE_AXIS: Final = 13
 """The operator set from which on Softmax goes along one axis."""
 
@@ -100,6 +114,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "ReduceLogSum": _logarithm,
         "ReduceLogSumExp": _logarithm,
         "RoiAlign": _roi_align,
+        "Slice": _slice,
         **dict.fromkeys(("LogSoftmax", "Softmax"), _softmax),
     }
 )

@@ -282,18 +282,15 @@ def test_places_of_one_index_for_each_axis_are_proven_axis_by_axis(
             np.testing.assert_array_equal(opened.run(None, {"x": x, "s": s})[0], x[1, 4:5])
 
 
-def test_an_array_without_elements_goes_to_the_fallback_with_one_warning() -> None:
-    model = parsed(
-        "g (float[N,4] x) => (float[M,4] y) <int64[1] a = {0}, int64[1] b = {2}> "
-        "{ s = Slice(x, a, b) y = Concat<axis=0>(s, x) }"
+@pytest.mark.parametrize(("ends", "problem"), [("2", "takes nothing"), ("1", "takes"), ("3", "")])
+def test_a_slice_of_an_open_size_that_takes_nothing_is_refused(ends: str, problem: str) -> None:
+    model = _untyped(
+        "g (float[N,M] x, float[N,K] z) => (float y) "
+        f"<int64[1] a = {{2}}, int64[1] b = {{{ends}}}, int64[1] rows = {{0}}> "
+        "{ s = Slice(x, a, b, rows) y = Concat<axis=1>(s, z) }"
     )
-    with session(model) as opened:
-        assert {one.backend for one in opened.partitioning.subgraphs} == {"openvino"}
-        with pytest.warns(SubgraphkitWarning, match="'x', fed to .* has no elements"):
-            (made,) = opened.run(None, {"x": np.zeros((0, 4), np.float32)})
-        assert made.shape == (0, 4)
-        assert opened.run(None, {"x": np.zeros((0, 4), np.float32)})[0].shape == (0, 4)
-        assert opened.run(None, {"x": np.zeros((3, 4), np.float32)})[0].shape == (5, 4)
+    given = reasons(model)
+    assert given == [] if not problem else problem in given[0]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 import subgraphkit as sk
-from subgraphkit.backend import Traits
 
 KERNELS: dict[str, Callable[..., Any]] = {"Add": np.add, "Exp": np.exp, "Mul": np.multiply}
 KERNELS["Relu"] = lambda x: np.maximum(x, 0)
@@ -21,7 +20,7 @@ def is_float32(node: sk.Node) -> bool | sk.Refusal:
 class Chain(sk.SubgraphOperator):
     """A region, compiled: a list of calls."""
 
-    traits = Traits(thread_safe=True)
+    traits = sk.Traits(thread_safe=True)
 
     def __init__(self, subgraph: sk.Subgraph) -> None:
         self.inputs, self.outputs = subgraph.inputs, subgraph.outputs
