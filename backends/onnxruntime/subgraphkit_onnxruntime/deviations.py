@@ -87,6 +87,12 @@ def _conv_integer(node: Node) -> str:
     return "zero points of weights must be one scalar" if _is_vector(node, 3) else ""
 
 
+def _dequantize(node: Node) -> str:
+    if node.is_constant(0) or not _is_vector(node, 1):
+        return ""
+    return "scales along an axis of what is computed, which the operators it fuses do not take"
+
+
 def _max_unpool(node: Node) -> str:
     return (
         "indices are taken to be those of the default output shape" if _has(node.inputs, 2) else ""
@@ -155,6 +161,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "BatchNormalization": _training,
         **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
         "ConvInteger": _conv_integer,
+        "DequantizeLinear": _dequantize,
         "Div": _division,
         "Einsum": _int64_through_double,
         "MatMulInteger": _product_of_bytes,

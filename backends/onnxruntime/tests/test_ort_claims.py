@@ -5,6 +5,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import subgraphkit as sk
 from backends.onnxruntime.tests.ort_models import homes, open_ort, parsed, refusals
@@ -128,6 +129,21 @@ def test_sums_of_int64_are_exact_on_the_next_backend(operator: str) -> None:
         large = 2**60 + 1
         (y,) = session.run(None, {"x": np.array([large, 1])})
     assert y == (large if operator == "ReduceProd" else large + 1)
+
+
+@pytest.mark.parametrize("line", ["r = Conv(a, w)", "r = AveragePool<kernel_shape=[1,1]>(a)"])
+def test_scales_along_an_axis_of_what_is_computed_are_left_to_the_next_backend(line: str) -> None:
+    text = (
+        "g (uint8[1,2,2,2] x) => (uint8[1,K,2,2] y) <float[2] s = {0.5, 0.25}, "
+        "uint8[2] z = {1, 2}, float[1,2,1,1] w = {1, 2}, float t = {0.25}, uint8 o = {3}> "
+        "{ a = DequantizeLinear<axis=1>(x, s, z) %s y = QuantizeLinear(r, t, o) }"
+    )
+    model = parsed(text % line, opset=21)
+    feeds = {"x": np.arange(8, dtype=np.uint8).reshape(1, 2, 2, 2)}
+    with open_ort(model) as session:
+        assert [code for code, _ in refusals(session)] == ["deviates"]
+        (y,) = session.run(None, feeds)
+    np.testing.assert_array_equal(y, ReferenceEvaluator(model).run(None, feeds)[0])
 
 
 def test_a_window_of_a_size_that_is_fed_is_left_to_who_limits_it() -> None:

@@ -159,9 +159,11 @@ def _zeros(node: Node) -> str:
 
 
 def _quantize(node: Node) -> str:
-    scale = node.constant(1)
-    if scale is not None and scale.size > 1 and node.attribute("axis", 1) not in {0, 1}:
+    scale, axis, shape = node.constant(1), node.attribute("axis", 1), node.shape(0)
+    if scale is not None and scale.size > 1 and axis not in {0, 1}:
         return "scales along another axis than the first two, which OpenVINO fails to compile"
+    if scale is not None and scale.size > 1 and not (shape and isinstance(shape[axis], int)):
+        return "scales along an axis of open size, which OpenVINO takes for those of another"
     if scale is not None:
         is_finite = bool((np.abs(scale.astype(np.float64)) <= _LARGEST_SCALE).all())
         return "" if is_finite else "a scale so large that OpenVINO's limits of what fits overflow"

@@ -293,6 +293,17 @@ def test_a_slice_of_an_open_size_that_takes_nothing_is_refused(ends: str, proble
     assert given == [] if not problem else problem in given[0]
 
 
+@pytest.mark.parametrize(("size", "problem"), [("M", "an axis of open size"), ("3", "")])
+def test_scales_along_an_axis_of_open_size_are_refused(size: str, problem: str) -> None:
+    model = _untyped(
+        f"g (float[N,{size},K] x) => (float y) "
+        "<float[3] s = {1, 2, 4}, int8[3] z = {0, 0, 0}> "
+        "{ q = QuantizeLinear(x, s, z) y = Cast<to=1>(q) }"
+    )
+    given = reasons(model)
+    assert any(problem in one for one in given) if problem else given == []
+
+
 @pytest.mark.parametrize(
     "line",
     [
