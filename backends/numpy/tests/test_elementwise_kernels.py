@@ -51,7 +51,8 @@ def softplus(x: float) -> float:
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
-# the constants in the function that defines Gelu are float32, whatever it computes in
+# the constants in the functions of HardSwish and Gelu are float32, whatever these compute in
+_SIXTH = float(np.float32(1 / 6))
 _SLOPE, _BEND = math.sqrt(float(np.float32(2 / math.pi))), float(np.float32(0.044715))
 
 REFERENCE: dict[str, Callable[[float], float]] = {
@@ -61,7 +62,7 @@ REFERENCE: dict[str, Callable[[float], float]] = {
     "gelu": lambda x: x * 0.5 * math.erfc(-x / math.sqrt(2)),
     "gelu_tanh": lambda x: x * sigmoid(2 * _SLOPE * (x + _BEND * x * x * x)) if abs(x) < 15 else x,
     "hard_sigmoid": lambda x: min(max(0.2 * x + 0.5, 0.0), 1.0),
-    "hard_swish": lambda x: x * min(max(x / 6 + 0.5, 0.0), 1.0),
+    "hard_swish": lambda x: x * min(max(_SIXTH * x + 0.5, 0.0), 1.0),
     "leaky_relu": lambda x: x if x > 0 else 0.1 * x,
     "mish": lambda x: x * math.tanh(softplus(x)),
     "relu": lambda x: max(x, 0.0),

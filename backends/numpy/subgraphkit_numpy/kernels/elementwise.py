@@ -181,7 +181,7 @@ def hard_sigmoid(alpha: float = 0.2, beta: float = 0.5) -> Block:
     return compute
 
 
-_sixth = hard_sigmoid(1 / 6, 0.5)
+_sixth = hard_sigmoid(float(np.float32(1 / 6)), 0.5)  # as the function of HardSwish states it
 
 
 def hard_swish(x: Array, out: Array) -> None:
