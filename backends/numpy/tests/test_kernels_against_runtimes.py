@@ -150,3 +150,9 @@ def test_word_pairs_are_counted_without_weights(mode: str, words: list[Any]) -> 
     given = {"mode": mode, "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0}
     pool = {"ngram_counts": [0, 3], "ngram_indexes": range(5), "pool_int64s": [1, 2, 3, 1, 2, 2, 3]}
     check("TfIdfVectorizer", [np.array(words, np.int64)], [F32], **given, **pool)
+
+
+@pytest.mark.parametrize(("mode", "opset"), [("bicubic", 16), ("bilinear", 19), ("cubic", 20)])
+def test_modes_of_grids_have_the_names_of_their_opset(mode: str, opset: int) -> None:
+    grid = np.linspace(-0.9, 0.9, 12, dtype=np.float32).reshape(1, 2, 3, 2)
+    check("GridSample", [floats(1, 2, 4, 4), grid], [F32], opset=opset, mode=mode)

@@ -113,6 +113,8 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
     if getattr(operator, "weights_", ()) is None:
         operator.weights_ = ()  # TfIdfVectorizer takes the length of weights that are left out
     attributes = {name: getattr(operator, name) for name in operator.attributes_names_}
+    if node.op_type == "GridSample":  # which has other words for its modes up to opset 19
+        attributes["mode"] = _MODES.get(attributes["mode"], attributes["mode"])
     compute = operator._run  # noqa: SLF001 (``run`` looks the attributes up again at every call)
     compute = _prepared(node.op_type, compute)
     dtypes = [site.output_dtype(index) for index in range(site.output_count)]
@@ -122,6 +124,9 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
     return lambda *inputs: tuple(
         map(_fix, filled(compute(*inputs, **attributes), len(dtypes)), dtypes)
     )
+
+
+_MODES: Final = {"bilinear": "linear", "bicubic": "cubic"}
 
 
 def _prepared(op_type: str, compute: Callable[..., Any]) -> Callable[..., Any]:
