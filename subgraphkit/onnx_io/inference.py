@@ -211,9 +211,11 @@ class _Inference:
             names = table.inputs[index]
             operands = []
             for name in names:
-                operands.append(self._known(name) if name else None)
-                if operands[-1] is None and name:
+                value = self._known(name) if name else None
+                is_text = value is not None and is_open(value) and name not in self._open
+                if (value is None and name) or is_text:
                     return False
+                operands.append(value)
             dtype = next((self._dtype(name) for name in names if name in self._open), dtype)
             node = Node(self._graph, index)
             if node.op_type == "Cast" and isinstance(to := node.attributes["to"], int):

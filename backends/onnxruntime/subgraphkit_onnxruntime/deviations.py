@@ -119,6 +119,15 @@ def _reduce_bool(node: Node) -> str:
     return ""
 
 
+def _scatter(node: Node) -> str:
+    if node.dtype(0).label == "bfloat16" and node.attribute("reduction", "none") not in {
+        "none",
+        b"none",
+    }:
+        return "bfloat16 is not reduced, and a run fails"
+    return ""
+
+
 def _resize(node: Node) -> str:
     if node.attribute("coordinate_transformation_mode", "") != "align_corners":
         return ""
@@ -177,6 +186,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "ReduceSum": _int64_through_double,
         "ReduceSumSquare": _int64_through_double,
         "Resize": _resize,
+        "ScatterND": _scatter,
         "STFT": _stft,
     }
 )

@@ -193,3 +193,13 @@ def test_elements_of_less_than_a_byte_stay_inside(dtype: type) -> None:
     )
     with open_ort(whole) as session:
         assert [code for code, _ in refusals(session)] == ["border"]
+
+
+@pytest.mark.parametrize(("reduction", "home"), [("max", "numpy"), ("none", "onnxruntime")])
+def test_bfloat16_is_reduced_on_the_next_backend(reduction: str, home: str) -> None:
+    text = (
+        "g (bfloat16[2] x, int64[1,1] i, bfloat16[1] u) => (bfloat16[2] y) "
+        '{ y = ScatterND<reduction="%s">(x, i, u) }'
+    )
+    with open_ort(parsed(text % reduction, opset=18)) as session:
+        assert homes(session) == [(home, (0,))]

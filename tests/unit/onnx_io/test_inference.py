@@ -215,3 +215,11 @@ def test_what_exporters_note_of_nodes_stays_with_the_model() -> None:
     model = sk.load(proto)
     assert str(infer(model, {}, {}).types["y"]) == "float32[2]"
     assert model.proto.SerializeToString(deterministic=True) == before
+
+
+def test_stored_texts_that_are_joined_are_texts() -> None:
+    model = parsed(
+        'g () => (string[3] y) <string[1] a = {"x"}, string[2] b = {"y", "z"}> '
+        "{ y = Concat<axis=0>(a, b) }"
+    )
+    assert str(infer(sk.load(model), {}, {}).types["y"]) == "string[3]"
