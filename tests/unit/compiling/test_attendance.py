@@ -120,7 +120,7 @@ class _Stuck(sk.SubgraphProperty):
 def test_a_session_that_takes_too_long_to_compile_raises_and_never_falls_back(
     on_compile_error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = {"timeout_s": 0.05, "on_compile_error": on_compile_error}
+    settings = {"timeout_s": 1.0, "on_compile_error": on_compile_error}  # NumPy has to fit in it
     backend = backend_of([_Stuck], "stuck")
     for build in ("now", "background"):
         if build == "background":
