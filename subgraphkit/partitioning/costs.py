@@ -2,30 +2,24 @@
 
 A node costs something by itself, and something for each operation or, where memory is what bounds
 it, each byte. Both are taken from a table by class of operator and backend, measured once by
-``benchmarks/backends/bench_operators.py``. What ``tune`` measures on a machine takes the place of
-the table there: it is kept in the cache, apart for each processor, number of threads and set of
-versions. Predictions rank backends and weigh small regions; they are no measurement.
+``benchmarks/backends/bench_operators.py``. Nothing else moves a prediction: ``tune`` measures one
+model, and says nothing of others. Predictions rank backends and weigh small regions; they are no
+measurement.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from math import exp, log
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.selection import AUTO, NONE
 from subgraphkit.ir import Node, boundary
-from subgraphkit.ir.structure import canonical
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.algorithms.nets import bytes_of
 from subgraphkit.partitioning.claiming.graph import PartitionState, Region
-from subgraphkit.partitioning.placements import surroundings
 from subgraphkit.partitioning.reports.flops import estimate_flops, is_open
-from subgraphkit.storing.answers import Answers, Passing
-from subgraphkit.storing.folders import kept_folder
 from subgraphkit.texts import counted
 
 NODE: Final = "node"
@@ -33,9 +27,6 @@ NODE: Final = "node"
 
 RUN: Final = "run"
 """The class of what a run of one region costs, however small."""
-
-HANDING: Final = "handing"
-"""The class of what it costs to hand a region over."""
 
 _COSTS: Final[Mapping[str, Mapping[str, float]]] = MappingProxyType(
     {
@@ -77,6 +68,11 @@ _STEP: Final = 20e-6
 _VALUE: Final = 5e-6
 """Seconds for one more step of a run where nobody measured it, and for each value that crosses."""
 
+_CUTTING: Final = 0.05
+"""The part of a run that each cut costs inside the regions, where what would be fused is parted: 4
+to 35 % in ten networks that were cut in 2 to 14 regions and run by one library.
+"""
+
 _SMALL: Final = 0.01
 """The part of the work from which on a region is handed over in any case."""
 
@@ -89,9 +85,6 @@ not in the predictions, which may be off by a fifth. Of 23 networks that librari
 two threads, the first by 0.8 takes 1.36 times the best at most, 1.059 in the mean, by 0.95 1.19 and
 1.019; on one thread, 0.95 takes more than 0.8.
 """
-
-_Kept = dict[str, dict[str, tuple[float, float]]]
-_learned: Final = Answers("costs", most=10)
 
 _BY_OPERATIONS: Final = {
     **dict.fromkeys(("Conv", "ConvTranspose", "DeformConv"), "convolution"),
@@ -123,8 +116,7 @@ class Costs:
     def __init__(self, bound: BoundModel, settings: ResolvedConfig) -> None:
         self._bound = bound
         self._settings = settings
-        self._table = _merged(_recalled(settings))
-        self._names = frozenset(self._table[NODE])
+        self._names = frozenset(_COSTS[NODE])
         self._work: dict[int, tuple[str, int]] = {}
         self.left: Collection[int] = ()
         """Nodes that only a fallback backend would run so far."""
@@ -180,7 +172,7 @@ class Costs:
             if own is None:
                 return None
             seconds += own + (self._step(name) if len(state.regions) > 1 else 0.0)
-        return seconds
+        return seconds * (1 + _CUTTING * (len(state.regions) - 1))
 
     def worth(self, state: PartitionState, region: Region) -> Refusal | None:
         """Return why a region is not worth handing over; None if it is."""
@@ -215,7 +207,7 @@ class Costs:
         return rest > price or any(is_open(Node(self._bound, node)) for node in nodes)
 
     def _step(self, name: str) -> float:
-        return self._table.get(HANDING, {}).get(name, _COSTS[RUN].get(name, _STEP))
+        return _COSTS[RUN].get(name, _STEP)
 
     def _by_total(self, nodes: Iterable[int]) -> float:
         return self.of(_TOTAL, nodes) or 0.0
@@ -224,7 +216,7 @@ class Costs:
         return self._by_total(nodes) / (self._seconds(_TOTAL, self._whole) or 1.0)
 
     def _rate(self, kind: str, backend: str) -> float:
-        row = self._table.get(kind, {})
+        row = _COSTS.get(kind, {})
         return row.get(backend, row.get(_TOTAL, 0.0)) / _scale(kind)
 
     def _seconds(self, backend: str, units: Mapping[str, int]) -> float:
@@ -246,67 +238,6 @@ class Costs:
                 units[kind] = units.get(kind, 0) + count
         return units
 
-    def learn(self, seconds: Mapping[str, float], handing: Mapping[str, float]) -> None:
-        """Keep in the cache what was measured, for predictions of other models on this machine.
-
-        What a run took is distributed among the classes as it was predicted.
-
-        ``seconds``: By backend that takes every node, the seconds of a run.
-        ``handing``: By backend, the seconds to hand over to it.
-        """
-        folder = _folder(self._settings)
-        if folder is None:
-            return
-        units = self._whole
-        kept = _recalled(self._settings)
-        for backend, measured in seconds.items():
-            like = backend if backend in self._names else _TOTAL
-            predicted = {kind: self._rate(kind, like) * count for kind, count in units.items()}
-            factor = measured / (sum(predicted.values()) or 1.0)
-            for kind, count in units.items():
-                _add(kept, kind, backend, predicted[kind] * factor, count)
-        for backend, measured in handing.items():
-            _add(kept, HANDING, backend, measured, 1)
-        _learned.put(_question(self._settings), kept, folder)
-
-
-def _add(kept: _Kept, kind: str, backend: str, seconds: float, count: int) -> None:
-    row = kept.setdefault(kind, {})
-    before = row.get(backend, (0.0, 0.0))
-    row[backend] = before[0] + seconds, before[1] + count
-
-
-def _folder(settings: ResolvedConfig) -> Path | None:
-    return kept_folder(settings.cache_dir, AUTO) if settings.cache else None
-
-
-def _question(settings: ResolvedConfig) -> bytes:
-    return canonical(surroundings(settings))
-
-
-def _recalled(settings: ResolvedConfig) -> _Kept:
-    """Return seconds and work measured on this machine so far, by class and backend."""
-    folder = _folder(settings)
-    if folder is None or not any(folder.iterdir()):
-        return {}
-    found: Any = _learned.recall(_question(settings), lambda: Passing(None), folder)
-    return {
-        kind: {name: tuple(two) for name, two in row.items()} for kind, row in (found or {}).items()
-    }
-
 
 def _scale(kind: str) -> float:
-    return 1.0 if kind in {NODE, RUN, HANDING} else _UNITS
-
-
-def _merged(kept: _Kept) -> dict[str, dict[str, float]]:
-    """Put what was measured here in the place of the table, and scale the rest of a row to it."""
-    table = {kind: dict(row) for kind, row in _COSTS.items()}
-    for kind, row in kept.items():
-        each = _scale(kind)
-        here = {name: each * spent / work for name, (spent, work) in row.items() if spent and work}
-        known = table.setdefault(kind, {})
-        scales = [log(rate / known[name]) for name, rate in here.items() if known.get(name)]
-        scale = exp(sum(scales) / len(scales)) if scales else 1.0
-        table[kind] = {name: rate * scale for name, rate in known.items()} | here
-    return table
+    return 1.0 if kind in {NODE, RUN} else _UNITS

@@ -15,7 +15,6 @@ from subgraphkit.configuration.selection import AUTO, BackendChoice, Selection, 
 from subgraphkit.errors import ConfigError
 from subgraphkit.finding.opening import open_backends
 from subgraphkit.ir.structure import NoKeyError
-from subgraphkit.partitioning.costs import Costs
 from subgraphkit.partitioning.placements import (
     Placement,
     circumstances,
@@ -271,17 +270,7 @@ def tune(
     placement = replace(placement, figures={"asked": asked, **placement.figures})
     if placement.circumstances:
         keep_placement(placement, anybody)
-        Costs(bound, anybody).learn(_of_one_backend(placement), placement.figures["handing"])
     return Tuning(placement, measured=True, model=bound.name)
-
-
-def _of_one_backend(placement: Placement) -> dict[str, float]:
-    """Return the seconds of the backends that ran the whole model."""
-    return {
-        one["label"]: one["seconds"][0]
-        for one in placement.figures["contenders"]
-        if one["subgraphs"] == 1 and one["seconds"] and one["label"].isidentifier()
-    }
 
 
 def _circumstances(bound: BoundModel) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Predicted costs: what auto goes by where nothing is stored, and what measuring adds to it."""
+"""Predicted costs: what auto goes by where nothing is stored."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,37 +77,22 @@ def test_auto_keeps_small_regions_that_nobody_else_takes(monkeypatch: pytest.Mon
     assert [name for name, _ in homes(found)] == ["a_relus", "b_others"] * 2
 
 
-def test_a_cheap_start_minds_the_threads_and_who_is_slow_at_lrn(tmp_path: Path) -> None:
-    names = ["onnxruntime", "openvino"]
-    text = "g (float[1,96,54,54] x) => (float[1,96,54,54] y) { y = LRN<size=5>(x) }"
-    for threads, part, expected in ((1, 0.9, names), (2, 0.9, names[::-1]), (1, 0.7, names[::-1])):
-        product = products(512, cache_dir=tmp_path / f"{threads} {part}", threads=threads)
-        Costs(product, product.settings).learn({"onnxruntime": 1.0, "openvino": part}, {})
+def test_a_cheap_start_minds_the_threads_and_who_is_slow_at_lrn() -> None:
+    names = ["onednn", "onnxruntime"]  # by the table the second takes 0.91 of the first
+    for size, threads, expected in ((2048, 1, names), (2048, 2, names[::-1])):
+        product = products(size, threads=threads)
         assert Costs(product, product.settings).ranked(names) == expected
-    model = bound(text)
+    names = ["onnxruntime", "openvino"]
+    model = bound("g (float[1,96,54,54] x) => (float[1,96,54,54] y) { y = LRN<size=5>(x) }")
     assert Costs(model, model.settings).ranked(names) == names[::-1]
 
 
 def test_backends_change_places_only_where_one_is_faster_by_a_twentieth(tmp_path: Path) -> None:
     product = products(512, cache_dir=tmp_path)
     names = ["tensorrt", "onnxruntime", "openvino", "third_party", "numpy"]
-    before = Costs(product, product.settings)
-    assert before.ranked(names) == names  # by the table openvino is faster, but not by so much
-    assert before.of("third_party", product.order) is None
-    before.learn({"onnxruntime": 3.0, "openvino": 1.0, "third_party": 0.5}, {"openvino": 2.0})
-    after = Costs(product, product.settings)
-    assert after.of("third_party", product.order) == pytest.approx(0.5)
-    assert after.of("openvino", product.order) == pytest.approx(1.0)
-    assert after.ranked(names) == ["tensorrt", "third_party", "openvino", "numpy", "onnxruntime"]
-    # what was not measured here is scaled to what was
-    scaled = after.of("numpy", product.order)
-    assert scaled is not None
-    assert scaled > 100 * (before.of("numpy", product.order) or 0.0)
-    elsewhere = products(512, cache_dir=tmp_path, threads=3)
-    assert Costs(elsewhere, elsewhere.settings).ranked(names) == names
-    forgetful = products(512, cache_dir=tmp_path / "no", cache=False)
-    Costs(forgetful, forgetful.settings).learn({"numpy": 1.0}, {})
-    assert not (tmp_path / "no").exists()
+    costs = Costs(product, product.settings)
+    assert costs.ranked(names) == names  # by the table openvino is faster, but not by so much
+    assert costs.of("third_party", product.order) is None
 
 
 def test_a_library_is_opened_only_where_it_can_win(tmp_path: Path) -> None:
