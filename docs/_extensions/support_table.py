@@ -1,11 +1,14 @@
 """A directive that writes what the conformance kit found of a backend's operators.
 
-``{support-table} NAME.csv`` reads a file beside the page, as
-``subgraphkit author test NAME --csv`` writes it, and gives the operators that the backend takes as
-a table, the others as a list.
+``{support-table} NAME.csv`` reads a file beside the page, and gives the operators that the backend
+takes as a table, the others as a list. ``make support`` writes the file by calling this module with
+what ``subgraphkit author test NAME --findings`` wrote.
 """
 
 import csv
+import io
+import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 HEAD = ("operator", "versions", "element types", "right / offered")
+COLUMNS = ("operator", "domain", "versions", "dtypes", "offered", "claimed", "right", "wrong")
 _WIDTHS = (3, 3, 6, 2)
 
 
@@ -35,6 +39,22 @@ def read_rows(path: Path) -> list[Mapping[str, str]]:
     """Read the operators of a file, those of the default domain first."""
     with path.open(encoding="utf-8", newline="") as lines:
         return sorted(csv.DictReader(lines), key=lambda row: (row["domain"], row["operator"]))
+
+
+def table_of(report: Mapping[str, Any]) -> str:
+    """Return the operators of a report of the kit as comma-separated values."""
+    rows = [
+        {
+            name: " ".join(map(str, one)) if isinstance(one, list | tuple) else one
+            for name, one in operator.items()
+        }
+        for operator in report["operators"]
+    ]
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
 
 
 def summary(rows: Sequence[Mapping[str, str]]) -> str:
@@ -86,3 +106,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register the directive."""
     app.add_directive("support-table", SupportTable)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+if __name__ == "__main__":
+    findings, table = map(Path, sys.argv[1:])
+    table.write_text(table_of(json.loads(findings.read_text(encoding="utf-8"))), encoding="utf-8")

@@ -5,7 +5,7 @@ import random
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from importlib import import_module
 from itertools import chain, zip_longest
@@ -19,8 +19,8 @@ from subgraphkit.configuration.selection import parse_selection
 from subgraphkit.errors import ConfigError
 from subgraphkit.finding.catalogue import IN_PROCESS
 from subgraphkit.finding.registry import find_record
-from subgraphkit.testing.cases import LEVELS, Finding, batches
-from subgraphkit.testing.children import Ended, Pool, Task
+from subgraphkit.testing.cases import LEVELS, Finding, Stopped, batches
+from subgraphkit.testing.children import Pool, Task
 
 LAST_LEVEL: Final = len(LEVELS) - 1
 DEFAULT_SECONDS: Final = 60.0
@@ -139,9 +139,9 @@ class _Run:
         """Carry out the cases of a level; those that are large wait, if it is a drawn one."""
         try:
             listed = pool.listed(level)
-        except Ended as ended:
+        except Stopped as stop:
             name = f"L{level}/list of cases"
-            yield Finding(ended.outcome, ended.detail, case=name, level=level, offers=False)
+            yield replace(stop.finding, case=name, level=level, offers=False)
             return
         tasks = [
             Task(

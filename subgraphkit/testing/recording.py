@@ -1,9 +1,9 @@
-"""Record of what a run finds, in files that are whole at every instant, and kept for the next."""
+"""Record of what a run finds, in a file that is whole at every instant, and kept for the next."""
 
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import inf
 from pathlib import Path
 from typing import Final
@@ -24,12 +24,6 @@ _LEAST_WAIT: Final = 2.0
 _WRITING: Final = 0.05
 """The part of the time that writing what was found may take."""
 
-FORMS: Final[Mapping[str, Callable[[Report], str]]] = {
-    "csv": Report.to_csv,
-    "findings": lambda report: json.dumps(report.to_dict(), indent=2) + "\n",
-}
-"""The forms in which a report is written into files."""
-
 
 class Record:
     """The findings of a run, written every few seconds.
@@ -44,8 +38,8 @@ class Record:
     Thread-safety: to be used by one thread.
     """
 
-    def __init__(self, backend: str, files: Mapping[str, Path], seed: int = 0) -> None:
-        self._backend, self._files, self._seed = backend, files, seed
+    def __init__(self, backend: str, path: Path | None, seed: int = 0) -> None:
+        self._backend, self._path, self._seed = backend, path, seed
         self._subject = subject_of(backend, {})
         self._findings: list[Finding] = []
         self._seconds: dict[int, float] = {}
@@ -83,7 +77,7 @@ class Record:
         """Add a finding, which is written soon.
 
         Raises:
-            OSError: A file cannot be written.
+            OSError: The file cannot be written.
         """
         now = time.monotonic()
         taken = self._seconds.get(finding.level, 0.0) + now - self._since
@@ -103,15 +97,16 @@ class Record:
         )
 
     def save(self, cut_short: str = "") -> None:
-        """Write the files, each in one step, and keep the findings.
+        """Write the file in one step, and keep the findings.
 
         Raises:
-            OSError: A file cannot be written.
+            OSError: The file cannot be written.
         """
         started = time.monotonic()
         report = self.report(printable(cut_short))
-        for form, file in self._files.items():
-            write_output(file, FORMS[form](report).encode(errors="backslashreplace"))
+        if self._path is not None:
+            text = json.dumps(report.to_dict(), indent=2) + "\n"
+            write_output(self._path, text.encode(errors="backslashreplace"))
         if self._file is not None and self._findings:
             both = {**(self.kept or {}), **{one.case: one for one in report.findings}}
             data = json.dumps([one.to_dict() for one in both.values()])

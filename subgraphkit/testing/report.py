@@ -1,14 +1,11 @@
-"""The report of a run: the headline, the levels, the operators; as JSON, and as a table."""
+"""The report of a run: the headline, the levels, the operators; as text, and as JSON."""
 
-import csv
-import io
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from subgraphkit import __version__
-from subgraphkit.errors import ConfigError
 from subgraphkit.lazy import cached_property
 from subgraphkit.testing.cases import LEVELS, Finding, Outcome
 
@@ -126,16 +123,6 @@ class OperatorSummary(NamedTuple):
     claimed: int
     right: int
     wrong: int
-
-
-@dataclass(frozen=True, slots=True)
-class Regression:
-    """A case that was better before."""
-
-    case: str
-    before: Outcome
-    now: Outcome
-    detail: str
 
 
 class Report:
@@ -285,31 +272,6 @@ class Report:
         reasons = Counter(one.detail for one in self.findings if one.outcome is Outcome.SKIP)
         return dict(reasons.most_common())
 
-    def regressions(self, baseline: Any) -> tuple[Regression, ...]:
-        """Return the cases that ended better in an earlier run.
-
-        Args:
-            baseline: What ``to_dict`` returned then, or a document that holds it under ``data``.
-
-        Raises:
-            ConfigError: It is something else (SGK310).
-        """
-        document: Any = baseline.get("data", baseline) if isinstance(baseline, Mapping) else {}
-        if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
-            raise ConfigError(
-                "SGK310",
-                f"the baseline is no document of schema {SCHEMA!r}",
-                hint="Write one with: subgraphkit author test NAME --json > baseline.json",
-            )
-        before = {one["case"]: Outcome(one["outcome"]) for one in document["findings"]}
-        return tuple(
-            Regression(now.case, then, now.outcome, now.detail)
-            for now in self.findings
-            if (then := before.get(now.case)) is not None
-            and Outcome.UNTRIED not in {then, now.outcome}
-            and _rank(now.outcome) < _rank(then)
-        )
-
     def to_dict(self) -> dict[str, Any]:
         """Return everything, JSON-able."""
         return {
@@ -340,14 +302,6 @@ class Report:
             "operators": [one._asdict() for one in self.operators],
             "findings": [finding.to_dict() for finding in self.findings],
         }
-
-    def to_csv(self) -> str:
-        """Return the operators as comma-separated values; lists are separated by blanks."""
-        stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(OperatorSummary._fields)
-        writer.writerows(map(_joined, one) for one in self.operators)
-        return stream.getvalue()
 
     def level_rows(self) -> list[list[str]]:
         """Return a row of text per level, in the columns of ``LEVEL_COLUMNS``."""
@@ -382,16 +336,3 @@ def _support(findings: list[Finding]) -> OperatorSummary:
         len(right),
         sum(finding.is_wrong for finding in findings),
     )
-
-
-def _joined(cell: Any) -> str:
-    return " ".join(map(str, cell)) if isinstance(cell, tuple) else str(cell)
-
-
-def _rank(outcome: Outcome) -> int:
-    """Order outcomes from bad to good; those of one rank are equally good."""
-    if outcome.is_wrong:
-        return 0
-    if outcome in {Outcome.XFAIL, Outcome.SKIP}:
-        return 1
-    return 2 if outcome is Outcome.UNCLAIMED else 3

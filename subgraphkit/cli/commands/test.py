@@ -1,7 +1,6 @@
 """``subgraphkit author test``: hold a backend against the contract, case by case."""
 
 import glob
-import json
 import shlex
 import signal
 import threading
@@ -10,7 +9,6 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from math import inf
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from subgraphkit.cli.command import Command, Parser
@@ -32,13 +30,8 @@ class _Terminated(BaseException):
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     # The kit stands beside the command line, not below it, and is not imported for other commands.
     recording = import_module("subgraphkit.testing.recording")
-    baseline = _read(arguments.baseline) if arguments.baseline else None
-    named = {
-        form: file_to_write(getattr(arguments, form), f"the {form} cannot be written")
-        for form in recording.FORMS
-    }
-    files = {form: file for form, file in named.items() if file is not None}
-    record = recording.Record(arguments.name, files, arguments.seed)
+    path = file_to_write(arguments.findings, "the findings cannot be written")
+    record = recording.Record(arguments.name, path, arguments.seed)
     only = _failed(record, arguments) if arguments.rerun else arguments.only
     if not only:
         report.show(f"{arguments.name}: no case was wrong when it was tried last")
@@ -55,19 +48,18 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         report.note(f"error: {cut_short}")
     finally:
         result = record.report(cut_short)
-        worse = result.regressions(baseline) if baseline is not None else ()
         if cut_short or result.findings:
             record.save(cut_short)
-        _show(report, result, worse, compared=baseline is not None)
+        _show(report, result)
     if not (cut_short or result.findings):
         raise CallerError(
             "SGK301",
             f"no case up to level {arguments.level} matches {arguments.only!r}",
             hint="Cases are called like L3/Conv/test_conv_with_strides_padding/alone.",
         )
-    if cut_short or (result.is_passed_in_part and not worse):
+    if cut_short or result.is_passed_in_part:
         return ExitCode.INCOMPLETE
-    return ExitCode.OK if result.is_passed and not worse else ExitCode.CHECK_FAILED
+    return ExitCode.OK if result.is_passed else ExitCode.CHECK_FAILED
 
 
 def _run(
@@ -142,12 +134,8 @@ def _ended_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _show(report: CommandReport, result: Any, worse: Any, *, compared: bool) -> None:
+def _show(report: CommandReport, result: Any) -> None:
     report.data = result.to_dict()
-    if compared:
-        report.data["regressions"] = [
-            {"case": one.case, "before": one.before.value, "now": one.now.value} for one in worse
-        ]
     if not result.findings:
         return
     columns = import_module("subgraphkit.testing.report").LEVEL_COLUMNS
@@ -163,22 +151,12 @@ def _show(report: CommandReport, result: Any, worse: Any, *, compared: bool) -> 
     if result.skips:
         counted = [(count, _line(reason)) for reason, count in result.skips.items()]
         report.show(Table.of("skipped reason", counted, right="skipped"))
-    if worse:
-        rows = [(one.case, one.before.value, one.now.value, _line(one.detail)) for one in worse]
-        report.show(Table.of("worse before now finding", rows))
     report.show(f"seed: {result.seed}")
     report.show(result.headline)
 
 
 def _line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _read(file: str) -> Any:
-    try:
-        return json.loads(Path(file).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CallerError("SGK301", f"the baseline {file!r} cannot be read: {error}") from error
 
 
 _LEVELS: Final = range(8)
@@ -231,15 +209,9 @@ def _arguments(parser: Parser) -> None:
         default="",
         within=files,
     )
-    parser.word("--csv FILE", "write what is known of each operator", within=files)
     parser.word(
         "--findings FILE",
         "write what --json writes under 'data', every few seconds while it runs",
-        within=files,
-    )
-    parser.word(
-        "--baseline FILE",
-        "what --json wrote earlier; cases that ended better then are failures",
         within=files,
     )
 

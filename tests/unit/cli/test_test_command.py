@@ -69,7 +69,7 @@ def test_a_case_that_was_wrong_and_is_not_there_to_be_tried_again_is_not_passed_
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
-    record = Record("loopback", {})
+    record = Record("loopback", None)
     for case in ("L2/chain", "L2/of_another_seed"):
         record.add(Finding(Outcome.FAIL_VALUE, case=case, level=2))
     record.save()
@@ -80,7 +80,7 @@ def test_a_case_that_was_wrong_and_is_not_there_to_be_tried_again_is_not_passed_
 
 
 def test_the_document_and_the_files_say_the_same(cli: Cli) -> None:
-    ended = cli("author", "test", "loopback", "--only", "L2/t*", "--json", "--csv", "o.csv")
+    ended = cli("author", "test", "loopback", "--only", "L2/t*", "--json", "--findings", "o.json")
     assert ended.code == 0
     document = json.loads(ended.out)
     assert document["schema"] == "subgraphkit.test/1"
@@ -92,26 +92,7 @@ def test_the_document_and_the_files_say_the_same(cli: Cli) -> None:
         "L2/text",
         "L2/time_is_linear",
     }
-    assert Path("o.csv").read_text().startswith("operator,domain,versions,dtypes,offered,claimed")
-
-
-def test_a_regression_against_a_baseline_fails_and_is_told(cli: Cli) -> None:
-    good = cli("author", "test", "loopback", "--only", "L2/chain", "--json")
-    Path("before.json").write_text(good.out)
-    again = cli("author", "test", "loopback", "--only", "L2/chain", "--baseline", "before.json")
-    assert again.code == 0
-    target = "tests.faulty:ClaimsNothing"
-    worse = cli("author", "test", target, "--only", "L2/chain", "--baseline", "before.json")
-    assert worse.code == 1
-    assert "L2/chain  right   unclaimed" in worse.out
-
-
-def test_a_baseline_that_cannot_be_read_is_a_usage_error(cli: Cli) -> None:
-    Path("broken.json").write_text("{")
-    for name in ("broken.json", "absent.json"):
-        ended = cli("author", "test", "loopback", "--only", "L2/chain", "--baseline", name)
-        assert (ended.code, ended.out) == (2, "")
-        assert f"[SGK301] the baseline '{name}' cannot be read" in ended.err
+    assert json.loads(Path("o.json").read_text()) == data
 
 
 def test_a_pattern_that_matches_nothing_is_a_usage_error(cli: Cli) -> None:
@@ -126,8 +107,8 @@ def test_a_backend_that_is_not_installed_has_its_own_exit_code(cli: Cli) -> None
     assert "[SGK102]" in ended.err
 
 
-def test_a_table_that_cannot_be_written_is_told_before_the_run(cli: Cli, tmp_path: Path) -> None:
-    ended = cli("author", "test", "numpy", "--level", "0", "--csv", tmp_path)
+def test_a_file_that_cannot_be_written_is_told_before_the_run(cli: Cli, tmp_path: Path) -> None:
+    ended = cli("author", "test", "numpy", "--level", "0", "--findings", tmp_path)
     assert (ended.code, ended.out) == (2, "")
     assert "[SGK301]" in ended.err
 

@@ -15,7 +15,8 @@ import pytest
 from subgraphkit.errors import BackendNotFoundError, ConfigError
 from subgraphkit.finding.registry import registered
 from subgraphkit.testing import Outcome, check_backend, checking
-from subgraphkit.testing.children import Ended, Pool
+from subgraphkit.testing.cases import Stopped
+from subgraphkit.testing.children import Pool
 from tests.faulty import SleepsInRun, WrongDtype
 from tests.faulty.wrapping import WrappingBackend
 from tests.house.tree import ROOT
@@ -102,7 +103,7 @@ def pool() -> Iterator[Pool]:
 
 def test_a_closed_pool_starts_no_more_children(pool: Pool) -> None:
     pool.close()
-    with pytest.raises(Ended):
+    with pytest.raises(Stopped):
         pool.listed(0)
 
 

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -26,7 +25,6 @@ ORDER = (
     "inner_value_is_an_output",
     "float64",
     "same_input_twice",
-    "int64",
     "many_dtypes",
 )
 
@@ -38,10 +36,7 @@ def carried_out(pool: Pool, names: Sequence[str]) -> list[Finding]:
     return list(pool.findings([task] for task in tasks))
 
 
-def test_a_case_that_ends_a_shared_process_is_found_and_no_other_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MARK", str(tmp_path / "mark"))
+def test_a_case_that_ends_a_shared_process_is_found_and_no_other_is_lost() -> None:
     pool = Pool({"target": "tests.unit.testing.troubled:Troubled"}, 1, MEMORY)
     try:
         findings = carried_out(pool, ORDER)
@@ -56,9 +51,7 @@ def test_a_case_that_ends_a_shared_process_is_found_and_no_other_is_lost(
         "same_input_twice": "HANG",
     }
     assert last["chain"].detail == "the process ended: signal SIGSEGV"
-    ended, remark = last["two_roots"].detail.split("\n")
-    assert ended == "the process ended: signal SIGABRT"
-    assert remark == "this was after 2 other cases; alone in a process it is right"
+    assert last["two_roots"].detail == "the process ended: signal SIGABRT"
     assert "took more than 0.4 GiB of memory" in last["inner_value_is_an_output"].detail
     assert last["same_input_twice"].detail == "no answer within 1.5 s"
     assert last["same_input_twice"].seconds >= HANGING_SECONDS

@@ -4,7 +4,6 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 from subgraphkit.testing import Outcome, Subject
@@ -43,21 +42,12 @@ def eat() -> None:
         time.sleep(0.01)
 
 
-def be_killed_once() -> None:
-    """End as where the system wants memory back, which happens to whoever is there."""
-    mark = Path(os.environ["MARK"])
-    if not mark.exists():
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
 TROUBLES = {
     frozenset({"Relu", "Sigmoid", "Tanh"}): crash,
     frozenset({"Relu", "Tanh", "Add"}): harm_those_after_it,
     frozenset({"Relu", "Sigmoid", "Add"}): crash_if_harmed,
     frozenset({"Add"}): hang,
     frozenset({"Relu", "Sigmoid"}): eat,
-    frozenset({"Add", "Mul"}): be_killed_once,
 }
 
 
