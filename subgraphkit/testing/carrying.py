@@ -17,8 +17,8 @@ from subgraphkit.errors import SubgraphkitError
 from subgraphkit.ir import Node
 from subgraphkit.running import Session
 from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped, batches, broken
+from subgraphkit.testing.comparison import find_shared_memory, untouched
 from subgraphkit.testing.foreign import DOMAIN, beside_foreign, is_own
-from subgraphkit.testing.judging import shared, untouched
 from subgraphkit.testing.subject import Subject
 
 Part = tuple[onnx.ModelProto, Mapping[str, Any], Sequence[Any]]
@@ -137,7 +137,7 @@ def _taken_rightly(parts: Sequence[Part], subject: Subject) -> list[tuple[str, .
         nodes.extend(filter(is_own, subject.nodes_taken(session.partitioning)))
         with untouched(feeds):
             results = subject.run(session, feeds)
-        return subject.judge.difference(expected, results) or shared(feeds, results)
+        return subject.judge.difference(expected, results) or find_shared_memory(feeds, results)
 
     found = subject.judged(joined, check, **road)
     if found.outcome not in {Outcome.RIGHT, Outcome.UNCLAIMED}:

@@ -7,8 +7,8 @@ stand in their places, of the element type and the shape that it takes.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Final
@@ -29,25 +29,17 @@ NOTHING: Final = (
 _AXES_OF_PICTURES: Final = 4
 
 _ROWS_PER_IMAGE: Final = 64
-_USUAL: Final = {
-    "mlp": "Gemm-Relu",
-    "convolution": "Conv-Relu",
-    "product": "MatMul",
-    "elementwise": "Add-Relu-Mul",
-    "normalised": "Softmax",
-    "pooled": "MaxPool",
-    "integers": "Add",
-    "moved": "Transpose",
-}
-"""Lines of the table that are run in every way, by what cases call them; most revealing first."""
+_USUAL: Final = (
+    *("Gemm-Relu", "Conv-Relu", "MatMul", "Add-Relu-Mul", "Softmax", "MaxPool", "Add", "Transpose"),
+)
+"""Lines of the table that most backends take one of; most revealing first."""
 
 
 @lru_cache(maxsize=1)
-def usual_models() -> Mapping[str, ProbeModel]:
-    """Return the offers that every backend is run with in every way, by name."""
-    known = {offer.label: offer for offer in all_probe_models()}
-    found = {name: known[label] for name, label in _USUAL.items()}
-    return found | {"integers": replace(found["integers"], element_type="int64")}
+def usual_models() -> Sequence[ProbeModel]:
+    """Return the probe models that every backend is asked about first."""
+    known = {one.label: one for one in all_probe_models()}
+    return [known[label] for label in _USUAL]
 
 
 def model_taken(subject: Subject, rows: int = ROWS) -> SmallModel:
@@ -66,7 +58,7 @@ def model_taken(subject: Subject, rows: int = ROWS) -> SmallModel:
 
 
 def _usual_first(subject: Subject) -> Iterator[ProbeModel]:
-    yield from usual_models().values()
+    yield from usual_models()
     yield from _heavy_first(subject)
 
 

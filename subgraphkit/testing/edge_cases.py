@@ -13,18 +13,13 @@ from typing import Any, Final
 import numpy as np
 import onnx
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 from subgraphkit.testing.claimed import Substitution
 from subgraphkit.testing.foreign import DOMAIN
-from subgraphkit.testing.small_models import model_of
-from subgraphkit.testing.variants import without_foreign
+from subgraphkit.testing.small_models import SmallModel, model_of
 
 _OPSET: Final = 17
 _SHARED: Final = "weights_shared_by_two_subgraphs"
-_OPEN: Final = 5
-"""Size of an axis that has none in the model."""
-_NAN_FREE: Final = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,32 +46,9 @@ class EdgeCase:
         text = substitution.of(self.text, shares=self.name == _SHARED)
         return self.finish(model_of(text, _header(substitution.opset))) if text else None
 
-    def feeds(self, model: onnx.ModelProto) -> dict[str, Any]:
-        """Return an array for every input that has no default."""
-        stored = {tensor.name for tensor in model.graph.initializer}
-        rng = np.random.default_rng(11)
-        fed = {}
-        for value in model.graph.input:
-            tensor = value.type.tensor_type
-            shape = [_OPEN if dim.dim_param else dim.dim_value for dim in tensor.shape.dim]
-            dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-            if value.name not in stored:
-                fed[value.name] = _drawn(rng, tuple(shape), dtype)
-        return fed
-
     def results(self, model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[Any]:
-        """Return what the model must compute, by onnx's own implementation."""
-        if self.expected is not None:
-            return self.expected(feeds)
-        return list(ReferenceEvaluator(without_foreign(model)).run(None, dict(feeds)))
-
-
-def _drawn(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    if dtype.hasobject:
-        return np.array([f"text {number}" for number in range(shape[0])], dtype=object)
-    if dtype.kind == "b":
-        return rng.random(shape) > _NAN_FREE
-    return (rng.random(shape) * 4 + _NAN_FREE).astype(dtype)
+        """Return what the model must compute."""
+        return SmallModel(model).expected(feeds) if self.expected is None else self.expected(feeds)
 
 
 _TEXTS: Final[Mapping[str, str]] = MappingProxyType(
@@ -146,9 +118,9 @@ _WITH_BODIES: Final[Mapping[str, str]] = MappingProxyType(
               b = If(c) <then_branch = t () => (float[4] p) { p = Sigmoid(a) },
                          else_branch = e () => (float[4] q) { q = Tanh(x) }>
               y = Add(a, b) }""",
-        "loop_with_captures": """g (float[4] x, int64 n) => (float[4] y)
+        "loop_with_captures": """g (float[4] x, int64 var_n) => (float[4] y)
             { a = Relu(x) t = Constant<value = bool {1}>()
-              b = Loop(n, t, a) <body = l (int64 i, bool k, float[4] v) => (bool o, float[4] u)
+              b = Loop(var_n, t, a) <body = l (int64 i, bool k, float[4] v) => (bool o, float[4] u)
                 { o = Identity(k) u = Add(v, a) }>
               y = Tanh(b) }""",
         "scan_with_captures": """g (float[3,4] x) => (float[4] y, float[3,4] z)

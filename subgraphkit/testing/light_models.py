@@ -10,7 +10,6 @@ The kit, the tests, the examples and the benchmarks share this module.
 Source: He et al., "Delving Deep into Rectifiers", 2015, for the scale of the weights.
 """
 
-import hashlib
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,10 +21,6 @@ import onnx
 from onnx import numpy_helper, version_converter
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
-
-from subgraphkit.configuration.config import resolve
-from subgraphkit.storing.answers import Answers
-from subgraphkit.storing.folders import kept_folder
 
 LIGHT_MODELS: Final = (
     "bvlc_alexnet",
@@ -52,7 +47,6 @@ _NOISE: Final = np.float32(0.5)
 # The sums of shufflenet grow thirtyfold; unscaled, its last weight would give one class everything.
 _LAST_GAINS: Final = {"shufflenet": 0.05}
 
-_REFERENCES: Final = Answers("references", most=16)
 _Floats = npt.NDArray[np.float32]
 
 
@@ -114,30 +108,6 @@ def reference_evaluator(model: onnx.ModelProto) -> ReferenceEvaluator:
     ``opset=REFERENCE_OPSET``. And it sums LRN over the first channels only, so it is given ``LRN``.
     """
     return ReferenceEvaluator(model, new_ops=[LRN])
-
-
-def kept_reference_results(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[Any]:
-    """Return what ``onnx.reference`` computes for a network, kept in the user's cache.
-
-    It takes half a minute for the largest, and is the same for the same model, feeds and versions.
-    """
-    question = hashlib.sha256(f"{onnx.__version__} {np.__version__}".encode())
-    for tensor in model.graph.initializer:
-        question.update(f"{tensor.name} {tensor.dims} {tensor.data_type}".encode())
-        question.update(tensor.raw_data)
-    for node in model.graph.node:
-        question.update(node.SerializeToString(deterministic=True))
-    for name, array in feeds.items():
-        question.update(name.encode() + np.ascontiguousarray(array).tobytes())
-
-    def compute() -> list[tuple[str, list[int], str]]:
-        results: Any = reference_evaluator(model).run(None, dict(feeds))
-        return [(one.dtype.str, list(one.shape), one.tobytes().hex()) for one in results]
-
-    resolved = resolve()
-    folder = kept_folder(resolved.cache_dir, "official-cases") if resolved.cache else None
-    kept = _REFERENCES.recall(question.hexdigest(), compute, folder)
-    return [np.frombuffer(bytes.fromhex(data), dtype).reshape(shape) for dtype, shape, data in kept]
 
 
 class LRN(OpRun):

@@ -24,6 +24,8 @@ _AXES: Final = frozenset({"axis", "axes"})
 _INDEXING: Final = frozenset({"Gather", "OneHot", "ScatterElements", "GatherElements"})
 _RENAMED: Final = {"constant_value": "value"}
 """Attributes by the inputs that replaced them, where the names differ."""
+_DECIDING: Final = frozenset({"reduction"})
+"""Attributes without which a line means nothing: which of two that meet in one place counts."""
 _NOT_DERIVED: Final = frozenset({"GroupNormalization", "Resize"})
 """Operators of which a change cannot be read from ``onnx.defs``; the tables have their lines."""
 _FRACTIONS: Final = frozenset({defs.OpSchema.AttrType.FLOAT, defs.OpSchema.AttrType.FLOATS})
@@ -94,6 +96,8 @@ def _older_node(
     except defs.SchemaError:
         return None
     attributes = {one.name: one for one in node.attribute if one.name in target.attributes}
+    if any(one.name in _DECIDING and one.name not in attributes for one in node.attribute):
+        return None
     known = [one.name.lower() for one in target.inputs]
     read: list[str] = []
     for place, name in enumerate(node.input):

@@ -23,7 +23,7 @@ from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Claim, Partitioning
 from subgraphkit.testing.cases import PASSED, Finding, Outcome, Stopped, broken
 from subgraphkit.testing.claimed import model_taken
-from subgraphkit.testing.judging import shared, untouched
+from subgraphkit.testing.comparison import find_shared_memory, untouched
 from subgraphkit.testing.small_models import SmallModel
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.variants import LAYOUTS
@@ -206,7 +206,7 @@ def no_shared_memory(bench: Workbench) -> Finding:
         f"constant {name}": stored.array() for name, stored in bench.subgraph.constants.items()
     }
     feeds = dict(zip(bench.subgraph.inputs, inputs, strict=True))
-    return shared({**feeds, **constants}, bench.run(inputs)) or PASSED
+    return find_shared_memory({**feeds, **constants}, bench.run(inputs)) or PASSED
 
 
 def results_are_given_away(bench: Workbench) -> Finding:

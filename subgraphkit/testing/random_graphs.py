@@ -1,47 +1,40 @@
 """Random graphs of operators that every backend should know, with foreign nodes in between."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
-import onnx
-from onnx import helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
-from subgraphkit.testing.foreign import CARRY, DOMAIN
-from subgraphkit.testing.variants import without_foreign
+from subgraphkit.testing.foreign import DOMAIN
+from subgraphkit.testing.small_models import SmallModel, model_of
 
-_OPSET: Final = 17
-_IR_VERSION: Final = 8
-_SHORTEST: Final = 12
-_LONGEST: Final = 40
-_ROWS: Final = 4
-_COLUMNS: Final = 6
+_HEADER: Final = f'<ir_version: 8, opset_import: ["" : 17, "{DOMAIN}" : 1]>'
+_SHORTEST, _LONGEST = 12, 40
+_WHOLE: Final = (4, 6)
 _UNARY: Final = ("Relu", "Neg", "Sigmoid", "Tanh", "Abs", "Identity")
 _BINARY: Final = ("Add", "Sub", "Max", "Min")
+_CARRY: Final = f"{{y}} = {DOMAIN}.Carry({{a}})"
+_STEPS: Final = {
+    "{y} = {unary}({a})": 0.2,
+    "{t} = {binary}({a}, {b}) {y} = Tanh({t})": 0.25,
+    "{t} = Mul({a}, {row}) {y} = Tanh({t})": 0.1,
+    "{y} = MatMul({a}, {square})": 0.1,
+    "{y} = Transpose<perm=[1,0]>({a})": 0.1,
+    "{m} = ReduceMean<axes=[1], keepdims=1>({a}) {t} = Add({a}, {m}) {y} = Tanh({t})": 0.1,
+    "{l}, {r} = Split<axis=1>({a}) {y} = Concat<axis=1>({r}, {l})": 0.05,
+    _CARRY: 0.1,
+}
+"""Steps by how often they are drawn: ``a`` and ``b`` are values of one shape, ``row`` and
+``square`` weights. None takes nearly equal numbers from one another, where rounding is all that is
+left."""
 
+_READ: Final = re.compile(r"\(([^)]*)\)")
 _Shape = tuple[int, int]
 
 
-@dataclass(frozen=True, eq=False)
-class RandomGraph:
-    """A random model with what it computes.
-
-    Attributes:
-        model: The model, foreign nodes included; at least one of them.
-    """
-
-    model: onnx.ModelProto
-    feeds: dict[str, npt.NDArray[Any]]
-
-    def expected(self) -> list[Any]:
-        """Return what ``onnx.reference`` computes, the foreign nodes being ``Identity``."""
-        return list(ReferenceEvaluator(without_foreign(self.model)).run(None, dict(self.feeds)))
-
-
-def random_graph(seed: int) -> RandomGraph:
+def random_graph(seed: int) -> SmallModel:
     """Make a random graph; the same for the same seed.
 
     Values are read any number of times, also twice by one node; some outputs of the model are read
@@ -49,116 +42,52 @@ def random_graph(seed: int) -> RandomGraph:
     """
     growth = _Growth(np.random.default_rng(seed))
     for _ in range(int(growth.rng.integers(_SHORTEST, _LONGEST))):
-        growth.grow()
-    growth.carry()
-    model = growth.model(f"random_{seed}")
-    feeds = {value.name: growth.drawn((_ROWS, _COLUMNS)) for value in model.graph.input}
-    return RandomGraph(model, feeds)
+        growth.grow(str(growth.rng.choice(list(_STEPS), p=list(_STEPS.values()))))
+    growth.grow(_CARRY)
+    return SmallModel(model_of(growth.text(f"random_{seed}"), _HEADER))
 
 
 @dataclass
 class _Growth:
     rng: np.random.Generator
-    nodes: list[onnx.NodeProto] = field(default_factory=list)
-    weights: list[onnx.TensorProto] = field(default_factory=list)
-    shapes: dict[str, _Shape] = field(
-        default_factory=lambda: dict.fromkeys(("x0", "x1"), (_ROWS, _COLUMNS))
-    )
+    nodes: list[str] = field(default_factory=list)
+    weights: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    shapes: dict[str, _Shape] = field(default_factory=lambda: dict.fromkeys(("x0", "x1"), _WHOLE))
 
-    def grow(self) -> None:
-        kinds: tuple[Callable[[], object], ...] = (
-            self._unary,
-            self._binary,
-            self._scaled,
-            self._product,
-            self._transposed,
-            self._normalised,
-            self._halves,
-            self.carry,
-        )
-        kinds[self.rng.choice(len(kinds), p=(0.2, 0.25, 0.1, 0.1, 0.1, 0.1, 0.05, 0.1))]()
+    def grow(self, step: str) -> None:
+        """Add the nodes of a step, which read values that are there."""
+        first = self._value(lambda shape: shape[1] % 2 == 0 or "Split" not in step)
+        whole = rows, columns = self.shapes[first]
+        half, at = (rows, columns // 2), len(self.nodes)
+        made = {"t": whole, "m": (rows, 1), "l": half, "r": half, "y": whole}
+        made |= {"y": (columns, rows)} if "Transpose" in step else {}
+        stored = {"row": (columns,), "square": (columns, columns)}
+        words = {name: f"{name}{at}" for name in (*made, *stored)}
+        words |= {"a": first, "b": self._value(lambda shape: shape == whole)}
+        words |= {"unary": self.rng.choice(_UNARY), "binary": self.rng.choice(_BINARY)}
+        self.nodes.append(step.format_map(words))
+        self.weights |= {words[n]: size for n, size in stored.items() if f"{{{n}}}" in step}
+        self.shapes |= {words[n]: size for n, size in made.items() if f"{{{n}}}" in step}
 
-    def carry(self) -> None:
-        source = self._any()
-        self._add(CARRY, [source], self.shapes[source], domain=DOMAIN)
-
-    def drawn(self, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
-        return self.rng.standard_normal(shape).astype(np.float32)
-
-    def model(self, name: str) -> onnx.ModelProto:
+    def text(self, name: str) -> str:
         """Return the graph with every loose end, and some other value, as outputs."""
-        read = {value for node in self.nodes for value in node.input}
-        made = [value for node in self.nodes for value in node.output]
+        read = {
+            one for node in self.nodes for some in _READ.findall(node) for one in some.split(", ")
+        }
+        made = list(self.shapes)[2:]
         loose = [value for value in made if value not in read]
         outputs = list(dict.fromkeys([*loose[1:], loose[0], str(self.rng.choice(made))]))
-        graph = helper.make_graph(
-            self.nodes,
-            name,
-            [self._info(value) for value in ("x0", "x1")],
-            [self._info(value) for value in outputs],
-            self.weights,
-            value_info=[self._info(value) for value in made if value not in outputs],
-        )
-        imports = [helper.make_opsetid("", _OPSET), helper.make_opsetid(DOMAIN, 1)]
-        return helper.make_model(graph, opset_imports=imports, ir_version=_IR_VERSION)
+        inner = [self._typed(value) for value in made if value not in outputs]
+        inner += [f"float[{','.join(map(str, size))}] {w}" for w, size in self.weights.items()]
+        heads = (", ".join(map(self._typed, some)) for some in (("x0", "x1"), outputs))
+        declared, nodes = ", ".join(inner), " ".join(self.nodes)
+        return f"{name} ({next(heads)}) => ({next(heads)}) <{declared}> {{ {nodes} }}"
 
-    def _info(self, value: str) -> onnx.ValueInfoProto:
-        return helper.make_tensor_value_info(value, onnx.TensorProto.FLOAT, self.shapes[value])
+    def _typed(self, value: str) -> str:
+        return "float[{},{}] {}".format(*self.shapes[value], value)
 
-    def _any(self, shape: _Shape | None = None) -> str:
-        """Return some value, recent ones more often."""
-        names = [name for name, own in self.shapes.items() if shape in {None, own}]
+    def _value(self, fits: Callable[[_Shape], bool]) -> str:
+        """Return some value of a shape that fits, recent ones more often."""
+        names = [name for name, own in self.shapes.items() if fits(own)]
         weights = np.arange(1.0, len(names) + 1)
         return str(self.rng.choice(names, p=weights / weights.sum()))
-
-    def _add(self, operator: str, inputs: list[str], shape: _Shape, **more: Any) -> str:
-        name = f"v{len(self.shapes)}"
-        self.shapes[name] = shape
-        self.nodes.append(helper.make_node(operator, inputs, [name], **more))
-        return name
-
-    def _stored(self, array: npt.NDArray[Any]) -> str:
-        name = f"w{len(self.weights)}"
-        self.weights.append(numpy_helper.from_array(array, name))
-        return name
-
-    def _unary(self) -> None:
-        source = self._any()
-        self._add(str(self.rng.choice(_UNARY)), [source], self.shapes[source])
-
-    def _binary(self) -> None:
-        first = self._any()
-        shape = self.shapes[first]
-        made = self._add(str(self.rng.choice(_BINARY)), [first, self._any(shape)], shape)
-        self._add("Tanh", [made], shape)
-
-    def _scaled(self) -> None:
-        source = self._any()
-        shape = self.shapes[source]
-        made = self._add("Mul", [source, self._stored(self.drawn(shape[1:]))], shape)
-        self._add("Tanh", [made], shape)
-
-    def _product(self) -> None:
-        source = self._any()
-        rows, columns = self.shapes[source]
-        weight = self._stored(self.drawn((columns, columns)) / np.float32(columns))
-        self._add("MatMul", [source, weight], (rows, columns))
-
-    def _transposed(self) -> None:
-        source = self._any()
-        rows, columns = self.shapes[source]
-        self._add("Transpose", [source], (columns, rows), perm=[1, 0])
-
-    def _normalised(self) -> None:
-        source = self._any()
-        rows, columns = self.shapes[source]
-        mean = self._add("ReduceMean", [source], (rows, 1), axes=[1], keepdims=1)
-        self._add("Sub", [source, mean], (rows, columns))
-
-    def _halves(self) -> None:
-        source = self._any((_ROWS, _COLUMNS))
-        half = (_ROWS, _COLUMNS // 2)
-        left, right = (f"{source}_{len(self.nodes)}_{side}" for side in ("left", "right"))
-        self.nodes.append(helper.make_node("Split", [source], [left, right], axis=1))
-        self._add("Concat", [right, left], (_ROWS, _COLUMNS), axis=1)
-        self.shapes |= {left: half, right: half}

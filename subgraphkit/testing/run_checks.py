@@ -23,7 +23,7 @@ from subgraphkit.errors import InputError, SubgraphkitError
 from subgraphkit.processes.child_process import crowd, how_it_ended
 from subgraphkit.running import Session
 from subgraphkit.testing.cases import Finding, Outcome, Stopped, broken
-from subgraphkit.testing.judging import shared, untouched
+from subgraphkit.testing.comparison import find_shared_memory, untouched
 from subgraphkit.testing.small_models import SmallModel
 from subgraphkit.testing.subject import Subject
 
@@ -60,7 +60,7 @@ def _verdict(
         for name, array in feeds.items()
     }
     wanted = model.expected(native)
-    return subject.judge.verdict(session, model.proto, native, wanted, results)
+    return subject.judge.verdict(session, native, wanted, results)
 
 
 def fed_in_a_layout(
@@ -122,7 +122,7 @@ def results_stay(subject: Subject, model: SmallModel, session: Session) -> Findi
             if not one.flags.writeable:
                 text = f"output {name!r} belongs to the caller and cannot be written to"
                 return Finding(Outcome.FAIL_ALIAS, text)
-    return shared({}, [array for results, _ in kept for array in results])
+    return find_shared_memory({}, [array for results, _ in kept for array in results])
 
 
 def written_in_place(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
@@ -207,7 +207,7 @@ def in_threads(
             end = time.monotonic() + seconds
             turns = takewhile(lambda at: at < runs or time.monotonic() < end, count())
             results = (subject.run(session, feeds) for _ in turns)
-            verdict = partial(subject.judge.verdict, session, model.proto, feeds, expected)
+            verdict = partial(subject.judge.verdict, session, feeds, expected)
             found = map(verdict, results)
             return next((finding for finding in found if finding is not None), None)
         except threading.BrokenBarrierError:
@@ -275,7 +275,21 @@ def sessions_by_turns(
         found = _verdict(subject, model, session, fed, results)
         if found is not None:
             return found
-    return shared({}, [array for *_, results in kept for array in results])
+    return find_shared_memory({}, [array for *_, results in kept for array in results])
+
+
+def two_sessions_by_turns(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
+    """Run a second session of the model in turn with the first."""
+    with subject.session(model.proto) as other:
+        return sessions_by_turns(subject, model, session, other)
+
+
+def two_sessions_in_threads(
+    subject: Subject, model: SmallModel, session: Session
+) -> Finding | None:
+    """Run a second session of the model beside the first."""
+    with subject.session(model.proto) as other:
+        return in_threads(subject, model, [lambda: session, lambda: other])
 
 
 # -- buffers -------------------------------------------------------------------------------------
@@ -296,7 +310,7 @@ def bound_outputs_are_new(subject: Subject, model: SmallModel, session: Session)
         found = _verdict(subject, model, session, fed, results)
         if found is not None:
             return found
-    return shared({}, [array for results in kept for array in results])
+    return find_shared_memory({}, [array for results in kept for array in results])
 
 
 def buffers_are_filled(subject: Subject, model: SmallModel, session: Session) -> Finding | None:

@@ -1,4 +1,4 @@
-"""A model of one input and one output, with something to feed and what it must compute."""
+"""Small models in onnx's text form, with something to feed and what they must compute."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,19 +9,21 @@ import numpy.typing as npt
 import onnx
 from onnx import parser
 
+from subgraphkit.testing.variants import without_foreign
+
 ROWS: Final = 4
 """Size of an axis that has none in the model, in what is fed."""
 
 _HEADER: Final = '<ir_version: 10, opset_import: ["" : 17]>'
 POSITIVE: Final = "var"
-"""How the name of a weight begins that must not be negative."""
+"""How the name of a weight or an input begins that must not be negative."""
 
 _Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
 class SmallModel:
-    """A model with one input ``x`` and one output ``y``."""
+    """A model, with what is fed to its inputs."""
 
     proto: onnx.ModelProto
 
@@ -31,18 +33,17 @@ class SmallModel:
         return str(self.proto.graph.name)
 
     def feeds(self, seed: int = 0) -> Mapping[str, _Array]:
-        """Return something to feed; another seed gives other values."""
-        tensor = self.proto.graph.input[0].type.tensor_type
-        shape = [ROWS if dim.dim_param else dim.dim_value for dim in tensor.shape.dim]
-        drawn = np.random.default_rng(seed).standard_normal(shape)
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        return {"x": _of_type(drawn, dtype)}
+        """Return an array for every input that has no default; another seed gives others."""
+        stored = {tensor.name for tensor in self.proto.graph.initializer}
+        rng = np.random.default_rng(seed)
+        fed = [value for value in self.proto.graph.input if value.name not in stored]
+        return {value.name: _drawn(value, rng, 1.0) for value in fed}
 
     def expected(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Return what onnx's own implementation computes."""
+        """Return what onnx's own implementation computes, foreign nodes being ``Identity``."""
         from onnx.reference import ReferenceEvaluator  # noqa: PLC0415 (few compare)
 
-        return list(ReferenceEvaluator(self.proto).run(None, dict(feeds)))
+        return list(ReferenceEvaluator(without_foreign(self.proto)).run(None, dict(feeds)))
 
 
 def model_of(text: str, header: str = _HEADER) -> onnx.ModelProto:
@@ -56,27 +57,28 @@ def model_of(text: str, header: str = _HEADER) -> onnx.ModelProto:
     model = parser.parse_model(f"{header} {text}")
     graph = model.graph
     made = {name for node in graph.node for name in node.output}
-    declared = [value for value in graph.value_info if value.name not in made]
     rng = np.random.default_rng(5)
-    for value in declared:
-        tensor = value.type.tensor_type
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        shape = tuple(dim.dim_value for dim in tensor.shape.dim)
-        drawn = rng.standard_normal(shape)
-        if value.name.startswith(POSITIVE):
-            drawn = abs(drawn) + 1
-        elif dtype.kind not in "iub":
-            drawn = drawn / 4
-        weights = onnx.numpy_helper.from_array(_of_type(drawn, dtype), value.name)
+    for value in [value for value in graph.value_info if value.name not in made]:
+        weights = onnx.numpy_helper.from_array(_drawn(value, rng, 0.25), value.name)
         graph.initializer.append(weights)
         graph.value_info.remove(value)
     return model
 
 
-def _of_type(drawn: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> _Array:
-    """Spread numbers around 0 over the values of a type."""
+def _drawn(value: onnx.ValueInfoProto, rng: np.random.Generator, scale: float) -> _Array:
+    """Draw numbers around 0, spread over the values of a type."""
+    tensor = value.type.tensor_type
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    shape = [ROWS if dim.dim_param else dim.dim_value for dim in tensor.shape.dim]
+    drawn = np.asarray(rng.standard_normal(shape))
+    if dtype.hasobject:
+        return np.array([f"text {number:.2f}" for number in drawn.flat], object).reshape(shape)
     if dtype.kind == "b":
         return np.asarray(drawn > 0)
-    if dtype.kind == "u":
-        drawn = abs(drawn)
-    return np.asarray(drawn * 4 if dtype.kind in "iu" else drawn).astype(dtype)
+    if value.name.startswith(POSITIVE):
+        drawn = abs(drawn) + 1
+    elif dtype.kind in "iu":
+        drawn = (abs(drawn) if dtype.kind == "u" else drawn) * 4
+    else:
+        drawn = drawn * scale
+    return np.asarray(drawn.astype(dtype))

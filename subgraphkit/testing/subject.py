@@ -36,9 +36,9 @@ from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, Partitioning, partition
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
-from subgraphkit.testing.blame import REFERENCE, Blame, told
+from subgraphkit.testing.attribution import REFERENCE, Judge, text_of
 from subgraphkit.testing.cases import Finding, Outcome, Stopped
-from subgraphkit.testing.judging import untouched
+from subgraphkit.testing.comparison import untouched
 from subgraphkit.testing.official_models import official_models_claimed
 from subgraphkit.testing.probe_models import ProbeModel, models_claimed
 from subgraphkit.testing.stub import Stub
@@ -208,15 +208,15 @@ class Subject:
         except ConfigError:
             raise
         except UnclaimedNodesError as error:
-            raise Stopped(Outcome.SKIP, told(error)) from error
+            raise Stopped(Outcome.SKIP, text_of(error)) from error
         except SelectorContractError as error:
-            raise Stopped(Outcome.FAIL_SELECT, told(error)) from error
+            raise Stopped(Outcome.FAIL_SELECT, text_of(error)) from error
         except SubgraphkitError as error:
             named = isinstance(error, BackendUnavailableError | CallerError) or hasattr(
                 error, "backend"
             )
             raise Stopped(
-                Outcome.FAIL_PROBE if named else Outcome.FAIL_SELECT, told(error)
+                Outcome.FAIL_PROBE if named else Outcome.FAIL_SELECT, text_of(error)
             ) from error
 
     def compiled(self, partitioning: Partitioning) -> Session:
@@ -229,11 +229,11 @@ class Subject:
         try:
             return Session(plan(partitioning, compile_subgraphs(partitioning)))
         except UnclaimedNodesError as error:  # it gave back what nobody else computes
-            raise Stopped(Outcome.SKIP, told(error), taken) from error
+            raise Stopped(Outcome.SKIP, text_of(error), taken) from error
         except SubgraphkitError as error:
             others = getattr(error, "backend", self.name) != self.name
             outcome = Outcome.SKIP if others else Outcome.FAIL_COMPILE
-            raise Stopped(outcome, told(error), taken) from error
+            raise Stopped(outcome, text_of(error), taken) from error
 
     @contextmanager
     def session(
@@ -253,7 +253,7 @@ class Subject:
         try:
             bound = self.bound(source, shapes, **settings)
         except ModelError as error:
-            raise Stopped(Outcome.REFUSED, told(error)) from error
+            raise Stopped(Outcome.REFUSED, text_of(error)) from error
         partitioning = self.partitioned(bound, constraints)
         if not self.nodes_taken(partitioning):
             raise Stopped(Outcome.UNCLAIMED, "")
@@ -276,9 +276,9 @@ class Subject:
             raise Stopped(found.outcome, found.detail, taken) from error
 
     @property
-    def judge(self) -> Blame:
+    def judge(self) -> Judge:
         """What says whether results are right, and whose fault it is if not."""
-        return Blame(self.name, self.declarations)
+        return Judge(self.name, self.declarations)
 
     # -- what became of it -------------------------------------------------------------------
 
@@ -353,7 +353,7 @@ class Subject:
             for feeds, expected in data_sets:
                 with untouched(feeds):
                     results = self.run(session, feeds)
-                found = judge.verdict(session, source, feeds, expected, results)
+                found = judge.verdict(session, feeds, expected, results)
                 if found is not None:
                     return found
             return None

@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper, version_converter
 from onnx.reference import ReferenceEvaluator
 
-from subgraphkit.testing.judging import LEAST, Wanted
+from subgraphkit.testing.comparison import LEAST, Wanted
 from subgraphkit.testing.light_models import reference_evaluator
 from subgraphkit.testing.operator_variants import USUAL_OPSET, Argument, OperatorVariant
 from subgraphkit.testing.small_models import SmallModel

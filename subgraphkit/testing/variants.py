@@ -95,6 +95,8 @@ def folded(
 
 def without_foreign(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model with ``Identity`` for every foreign node, as onnx itself can run it."""
+    if all(node.domain != DOMAIN for node in model.graph.node):
+        return model
     made = onnx.ModelProto()
     made.CopyFrom(model)
     for node in made.graph.node:

@@ -54,11 +54,11 @@ def test_random_graphs_stay_valid_and_close_in_short_floats(
     kind: Any, seed: int, keep: tuple[str, ...]
 ) -> None:
     graph = random_graph(seed)
-    model = without_foreign(graph.model)
+    model = without_foreign(graph.proto)
     done = check_rewriting(model, Precision(kind, keep=keep), None)
     assert done.lowered
     # forty layers at most, of which differences of nearly equal values lose most
-    check_results(model, done.model, graph.feeds, {"fp16": 0.02, "bf16": 0.2}[kind])
+    check_results(model, done.model, graph.feeds(), {"fp16": 0.02, "bf16": 0.2}[kind])
 
 
 LAYERS = st.lists(

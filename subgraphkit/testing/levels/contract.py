@@ -173,7 +173,7 @@ def _instances_apart(subject: Subject) -> Finding:
 
 def _graphs(subject: Subject) -> Iterator[BoundModel]:
     heavy = [offer for offer in subject.claims if offer.form.is_heavy]
-    for offer in dict.fromkeys((*usual_models().values(), *heavy[:_MOST_ASKED])):
+    for offer in dict.fromkeys((*usual_models(), *heavy[:_MOST_ASKED])):
         yield subject.bound(offer.model().proto)
 
 

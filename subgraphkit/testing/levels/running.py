@@ -3,7 +3,7 @@
 import copy
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -18,11 +18,10 @@ from subgraphkit.partitioning import Constraints
 from subgraphkit.placing import InferenceSession, SessionSpec
 from subgraphkit.running import Session
 from subgraphkit.testing import run_checks
-from subgraphkit.testing.blame import REFERENCE
+from subgraphkit.testing.attribution import REFERENCE
 from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped, broken
-from subgraphkit.testing.claimed import model_taken, models_taken, usual_models
+from subgraphkit.testing.claimed import model_taken, models_taken
 from subgraphkit.testing.foreign import beside_foreign, is_own
-from subgraphkit.testing.probe_models import ProbeModel
 from subgraphkit.testing.random_graphs import random_graph
 from subgraphkit.testing.run_checks import Check
 from subgraphkit.testing.small_models import SmallModel, model_of
@@ -82,7 +81,9 @@ _NOT_IN_A_CHILD: Final = "SGK127"
 
 def cases(subject: Subject) -> Iterable[Case]:
     """Build the cases of this level."""
-    yield from _cases_of_small_models()
+    for name, check in _CHECKS.items():
+        needs = ("threads",) if "in_threads" in name else ()
+        yield _case(name, partial(_on_models_taken, check), needs)
     for text in _DYNAMIC:
         yield _case(f"shapes/several/{_name(text)}", partial(_of_sizes, _SIZES, text), _SHAPES)
         if _name(text) != _CONVOLVES:
@@ -108,7 +109,7 @@ def cases(subject: Subject) -> Iterable[Case]:
 
 
 _SHAPES: Final = ("dynamic_shapes",)
-_CHECKS: Final[dict[str, Check]] = {
+_CHECKS: Final[Mapping[str, Check]] = {
     "runs/repeated": run_checks.repeated_runs_are_right,
     "runs/written_in_place": run_checks.written_in_place,
     "runs/results_stay": run_checks.results_stay,
@@ -117,31 +118,20 @@ _CHECKS: Final[dict[str, Check]] = {
     "io_binding/new_outputs": run_checks.bound_outputs_are_new,
     "io_binding/buffers": run_checks.buffers_are_filled,
     "io_binding/spread_buffers": run_checks.spread_buffers_are_filled,
-}
+    "sessions/two_in_turn": run_checks.two_sessions_by_turns,
+    "sessions/two_in_threads": run_checks.two_sessions_in_threads,
+} | {f"feeds/{name}": partial(run_checks.fed_in_a_layout, form) for name, form in LAYOUTS.items()}
+"""What is done with a session of what the backend takes; ``sweep_cases`` does most of it with each
+of its operators."""
 
 
-def _cases_of_small_models() -> Iterator[Case]:
-    for name, offer in usual_models().items():
-        yield from _cases_of(name, partial(_model_of, offer))
-    yield from _cases_of("claimed", lambda subject: list(models_taken(subject))[-1])
-
-
-def _model_of(offer: ProbeModel, subject: Subject) -> SmallModel:
-    del subject
-    return offer.model()
-
-
-def _cases_of(name: str, model: Callable[[Subject], SmallModel]) -> Iterator[Case]:
-    def of(run: Callable[[SmallModel, Subject], Finding]) -> Callable[[Subject], Finding]:
-        return lambda subject: run(model(subject), subject)
-
-    for what, check in _CHECKS.items():
-        yield _case(f"{what}/{name}", of(partial(_checked, check)))
-    for what, form in LAYOUTS.items():
-        fed = partial(run_checks.fed_in_a_layout, form)
-        yield _case(f"feeds/{what}/{name}", of(partial(_checked, fed)))
-    yield _case(f"sessions/two_in_turn/{name}", of(_two_in_turn))
-    yield _case(f"sessions/two_in_threads/{name}", of(_two_in_threads), ("threads",))
+def _on_models_taken(check: Check, subject: Subject) -> Finding:
+    """Do something with sessions of different models; what is wrong with one counts."""
+    found = [
+        subject.judged(model.proto, partial(check, subject, model))
+        for model in models_taken(subject)
+    ]
+    return next((one for one in found if one.is_wrong), found[0])
 
 
 def _case(name: str, run: Callable[[Subject], Finding], needs: tuple[str, ...] = ()) -> Case:
@@ -154,25 +144,6 @@ def _name(text: str) -> str:
 
 def _model(text: str) -> SmallModel:
     return SmallModel(model_of(text))
-
-
-def _checked(check: Check, model: SmallModel, subject: Subject) -> Finding:
-    return subject.judged(model.proto, partial(check, subject, model))
-
-
-def _two_in_turn(model: SmallModel, subject: Subject) -> Finding:
-    with subject.session(model.proto) as other:
-        check = partial(run_checks.sessions_by_turns, subject, model, other)
-        return subject.judged(model.proto, check)
-
-
-def _two_in_threads(model: SmallModel, subject: Subject) -> Finding:
-    with subject.session(model.proto) as other:
-
-        def both(one: Session) -> Finding | None:
-            return run_checks.in_threads(subject, model, [lambda: one, lambda: other])
-
-        return subject.judged(model.proto, both)
 
 
 def _of_sizes(several: Sequence[Mapping[str, int]], text: str, subject: Subject) -> Finding:
@@ -286,10 +257,7 @@ def _opened_by_spec(subject: Subject) -> Finding:
 
 
 def _random(seed: int, subject: Subject) -> Finding:
-    graph = random_graph(seed)
-    return subject.check_model(
-        graph.model,
-        [(graph.feeds, graph.expected())],
-        of=is_own,
-        **beside_foreign(subject.choice),
-    )
+    model = random_graph(seed)
+    feeds = model.feeds()
+    data = [(feeds, model.expected(feeds))]
+    return subject.check_model(model.proto, data, of=is_own, **beside_foreign(subject.choice))

@@ -20,14 +20,14 @@ WRONG = "tests.faulty:WrongValue"
 STRINGS = "g (string[2] x) => (string[2] y) { y = Identity(x) }"
 
 
-def test_every_kind_of_model_is_there_and_each_network_twice() -> None:
+def test_every_kind_of_model_is_there_and_each_network() -> None:
     names = list(cases_of_level(4, Subject(target=LOOPBACK)))
-    kinds = ("simple", "pytorch-converted", "pytorch-operator", "real", "seeded", "own")
+    kinds = ("simple", "pytorch-converted", "pytorch-operator", "seeded", "own")
     counts = {kind: sum(name.startswith(f"L4/{kind}/") for name in names) for kind in kinds}
     assert counts["simple"] >= 23
     assert counts["pytorch-converted"] >= 82
     assert counts["pytorch-operator"] >= 35
-    assert (counts["real"], counts["seeded"], counts["own"]) == (9, 9, 0)
+    assert (counts["seeded"], counts["own"]) == (9, 0)
 
 
 @pytest.mark.parametrize(
@@ -49,19 +49,10 @@ def test_a_model_is_right_on_a_right_backend_and_wrong_on_a_wrong_one(case: str)
         assert finding.outcome is outcome, finding.detail
 
 
-def test_where_rounding_alone_decides_nobody_is_wrong() -> None:
-    for target, outcome in ((LOOPBACK, Outcome.RIGHT), (WRONG, Outcome.SKIP)):
-        subject = Subject(target=target)
-        finding = carry_out(cases_of_level(4, subject)["L4/real/test_squeezenet"], subject)
-        assert finding.outcome is outcome, finding.detail
-    assert finding.detail.startswith("ill-conditioned")
-
-
-def test_the_numpy_backend_itself_is_compared_with_another_implementation() -> None:
+def test_the_backend_that_the_others_are_held_against_is_not_held_against_itself() -> None:
     subject = Subject("numpy")
     finding = carry_out(cases_of_level(4, subject)["L4/seeded/squeezenet"], subject)
-    assert (finding.outcome, finding.detail) == (Outcome.RIGHT, "")
-    assert "Conv" in finding.taken
+    assert finding.outcome is Outcome.SKIP
 
 
 def test_what_nobody_runs_is_skipped_with_the_reason() -> None:

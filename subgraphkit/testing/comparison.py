@@ -46,7 +46,7 @@ class Wanted(NamedTuple):
     least: float = LEAST
     signs: bool = True
 
-    def compared(self, given: Any, declared: Mapping[str, tuple[float, float]]) -> Difference:
+    def difference(self, given: Any, declared: Mapping[str, tuple[float, float]]) -> Difference:
         """Compare a result."""
         want, have = self.array, np.asarray(given)
         if have.shape != want.shape:
@@ -101,12 +101,12 @@ class Wanted(NamedTuple):
         return np.asarray(same | (apart <= _NEAR[str(have.dtype)] * self.terms * largest))
 
 
-def compared(
+def compare(
     want: Any, have: Any, declared: Conformance, least: tuple[float, float] = (0.0, 0.0)
 ) -> list[Difference]:
     """Compare a result with what it must be."""
     if isinstance(want, Wanted):
-        return [want.compared(have, declared.tolerances)]
+        return [want.difference(have, declared.tolerances)]
 
     def allowed(dtype: Any) -> Any:
         own = declared.tolerance_for(dtype)
@@ -115,7 +115,7 @@ def compared(
     return compare_values("", have, want, allowed)
 
 
-def shared(feeds: Mapping[str, Any], results: Sequence[Any]) -> Finding | None:
+def find_shared_memory(feeds: Mapping[str, Any], results: Sequence[Any]) -> Finding | None:
     """Look for memory that results share with inputs or with one another."""
     fed = [(f"input {name!r}", array) for name, value in feeds.items() for array in _arrays(value)]
     made = [

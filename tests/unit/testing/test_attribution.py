@@ -1,10 +1,10 @@
-"""Whose fault a wrong result is: the backend's, the fallback's, or rounding's."""
+"""Whose fault a wrong result is: the backend's or the fallback's."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from onnx import ModelProto, numpy_helper
+from onnx import ModelProto
 
 from subgraphkit.backend import (
     BindContext,
@@ -16,7 +16,7 @@ from subgraphkit.backend import (
 from subgraphkit.finding.registry import registered
 from subgraphkit.ir import Subgraph
 from subgraphkit.testing import Finding, Outcome, Subject
-from subgraphkit.testing.blame import ILL_CONDITIONED, OF_OTHERS
+from subgraphkit.testing.attribution import OF_OTHERS
 from subgraphkit.testing.run_checks import fed_with
 from subgraphkit.testing.small_models import SmallModel, model_of
 from tests.fakes import ReferenceOperator
@@ -31,10 +31,6 @@ from tests.unit.testing.choosy_backends import GemmOnly, Named
 RELU_AND_TANH = "g (float[4] x) => (float[4] y) { a = Relu(x) y = Tanh(a) }"
 X = np.arange(-1, 3, dtype=np.float32)
 RIGHT = np.tanh(np.maximum(X, 0))
-
-EQUAL_LOGITS = """g (float[1,64] x) => (float[1,64] y) <float[64,64] w, float large = {100000000}>
-    { a = MatMul(x, w) b = Mul(a, large) y = Softmax(b) }"""
-"""What is computed behind large numbers that are equal but for rounding, as in light_squeezenet."""
 
 
 class _Relu(Named):
@@ -80,12 +76,6 @@ class DoublesRelu(ReluOnly):
     operator_class: ClassVar[type[WrappedOperator]] = _Doubling
 
 
-class DoublesAll(WrappingBackend):
-    """Is wrong everywhere."""
-
-    operator_class: ClassVar[type[WrappedOperator]] = _Doubling
-
-
 class Broken(ReluOnly):
     """Is a fallback that is wrong everywhere."""
 
@@ -106,35 +96,6 @@ class WrongByTurns(ReluOnly):
     """Takes Relu, and computes it wrongly every other time."""
 
     operator_class: ClassVar[type[WrappedOperator]] = _Alternating
-
-
-class _Uneven(WrappedOperator):
-    """Sums in another order in the last columns, as a library does whose tiles do not fit."""
-
-    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
-        (x,) = inputs
-        sums = np.full((1, 64), (x * np.float32(0.02)).sum(), np.float32)
-        sums[0, -4:] *= np.float32(1 + 2**-23)
-        logits = sums * np.float32(1e8)
-        powers = np.exp(logits - logits.max())
-        return [powers / powers.sum()]
-
-
-class RoundsOtherwise(WrappingBackend):
-    """Is off by a unit in the last place in some sums."""
-
-    operator_class: ClassVar[type[WrappedOperator]] = _Uneven
-
-
-class _Nan(WrappedOperator):
-    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
-        return [result * np.float32("nan") for result in super().run(inputs)]
-
-
-class MakesNan(WrappingBackend):
-    """Is further off than by rounding."""
-
-    operator_class: ClassVar[type[WrappedOperator]] = _Nan
 
 
 def found_in(backend: type, model: ModelProto, x: Any, expected: Any, **settings: Any) -> Finding:
@@ -179,24 +140,3 @@ def test_a_wrong_subgraph_is_the_backends_fault_beside_others() -> None:
     assert found_in(DoublesRelu, model, X, RIGHT).outcome is Outcome.FAIL_VALUE
     _Alternating.runs = 0
     assert found_in(WrongByTurns, model, X, RIGHT).outcome is Outcome.FAIL_VALUE
-
-
-def _equal_logits() -> tuple[ModelProto, Any, Any]:
-    model = model_of(EQUAL_LOGITS)
-    for tensor in model.graph.initializer:
-        if tensor.name == "w":
-            tensor.CopyFrom(numpy_helper.from_array(np.full((64, 64), 0.02, np.float32), "w"))
-    x = np.random.default_rng(0).random((1, 64)).astype(np.float32)
-    return model, x, np.full((1, 64), 1 / 64, np.float32)
-
-
-def test_what_rounding_alone_decides_is_left_out_with_a_reason() -> None:
-    model, x, expected = _equal_logits()
-    found = found_in(RoundsOtherwise, model, x, expected)
-    assert (found.outcome, found.detail) == (Outcome.SKIP, ILL_CONDITIONED)
-
-
-def test_more_than_rounding_is_a_fault_in_an_ill_conditioned_model_as_well() -> None:
-    model, x, expected = _equal_logits()
-    assert found_in(MakesNan, model, x, expected).outcome is Outcome.FAIL_VALUE
-    assert found_in(DoublesAll, model_of(RELU_AND_TANH), X, RIGHT).outcome is Outcome.FAIL_VALUE
