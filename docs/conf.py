@@ -64,7 +64,7 @@ nitpick_ignore_regex = [
     ("py:class", r"subgraphkit\.bundling\.(reading\.BundleFiles|manifest\.OriginEntry)"),
     ("py:class", r"subgraphkit\.compiling\.proving\.Proofs"),
     ("py:class", r"subgraphkit\.viewing\.sections\.(Text|Facts|Table|Drawing)"),
-    ("py:class", r"subgraphkit\.testing\.attribution\.Judge"),
+    ("py:class", r"subgraphkit\.testing\.attribution\.ResultJudge"),
     ("py:class", r"subgraphkit\.binding\.(folding\.BoundFolding|model_process\.ModelProcess)"),
     (
         "py:class",

@@ -34,7 +34,7 @@ _VALUES: Final = frozenset({Outcome.FAIL_VALUE, Outcome.FAIL_SHAPE, Outcome.FAIL
 
 
 @dataclass(frozen=True)
-class Judge:
+class ResultJudge:
     """Says whether results are what they must be, and whose fault it is if they are not.
 
     Attributes:

@@ -46,6 +46,11 @@ class EdgeCase:
         text = substitution.of(self.text, shares=self.name == _SHARED)
         return self.finish(model_of(text, _header(substitution.opset))) if text else None
 
+    def feeds(self, model: onnx.ModelProto) -> dict[str, Any]:
+        """Return positive numbers, so that an operator may have nothing to do."""
+        fed = SmallModel(model).feeds()
+        return {n: abs(one) + 1 if one.dtype.kind in "fi" else one for n, one in fed.items()}
+
     def results(self, model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[Any]:
         """Return what the model must compute."""
         return SmallModel(model).expected(feeds) if self.expected is None else self.expected(feeds)
@@ -118,9 +123,9 @@ _WITH_BODIES: Final[Mapping[str, str]] = MappingProxyType(
               b = If(c) <then_branch = t () => (float[4] p) { p = Sigmoid(a) },
                          else_branch = e () => (float[4] q) { q = Tanh(x) }>
               y = Add(a, b) }""",
-        "loop_with_captures": """g (float[4] x, int64 var_n) => (float[4] y)
+        "loop_with_captures": """g (float[4] x, int64 n) => (float[4] y)
             { a = Relu(x) t = Constant<value = bool {1}>()
-              b = Loop(var_n, t, a) <body = l (int64 i, bool k, float[4] v) => (bool o, float[4] u)
+              b = Loop(n, t, a) <body = l (int64 i, bool k, float[4] v) => (bool o, float[4] u)
                 { o = Identity(k) u = Add(v, a) }>
               y = Tanh(b) }""",
         "scan_with_captures": """g (float[3,4] x) => (float[4] y, float[3,4] z)

@@ -36,7 +36,7 @@ from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, Partitioning, partition
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
-from subgraphkit.testing.attribution import REFERENCE, Judge, text_of
+from subgraphkit.testing.attribution import REFERENCE, ResultJudge, text_of
 from subgraphkit.testing.cases import Finding, Outcome, Stopped
 from subgraphkit.testing.comparison import untouched
 from subgraphkit.testing.official_models import official_models_claimed
@@ -276,9 +276,9 @@ class Subject:
             raise Stopped(found.outcome, found.detail, taken) from error
 
     @property
-    def judge(self) -> Judge:
+    def judge(self) -> ResultJudge:
         """What says whether results are right, and whose fault it is if not."""
-        return Judge(self.name, self.declarations)
+        return ResultJudge(self.name, self.declarations)
 
     # -- what became of it -------------------------------------------------------------------
 

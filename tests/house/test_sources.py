@@ -20,7 +20,6 @@ CLAUSES: Final = re.compile(r"(What|How|Which|Whether|When|Where|Who|Whose|Whoev
 
 HOMONYMS: Final = {
     "Emitted": "a plan as Python, and in the NumPy backend a graph as Python",
-    "Ended": "how a child process ended, and the kit's exception for a child that did",
     "IOBinding": "ours, and one over it that speaks as ONNX Runtime's does",
     "InferenceSession": "ours, and one over it that is called as ONNX Runtime's is",
     "Options": "one per backend, written from its manifest and imported from its package",

@@ -16,7 +16,6 @@ from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped
 from subgraphkit.testing.claimed import Substitution, substitution_of
 from subgraphkit.testing.edge_cases import EdgeCase, chain, edge_cases
 from subgraphkit.testing.foreign import beside_foreign, is_own
-from subgraphkit.testing.small_models import SmallModel
 from subgraphkit.testing.subject import Subject
 
 _LEVEL: Final = 2
@@ -61,7 +60,7 @@ def _is_foreign(model: Any) -> bool:
 
 
 def _sprung(trap: EdgeCase, model: Any, subject: Subject) -> Finding:
-    feeds = SmallModel(model).feeds()
+    feeds = trap.feeds(model)
     road = beside_foreign(subject.choice) if _is_foreign(model) else {}
     found = _divided(subject, model, dict(road))
     if found is not None:
