@@ -43,40 +43,6 @@ def test_what_build_writes_is_opened_by_run_and_in_python(cli: Cli) -> None:
         np.testing.assert_array_equal(opened.run(None, {"x": x})[0], want)
 
 
-def test_a_bundle_is_something_that_stays_where_engines_are_not_kept(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SUBGRAPH_CACHE", "off")
-    assert cli("build", *WORDS).code == 2
-    assert cli("build", *WORDS, "--bundle", "out").code == 0
-
-
-def test_a_place_in_a_folder_that_is_missing_is_refused_and_nothing_is_made(cli: Cli) -> None:
-    ended = cli("build", "missing.onnx", "--bundle", "nowhere/out")
-    assert (ended.code, "SGK301" in ended.err) == (2, True)
-    assert "its folder is missing" in ended.err
-    assert not Path("nowhere").exists()
-
-
-def test_a_place_that_is_taken_is_refused_before_anything_is_built(cli: Cli) -> None:
-    cli("build", *WORDS, "--bundle", "out")
-    ended = cli("build", "missing.onnx", "--bundle", "out")
-    assert (ended.code, "SGK180" in ended.err) == (2, True)
-    assert cli("build", *WORDS, "--bundle", "out", "--overwrite").code == 0
-
-
-def test_info_says_what_is_in_a_bundle_and_loads_nothing(cli: Cli) -> None:
-    cli("build", *WORDS, "--bundle", "out")
-    bundle = data_of(cli, "list", "out")["bundle"]
-    assert [one["id"] for one in bundle["subgraphs"]] == ["numpy_0"]
-    assert bundle["symbols"] == {"N": 3}
-    shown = cli("list", "out").out
-    assert "dimension N" in shown
-    assert "none, compiled when opened" in shown
-    (Path("out") / "manifest.json").write_text('{"subgraphkit_bundle": 1}')
-    assert "SGK182" in cli("list", "out").err
-
-
 def test_what_a_terminal_would_obey_is_shown_as_what_it_is(cli: Cli) -> None:
     cli("build", *WORDS, "--bundle", "out")
     edited(Path("out"), lambda members: members.update(name="\x1b[2Jm\u202ef\n"))
@@ -88,24 +54,3 @@ def test_what_a_terminal_would_obey_is_shown_as_what_it_is(cli: Cli) -> None:
 def test_a_name_that_is_a_backend_is_one_even_beside_a_folder_called_like_it(cli: Cli) -> None:
     cli("build", *WORDS, "--bundle", "numpy")
     assert "backends" in data_of(cli, "list", "numpy")
-
-
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (("--symbol", "N=4"), "SGK185"),
-        (("--backend", "openvino"), "SGK185"),
-        (("--input", "z=z.npy"), "SGK301"),
-    ],
-)
-def test_what_run_is_asked_for_in_vain_is_said(cli: Cli, words: tuple[str, ...], code: str) -> None:
-    cli("build", *WORDS, "--bundle", "out")
-    ended = cli("run", "out", *words)
-    assert (ended.code, code in ended.err) == (2, True)
-
-
-def test_run_opens_what_others_can_write_only_if_told_to(cli: Cli) -> None:
-    cli("build", *WORDS, "--bundle", "out")
-    Path("out").chmod(0o777)
-    assert "SGK183" in cli("run", "out").err
-    assert cli("run", "out", "--trust").code == 0

@@ -1,6 +1,5 @@
 """Words: help, examples, suggestions, and what is imported for them."""
 
-import json
 import re
 import shlex
 import subprocess
@@ -9,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from subgraphkit import __version__
 from subgraphkit.cli.commands import GROUPS, PURPOSES
 from subgraphkit.cli.exits import EXIT_CODES, ExitCode, exit_code_of
 from subgraphkit.errors import CODES, CompileError, InternalError, SubgraphkitError
@@ -55,10 +53,6 @@ def test_the_help_lists_every_exit_code(cli: Cli) -> None:
     assert set(EXIT_CODES) == set(ExitCode)
 
 
-def test_version_is_an_option_too(cli: Cli) -> None:
-    assert cli("--version").out == f"subgraphkit {__version__}\n"
-
-
 def test_the_first_screen_and_the_commands_are_few(cli: Cli) -> None:
     screen = cli("--help").out.partition("commands:")[2].partition("exit codes:")[0]
     first = re.findall(r"^    ([a-z][\w-]*)", screen, re.MULTILINE)
@@ -68,15 +62,6 @@ def test_the_first_screen_and_the_commands_are_few(cli: Cli) -> None:
     for group, purpose in GROUPS.items():
         inner = ", ".join(name.partition(" ")[2] for name in PURPOSES if name.startswith(group))
         assert purpose.endswith(f": {inner}")
-
-
-def test_a_usage_error_is_one_json_document_too(cli: Cli) -> None:
-    ended = cli("plan", "--json")
-    document = json.loads(ended.out)
-    assert ended.code == 2
-    assert document["schema"] == "subgraphkit.plan/1"
-    assert document["data"] is None
-    assert document["errors"][0]["code"] == "SGK301"
 
 
 @pytest.mark.parametrize(

@@ -60,19 +60,6 @@ def _data(ended: Ended, command: str, code: int = 0) -> Any:
     return document["data"]
 
 
-def test_verify_says_that_all_agree(cli: Cli, linear: Path) -> None:
-    words = ("--symbol", "N=3", "--backend", "numpy:max_loop_iterations=9", "--html", "page.html")
-    ended = cli("verify", linear, *words)
-    assert ended.code == 0
-    assert "page: page.html" in ended.err
-    assert "All agree." in Path("page.html").read_text(encoding="utf-8")
-    assert cli("verify", linear, "--html", "missing/page.html").code == 2
-    assert "All agree." in ended.out
-    assert "numpy:max_loop_iterations=9 against numpy" in ended.err
-    assert "random values, seed 0: x" in ended.err
-    assert "float32[3,2]" in ended.out
-
-
 def test_verify_names_the_subgraph_at_fault(
     new_process: Cli, install: Install, linear: Path
 ) -> None:
@@ -97,46 +84,6 @@ def test_verify_allows_what_it_is_told_to_allow(
     words = ("verify", linear, "--backend", "matmul", "--per-subgraph")
     assert new_process(*words, "--atol", "0.6", OFF="0.5").code == 0
     assert new_process(*words, "--atol", "0.4", "--rtol", "0", OFF="0.5").code == 1
-
-
-def test_verify_feeds_what_it_is_given_and_json_stays_json(
-    cli: Cli, array_file: Callable[[Any], Path]
-) -> None:
-    onnx.save(parsed("g (float[3] x) => (float[3] y) { y = Sqrt(x) }"), "root.onnx")
-    file = array_file(np.array([-1, np.inf, 4], np.float32))
-    data = _data(cli("verify", "root.onnx", "--input", f"x={file}", "--json"), "verify")
-    (output,) = data["outputs"]
-    assert (output["agrees"], output["cosine"], output["elements"]) == (True, 1.0, 3)
-    onnx.save(parsed("g (float[3] x) => (float[3] y) { y = Sub(x, x) }"), "zero.onnx")
-    data = _data(cli("verify", "zero.onnx", "--json"), "verify", 1)
-    assert (data["outputs"][0]["cosine"], data["outcome"]) == ("nan", "means nothing")
-
-
-def test_verify_shows_the_signal_and_does_not_pass_on_one_below_the_tolerance(cli: Cli) -> None:
-    onnx.save(
-        parsed("g (float[32, 32] x) => (float[32, 32] y) { c = Constant<value_float=1e-9>() "
-               "y = Mul(x, c) }"),
-        "small.onnx",
-    )  # fmt: skip
-    ended = cli("verify", "small.onnx", "--atol", "1e-6")
-    assert ended.code == 1
-    assert "nothing  float32[32,32]" in ended.out
-    assert "RMS  RANGE" in ended.out
-    assert "e-09 .. 3" in ended.out
-    assert "zeros would agree as well" in ended.out
-    assert "[SGK323]" in ended.err
-    assert "--input NAME=FILE.npy" in ended.err
-    assert cli("verify", "small.onnx").code == 0  # the table's tolerance goes by the signal
-
-
-def test_verify_says_of_whom_nothing_was_learned(
-    new_process: Cli, install: Install, tmp_path: Path
-) -> None:
-    install("matmul", WRONG)
-    onnx.save(parsed("g (float[3] x) => (float[3] y) { y = Neg(x) }"), tmp_path / "neg.onnx")
-    ended = new_process("verify", "neg.onnx", "--backend", "matmul")
-    assert ended.code == 0
-    assert "backend 'matmul' took no node" in ended.err
 
 
 def test_the_command_that_bisect_ends_with_reproduces_what_it_found(

@@ -2,7 +2,6 @@
 
 import json
 import math
-import struct
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +9,8 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from tests.models import LINEAR, parsed
+from tests.models import parsed
 from tests.unit.cli.conftest import Cli
-
-INT8 = ("convert", "wide.onnx", "--precision", "int8", "-o", "o.onnx")
 
 
 @pytest.fixture
@@ -170,25 +167,6 @@ def test_what_overflows_is_told_and_advised_on_and_stored_where_no_bound_is_give
     assert not Path("o.onnx").exists()
 
 
-def test_int8_that_no_node_reads_is_a_warning(cli: Cli) -> None:
-    onnx.save(parsed(LINEAR), "linear.onnx")
-    np.save("x.npy", np.ones((2, 3), np.float32))
-    words = ("--precision", "int8", "--calibrate", "x.npy", "-o", "o.onnx")
-    ended = cli("convert", "linear.onnx", *words)
-    assert ended.code == 0, ended.err
-    told = "int8 was asked for and no node reads int8: 1 kept, all because: "
-    assert told in ended.err
-
-
-def test_ranges_that_do_not_exist_are_said_not_to(cli: Cli, model: str) -> None:
-    words = ("convert", model, "--precision", "int8", "-o", "o.onnx")
-    ended = cli(*words, "--ranges", "nope.json")
-    assert ended.code == 2
-    assert "'nope.json' do not exist" in ended.err
-    assert "damaged" not in ended.err
-    assert "--calibrate" in cli(*words).err
-
-
 def test_nodes_that_see_large_values_stay_if_ranges_say_so(cli: Cli, overflowing: str) -> None:
     words = ("--precision", "fp16", "-o", "o.onnx", "--calibrate", "x.npy", "--json")
 
@@ -199,87 +177,3 @@ def test_nodes_that_see_large_values_stay_if_ranges_say_so(cli: Cli, overflowing
     assert kept() == ["b", "c", "d"]
     assert kept("--data-max", "10000") == ["c", "d"]
     assert kept("--data-max", "1e9") == []
-
-
-def test_ranges_of_another_model_are_refused(cli: Cli, model: str) -> None:
-    onnx.save(parsed(LINEAR), "linear.onnx")
-    words = ("--precision", "int8", "--ranges", "r.json", "-o", "o.onnx")
-    assert cli("convert", model, *words, "--calibrate", "data/0.npz").code == 0
-    ended = cli("convert", "linear.onnx", *words)
-    assert ended.code == 2
-    assert "SGK232" in ended.err
-
-
-def test_a_calibration_cache_of_tensorrt_will_do(cli: Cli, model: str) -> None:
-    bits = struct.pack(">f", 0.02).hex()
-    Path("old.cache").write_text(f"TRT-8601-EntropyCalibration2\nx: {bits}\n")
-    words = ("--precision", "int8", "--ranges", "old.cache", "-o", "o.onnx", "--json")
-    ended = cli("convert", model, *words)
-    assert ended.code == 0, ended.err
-    assert json.loads(ended.out)["data"]["quantized"] == ["a"]
-
-
-def test_nodes_are_kept_by_pattern(cli: Cli, model: str) -> None:
-    words = ("--precision", "fp16", "-o", "o.onnx", "--json", "--keep", "Re.*")
-    data = json.loads(cli("convert", model, *words).out)["data"]
-    assert [(one["node"], one["code"]) for one in data["kept"]] == [("y", "user")]
-
-
-def test_a_single_array_is_a_batch_where_there_is_one_input(cli: Cli, model: str) -> None:
-    np.save("x.npy", np.ones((1, 32), np.float32))
-    assert cli(*INT8, "--calibrate", "x.npy").code == 0
-
-
-@pytest.mark.parametrize(
-    ("place", "text"),
-    [
-        ("nowhere", "is no .npz or .npy file"),
-        ("empty", "is no .npz or .npy file"),
-        ("bad.npz", "cannot be read"),
-        ("cut.npz", "cannot be read"),
-        ("damaged.npz", "cannot be read"),
-        ("other.npz", "has no array 'x'; it has ['z']"),
-    ],
-)
-def test_batches_that_cannot_be_read_are_refused(
-    place: str, text: str, cli: Cli, model: str
-) -> None:
-    Path("empty").mkdir()
-    Path("bad.npz").write_text("x")
-    whole = Path("data/0.npz").read_bytes()
-    Path("cut.npz").write_bytes(whole[:300])
-    Path("damaged.npz").write_bytes(whole[:200] + bytes(50) + whole[250:])
-    np.savez("other.npz", z=np.ones(3))
-    ended = cli(*INT8, "--calibrate", place)
-    assert ended.code == 2
-    assert text in ended.err
-
-
-def test_what_a_file_holds_counts_and_not_how_it_ends(cli: Cli, model: str) -> None:
-    x = np.ones((1, 32), np.float32)
-    with Path("one.npz").open("wb") as file:
-        np.save(file, x)
-    with Path("named.npy").open("wb") as file:
-        np.savez(file, x=x)
-    assert cli(*INT8, "--calibrate", "one.npz", "named.npy").code == 0
-
-
-@pytest.mark.parametrize("place", ["missing/o", "data"])
-def test_a_place_that_cannot_be_written_is_refused_before_any_work(
-    place: str, cli: Cli, model: str
-) -> None:
-    for words in (
-        ("--report", "--data", "nowhere", "-o", place),
-        ("-o", "o.onnx", "--calibrate", "nowhere", "--ranges", place),
-    ):
-        ended = cli("convert", model, "--precision", "fp16", *words)
-        assert ended.code == 2
-        assert "cannot be stored" in ended.err
-
-
-def test_ranges_nested_without_end_are_refused(cli: Cli, model: str) -> None:
-    Path("deep.json").write_text("[" * 100_000)
-    words = ("--precision", "int8", "--ranges", "deep.json", "-o", "o.onnx")
-    ended = cli("convert", model, *words)
-    assert ended.code == 2
-    assert "SGK233" in ended.err

@@ -234,15 +234,6 @@ def test_config_shows_layer_and_location(cli: Cli, monkeypatch: pytest.MonkeyPat
     assert data["files"] == ["subgraphkit.toml"]
 
 
-def test_config_that_cannot_be_read_is_a_usage_error(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SUBGRAPH_BACKEND", "numpy;other")
-    ended = cli("doctor", "--settings")
-    assert (ended.code, ended.out) == (2, "")
-    assert "[SGK107]" in ended.err
-
-
 def test_a_variable_nobody_reads_is_a_warning(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUBGRAPH_BACKENDS", "numpy")
     ended = cli("doctor", "--settings", "--json")

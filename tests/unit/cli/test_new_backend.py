@@ -4,34 +4,10 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from subgraphkit.backend import parse_manifest
 from tests.unit.cli.conftest import ROOT, Cli
 
 GUIDE = ("your-own-backend.md", "walk.txt")
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("Acme", "not the form"),
-        ("acme-npu", "not the form"),
-        ("1st", "not the form"),
-        ("a" * 33, "not the form"),
-        ("auto", "a meaning of its own"),
-        ("loopback", "a meaning of its own"),
-        ("numpy", "publishes a backend of that name"),
-    ],
-)
-def test_a_name_no_new_backend_may_have_is_refused_with_the_reason(
-    cli: Cli, tmp_path: Path, name: str, reason: str
-) -> None:
-    ended = cli("author", "new-backend", name)
-    assert ended.code == 2
-    assert "[SGK330]" in ended.err
-    assert reason in ended.err
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_holds_something_is_left_alone(cli: Cli, tmp_path: Path) -> None:
@@ -87,35 +63,6 @@ def test_the_manifest_it_writes_has_the_options_that_were_asked_for(
         "size": 2 << 30,
     }
     assert cli("author", "manifest", "check", package).code == 0
-
-
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        ("--options tile:integer=8", "'integer'"),
-        ("--options tile", "one of the kinds"),
-        ("--options tile:int=many", "a whole number"),
-        ("--options mode:enum", "choices"),
-        ("--options class:int", "a lower-case identifier"),
-        ("--options a:int,a:str", "declared twice"),
-        ("--options min_nodes:int=2", "the package has it by itself"),
-        ("--operators Konv,Relu", "did you mean 'Conv'"),
-        ("--operators com.acme::Conv", "ONNX has no operator"),
-    ],
-)
-def test_a_design_that_cannot_be_is_refused_with_the_reason(
-    cli: Cli, tmp_path: Path, words: str, reason: str
-) -> None:
-    ended = cli("author", "new-backend", "acme", *words.split())
-    assert ended.code == 2
-    assert "[SGK243]" in ended.err
-    assert reason in ended.err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_selector_of_another_kind_is_a_usage_error(cli: Cli, tmp_path: Path) -> None:
-    assert "[SGK301]" in cli("author", "new-backend", "acme", "--selector", "magic").err
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_comes_next_is_in_the_ci_file_the_readme_the_guide_and_its_transcript(

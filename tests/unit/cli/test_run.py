@@ -26,38 +26,11 @@ def _run(cli: Cli, *words: object) -> dict[str, Any]:
     return data
 
 
-def test_given_inputs_are_run(cli: Cli, linear: Path, array_file: Callable[[Any], Path]) -> None:
-    data = _run(cli, linear, "--backend", "numpy", "--input", f"x={array_file(X)}")
-    assert data["model"] == "linear.onnx"
-    assert data["backends"] == ["numpy"]
-    (output,) = data["outputs"]
-    assert (output["name"], output["type"]) == ("y", "float32[2,2]")
-    assert (output["min"], output["max"], output["mean"]) == (11.0, 24.0, float(Y.mean()))
-    assert set(data["seconds"]) == {"load", "bind", "partition", "compile", "run"}
-
-
-def test_operators_tell_of_themselves_after_the_run(cli: Cli, linear: Path) -> None:
-    data = _run(cli, linear, "--backend", "numpy")
-    assert [(one["subgraph"], one["backend"]) for one in data["operators"]] == [
-        ("numpy_0", "numpy")
-    ]
-    assert isinstance(data["operators"][0]["info"], dict)
-
-
 def test_outputs_are_stored(cli: Cli, linear: Path, array_file: Callable[[Any], Path]) -> None:
     _run(cli, linear, "--input", f"x={array_file(X)}", "-o", "results.npz")
     with np.load("results.npz") as stored:
         assert stored.files == ["y"]
         np.testing.assert_array_equal(stored["y"], Y)
-
-
-def test_an_output_may_have_any_name(cli: Cli, tmp_path: Path) -> None:
-    model = parsed("g (float[2] x) => (float[2] y) { y = Neg(x) }")
-    model.graph.output[0].name = model.graph.node[0].output[0] = "scope/file"
-    onnx.save(model, tmp_path / "named.onnx")
-    _run(cli, tmp_path / "named.onnx", "-o", "results.npz")
-    with np.load("results.npz") as stored:
-        assert stored.files == ["scope/file"]
 
 
 def test_strings_and_sequences_are_stored(cli: Cli, tmp_path: Path) -> None:
@@ -75,23 +48,6 @@ def test_strings_and_sequences_are_stored(cli: Cli, tmp_path: Path) -> None:
     with np.load("results.npz") as stored:
         assert stored.files == ["s[0]", "s[1]", "t"]
         assert stored["t"].tolist() == ["word"]
-
-
-def test_random_inputs_repeat_with_the_seed(cli: Cli, linear: Path) -> None:
-    def outputs(seed: int) -> Any:
-        return _run(cli, linear, "--symbol", "N=4", "--seed", seed)["outputs"]
-
-    assert outputs(1) == outputs(1)
-    assert outputs(1) != outputs(2)
-
-
-def test_what_is_made_up_is_said(cli: Cli, linear: Path) -> None:
-    ended = cli("run", linear, "--seed", 3)
-    assert ended.code == 0
-    assert "random values, seed 3: x" in ended.err
-    assert "taken to be 1: N" in ended.err
-    assert "float32[1,2]" in ended.out
-    assert "taken" not in cli("run", linear, "--shape", "x=5,3").err
 
 
 WINDOWS = """
@@ -120,78 +76,11 @@ def test_sizes_that_nobody_gave_leave_windows_something_to_slide_over(cli: Cli) 
     assert "taken" not in cli("run", "windows.onnx", *given).err
 
 
-def test_sizes_that_nobody_gave_are_said_in_an_error(cli: Cli) -> None:
-    onnx.save(
-        parsed("g (float[N] x) => (y) <int64[2] s = {3, 5}> { y = Reshape(x, s) }"), "odd.onnx"
-    )
-    ended = cli("run", "odd.onnx", "--backend", "numpy")
-    assert ended.code != 0
-    assert "Sizes: taken to be" in ended.err.partition("error:")[2]
-    told = cli("verify", "odd.onnx", "--backend", "onnxruntime")
-    assert "Sizes: taken to be" in told.out + told.err.partition("error:")[2]
-
-
-def test_a_file_fixes_the_named_dimensions_of_other_inputs(
-    cli: Cli, tmp_path: Path, array_file: Callable[[Any], Path]
-) -> None:
-    onnx.save(
-        parsed("g (float[N] a, float[N] b) => (float[N] y) { y = Add(a, b) }"),
-        tmp_path / "two.onnx",
-    )
-    data = _run(cli, tmp_path / "two.onnx", "--input", f"a={array_file(np.ones(7, np.float32))}")
-    assert [(i["type"], i["source"] == "random") for i in data["inputs"]] == [
-        ("float32[7]", False),
-        ("float32[7]", True),
-    ]
-
-
 @pytest.mark.parametrize("dtype", ["float", "double", "int64", "uint8", "bool", "float16"])
 def test_every_kind_of_number_can_be_made_up(cli: Cli, dtype: str) -> None:
     onnx.save(parsed(f"g ({dtype}[3] x) => ({dtype}[3] y) {{ y = Identity(x) }}"), "typed.onnx")
     (output,) = _run(cli, "typed.onnx")["outputs"]
     assert output["not_finite"] == 0
-
-
-def test_numbers_that_are_not_finite_are_counted_and_json_stays_json(
-    cli: Cli, array_file: Callable[[Any], Path]
-) -> None:
-    onnx.save(parsed("g (float[3] x) => (float[3] y) { y = Identity(x) }"), "identity.onnx")
-    file = array_file(np.array([np.nan, np.inf, 2], np.float32))
-    (output,) = _run(cli, "identity.onnx", "--input", f"x={file}")["outputs"]
-    assert (output["min"], output["max"], output["not_finite"]) == (2.0, 2.0, 2)
-
-
-@pytest.mark.parametrize("size", [10**15, 2**62, 2**63 - 1, 2**63])
-def test_an_input_larger_than_memory_is_not_called_a_bug(
-    cli: Cli, tmp_path: Path, size: int
-) -> None:
-    onnx.save(parsed("g (float[N, 3] x) => (y) { y = Relu(x) }"), tmp_path / "n.onnx")
-    ended = cli("run", tmp_path / "n.onnx", "--backend", "numpy", "--symbol", f"N={size}")
-    assert ended.code in {2, 4}
-    assert "SGK900" not in ended.err
-
-
-@pytest.mark.parametrize("content", [b"", b"not an array", b"\x93NUMPY\x01\x00"])
-def test_a_file_that_is_no_array_is_refused(cli: Cli, linear: Path, content: bytes) -> None:
-    Path("bad.npy").write_bytes(content)
-    ended = cli("run", linear, "--input", "x=bad.npy")
-    assert ended.code == 2
-    assert "the file 'bad.npy' for input 'x' cannot be read" in ended.err
-
-
-def test_pickled_objects_are_never_read(cli: Cli, linear: Path) -> None:
-    np.save("objects.npy", np.array([{}], object), allow_pickle=True)
-    ended = cli("run", linear, "--input", "x=objects.npy")
-    assert ended.code == 2
-    assert "cannot be read" in ended.err
-
-
-def test_a_setting_of_the_command_line_wins(
-    cli: Cli, linear: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SUBGRAPH_BACKEND", "no_such_backend")
-    assert cli("run", linear).code == 3
-    assert cli("run", linear, "--backend", "numpy").code == 0
 
 
 PRINTS = """
