@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subgraphkit.ir import Adjacency
+from subgraphkit.partitioning.algorithms import merger
 from subgraphkit.partitioning.algorithms.components import split_to_size
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions
@@ -24,7 +25,6 @@ from tests.property.partition_oracles import (
     home_of,
     networkx_of,
     random_dag,
-    with_more,
 )
 
 SMALL = [random_dag(seed, nodes=(3, 10), refused=(0.15, 0.6)) for seed in range(2_400)]
@@ -83,10 +83,16 @@ def test_connected_regions_of_small_graphs_are_fewest_almost_always() -> None:
     assert loose <= len(SMALL) // 50
 
 
-def test_no_two_regions_of_a_maximal_result_can_be_merged() -> None:
+@pytest.mark.parametrize("reach", [1, 64])
+def test_no_two_regions_of_a_maximal_result_can_be_merged(
+    reach: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A short reach makes the searches turn round, as they do in large graphs.
+    monkeypatch.setattr(merger, "_FIRST_REACH", reach)
     for adjacency, eligible in SMALL[:300] + MEDIUM[:40]:
         result = connected_regions(adjacency, eligible)
         assert result.maximal
+        check(adjacency, eligible, result.regions, connected=True)
         home = home_of(adjacency, result.regions)
         graph = networkx_of(adjacency)
         borders = {(home[a], home[b]) for a, b in graph.edges if eligible[a] and eligible[b]}
@@ -96,46 +102,6 @@ def test_no_two_regions_of_a_maximal_result_can_be_merged() -> None:
                 rest = [r for i, r in enumerate(result.regions) if i not in (first, last)]
                 with pytest.raises(CyclicGroupsError):
                     contract(adjacency, [*rest, merged])
-
-
-def test_connected_regions_of_larger_graphs_are_few() -> None:
-    found = fewest = 0
-    for adjacency, eligible in MEDIUM:
-        result = connected_regions(adjacency, eligible)
-        check(adjacency, eligible, result.regions, connected=True)
-        assert result.maximal
-        found, fewest = found + len(result.regions), fewest + result.lower_bound
-    assert found < 1.3 * fewest
-
-
-def renumbered(adjacency: Adjacency, eligible: bytearray, seed: int) -> Graph:
-    """The same graph in another topological order."""
-    rng = random.Random(seed)
-    waiting = {u: len(adjacency.predecessors(u)) for u in range(adjacency.count)}
-    ready = [unit for unit, count in waiting.items() if not count]
-    place: dict[int, int] = {}
-    while ready:
-        unit = ready.pop(rng.randrange(len(ready)))
-        place[unit] = len(place)
-        for successor in adjacency.successors(unit):
-            waiting[successor] -= 1
-            if not waiting[successor]:
-                ready.append(successor)
-    rows = [[place[p] for p in adjacency.predecessors(unit)] for unit in place]
-    return build(rows, [place[unit] for unit in place if eligible[unit]])
-
-
-def test_another_topological_order_leaves_the_number_of_levels_alone() -> None:
-    for seed, (adjacency, eligible) in enumerate(MEDIUM):
-        other = renumbered(adjacency, eligible, seed)
-        assert len(level_regions(*other)) == len(level_regions(adjacency, eligible))
-
-
-def test_the_same_graph_gives_the_same_regions_again() -> None:
-    for seed, (adjacency, eligible) in enumerate(MEDIUM[:30]):
-        nets = nets_of(adjacency, seed)
-        assert connected_regions(adjacency, eligible) == connected_regions(adjacency, eligible)
-        assert level_regions(adjacency, eligible, nets) == level_regions(adjacency, eligible, nets)
 
 
 def test_a_budget_that_ends_early_leaves_regions_that_can_run() -> None:
@@ -172,12 +138,6 @@ def test_backends_one_after_the_other_never_wait_on_each_other() -> None:
         check(adjacency, bytearray(len(members[r]) > 1 for r in unit_of), grouped, connected=False)
 
 
-def test_supporting_more_never_needs_more_than_the_graph_as_a_whole() -> None:
-    for adjacency, eligible in MEDIUM[:50]:
-        refused = [unit for unit, claimed in enumerate(eligible) if not claimed]
-        assert level_bound(adjacency, with_more(eligible, refused)) == 1
-
-
 def test_parts_of_a_region_keep_to_the_size_and_can_run() -> None:
     for seed, (adjacency, eligible) in enumerate(MEDIUM[:60]):
         region = max(level_regions(adjacency, eligible), key=len)
@@ -197,19 +157,6 @@ def graphs(draw: st.DrawFn) -> Graph:
     count = draw(st.integers(1, 9))
     rows = [draw(st.sets(st.integers(0, u - 1), max_size=3)) if u else () for u in range(count)]
     return build([sorted(row) for row in rows], draw(st.sets(st.integers(0, count - 1))))
-
-
-@settings(max_examples=300)
-@given(graphs())
-def test_any_small_graph_is_divided_as_well_as_possible(graph: Graph) -> None:
-    adjacency, eligible = graph
-    regions = level_regions(adjacency, eligible, nets_of(adjacency, 0))
-    check(adjacency, eligible, regions, connected=False)
-    assert len(regions) == fewest_regions(adjacency, eligible, connected=False)
-    result = connected_regions(adjacency, eligible)
-    check(adjacency, eligible, result.regions, connected=True)
-    fewest = fewest_regions(adjacency, eligible, connected=True)
-    assert result.lower_bound <= fewest <= len(result.regions)
 
 
 @settings(max_examples=300)

@@ -5,7 +5,6 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.backend import Traits
-from subgraphkit.binding import bound_model
 from subgraphkit.errors import ExecutionError
 from tests.fakes import claiming
 from tests.models import parsed
@@ -52,16 +51,6 @@ def test_a_size_that_is_fed_is_left_to_who_holds_it_to_the_limits(text: str) -> 
     assert _refused(text) == {"fed_size"}
     assert not _refused(text, holds=True)
     assert not _refused(text, "max_value_bytes=0")
-
-
-def test_sizes_that_are_fed_are_looked_for_once_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[object] = []
-    look = bound_model.size_fed_nodes
-    monkeypatch.setattr(bound_model, "size_fed_nodes", lambda *a: asked.append(a) or look(*a))
-    bound = sk.bind(sk.load(parsed(_FED["a length"])), backend=[claiming(_ALL)])
-    for _ in range(2):
-        sk.partition(bound, dry_run=True)  # by the one named, and by the fallback
-    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("text", _MEASURED.values(), ids=_MEASURED)

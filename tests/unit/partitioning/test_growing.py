@@ -11,7 +11,6 @@ import pytest
 from subgraphkit.backend.property import BindContext, Connectivity
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import Adjacency, Node
-from subgraphkit.partitioning.algorithms import merger
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.merger import RunningOrder
 from subgraphkit.partitioning.algorithms.quotient import run_order
@@ -107,34 +106,12 @@ def everything(rows: list[list[int]]) -> tuple[Adjacency, bytearray]:
     return build(rows, range(len(rows)))
 
 
-def test_questions_come_breadth_first_and_producers_before_consumers() -> None:
-    adjacency, eligible = everything([[], [], [1, 0], [2], [2]])
-    rules = Rules()
-    result = grow_regions(adjacency, eligible, rules, connectivity="connected")
-    assert result.regions == [[0, 1, 2, 3, 4]]
-    assert rules.asked == [
-        ("start", 0, 0),
-        ("output", 0, 2),
-        ("input", 2, 1),
-        ("output", 2, 3),
-        ("output", 2, 4),
-    ]
-
-
 def test_units_that_are_claimed_or_not_eligible_are_never_offered() -> None:
     for seed in range(100):
         adjacency, eligible = random_dag(seed, nodes=(5, 25), refused=(0.1, 0.5))
         rules = Rules(takes=lambda unit, seed=seed: (unit * 7 + seed) % 5 > 0)
         grow_regions(adjacency, eligible, rules, connectivity="connected")
         assert all(eligible[offered] for _, _, offered in rules.asked)
-
-
-def test_a_diamond_around_a_refused_unit_is_split() -> None:
-    adjacency, eligible = build([[], [0], [0], [1, 2]], [0, 1, 3])
-    result = grow_regions(adjacency, eligible, Rules(), connectivity="connected")
-    assert sorted(map(len, result.regions)) == [1, 2]
-    check_disjoint(adjacency, eligible, result.regions, connected=True)
-    assert result.excluded == {}
 
 
 def test_a_region_that_must_stay_whole_is_grown_again_without_what_is_in_the_way() -> None:
@@ -154,14 +131,6 @@ def test_a_trimmed_pattern_is_filtered_again_and_the_rest_stays_outside() -> Non
     assert result.excluded == {3: ("not_convex", [0, 2, 3])}
 
 
-def test_what_a_filter_takes_apart_becomes_several_regions() -> None:
-    adjacency, eligible = everything([[], [0], [1]])
-    rules = Rules(keeps=lambda units: [unit for unit in units if unit != 1])
-    result = grow_regions(adjacency, eligible, rules, connectivity="any")
-    assert result.regions == [[0], [2]]
-    assert result.excluded == {1: ("filtered", [])}
-
-
 def test_what_a_filter_takes_apart_is_given_up_if_it_must_stay_whole() -> None:
     adjacency, eligible = everything([[], [0], [1]])
     rules = Rules(keeps=lambda units: [0, 2] if len(units) == 3 else [], splittable=False)
@@ -169,17 +138,6 @@ def test_what_a_filter_takes_apart_is_given_up_if_it_must_stay_whole() -> None:
     assert result.regions == []
     assert result.excluded[2] == ("not_convex", [0, 1, 2])
     assert result.excluded[1] == ("filtered", [])
-
-
-def test_a_way_back_through_a_region_claimed_before_is_seen() -> None:
-    # Two components that cross: whichever is claimed first, the other cannot stay whole.
-    adjacency, eligible = build([[], [], [0], [1], [0, 3], [1, 2]], [0, 1, 4, 5])
-    for splittable in (True, False):
-        rules = Rules(splittable=splittable)
-        result = grow_regions(adjacency, eligible, rules, connectivity="connected")
-        check_disjoint(adjacency, eligible, result.regions, connected=True)
-        assert len(result.regions) == 3
-        assert result.excluded == {}
 
 
 def test_unconnected_pieces_may_stay_one_region_where_that_is_allowed() -> None:
@@ -236,45 +194,6 @@ def test_a_large_tangle_is_not_grown_again_for_each_of_its_regions(*, splittable
     assert len(rules.asked) < 20 * (count + len(adjacency.preds))
     fewest = connected_regions(adjacency, eligible).lower_bound
     assert len(result.regions) < 2 * fewest
-
-
-class RandomRules(Rules):
-    """Answers that depend on everything asked so far, as those of a stateful selector may."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__()
-        self._rng = random.Random(seed)
-        self.splittable = self._rng.random() < 0.5
-        self.takes = lambda unit: self._rng.random() < 0.8
-        self.keeps = self._keep
-
-    def _keep(self, units: list[int]) -> list[int]:
-        if self._rng.random() < 0.6:
-            return units
-        return [unit for unit in units if self._rng.random() < 0.8]
-
-
-@pytest.mark.parametrize("connectivity", ["connected", "any"])
-@pytest.mark.parametrize("reach", [1, 64])
-def test_random_selectors_never_make_regions_wait_on_each_other(
-    connectivity: Connectivity,
-    reach: int,
-    monkeypatch: pytest.MonkeyPatch,
-    pytestconfig: pytest.Config,
-) -> None:
-    # A short reach makes the searches turn round, as they do in large graphs.
-    monkeypatch.setattr(merger, "_FIRST_REACH", reach)
-    for seed in range(pytestconfig.getoption("--random-graphs")):
-        nodes = (3, 14) if seed % 10 else (30, 90)
-        adjacency, eligible = random_dag(seed, nodes=nodes, refused=(0.05, 0.4))
-        result = grow_regions(adjacency, eligible, RandomRules(seed), connectivity=connectivity)
-        check_disjoint(adjacency, eligible, result.regions, connected=connectivity == "connected")
-        claimed = {unit for region in result.regions for unit in region}
-        left = [unit for unit, wanted in enumerate(eligible) if wanted and unit not in claimed]
-        assert sorted(result.excluded) == left
-        assert {code for code, _ in result.excluded.values()} <= {
-            "declined", "filtered", "not_convex"
-        }  # fmt: skip
 
 
 def test_the_running_order_agrees_with_a_list() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.compiling import compile_elsewhere
 from subgraphkit.configuration.names import BACKEND_NAMES
 from subgraphkit.errors import BackendError, BackendNotFoundError, UnclaimedNodesError
@@ -95,13 +94,6 @@ def test_without_any_fallback_the_error_says_which_nodes_and_what_to_install(
         partition(diamond(), "relus")
     assert caught.value.context["nodes"] == (1, 2, 3)
     assert 'pip install "subgraphkit[numpy]"' in str(caught.value)
-
-
-def test_a_property_compiles_on_the_fallback_unless_it_says_otherwise() -> None:
-    found = partition(diamond(fallback="everything"), "relus")
-    for subgraph in found.subgraphs:
-        operator = compile_elsewhere(found, subgraph)
-        assert isinstance(operator, SubgraphOperator)
 
 
 def test_without_a_fallback_there_is_nothing_to_compile_on() -> None:

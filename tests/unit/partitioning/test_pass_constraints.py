@@ -63,10 +63,6 @@ def test_nodes_can_be_excluded() -> None:
     assert str(only.refusal) == "excluded: excluded from backend 'one' by a constraint"
 
 
-def test_a_single_selector_may_stand_for_a_list_of_one() -> None:
-    assert regions(divide(exclusions={"one": "Abs"}), "two") == [[2]]
-
-
 def test_an_unknown_name_is_refused_with_a_guess() -> None:
     text = refused(pins={"haed": "two"})
     assert "'haed', which is neither a node nor an operator of the model" in text
@@ -109,17 +105,12 @@ def test_a_pin_that_would_cut_a_group_says_to_pin_the_whole_group() -> None:
         partition(bound(model), backends, constraints=Constraints(pins={0: "one", 1: "two"}))
 
 
-def test_a_place_may_be_an_integer_of_any_kind() -> None:
-    assert regions(divide(pins={np.int64(3): "two"}), "two") == [[3]]
+ABS = ["Abs", 2, np.int64(2), lambda node: node.op_type == "Abs", iter([2])]
 
 
-@pytest.mark.parametrize("single", [2, lambda node: node.op_type == "Abs", np.int64(2)])
-def test_a_single_selector_of_any_form_may_stand_for_a_list_of_one(single: Any) -> None:
-    assert regions(divide(exclusions={"one": single}), "two") == [[2]]
-
-
-def test_selectors_may_come_from_any_iterable() -> None:
-    assert regions(divide(exclusions={"one": (at for at in (1, 2))}), "two") == [[1, 2]]
+@pytest.mark.parametrize("selector", ABS)
+def test_a_selector_of_any_form_may_stand_for_a_list_of_one(selector: Any) -> None:
+    assert regions(divide(exclusions={"one": selector}), "two") == [[2]]
 
 
 @pytest.mark.parametrize("selector", [None, 1.5, True])

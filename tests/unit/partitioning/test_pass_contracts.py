@@ -1,7 +1,7 @@
 """Selectors and properties that break their contract are named; the graph stays as it was."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,41 +38,56 @@ def failure(backend: Any, code: str) -> SelectorContractError:
     return caught.value
 
 
-def test_a_filter_that_returns_a_foreign_node_is_named_with_the_node() -> None:
-    class Adding(Stateful):
-        def select_output(self, node: Node, consumer: Node) -> bool:
-            return False
+class Filtering(Stateful):
+    """Is offered one node at a time, and keeps what it is told to."""
 
-        def filter(self, candidates: Sequence[Node]) -> Sequence[Node]:
-            return [candidates[0], candidates[0].graph.nodes[3]]
+    def __init__(self, keep: Callable[[Sequence[Node]], Any]) -> None:
+        self.keep = keep
 
-    error = failure(selecting(lambda _: Adding()), "SGK121")
-    assert "filter returned #3 Add, which was not among its 1 candidates" in error.message
+    def select_output(self, node: Node, consumer: Node) -> bool:
+        return False
 
-
-def test_a_filter_that_returns_something_else_is_named() -> None:
-    class Numbers(Stateful):
-        def filter(self, candidates: Sequence[Node]) -> Any:
-            return [node.id for node in candidates]
-
-    assert "filter returned 0" in failure(selecting(lambda _: Numbers()), "SGK121").message
+    def filter(self, candidates: Sequence[Node]) -> Any:
+        return self.keep(candidates)
 
 
-def test_a_filter_that_returns_nothing_is_named() -> None:
-    class Silent(Stateful):
-        def filter(self, candidates: Sequence[Node]) -> Any:
-            return None
-
-    assert "filter" in failure(selecting(lambda _: Silent()), "SGK121").message
+def fail(*_: object) -> Any:
+    raise ZeroDivisionError("by zero")
 
 
-@pytest.mark.parametrize("question", ["select", "select_input", "select_output", "filter"])
+@pytest.mark.parametrize(
+    ("keep", "told"),
+    [
+        (lambda given: [given[0].graph.nodes[3]],
+         "filter returned #3 Add, which was not among its 1 candidates"),
+        (lambda given: [node.id for node in given], "filter returned 0, which was not"),
+        (lambda _: None, "filter for node #0 Relu returned None, expected the nodes to keep"),
+        (lambda _: 7, "filter for node #0 Relu returned 7, expected the nodes to keep"),
+        (fail, "filter for node #0 Relu raised ZeroDivisionError: by zero"),
+        (lambda given: map(fail, given), "filter for node #0 Relu raised ZeroDivisionError"),
+    ],
+)  # fmt: skip
+def test_a_filter_that_keeps_what_is_no_candidate_is_named(keep: Any, told: str) -> None:
+    assert told in failure(selecting(lambda _: Filtering(keep)), "SGK121").message
+
+
+@pytest.mark.parametrize(
+    ("keep", "kept"),
+    [
+        (tuple, [[0], [1], [2], [3]]),
+        (lambda given: (node for node in given if node.id), [[1], [2], [3]]),
+        (lambda given: (given.clear(), [])[1], []),
+    ],
+)
+def test_a_filter_may_return_any_iterable_of_candidates(keep: Any, kept: list[Any]) -> None:
+    backends = [selecting(lambda _: Filtering(keep)), taking("*", "rest")]
+    assert regions(partition(bound(DIAMOND), backends), "fake") == kept
+
+
+@pytest.mark.parametrize("question", ["select", "select_input", "select_output"])
 def test_a_selector_that_raises_is_named_with_the_question(question: str) -> None:
     class Broken(Stateful):
         pass
-
-    def fail(*_: object) -> None:
-        raise ZeroDivisionError("by zero")
 
     setattr(Broken, question, fail)
     if question == "select_input":
@@ -183,15 +198,11 @@ def test_a_declaration_that_raises_is_named(name: str) -> None:
     assert caught.value.code == "SGK122"
 
 
-def test_a_selector_whose_statelessness_raises_is_named() -> None:
-    def fail(_: object) -> None:
-        raise RuntimeError("broken")
-
-    class Broken(Stateful):
-        stateless = property(fail)  # type: ignore[assignment]
-
-    error = failure(selecting(lambda _: Broken()), "SGK121")
-    assert "stateless raised RuntimeError: broken" in error.message
+@pytest.mark.parametrize("name", ["stateless", "splittable"])
+def test_a_flag_of_a_selector_that_raises_is_named(name: str) -> None:
+    broken = type("Broken", (Stateful,), {name: property(fail)})
+    error = failure(selecting(lambda _: broken()), "SGK121")
+    assert f"{name} raised ZeroDivisionError: by zero" in error.message
 
 
 @pytest.mark.parametrize("question", ["accept", "accept_input", "accept_output"])
@@ -258,10 +269,28 @@ def test_a_property_whose_selector_is_none_is_named() -> None:
     assert "create_selector returned None, expected a SubgraphSelector" in error.message
 
 
-def test_a_property_whose_group_names_no_node_is_named() -> None:
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (None, "groups returned None, expected sets of indices"),
+        ([0, 1], "groups named 0, expected a set of indices"),
+        (["ab"], "groups named 'ab', expected a set of indices"),
+        ([[0, 99]], "groups named 99, expected indices of nodes from 0 to 3"),
+        ([[True]], "groups named True, expected indices of nodes from 0 to 3"),
+        ([["a"]], "groups named 'a', expected indices of nodes from 0 to 3"),
+    ],
+)
+def test_groups_of_something_else_are_named(answer: Any, problem: str) -> None:
     made = taking("*")
-    made.properties()[0].groups = lambda graph: [[0, 99]]  # type: ignore[method-assign]
-    assert "groups named 99" in failure(made, "SGK122").message
+    made.properties()[0].groups = lambda graph: answer  # type: ignore[method-assign]
+    assert problem in failure(made, "SGK122").message
+
+
+def test_groups_may_be_of_any_kind_of_integer_and_collection() -> None:
+    made = taking("Relu Neg")
+    groups: Any = iter([{1, 0}, np.array([2, 3]), ()])
+    made.properties()[0].groups = lambda graph: groups  # type: ignore[method-assign]
+    assert regions(partition(bound(DIAMOND), [made, taking("*", "rest")]), "fake") == [[0, 1]]
 
 
 def test_a_stateful_selector_is_asked_in_mxnets_order() -> None:

@@ -7,7 +7,7 @@ from onnx import parser
 
 from subgraphkit.ir import BoundGraph
 from subgraphkit.partitioning import partition
-from tests.unit.partitioning.pass_support import bound, graph_of, regions, shown, taking
+from tests.unit.partitioning.pass_support import bound, graph_of, regions, taking
 
 
 def test_nodes_may_share_a_name() -> None:
@@ -102,13 +102,3 @@ class _Chain(Sequence[tuple[str, Sequence[str], Sequence[str]]]):
 
     def __getitem__(self, at: object) -> object:
         raise NotImplementedError
-
-
-def test_the_dict_order_of_what_a_backend_takes_does_not_matter() -> None:
-    rows = [("Add", [f"v{max(at - 3, 0)}", f"v{at}"], [f"v{at + 1}"]) for at in range(20)]
-    rows[7] = ("Cos", ["v7"], ["v8"])
-    texts = {
-        shown(partition(graph_of(rows, ["v20"]), [taking(listed, "one"), taking("*", "rest")]))
-        for listed in ("Add Exp Mul", "Mul Add Exp", "Exp Mul Add")
-    }
-    assert len(texts) == 1

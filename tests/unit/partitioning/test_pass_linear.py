@@ -18,8 +18,6 @@ from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import SelectorContractError
 from subgraphkit.ir import Node
 from subgraphkit.partitioning import partition
-from subgraphkit.partitioning.algorithms.nets import Nets
-from subgraphkit.partitioning.claiming.graph import ContractedGraph, PartitionState
 from tests.unit.partitioning.pass_support import DescribedProperty, backend, graph_of, taking
 
 Row = tuple[str, Sequence[str], Sequence[str]]
@@ -213,24 +211,6 @@ def test_nodes_given_back_are_looked_up_and_not_searched_for() -> None:
     assert compared < 3_000
 
 
-def test_the_sizes_of_values_are_gathered_once_for_all_regions_to_be_cut(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    gathered = 0
-    gather = PartitionState.nets
-
-    def nets(state: PartitionState, graph: ContractedGraph) -> Nets:
-        nonlocal gathered
-        gathered += 1
-        return gather(state, graph)
-
-    monkeypatch.setattr(PartitionState, "nets", nets)
-    rows, outputs, one = many_pieces_of_small_groups(200)
-    found = partition(graph_of(rows, outputs), [one, taking("*", "rest")])
-    assert len(found.subgraphs) > 10
-    assert gathered < 5
-
-
 def test_a_subgraph_given_back_does_not_start_compiling_over_again() -> None:
     class Failing(DescribedProperty):
         def create_operator(self, subgraph: object, context: object) -> SubgraphOperator:
@@ -253,16 +233,6 @@ def test_a_subgraph_given_back_does_not_start_compiling_over_again() -> None:
         return lines_run(lambda: compile_subgraphs(found))
 
     assert work(800) < 6 * work(200)
-
-
-def test_explaining_a_node_does_not_go_through_all_subgraphs() -> None:
-    def work(size: int) -> int:
-        rows, outputs = chain(size, "Exp", "Cos")
-        found = partition(graph_of(rows, outputs), [taking("Exp", "one"), taking("*", "rest")])
-        found.explain(0)
-        return lines_run(lambda: found.explain(1))
-
-    assert work(400) == work(20)
 
 
 def test_giving_back_nothing_is_refused_instead_of_trying_for_ever() -> None:

@@ -60,13 +60,6 @@ def test_the_boxes_of_the_picture_are_the_subgraphs_and_open_the_nodes() -> None
     assert "float32[1,3,8,8]" in facts["reads"]
 
 
-def test_shares_add_up_to_the_whole() -> None:
-    shares = _table(network().to_html(), "Who runs what")
-    assert shares["backend"] == ["fast", "small", "rest"]
-    assert sum(shares["nodes"]) == 11
-    assert sum(shares["% of the FLOPs"]) == pytest.approx(100)
-
-
 def test_times_of_subgraphs_and_nodes_are_shown_where_they_are_known() -> None:
     found = network()
     times: dict[str | int, float] = {one.id: 0.002 for one in found.subgraphs}
@@ -103,7 +96,3 @@ def test_a_comparison_with_another_model_is_refused() -> None:
     with pytest.raises(ConfigError, match="different models") as caught:
         network().to_html(against=other)
     assert caught.value.code == "SGK123"
-
-
-def test_a_page_is_the_same_every_time() -> None:
-    assert network().to_html() == network().to_html()

@@ -107,11 +107,6 @@ def test_bounds_are_struck_out_from_the_property_on_that_gave_nodes_back() -> No
     assert bounds(after.repartition("one_0", {0: FAILED})) == [None, None, None]
 
 
-def test_a_partitioning_counts_one_node_in_words() -> None:
-    found = partition(graph_of(TRIPLE[:1], ["a"]), [taking("*", "one")])
-    assert repr(found) == "Partitioning('made', 1 node in 1 subgraph: one 1)"
-
-
 # Sizes
 
 

@@ -63,12 +63,6 @@ def test_a_whole_subgraph_can_be_given_back() -> None:
     ]
 
 
-def test_nodes_can_be_given_back_again_and_again() -> None:
-    after = divide().repartition("one_0", {1: FAILED}).give_back("two_1", FAILED)
-    assert after.home_of(1).backend == "rest"
-    assert [one.backend for one in after.refusals[1]] == ["one", "two"]
-
-
 def test_a_region_below_the_minimum_after_that_is_given_back_too() -> None:
     backends = [taking("Exp Neg", "one", min_nodes=2), taking("*", "rest")]
     found = partition(graph_of(ROWS, ["f"]), backends).repartition("one_0", {1: FAILED})

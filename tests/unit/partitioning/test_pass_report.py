@@ -72,11 +72,6 @@ def test_the_explanation_of_a_node_reads_like_this(golden: GoldenCheck) -> None:
     golden("reports/explanation", "\n\n".join(str(found.explain(node)) for node in (0, 3, 8, 9)))
 
 
-def test_a_node_may_be_given_by_index_or_as_a_view() -> None:
-    found = network()
-    assert found.explain(found.graph.nodes[3]) == found.explain(3)
-
-
 @pytest.mark.parametrize("node", [99, -1])
 def test_a_node_that_the_model_does_not_have_is_refused(node: int) -> None:
     found = network()
@@ -151,13 +146,6 @@ def test_a_backend_is_told_why_it_did_not_get_nodes() -> None:
     assert found.refusals_by("rest") == {}
 
 
-def test_no_refusal_is_without_code_and_text() -> None:
-    for refused in network().refusals.values():
-        for one in refused:
-            assert one.refusal.code.isidentifier()
-            assert one.refusal.text
-
-
 def test_the_quotient_graph_has_weights_and_a_critical_path() -> None:
     found = network()
     quotient = found.to_networkx()
@@ -215,12 +203,6 @@ def test_a_bound_that_is_not_known_any_more_is_not_shown() -> None:
     assert line.split()[:4] == ["fast", "2", "-", "-"]
     data = unknown.to_dict()["quality"]["backends"][0]
     assert (data["lower_bound"], data["gap"]) == (None, None)
-
-
-def test_a_graph_of_constants_alone_has_as_few_regions_as_can_be() -> None:
-    text = "lone (float[1] x) => (float[1] y) { y = Constant<value = float[1] {1}>() }"
-    (one,) = partition(bound(text), [taking("*", "one")]).quality.backends
-    assert (one.regions, one.lower_bound, one.gap) == (1, 1, 0)
 
 
 def test_a_repr_says_what_it_is() -> None:

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from subgraphkit.errors import InternalError
-from subgraphkit.ir import boundaries, boundary
 from subgraphkit.partitioning import partition
-from subgraphkit.partitioning.algorithms.nets import Nets, bytes_of, bytes_of_all
+from subgraphkit.partitioning.algorithms.nets import bytes_of, bytes_of_all
 from subgraphkit.partitioning.claiming.graph import PartitionState, Region
 from subgraphkit.partitioning.outcome import partitioning_data
 from subgraphkit.partitioning.outcome.verification import verify_regions
@@ -22,28 +21,6 @@ outputs (float[6] x) => (float[2] d, float[2] e, float[2] f) {
   f = Add(a, b)
 }
 """
-
-
-def rows_of(nets: Nets) -> set[tuple[int, int, tuple[int, ...]]]:
-    rows = [(nets.source[at], nets.bytes_[at], tuple(nets.readers(at))) for at in range(len(nets))]
-    return {row for row in rows if row[1] and row[2]}
-
-
-def test_every_value_is_a_net_with_its_own_size_and_readers() -> None:
-    state = PartitionState(bound(SPLIT))
-    graph, _ = state.contract([])
-    assert rows_of(state.nets(graph)) == {(0, 8, (1, 3)), (0, 8, (2, 3))}
-
-
-def test_nets_follow_their_units_when_units_are_contracted() -> None:
-    state = PartitionState(bound(SPLIT))
-    state.claim(Region(0, [1, 3]))
-    graph, _ = state.contract([])
-    first, joined, other = graph.vertex_of[0], graph.vertex_of[1], graph.vertex_of[2]
-    assert rows_of(state.nets(graph)) == {
-        (first, 8, (joined,)),
-        (first, 8, tuple(sorted((joined, other)))),
-    }
 
 
 @pytest.mark.parametrize(
@@ -61,12 +38,6 @@ def test_nets_follow_their_units_when_units_are_contracted() -> None:
 )
 def test_a_value_weighs_its_bytes_and_never_nothing(type_: TensorType | None, size: int) -> None:
     assert bytes_of(type_) == size
-
-
-def test_many_boundaries_at_once_are_those_found_one_by_one() -> None:
-    graph = bound(SPLIT)
-    regions = [[0], [1, 3], [2]]
-    assert boundaries(graph, regions) == [boundary(graph, region) for region in regions]
 
 
 @pytest.mark.parametrize(
