@@ -1,5 +1,6 @@
 """Fixtures of the tests of the TensorRT backend."""
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -7,7 +8,9 @@ import pytest
 from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit_tensorrt.library import cudart
 from subgraphkit_tensorrt.library.cudart import Cuda
-from subgraphkit_tensorrt.running import device
+from subgraphkit_tensorrt.running import device, dlpack
+from subgraphkit_tensorrt.running.operator import TensorRTOperator
+from subgraphkit_tensorrt.running.regions import MarkedOperator
 
 __all__ = ["double"]
 
@@ -33,15 +36,32 @@ def double(
     """Return the double of a release, 11.4.0 unless the test is parametrised.
 
     Every third schedule has each stream as late as it can be, and every other a device without
-    memory pools. A test that does what a real device would not have survived fails.
+    memory pools. A test fails that does what a real device would not have survived, or that leaves
+    anything of the backend behind when its operators have ended.
     """
     late = schedule is None or schedule % 3 == 0
     pools = schedule is None or schedule % 2 == 0
     release = getattr(request, "param", "11.4.0")
     made = Double(release, schedule=None if late else schedule, pools=pools)
-    runtime = Cuda(made.cuda)
+    runtime = Cuda(made.counted)
     for module in (device, cudart):
         monkeypatch.setattr(module, "cuda_runtime", lambda: runtime)
     yield made
-    made.cuda.cudaDeviceSynchronize()
+    if not made.cuda.broken:
+        made.cuda.cudaDeviceSynchronize()
+        if made.left():
+            monkeypatch.undo()
+            _end_operators()
+        assert made.left() == {}
     assert made.violations == []
+
+
+def _end_operators() -> None:
+    """End the operators that something still holds, such as what replaces a function in a test."""
+    gc.collect()
+    for one in gc.get_objects():
+        if type(one) in {TensorRTOperator, MarkedOperator}:
+            one.close()
+            vars(one).clear()
+    dlpack._drop_unread()
+    gc.collect()

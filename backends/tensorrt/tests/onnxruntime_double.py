@@ -25,8 +25,8 @@ _CUDA = "CUDAExecutionProvider"
 class OrtValue:
     """Memory of the device or of the host."""
 
-    def __init__(self, double: Double, address: int, array: Any, owner: Any = None) -> None:
-        self._double, self._owner = double, owner
+    def __init__(self, double: Double, address: int, array: Any) -> None:
+        self._double = double
         self.address, self.array = address, array
 
     def shape(self) -> list[int]:
@@ -185,4 +185,6 @@ class OnnxRuntimeDouble:
 
     def _from_dlpack(self, data: Any) -> OrtValue:
         taken = dlpack.take(data.__dlpack__())
-        return OrtValue(self.trt, taken.address, np.empty(taken.shape, taken.dtype), taken)
+        value = OrtValue(self.trt, taken.address, np.empty(taken.shape, taken.dtype))
+        weakref.finalize(value, taken.release)
+        return value

@@ -33,7 +33,8 @@ def test_runs_of_equal_shapes_are_recorded_and_launched(double: Double) -> None:
     for n in (2, 4, 2, 4, 2, 4):
         x = np.full((n, 3), n, np.float32)
         np.testing.assert_array_equal(opened(x)[0], summed(x))
-    assert double.cuda.launches == 4
+    # two are recorded; that of the smaller shape once more, for scratch memory has grown
+    assert double.cuda.launches == 3
     (between,) = opened(X, outputs=[ON_DEVICE])
     kept = np.asarray(between)
     opened(X * 3)
@@ -42,7 +43,7 @@ def test_runs_of_equal_shapes_are_recorded_and_launched(double: Double) -> None:
 
 
 def test_what_cannot_be_recorded_runs_as_usual(double: Double) -> None:
-    double.cuda.failing["cudaStreamEndCapture"] = 900
+    double.cuda.spoils_every_capture = True
     opened = Opened(SUM, double, cuda_graphs="auto")
     for _ in range(3):
         np.testing.assert_array_equal(opened(X)[0], summed(X))
@@ -146,7 +147,7 @@ def test_a_device_without_memory_is_told_with_its_numbers(double: Double, model:
 def test_memory_that_is_kept_is_given_up_before_a_run_fails_for_want_of_it(double: Double) -> None:
     small = Opened(GROWING, double, dims={"n": (1, 4, 4000)})
     small(np.zeros((2000, 3), np.float32))
-    double.cuda.free_bytes = 100_000
+    double.cuda.free_bytes = 2_000_000
     big = np.ones((4000, 3), np.float32)
     np.testing.assert_array_equal(small(big)[0], summed(big))
 
@@ -204,7 +205,7 @@ def test_the_memory_of_an_engine_is_what_tensorrt_says(double: Double) -> None:
     opened = Opened(weighted(np.eye(3)), double)
     memory = opened.operator.info()["engines"][0]["memory"]
     assert memory["weight_bytes"] == 36
-    assert memory["scratch_bytes"] == 4096
+    assert memory["scratch_bytes"] == 3 * 512
     assert memory["plan_bytes"] > 36
     (again,) = restore(
         opened.operator.serialize(), opened.subgraph, double.library, opened.context

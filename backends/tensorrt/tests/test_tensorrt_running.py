@@ -258,6 +258,7 @@ def test_memory_that_changes_streams_is_not_written_before_it_was_read(double: D
         assert block.address == address or not double.cuda.pools
         device.cuda.upload(block.address, changed.ctypes.data, X.nbytes, other.stream)
         other.wait()
+        device.give_back(block)
     np.testing.assert_array_equal(np.asarray(kept), summed(summed(X)))
 
 
@@ -332,7 +333,7 @@ def test_engines_that_run_one_after_the_other_share_their_scratch(double: Double
         (value,) = opened(value, outputs=[ON_DEVICE])
     memory = chain[0].operator.info()["memory"]
     assert memory["streams"] == 1
-    assert memory["shared_scratch_bytes"] == 2048
+    assert memory["shared_scratch_bytes"] == 3 * 512  # as much as the rows of one run need
 
 
 @pytest.mark.parametrize("most", [1, 3])

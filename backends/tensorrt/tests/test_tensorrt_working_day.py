@@ -75,7 +75,7 @@ def test_a_graph_is_launched_from_a_context_that_ran_no_other_shape(double: Doub
         x = np.full((n, 3), n, np.float32)
         np.testing.assert_array_equal(opened(x)[0], summed(x))
     assert double.violations == []
-    assert double.cuda.launches == 3
+    assert double.cuda.launches == 2  # the smaller was recorded again when scratch memory had grown
     for n in [*range(1, 30), 2, 30, 2, 31, 2]:
         x = np.full((n, 3), n, np.float32)
         np.testing.assert_array_equal(opened(x)[0], summed(x))
@@ -95,7 +95,7 @@ def test_graphs_share_the_memory_of_the_lane_and_are_recorded_again_when_that_mo
     double.cuda.cudaDeviceSynchronize()
     assert double.violations == []
     assert double.cuda.launches == 3  # all but the first of each, and the first after it moved
-    assert double.cuda.live_bytes < 3 * 4096 * 3 * 4
+    assert double.cuda.live_bytes < 3 * 4096 * 3 * 4 + 4097 * 512 * 5 // 4
 
 
 def test_garbage_is_not_collected_while_its_thread_records(
@@ -260,9 +260,10 @@ def test_a_context_that_takes_long_to_make_holds_nobody_up(
     held = opened.operator._engines.current()[0][1].contexts
     second = threading.Thread(target=lambda: opened(X), daemon=True)
     third = threading.Thread(target=lambda: ran.append(opened(X)[0]), daemon=True)
-    with held.lease():  # so that the second has to make one
-        second.start()
-        making.wait(20)
+    taken = held.take(0, None)  # so that the second has to make one
+    second.start()
+    making.wait(20)
+    held.put(taken)
     third.start()
     third.join(20)
     assert len(ran) == 1

@@ -76,14 +76,23 @@ class Cuda:
     @contextmanager
     def on(self, index: int) -> Iterator[None]:
         """Make a device the current one of this thread, and the former one again afterwards."""
-        before = self.device()
-        if before != index:
-            self.set_device(index)
+        before = self.enter(index)
         try:
             yield
         finally:
-            if before != index:
-                self.set_device(before)
+            self.leave(index, before)
+
+    def enter(self, index: int) -> int:
+        """Make a device the current one of this thread; return the former, for ``leave``."""
+        before = self.device()
+        if before != index:
+            self.set_device(index)
+        return before
+
+    def leave(self, index: int, before: int) -> None:
+        """Make the former device the current one again."""
+        if before != index:
+            self.set_device(before)
 
     def free_memory(self) -> int:
         """Return the bytes that are free on the current device."""

@@ -17,9 +17,7 @@ logging, the latter alone reach the terminal.
 
 import logging
 import threading
-from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 from subgraphkit.errors import BackendError, CompileError, ExecutionError
@@ -39,39 +37,40 @@ _LEVELS: Final = {
 }
 
 
-class _Listeners:
-    """Who listens, by thread.
+class listening:  # noqa: N801 (read as a verb, where it is used)
+    """Remember the warnings and errors of TensorRT while the context lasts, the last 200 lines."""
 
-    Thread-safety: may be used from any thread.
-    """
+    __slots__ = ("_lines",)
 
     def __init__(self) -> None:
-        # What a collection of garbage ends may have something to say while this is held.
-        self._lock = threading.RLock()
-        self._by_thread: dict[int, list[deque[str]]] = {}
+        self._lines: list[str] = []
 
-    def add(self, lines: deque[str]) -> None:
-        with self._lock:
-            self._by_thread.setdefault(threading.get_ident(), []).append(lines)
+    def __enter__(self) -> Sequence[str]:
+        thread = threading.get_ident()
+        listeners = _LISTENERS.get(thread)
+        if listeners is None:
+            listeners = _LISTENERS[thread] = []
+        listeners.append(self._lines)
+        return self._lines
 
-    def remove(self, lines: deque[str]) -> None:
-        with self._lock:
-            thread = threading.get_ident()
-            left = [one for one in self._by_thread[thread] if one is not lines]
-            if left:
-                self._by_thread[thread] = left
-            else:
-                del self._by_thread[thread]
+    def __exit__(self, *_: object) -> None:
+        listeners = _LISTENERS[threading.get_ident()]
+        del listeners[next(at for at, one in enumerate(listeners) if one is self._lines)]
 
-    def tell(self, line: str) -> bool:
-        """Report a line to the listener of this thread; returns whether there is one."""
-        with self._lock:
-            own = self._by_thread.get(threading.get_ident())
-            everybody = [one for listeners in self._by_thread.values() for one in listeners]
-            hearing = everybody if own is None else own
-            for lines in hearing:
-                lines.append(line)
-            return bool(hearing)
+
+_LISTENERS: Final[dict[int, list[list[str]]]] = {}
+"""By thread, who listens in it; a thread alone changes what is its own, and no lock is held."""
+
+
+def _tell(line: str) -> bool:
+    """Report a line to the listeners of this thread; returns whether there are any."""
+    own = _LISTENERS.get(threading.get_ident())
+    everybody = [one for listeners in [*_LISTENERS.values()] for one in [*listeners]]
+    hearing = own or everybody
+    for lines in hearing:
+        lines.append(line)
+        del lines[:-_KEPT]
+    return bool(hearing)
 
 
 class _Unconfigured(logging.Handler):
@@ -96,20 +95,8 @@ def _is_configured(but: logging.Handler) -> bool:
 LOGGER.addHandler(_Unconfigured())
 
 
-_LISTENERS: Final = _Listeners()
 _LOGGERS: Final[dict[int, tuple[Any, Any]]] = {}  # with the module, whose id would be given again
 _LOCK: Final = threading.Lock()
-
-
-@contextmanager
-def listening() -> Iterator[Sequence[str]]:
-    """Remember the warnings and errors of TensorRT while the context lasts, the last 200 lines."""
-    lines: deque[str] = deque(maxlen=_KEPT)
-    _LISTENERS.add(lines)
-    try:
-        yield lines
-    finally:
-        _LISTENERS.remove(lines)
 
 
 def hear(severity: str, text: str) -> None:
@@ -120,7 +107,7 @@ def hear(severity: str, text: str) -> None:
     level = _LEVELS.get(severity, logging.WARNING)
     try:
         if level >= logging.WARNING:
-            heard = _LISTENERS.tell(f"{severity.lower()}: {text.strip()}")
+            heard = _tell(f"{severity.lower()}: {text.strip()}")
             if heard and level >= logging.ERROR:
                 level = logging.DEBUG
         if LOGGER.isEnabledFor(level):

@@ -7,7 +7,7 @@ on a stream that nobody else knows: whatever another thread puts on a stream tha
 to read an array that was computed there, would be recorded as well.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from subgraphkit_tensorrt.running.callbacks import (
     profiler_class,
 )
 from subgraphkit_tensorrt.running.device import Device, Loader
-from subgraphkit_tensorrt.running.io_tensors import EngineInput, IOTensor
+from subgraphkit_tensorrt.running.io_tensors import IOTensor
 from subgraphkit_tensorrt.running.memory import StreamSlot
 
 _TRIES: Final = 3
@@ -32,28 +32,32 @@ _SHAPES: Final = (
 class Recording:
     """The CUDA graph of one context.
 
+    Attributes:
+        launches: How often it was launched.
+        failed: How often a run could not be recorded.
+
     Thread-safety: none; goes with the context.
     """
 
     def __init__(self, device: Device) -> None:
         self._device = device
         self._graph = 0
-        self._places: tuple[int, ...] = ()
+        self._call: object = None
         self._failures = 0
+        self.launches = self.failed = 0
 
-    def run(
-        self, slot: StreamSlot, places: tuple[int, ...], enqueue: Callable[[int], None]
-    ) -> None:
-        """Launch what was recorded, or enqueue once and record it for the next time.
+    def run(self, call: object, slot: StreamSlot, enqueue: Callable[[int], None]) -> None:
+        """Launch what was recorded of a call, or enqueue once and record it for the next time.
 
         A run that cannot be recorded is enqueued as usual. It is tried again, as another library
         that waits for the device in another thread spoils a recording; after three failures in a
         row it is not.
         """
-        if self._graph and self._places == places:
+        if self._graph and self._call is call:
             self._device.cuda.launch(self._graph, slot.stream)
+            self.launches += 1
             return
-        self._places = ()
+        self._call = None
         enqueue(slot.stream)  # the first run after new shapes does things that must not be recorded
         if self._failures == _TRIES:
             return
@@ -63,9 +67,11 @@ class Recording:
             self._graph = self._device.cuda.record_graph(enqueue)
         except ExecutionError as error:
             self._failures += 1
-            LOGGER.info("a run was not recorded as a CUDA graph: %s", error)
+            self.failed += 1
+            log = LOGGER.warning if self._failures == _TRIES else LOGGER.info
+            log("a run was not recorded as a CUDA graph: %s", str(error))
             return
-        self._places, self._failures = places, 0
+        self._call, self._failures = call, 0
 
     def forget(self) -> None:
         """Let go of the graph; it must not be running."""
@@ -83,6 +89,8 @@ class Context:
     Attributes:
         met_new: Whether it was given shapes it did not have before since kernels were last kept.
         is_enqueued: Whether a run was begun that has not ended well.
+        call: What was prepared for its shapes, if that serves for the next run.
+        recorded_as: What runs agree in that are recorded from it; None if none are.
         profile: The place of the range of shapes it runs.
 
     Thread-safety: none; leased by one run at a time.
@@ -101,6 +109,8 @@ class Context:
         self.profile = profile
         self.met_new = False
         self.is_enqueued = False
+        self.call: Any = None
+        self.recorded_as: Hashable = None
         self._made = made
         self._device = loader.device
         self._trt = loader.library.trt
@@ -129,26 +139,30 @@ class Context:
         self._stream = slot.stream
 
     def set_shapes(
-        self, sources: Sequence[EngineInput], outputs: Sequence[IOTensor], lines: Sequence[str]
+        self,
+        tensors: Sequence[IOTensor],
+        arrays: Sequence[Any],
+        outputs: Sequence[IOTensor],
+        lines: Sequence[str],
     ) -> list[tuple[int, ...]]:
         """Set the shapes of the inputs, and the addresses of those that shapes are computed from.
 
         Raises:
             ExecutionError: They do not fit the engine (SGK163).
         """
-        for source in sources:
-            name, shape = source.tensor.name, source.shape
+        for tensor, array in zip(tensors, arrays, strict=True):
+            name, shape = tensor.name, array.shape
             if self._shapes.get(name) != shape:
                 self._results = self._needs_bytes = None
                 done = self._made.set_input_shape(name, shape)
                 check_run(done, f"take shape {shape} of input {name!r}", lines, hint=_SHAPES)
                 self._shapes[name] = shape
                 self.met_new = True
-            if source.tensor.on_host and source.host is not None:
+            if tensor.on_host:
                 # 0-d and empty arrays have an address as well; TensorRT takes no null.
                 self._results = self._needs_bytes = None
                 self._addresses.pop(name, None)  # what is there is read anew
-                self.set_address(name, source.host.ctypes.data, lines)
+                self.set_address(name, array.ctypes.data, lines)
         if self._results is None:
             self._infer(lines)
             self._results = [tuple(self._made.get_tensor_shape(one.name)) for one in outputs]
@@ -171,10 +185,10 @@ class Context:
             check_run(done, f"take the address of tensor {name!r}", lines)
             self._addresses[name] = address
 
-    def take_scratch(self, slot: StreamSlot) -> int:
+    def take_scratch(self, slot: StreamSlot) -> None:
         """Take the slot's scratch memory, the shapes being set."""
         if self._managed_bytes is None:
-            return 0
+            return
         if self._needs_bytes is None:
             # It returns 0 as well when it fails, and an engine may do without scratch.
             found = int(self._made.update_device_memory_size_for_shapes())
@@ -187,7 +201,6 @@ class Context:
             else:
                 self._made.device_memory = block.address
             self._scratch = (block.address, block.nbytes)
-        return block.address
 
     def execute(self, stream: int) -> Any:
         """Put a run on a stream; return whether TensorRT took it."""
@@ -215,6 +228,6 @@ class Context:
             with suppress(ExecutionError):  # told when it happened
                 self._device.cuda.wait_for_stream(self._device.alive(self._stream))
         self.recording.forget()
-        self._made = None
+        self._made = self.call = None
         for allocator in self._allocators.values():
             allocator.memory.close()

@@ -4,8 +4,8 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Sequence
+from queue import SimpleQueue
 from typing import Any, Final
 
 from subgraphkit.backend import BindContext, cache_values, options_of
@@ -112,7 +112,7 @@ class Contexts:
 
     Attributes:
         engine: TensorRT's ``ICudaEngine``; None when all is closed.
-        turns: Held by each run, as many as the option ``max_contexts`` says.
+        turns: Each run takes one out, of as many as the option ``max_contexts`` says.
 
     Thread-safety: may be used from any thread.
     """
@@ -138,8 +138,11 @@ class Contexts:
         self._recorded: OrderedDict[Hashable, Context] = OrderedDict()
         self._met: OrderedDict[Hashable, None] = OrderedDict()
         self._all: list[Context] = []
+        self._ended = (0, 0)  # launches and failed captures of contexts that are gone
         self._leased = 0
-        self.turns = threading.Semaphore(options.max_contexts)
+        self.turns: SimpleQueue[None] = SimpleQueue()
+        for _ in range(options.max_contexts):
+            self.turns.put(None)
         self._lock = threading.RLock()
         self._making = threading.Lock()
         self._closed = False
@@ -148,24 +151,51 @@ class Contexts:
         self.scratch_bytes = _scratch_bytes(engine, can)
         """Scratch memory that a context needs at most."""
 
-    @contextmanager
-    def lease(self, profile: int = 0, kind: Hashable = None) -> Iterator[tuple[Context, bool]]:
-        """Hold a context, in a turn, and say whether its runs are recorded.
+    def take(self, profile: int, key: Hashable, *, records: bool = False) -> Context:
+        """Return a context, in a turn, until it is put back.
 
-        A context is thrown away if a run failed in it after it was begun. Every range of shapes has
-        contexts of its own, as a context that changes to another forgets all it was set to.
+        Every range of shapes has contexts of its own, as a context that changes to another forgets
+        all it was set to. That which ran the same last is taken first.
+
+        ``key``: What runs agree in that are prepared, and recorded, alike.
 
         Raises:
             ExecutionError: TensorRT cannot make a context (SGK163).
         """
-        context, is_recorded = self._take(profile, kind)
-        try:
-            yield context, is_recorded
-        finally:
-            if context.is_enqueued:  # and did not end well
-                self._drop(context)
+        context: Context | None = None
+        with self._lock:
+            is_recorded = records and self.records and self._has_room(key)
+            if is_recorded:
+                context = self._recorded.pop(key, None)
             else:
-                self._give_back(context, kind if is_recorded else None)
+                for one in reversed(self._resting):
+                    is_ready = one.call is not None and one.call.key == key
+                    if one.profile == profile and (is_ready or context is None):
+                        context = one
+                    if is_ready:
+                        break
+                if context is not None:
+                    self._resting.remove(context)
+            self._leased += 1
+        if context is None:
+            try:
+                context = self._make(profile)
+            except BaseException:
+                with self._lock:
+                    self._leased -= 1
+                raise
+        context.recorded_as = key if is_recorded else None
+        return context
+
+    def put(self, context: Context) -> None:
+        """Take a context back that ``take`` returned.
+
+        It is thrown away if a run failed in it after it was begun.
+        """
+        if context.is_enqueued:  # and did not end well
+            self._drop(context)
+        else:
+            self._give_back(context, context.recorded_as)
 
     def times(self) -> LayerTimes | None:
         """Return the times of layers over all contexts; None if they are not measured."""
@@ -185,9 +215,15 @@ class Contexts:
             for context in self._all:
                 context.recording.forget()
 
-    def count(self) -> int:
-        """Return how many there are."""
-        return len(self._all)
+    def count(self) -> dict[str, int]:
+        """Count contexts, recorded runs that were launched, and runs that could not be recorded."""
+        with self._lock:
+            recordings = [context.recording for context in self._all]
+        return {
+            "contexts": len(recordings),
+            "graph_launches": self._ended[0] + sum(one.launches for one in recordings),
+            "failed_captures": self._ended[1] + sum(one.failed for one in recordings),
+        }
 
     def close(self) -> None:
         """Let go of all contexts; those in use go when they are given back."""
@@ -200,28 +236,6 @@ class Contexts:
         for context in resting:
             self._forget(context)
         self._keep_kernels(at_end=True)
-
-    def _take(self, profile: int, kind: Hashable) -> tuple[Context, bool]:
-        """Return a context, and whether its runs are recorded."""
-        context: Context | None
-        with self._lock:
-            is_recorded = kind is not None and self._has_room(kind)
-            if is_recorded:
-                context = self._recorded.pop(kind, None)
-            else:
-                fitting = (one for one in reversed(self._resting) if one.profile == profile)
-                context = next(fitting, None)
-                if context is not None:
-                    self._resting.remove(context)
-            self._leased += 1
-        if context is None:
-            try:
-                context = self._make(profile)
-            except BaseException:
-                with self._lock:
-                    self._leased -= 1
-                raise
-        return context, is_recorded
 
     def _has_room(self, kind: Hashable) -> bool:
         """Say whether runs of a kind are recorded; when all room is taken, those that come again.
@@ -271,8 +285,11 @@ class Contexts:
 
     def _forget(self, context: Context) -> None:
         context.close()
+        recording = context.recording
         with self._lock:
             self._all.remove(context)
+            launches, failed = self._ended
+            self._ended = (launches + recording.launches, failed + recording.failed)
 
     def _make(self, profile: int) -> Context:
         with self._making:  # others go on with the contexts there are

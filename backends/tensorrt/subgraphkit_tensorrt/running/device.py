@@ -69,13 +69,42 @@ class Device:
 
     @contextmanager
     def slot(self, stream: int | None = None) -> Iterator[StreamSlot]:
-        """Hold a slot, the one used last if it is free, so that its work need not be waited for."""
-        slot = self._take_slot(stream)
+        """Hold a slot."""
+        slot = self.take_slot(stream)
         try:
             yield slot
         finally:
-            with self._lock:
-                self._resting[stream].append(slot)
+            self.put_slot(slot, stream)
+
+    def take_slot(self, stream: int | None) -> StreamSlot:
+        """Return a slot, the one used last if it is free, so that its work need not be waited for.
+
+        ``stream``: A stream of the user that it is to work on; None for one of ours.
+        """
+        with self._lock:
+            first = stream not in self._resting
+            resting = self._resting.setdefault(stream, [])
+            # On a stream of the user everything is in one order anyway.
+            while stream is not None and not first and not resting:
+                self._lock.wait()
+                first = stream not in self._resting
+                resting = self._resting.setdefault(stream, [])
+            if resting:
+                return resting.pop()
+            own = self._streams.take() if stream is None else stream
+            self._streams.released.discard(own)
+            if stream is None:
+                self._taken.append(own)
+            users = stream is not None
+            slot = StreamSlot(self.cuda, self.memory, own, is_users=users)
+            self._slots.append(slot)
+            return slot
+
+    def put_slot(self, slot: StreamSlot, stream: int | None) -> None:
+        """Take a slot back."""
+        with self._lock:
+            self._resting[stream].append(slot)
+            if stream is not None:  # nobody waits for one of ours
                 self._lock.notify_all()
 
     def alive(self, stream: int) -> int:
@@ -129,26 +158,6 @@ class Device:
             "device_bytes_in_use": self.memory.taken_bytes,
             "device_bytes_kept": kept,
         }
-
-    def _take_slot(self, stream: int | None) -> StreamSlot:
-        with self._lock:
-            first = stream not in self._resting
-            resting = self._resting.setdefault(stream, [])
-            # On a stream of the user everything is in one order anyway.
-            while stream is not None and not first and not resting:
-                self._lock.wait()
-                first = stream not in self._resting
-                resting = self._resting.setdefault(stream, [])
-            if resting:
-                return resting.pop()
-            own = self._streams.take() if stream is None else stream
-            self._streams.released.discard(own)
-            if stream is None:
-                self._taken.append(own)
-            users = stream is not None
-            slot = StreamSlot(self.cuda, self.memory, own, is_users=users)
-            self._slots.append(slot)
-            return slot
 
     def _forget_slots(self, slots: list[StreamSlot]) -> None:
         for slot in slots:

@@ -1,10 +1,9 @@
 """The engines of one subgraph: the one that covers the shapes at hand, or a new one."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,6 +23,10 @@ from subgraphkit_tensorrt.running.device import Device, Loader
 from subgraphkit_tensorrt.running.engine import LoadedEngine
 from subgraphkit_tensorrt.running.io_tensors import IOTensor
 
+Shapes = tuple[tuple[int, ...], ...]
+_CHOSEN: Final = 256
+"""Shapes of which it is remembered which engine runs them."""
+
 Builder = Callable[[Subgraph, Mapping[str, InputRange]], EnginePlan]
 """Builds a plan for a subgraph and the ranges of its inputs."""
 
@@ -39,7 +42,7 @@ def builder_for(library: Library, context: BindContext[Options]) -> Builder:
 
 
 @dataclass(eq=False)
-class _PooledEngine:
+class PooledEngine:
     """An engine with the plan it was loaded from.
 
     Attributes:
@@ -92,7 +95,8 @@ class Engines:
         self._context = context
         self._options = context.options
         self._builder = builder
-        self._entries: list[_PooledEngine] = []  # the one used last is last
+        self._entries: list[PooledEngine] = []  # the one used last is last
+        self._chosen: dict[Shapes, tuple[PooledEngine, int]] = {}
         self._lock = threading.Lock()
         self._building = threading.Lock()
 
@@ -117,7 +121,7 @@ class Engines:
         loaded = LoadedEngine(
             plan.data, plan.inputs, plan.outputs, self.loader, self._options, kernels
         )
-        entry = _PooledEngine(plan, loaded, met)
+        entry = PooledEngine(plan, loaded, met)
         with self._lock:
             # An engine that grew out of another takes its place.
             inner = [one for one in self._entries if met and one.met and _within(one, entry)]
@@ -153,23 +157,36 @@ class Engines:
                 if entry.plan.data:
                     entry.plan = replace(entry.plan, data=b"")
 
-    @contextmanager
-    def using(self, inputs: Sequence[Any]) -> Iterator[tuple[LoadedEngine, int]]:
-        """Hold an engine that covers the shapes of arrays; it is built if there is none.
+    def hold(self, inputs: Sequence[Any]) -> tuple[PooledEngine, int]:
+        """Return an engine that covers the shapes of arrays, until it is released, and its range.
+
+        It is built if there is none.
 
         Raises:
             ExecutionError: There is none, and none may be built (SGK178).
             CompileError: It cannot be built or loaded.
         """
-        entry, profile = self._hold(inputs) or self._build(inputs)
-        try:
-            yield entry.engine, profile
-        finally:
-            with self._lock:
-                entry.users -= 1
-                closes = entry.retired and not entry.users
-            if closes:
-                entry.engine.close()
+        shapes = tuple([value.shape for value in inputs])
+        with self._lock:
+            chosen = self._chosen.get(shapes)
+            if chosen is not None:
+                self._use(chosen[0])
+                return chosen
+        return self._hold(inputs, shapes) or self._build(inputs, shapes)
+
+    def release(self, entry: PooledEngine) -> None:
+        """Take back what ``hold`` returned."""
+        with self._lock:
+            entry.users -= 1
+            closes = entry.retired and not entry.users
+        if closes:
+            entry.engine.close()
+
+    def _use(self, entry: PooledEngine) -> None:
+        entry.users += 1
+        if self._entries[-1] is not entry:
+            self._entries.remove(entry)
+            self._entries.append(entry)
 
     def close(self) -> None:
         """Close all; those in use when they are no longer."""
@@ -177,15 +194,16 @@ class Engines:
             entries, self._entries = self._entries, []
         self._retire(entries)
 
-    def _retire(self, entries: Sequence[_PooledEngine]) -> None:
+    def _retire(self, entries: Sequence[PooledEngine]) -> None:
         with self._lock:
+            self._chosen.clear()
             for entry in entries:
                 entry.retired = True
             idle = [entry for entry in entries if not entry.users]
         for entry in idle:
             entry.engine.close()
 
-    def _hold(self, inputs: Sequence[Any]) -> tuple[_PooledEngine, int] | None:
+    def _hold(self, inputs: Sequence[Any], shapes: Shapes) -> tuple[PooledEngine, int] | None:
         while True:
             with self._lock:
                 entries = list(self._entries)
@@ -196,18 +214,20 @@ class Engines:
             (_, profile), entry = min(fits, key=lambda one: one[0][0])
             with self._lock:
                 if entry in self._entries:  # otherwise it was let go of meanwhile
-                    self._entries.remove(entry)
-                    self._entries.append(entry)
-                    entry.users += 1
+                    self._use(entry)
+                    if all(one.engine.leaves_host_alone for one in self._entries):
+                        self._chosen[shapes] = entry, profile
+                        while len(self._chosen) > _CHOSEN:
+                            del self._chosen[next(iter(self._chosen))]
                     return entry, profile
 
-    def _build(self, inputs: Sequence[Any]) -> tuple[_PooledEngine, int]:
+    def _build(self, inputs: Sequence[Any], shapes: Shapes) -> tuple[PooledEngine, int]:
         with self._building:
-            found = self._hold(inputs)  # another thread may have built it meanwhile
+            found = self._hold(inputs, shapes)  # another thread may have built it meanwhile
             if found is None:
                 self.add(self._plan_for(inputs), met=True)
                 self.drop_plan_bytes()
-                found = self._hold(inputs)
+                found = self._hold(inputs, shapes)
             if found is None:
                 raise self._uncovered_error(inputs)
             return found
@@ -282,7 +302,7 @@ def _covers_values(one: InputRange, tensor: IOTensor, value: Any, device: Device
     return one.covers_values([int(element) for element in host.reshape(-1)])
 
 
-def _within(inner: _PooledEngine, outer: _PooledEngine) -> bool:
+def _within(inner: PooledEngine, outer: PooledEngine) -> bool:
     return all(
         outer.plan.covers([one.min for one in ranges])
         and outer.plan.covers([one.max for one in ranges])

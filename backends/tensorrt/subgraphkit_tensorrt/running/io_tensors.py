@@ -1,6 +1,5 @@
-"""Both ends of a run: sources of inputs, places of outputs, and their element types."""
+"""The tensors of an engine: their element types, and the places of outputs."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +8,7 @@ import numpy.typing as npt
 
 from subgraphkit.errors import ExecutionError, InputError
 from subgraphkit_tensorrt.running.arrays import DeviceArray, Foreign
-from subgraphkit_tensorrt.running.memory import ALIGNMENT, Block, align_up
+from subgraphkit_tensorrt.running.memory import ALIGNMENT, Block
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,47 +28,18 @@ class IOTensor:
 
 
 @dataclass(slots=True)
-class EngineInput:
-    """An input on its way: an array of the host, or one on the device.
-
-    Attributes:
-        offset: Where in memory that is copied through it has its place, if it is copied.
-    """
-
-    tensor: IOTensor
-    array: npt.NDArray[Any] | DeviceArray | Foreign
-    address: int = 0
-    offset: int = 0
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape."""
-        return self.array.shape
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of its elements."""
-        return self.array.nbytes
-
-    @property
-    def host(self) -> npt.NDArray[Any] | None:
-        """The array, if it is on the host."""
-        return self.array if isinstance(self.array, np.ndarray) else None
-
-
-@dataclass(slots=True)
 class EngineOutput:
     """An output: where it is and is to be, and its shape when that is known.
 
     Attributes:
-        wanted: None for the host, ``ON_DEVICE``, or an array to write into.
+        goes: Whether it goes to the host.
         host: The array, if TensorRT writes it on the host.
         address: Where the engine writes it on the device, unless an allocator says.
         offset: Where it is copied to in memory that is copied through.
     """
 
     tensor: IOTensor
-    wanted: Any
+    goes: bool
     shape: tuple[int, ...] = ()
     host: npt.NDArray[Any] | None = None
     block: Block | None = None
@@ -77,11 +47,6 @@ class EngineOutput:
     offset: int = 0
     allocator: Any = None
     target: Foreign | None = None
-
-    @property
-    def goes(self) -> bool:
-        """Whether it goes to the host."""
-        return self.host is None and self.wanted is None
 
     @property
     def nbytes(self) -> int:
@@ -141,14 +106,6 @@ def to_engine(array: npt.NDArray[Any], tensor: IOTensor) -> npt.NDArray[Any]:
         array = array.astype(tensor.dtype)
     # Not ascontiguousarray, which gives 0-d arrays an axis.
     return array if array.flags.c_contiguous else array.copy(order="C")
-
-
-def lay_out(parts: Sequence[EngineInput] | Sequence[EngineOutput], start: int) -> int:
-    """Give arrays a place one behind the other; return where they end."""
-    for part in parts:
-        part.offset = start
-        start += align_up(part.nbytes)
-    return start
 
 
 def is_usable(address: int) -> bool:

@@ -226,6 +226,7 @@ class StreamSlot:
 
     Attributes:
         is_users: Whether the stream is one of the user's, on which others put work as well.
+        generation: Counts up when memory of it moves.
 
     Thread-safety: none; held by one run at a time.
     """
@@ -246,6 +247,7 @@ class StreamSlot:
         self.down = Pinned(cuda)
         self._blocks: dict[str, Block] = {}
         self._is_uploading = False
+        self.generation = 0
 
     @property
     def scratch_bytes(self) -> int:
@@ -264,8 +266,16 @@ class StreamSlot:
         """Make room in ``up``; waits until the copies made from it before are done."""
         if self._is_uploading:
             self.wait()
-        self.up.reserve(nbytes)
+        if nbytes > self.up.nbytes:
+            self.up.reserve(nbytes)
+            self.generation += 1
         self._is_uploading = True
+
+    def reserve_download(self, nbytes: int) -> None:
+        """Make room in ``down``, into which nothing may be copying."""
+        if nbytes > self.down.nbytes:
+            self.down.reserve(nbytes)
+            self.generation += 1
 
     def wait(self) -> None:
         """Wait for everything on the stream.
@@ -278,6 +288,7 @@ class StreamSlot:
 
     def release_memory(self) -> None:
         """Free the memory; nothing may be going on in the slot."""
+        self.generation += 1
         self.up.close()
         self.down.close()
         self._is_uploading = False
@@ -293,4 +304,5 @@ class StreamSlot:
                 if self._memory.kept_bytes > nbytes:  # what was outgrown adds up
                     self._memory.trim()
             block = self._blocks[kind] = self._memory.take(nbytes, self.stream)
+            self.generation += 1
         return block

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from subgraphkit.backend import ON_DEVICE, BindContext, InnerTime, SubgraphOperator, Traits
-from subgraphkit.errors import CompileError, InputError
+from subgraphkit.errors import CompileError, ExecutionError, InputError
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit.types import TensorType, ValueType, fits
 from subgraphkit_tensorrt.backend_options import Options
@@ -20,10 +21,12 @@ from subgraphkit_tensorrt.building.report import readable
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import LOGGER
 from subgraphkit_tensorrt.running.arrays import is_on_device
+from subgraphkit_tensorrt.running.call import Request
 from subgraphkit_tensorrt.running.callbacks import LayerTimes
+from subgraphkit_tensorrt.running.device import Device
 from subgraphkit_tensorrt.running.engine import LoadedEngine, refit
 from subgraphkit_tensorrt.running.engines import Builder, Engines
-from subgraphkit_tensorrt.running.execution import Execution
+from subgraphkit_tensorrt.running.runs import run_engine
 from subgraphkit_tensorrt.running.streams import stream_for
 
 
@@ -60,9 +63,12 @@ class TensorRTOperator(SubgraphOperator):
         self._device = self._engines.loader.device
         self.device = self._device.name
         self._dtypes = [_dtype(type_) for type_ in subgraph.output_types]
+        self._on_host = (None,) * len(self._dtypes)
         self._records = options.cuda_graphs == "auto" and not options.profiling
         self._closed = self._has_run = False
         self._device.retain()
+        self._end = weakref.finalize(self, _end, self._engines, self._device)
+        self._end.atexit = False
         try:
             for plan in plans:
                 self._engines.add(plan)
@@ -86,22 +92,50 @@ class TensorRTOperator(SubgraphOperator):
         if not self._has_run:
             self._has_run = True
             self._engines.drop_plan_bytes()  # whoever stores engines has done so
-        self._check_remote(inputs)
-        wanted: Sequence[Any] = (None,) * len(self._dtypes) if outputs is None else outputs
-        with self._device.active(), self._engines.using(inputs) as (loaded, profile):
-            places = [
+        for place, value in enumerate(inputs):
+            if type(value) is not np.ndarray and is_on_device(value):
+                subgraph = self._engines.subgraph
+                _check_fits(subgraph.inputs[place], subgraph.input_types[place], value)
+        cuda = self._device.cuda
+        before = cuda.enter(self._device.index)
+        try:
+            entry, profile = self._engines.hold(inputs)
+            try:
+                return self._run_on(entry.engine, profile, inputs, outputs)
+            finally:
+                self._engines.release(entry)
+        finally:
+            cuda.leave(self._device.index, before)
+
+    def _run_on(
+        self,
+        loaded: LoadedEngine,
+        profile: int,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any] | None,
+    ) -> Sequence[Any]:
+        wanted: Sequence[Any] = self._on_host
+        if outputs is not None:
+            wanted = [
                 self._place(buffer, tensor.dtype == dtype)
-                for buffer, tensor, dtype in zip(wanted, loaded.outputs, self._dtypes, strict=True)
+                for buffer, tensor, dtype in zip(outputs, loaded.outputs, self._dtypes, strict=True)
             ]
-            stream = stream_for(self._options)
-            with loaded.contexts.turns, self._device.slot(stream) as slot:
+
+        def deliver(at: int, array: Any) -> Any:
+            return self._copy_to_caller(at, array, outputs[at] if outputs is not None else None)
+
+        stream = stream_for(self._options)
+        loaded.contexts.turns.get()
+        try:
+            slot = self._device.take_slot(stream)
+            try:
                 records = self._records and loaded.is_recordable
-
-                def deliver(at: int, array: Any) -> Any:
-                    return self._copy_to_caller(at, array, wanted[at])
-
-                execution = Execution(loaded, profile, slot, deliver, records=records)
-                return execution.run(inputs, places)
+                request = Request(inputs, wanted, deliver, records)
+                return run_engine(loaded, profile, slot, request)
+            finally:
+                self._device.put_slot(slot, stream)
+        finally:
+            loaded.contexts.turns.put(None)
 
     @staticmethod
     def _place(buffer: Any, is_same_type: bool) -> Any:  # noqa: FBT001 (a fact, not a switch)
@@ -123,7 +157,7 @@ class TensorRTOperator(SubgraphOperator):
             for _, loaded in current:
                 refit(loaded, after, self._options, self._library)
         except CompileError as error:
-            LOGGER.warning("the engines of %s do not take new weights: %s", before.id, error)
+            LOGGER.warning("the engines of %s do not take new weights: %s", before.id, str(error))
             for _, loaded in current:
                 with suppress(CompileError):
                     refit(loaded, before, self._options, self._library)
@@ -165,19 +199,8 @@ class TensorRTOperator(SubgraphOperator):
 
     def close(self) -> None:
         """Release engines, contexts and memory."""
-        if self._closed:
-            return
         self._closed = True
-        self._engines.close()
-        self._device.release()
-
-    def _check_remote(self, inputs: Sequence[Any]) -> None:
-        """Check arrays on devices, which the door of the session lets through unseen."""
-        subgraph = self._engines.subgraph
-        for place, value in enumerate(inputs):
-            if not is_on_device(value):
-                continue
-            _check_fits(subgraph.inputs[place], subgraph.input_types[place], value)
+        self._end()
 
     def _copy_to_caller(self, place: int, result: Any, buffer: Any) -> Any:
         """Copy what the device wrote, once: into the caller's buffer or a new array."""
@@ -197,7 +220,7 @@ class TensorRTOperator(SubgraphOperator):
         facts: dict[str, Any] = {
             "ranges": [[one.to_json() for one in ranges] for ranges in plan.profiles],
             "memory": loaded.memory(),
-            "contexts": loaded.contexts.count(),
+            **loaded.contexts.count(),
             "refittable": loaded.refittable,
             "report": readable(plan.report, self._engines.subgraph),
         }
@@ -246,6 +269,12 @@ class _Profiled(TensorRTOperator):
             self._told[loaded, name] = whole
             if spent > 0:
                 self._record(InnerTime(name, spent / 1e3, self._nodes[loaded, name]))
+
+
+def _end(engines: Engines, device: Device) -> None:
+    with suppress(ExecutionError):  # a device that failed says so of every call
+        engines.close()
+        device.release()
 
 
 def _dtype(type_: ValueType | None) -> np.dtype[Any]:

@@ -1,5 +1,7 @@
 """Checks of everything that needs no TensorRT: driver, copies, streams, graphs, memory, arrays."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import ml_dtypes
@@ -12,6 +14,7 @@ from subgraphkit_tensorrt.running.device import Device
 from subgraphkit_tensorrt.running.streams import on_stream
 from subgraphkit_tensorrt.selftest import models
 from subgraphkit_tensorrt.selftest.computing import (
+    NotAvailable,
     cuda_library,
     draw,
     gpus,
@@ -49,15 +52,14 @@ def cuda_runtime(bench: ModelOpener) -> str:
     """CUDA's runtime library by ctypes."""
     del bench
     cuda = cuda_library()
-    with _device().active():
+    with _device():
         return f"CUDA {cuda.version()}, {cuda.free_memory():,} bytes free"
 
 
 def copies(bench: ModelOpener) -> str:
     """Arrays of every element type go to the device and come back."""
     del bench
-    device = _device()
-    with device.active():
+    with _device() as device:
         for dtype in _TYPES:
             for shape in _SHAPES:
                 array = (np.arange(int(np.prod(shape))) % 7).reshape(shape).astype(dtype)
@@ -72,9 +74,8 @@ def copies(bench: ModelOpener) -> str:
 def order_of_streams(bench: ModelOpener) -> str:
     """What one stream writes another reads in order, without a wait in between."""
     del bench
-    device = _device()
-    cuda = device.cuda
-    with device.active():
+    with _device() as device:
+        cuda = device.cuda
         target = cuda.allocate(4 * _FLOATS)
         for number in range(_ORDERED):
             got = np.empty(_FLOATS, "f4")
@@ -92,9 +93,8 @@ def order_of_streams(bench: ModelOpener) -> str:
 def graph_of_a_copy(bench: ModelOpener) -> str:
     """A copy is captured as a CUDA graph and launched on another stream."""
     del bench
-    device = _device()
-    cuda = device.cuda
-    with device.active(), device.slot() as slot:
+    with _device() as device, device.slot() as slot:
+        cuda = device.cuda
         array = np.arange(1024, dtype="f4")
         source, target = _upload_on(device, array, slot), cuda.allocate(array.nbytes)
         slot.wait()
@@ -115,9 +115,20 @@ def torch_arrays(bench: ModelOpener) -> str:
     """Tensors of PyTorch are read where they are, in order, and ours are read by PyTorch."""
     del bench
     cuda_library()
-    torch, device = module("torch"), _device()
+    torch = _torch()
+    with _device() as device:
+        _exchange(torch, device)
+    return f"{len(_TORCH_TYPES)} element types both ways, {_ORDERED} reads in order"
+
+
+def _torch() -> Any:
+    torch = module("torch")
     if not torch.cuda.is_available():
-        return "PyTorch is installed without CUDA, so there is nothing to try"
+        raise NotAvailable("PyTorch is installed without CUDA")
+    return torch
+
+
+def _exchange(torch: Any, device: Device) -> None:
     for name in _TORCH_TYPES:
         theirs = (torch.arange(12, device="cuda") % 2).reshape(4, 3).to(getattr(torch, name))
         host = theirs.double().cpu().numpy()
@@ -125,8 +136,7 @@ def torch_arrays(bench: ModelOpener) -> str:
             np.array_equal(_as_float64(fetch_to_host(theirs, "x", device)), host),
             f"{name} of PyTorch differs",
         )
-        with device.active():
-            back = torch.from_dlpack(_upload(device, fetch_to_host(theirs, "x", device)))
+        back = torch.from_dlpack(_upload(device, fetch_to_host(theirs, "x", device)))
         require(np.array_equal(back.double().cpu().numpy(), host), f"our {name} differs in PyTorch")
     late = torch.empty(1 << 22, device="cuda")
     for number in range(_ORDERED):
@@ -136,11 +146,17 @@ def torch_arrays(bench: ModelOpener) -> str:
             bool((fetch_to_host(late, "x", device) == number).all()),
             f"tensor {number} was read too early",
         )
-    return f"{len(_TORCH_TYPES)} element types both ways, {_ORDERED} reads in order"
 
 
-def _device() -> Device:
-    return Device(cuda_library(), 0)
+@contextmanager
+def _device() -> Iterator[Device]:
+    device = Device(cuda_library(), 0)
+    device.retain()
+    try:
+        with device.active():
+            yield device
+    finally:
+        device.release()
 
 
 def _upload(device: Device, array: Any) -> DeviceArray:
@@ -255,9 +271,7 @@ def user_stream(bench: ModelOpener) -> str:
 def torch_tensors(bench: ModelOpener) -> str:
     """Tensors of PyTorch are fed and written into where they are."""
     cuda_library()
-    torch, model = module("torch"), models.model(models.CHAIN)
-    if not torch.cuda.is_available():
-        return "PyTorch is installed without CUDA, so there is nothing to try"
+    torch, model = _torch(), models.model(models.CHAIN)
     with opened(bench, model, **_RANGES) as found:
         for number in range(20):
             host = draw(*_SHAPE) * np.float32(number)

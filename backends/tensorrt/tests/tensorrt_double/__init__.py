@@ -7,6 +7,7 @@ as a device's do at their most unkind; see ``cuda``.
 
 import ctypes
 import weakref
+from collections import Counter
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 
 from backends.tensorrt.tests.tensorrt_api import Api
 from backends.tensorrt.tests.tensorrt_double.building import BUILDING
+from backends.tensorrt.tests.tensorrt_double.counting import Counted
 from backends.tensorrt.tests.tensorrt_double.cuda import DoubleCuda
 from backends.tensorrt.tests.tensorrt_double.listeners import CALLED_BACK
 from backends.tensorrt.tests.tensorrt_double.refitting import REFITTING, Weights
@@ -53,6 +55,9 @@ class Double:
     Attributes:
         compiled: How many kernels were compiled at run time, as TensorRT for RTX does.
         device: Kind of the device, which compiled kernels are for.
+        fails_halfway: Whether runs fail when half of their work is on the stream.
+        live: Engines and contexts that have not ended.
+        run_needs_bytes: Memory of the device that TensorRT takes itself in a run.
     """
 
     def __init__(
@@ -64,9 +69,14 @@ class Double:
         pools: bool = True,
     ) -> None:
         self.cuda = DoubleCuda(memory, schedule, pools=pools)
+        self.counted = Counted(self.cuda)
+        """The same for the backend, whose handles are counted."""
         self.enqueued = 0
         self.compiled = 0
         self.device = "double"
+        self.live = Counter(engines=0, contexts=0)
+        self.run_needs_bytes = 0
+        self.fails_halfway = False
         self.refuses_runs = False
         self.refuses_contexts = False
         self.refuses_refits = False
@@ -76,6 +86,10 @@ class Double:
         flavour = FLAVOURS[Api(release).flavour]
         capabilities = Capabilities.of(self.trt, flavour.name)
         self.library = Library(flavour, self.trt, capabilities, logger_for(self.trt))
+
+    def left(self) -> dict[str, int]:
+        """Count what was made for the backend and has not ended."""
+        return {name: count for name, count in (self.live + self.counted.live).items() if count}
 
     @property
     def violations(self) -> list[str]:

@@ -1,6 +1,7 @@
 """The double's execution contexts: they keep what they are told, and touch memory on streams."""
 
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,18 @@ from backends.tensorrt.tests.tensorrt_double.keeping import compile_kernels
 from backends.tensorrt.tests.tensorrt_double.listeners import started
 from subgraphkit_tensorrt.running.engine import DTYPES
 
-__all__ = ["SCRATCH", "IExecutionContext"]
+__all__ = ["IExecutionContext", "scratch_for"]
 
-SCRATCH = 4096
-"""Bytes of scratch memory that every context has, or is given half of."""
+_SCRATCH = 512
+"""Bytes of scratch memory for each row of the largest input, and for one more."""
+_STATE = 256
 _ALIGNMENT = 256
 _POISON = 0xAB
+
+
+def scratch_for(shapes: Iterable[tuple[int, ...]]) -> int:
+    """Return the bytes of scratch memory that a run needs."""
+    return _SCRATCH * (1 + max((shape[0] for shape in shapes if shape), default=0))
 
 
 class IExecutionContext:
@@ -25,18 +32,20 @@ class IExecutionContext:
         self._profile = 0
         self._addresses: dict[str, int] = {}
         self._allocators: dict[str, Any] = {}
-        self._scratch: tuple[int, int] | None = None
+        self._scratch: tuple[int, int | None] | None = None
         self._profiler: Any = None
         self._user = threading.Lock()
-        self._put = 0
-        self._ran = 0
-        self._alive = [True]
+        self._has_failed = False
         self._state: dict[str, tuple[int, ...]] = {}
+        self._kept = self._double.cuda.reserve(_STATE)
+        """What it keeps on the device: every run writes it, and so does a change of profile."""
+        self._double.live["contexts"] += 1
 
     def __del__(self) -> None:
-        if hasattr(self, "_alive"):
-            self._alive.clear()
+        if hasattr(self, "_kept"):
+            self._double.live["contexts"] -= 1
             self._double.cuda.is_on(getattr(self._of, "_device", 0), "a context")
+            self._double.cuda.change_at_once(self._kept, ends=True)
 
     @property
     def device_memory(self) -> Any:
@@ -44,7 +53,7 @@ class IExecutionContext:
 
     @device_memory.setter
     def device_memory(self, address: int) -> None:
-        self._scratch = (address, SCRATCH)
+        self._scratch = (address, None)  # as large as it is at most
 
     @property
     def profiler(self) -> Any:
@@ -66,7 +75,13 @@ class IExecutionContext:
         self._scratch = (memory, size)
 
     def update_device_memory_size_for_shapes(self) -> int:
-        return SCRATCH // 2
+        missing = [one for one in self._of._computation.inputs if one not in self._shapes]
+        if missing:
+            self._double.violations.append(
+                f"scratch memory is asked for before the shape of {missing[0]} is set"
+            )
+            return 0
+        return scratch_for(self._shapes.values())
 
     def set_input_shape(self, name: str, shape: Any) -> bool:
         shape = tuple(shape)
@@ -82,7 +97,8 @@ class IExecutionContext:
         return True
 
     def set_optimization_profile_async(self, profile_index: int, stream_handle: int) -> bool:
-        self._double.cuda.put(stream_handle, lambda: None)
+        kept = (self._kept.start, self._kept.size)
+        self._double.cuda.put(stream_handle, lambda: None, (), [kept])
         if not 0 <= profile_index < self._of.num_optimization_profiles:
             return self._say(f"there is no profile {profile_index}")
         self._profile = profile_index
@@ -115,18 +131,20 @@ class IExecutionContext:
             self._double.violations.append("two threads are in one context")
             return False
         try:
-            return self._execute(stream_handle)
+            if self._has_failed:
+                self._double.violations.append("a context is used in which a run has failed")
+            self._has_failed = not self._execute(stream_handle)
+            return not self._has_failed
         finally:
             self._user.release()
 
     # -- inside ------------------------------------------------------------------------------
 
     def _execute(self, stream: int) -> bool:
-        if self._double.refuses_runs:
-            return self._say("Error Code 1: Cuda Runtime (an illegal memory access)")
-        if self._managed and (self._scratch is None or self._scratch[1] < SCRATCH // 2):
-            return self._say("the context has no device memory")
-        self._double.cuda.is_on(self._of._device, "an engine")
+        cuda, said = self._double.cuda, self._hindrance()
+        if said:
+            return self._say(said)
+        cuda.is_on(self._of._device, "an engine")
         shapes = {name: self.get_tensor_shape(name) for name in self._of._computation.outputs}
         dynamic = [
             name for name, shape in shapes.items() if -1 in shape or name in self._allocators
@@ -137,10 +155,11 @@ class IExecutionContext:
         compute = self._computing(stream)
         targets = {name: self._addresses[name] for name in shapes if name not in dynamic}
         if not dynamic:
-            in_turn, (reads, writes) = self._in_turn(stream), self._touched(shapes, targets)
-            self._double.cuda.put(
-                stream, lambda: in_turn() and self._write(compute(), targets), reads, writes
-            )
+            look, (reads, writes) = self._state_seen(stream), self._touched(shapes, targets)
+            if self._double.fails_halfway:
+                cuda.put(stream, compute, reads, writes)
+                return self._say("Error Code 1: Cuda Runtime (launch of the second kernel failed)")
+            cuda.put(stream, lambda: (look(), self._write(compute(), targets)), reads, writes)
         elif not self._execute_at_once(stream, compute, dynamic, targets):
             return False
         self._state.clear()
@@ -150,35 +169,33 @@ class IExecutionContext:
         self._double.enqueued += 1
         return True
 
-    def _in_turn(self, stream: int) -> Any:
-        """Return what sees that runs of one context do not overtake one another."""
-        if self._double.cuda.is_recording(stream):
-            return self._same_state(dict(self._shapes))
-        mine, self._put = self._put, self._put + 1
+    def _hindrance(self) -> str:
+        """Return what keeps a run from being begun; nothing if nothing does."""
+        double = self._double
+        if double.cuda.last_error:
+            double.violations.append("TensorRT reports an error that a call before it left")
+        if double.refuses_runs:
+            return "Error Code 1: Cuda Runtime (an illegal memory access)"
+        if double.cuda.free_bytes < double.run_needs_bytes:
+            return "Error Code 1: Cuda Runtime (out of memory)"
+        needed, given = scratch_for(self._shapes.values()), self._scratch or (0, 0)
+        if self._managed and given[1] is not None and given[1] < needed:
+            return f"the context has {given[1]} bytes of device memory, not {needed}"
+        return ""
 
-        def look() -> bool:
-            if self._ran != mine:
-                self._double.violations.append("a context runs on two streams at once")
-            self._ran = mine + 1
-            return True
-
-        return look
-
-    def _same_state(self, shapes: dict[str, tuple[int, ...]]) -> Any:
-        """Return what sees that the context is as it was when a graph was recorded from it.
+    def _state_seen(self, stream: int) -> Any:
+        """Return what sees that a context is as it was when a graph was recorded from it.
 
         A graph reads what the context keeps on the device, which a run of other shapes overwrites.
         """
-        alive, now, violations = self._alive, self._state, self._double.violations
+        shapes, now, violations = dict(self._shapes), self._state, self._double.violations
+        is_recorded = self._double.cuda.is_recording(stream)
 
-        def look() -> bool:
-            if not alive:
-                violations.append("a graph is launched whose context is gone")
-            elif now != shapes:
+        def look() -> None:
+            if is_recorded and now != shapes:
                 violations.append(
                     f"a graph of shapes {shapes} is launched, and its context has {now}"
                 )
-            return True
 
         return look
 
@@ -194,9 +211,12 @@ class IExecutionContext:
             for name, shape in self._shapes.items()
             if name not in host
         ]
+        weights = self._of._weights
+        reads.append((weights.start, weights.size))
         writes = [(address, self._bytes(name, shapes[name])) for name, address in targets.items()]
+        writes.append((self._kept.start, self._kept.size))
         if self._managed and self._scratch is not None:
-            writes.append((self._scratch[0], SCRATCH // 2))
+            writes.append((self._scratch[0], scratch_for(self._shapes.values())))
         return reads, writes
 
     def _bytes(self, name: str, shape: tuple[int, ...]) -> int:
@@ -224,6 +244,7 @@ class IExecutionContext:
         cuda, engine = self._double.cuda, self._of
         host, addresses, inputs = self._host_values(), dict(self._addresses), dict(self._shapes)
         scratch = self._scratch if self._managed else None
+        needed = scratch_for(inputs.values())
         recorded_of = engine._computation.proto if cuda.is_recording(stream) else None
 
         def compute() -> dict[str, Any]:
@@ -234,7 +255,7 @@ class IExecutionContext:
                 for name, shape in inputs.items()
             }
             if scratch is not None:
-                cuda.view(scratch[0], SCRATCH // 2)[:] = bytes([_POISON]) * (SCRATCH // 2)
+                cuda.view(scratch[0], needed)[:] = bytes([_POISON]) * needed
             return dict(engine._computation.run(feeds))
 
         return compute

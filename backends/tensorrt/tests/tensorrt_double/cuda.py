@@ -13,6 +13,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from backends.tensorrt.tests.tensorrt_double.events import Events
 from backends.tensorrt.tests.tensorrt_double.graphs import Graphs
 from backends.tensorrt.tests.tensorrt_double.ordering import (
     Allocation,
@@ -41,15 +42,40 @@ _POISON = 0xFF
 _FREED = 0xDD
 _POOLS_SUPPORTED = 115
 _DEVICES = 2
+_HOST = -9
+"""The number that stands for the host among those of streams."""
+_DONE = Step(lambda: None)
+"""Takes the place of work that is done, which would keep alive what it used."""
+_SILENT = {"cudaGetLastError", "cudaGetErrorString"}
 
 
-class DoubleCuda(Graphs, Pools):
+def _remembering(owner: type) -> type:
+    """Let every function fail as it is told to, and each thread remember what failed last."""
+    for name in dir(owner):
+        if name.startswith("cuda") and name not in _SILENT:
+            setattr(owner, name, _remembered(name, getattr(owner, name)))
+    return owner
+
+
+def _remembered(name: str, function: Any) -> Any:
+    def called(self: Any, *arguments: Any) -> int:
+        status = self.broken or self.failing.get(name, 0) or function(self, *arguments)
+        if status:
+            self._local.last = status
+        return int(status)
+
+    return called
+
+
+@_remembering
+class DoubleCuda(Events, Graphs, Pools):
     """The functions that are used, with their C arguments.
 
     Attributes:
         violations: What was done that a real device would not have survived.
         copies: How often was copied, by kind: 1 to the device, 2 to the host, 3 within.
         failing: Names of functions that fail from now on, with their status.
+        broken: Status of an error that CUDA reports of every call from now on; 0 for none.
 
     Thread-safety: may be used from any thread.
     """
@@ -61,8 +87,7 @@ class DoubleCuda(Graphs, Pools):
         self.violations: list[str] = []
         self.copies = {1: 0, 2: 0, 3: 0}
         self.failing: dict[str, int] = {}
-        self.launches = 0
-        self.waits = 0
+        self.broken = 0
         self.free_bytes = memory
         self.pools = pools
         self._draw = random.Random(schedule) if schedule is not None else None
@@ -73,9 +98,6 @@ class DoubleCuda(Graphs, Pools):
         self._pinned: dict[int, Any] = {}
         self._host: Clock = {}
         self._defaults = [Stream(-1 - one, one) for one in range(_DEVICES)]
-        self._streams: dict[int, Stream] = {}
-        self._events: dict[int, tuple[Stream, int, Clock]] = {}
-        self._event_devices: dict[int, int] = {}
         self._handles = 0x1000
         self._local = threading.local()
 
@@ -112,6 +134,24 @@ class DoubleCuda(Graphs, Pools):
         """Say whether a stream is being recorded."""
         return self._at(stream).recorded is not None
 
+    def reserve(self, nbytes: int) -> Allocation:
+        """Return memory that a library takes for itself, which is not counted."""
+        with self._lock:
+            self.free_bytes += nbytes
+            found = self._allocate(nbytes, self.current)
+            assert found is not None
+            return found
+
+    def change_at_once(self, memory: Allocation, *, ends: bool = False) -> None:
+        """Let the host write memory, or end it, which what is on streams must not use any more."""
+        with self._lock:
+            self._host[_HOST] = self._host.get(_HOST, 0) + 1
+            whole = (memory.start, memory.size)
+            self.violations += memory.touch(whole, _HOST, dict(self._host), writes=True)
+            if ends:
+                self._release(memory)
+                self.free_bytes -= memory.size
+
     def is_on(self, device: int, what: str) -> None:
         """See that a device is the current one when something on it is used."""
         if self.current != device:
@@ -123,6 +163,11 @@ class DoubleCuda(Graphs, Pools):
     def current(self) -> int:
         """The current device of this thread."""
         return int(getattr(self._local, "device", 0))
+
+    @property
+    def last_error(self) -> int:
+        """The error that this thread was told last and has not taken away."""
+        return self.broken or int(getattr(self._local, "last", 0))
 
     @property
     def live_bytes(self) -> int:
@@ -139,12 +184,25 @@ class DoubleCuda(Graphs, Pools):
         if stream.recorded is not None:
             stream.recorded.append(step)
             return
+        self._wait_implicitly(stream)
         merge(stream.clock, self._host)
         if step.needs is None:
             stream.clock[stream.number] = len(stream.work)
             self._touch(stream, step)
         stream.work.append(step)
         self._let_on()
+
+    def _wait_implicitly(self, stream: Stream) -> None:
+        """Let the default stream and those that were not made to let it be wait for each other."""
+        default = self._defaults[stream.device]
+        blocking = [one for one in self._streams.values() if one.blocks]
+        others = blocking if stream is default else [default] if stream.blocks else []
+        for other in others:
+            if other.recorded is not None:
+                other.is_valid = False
+            elif other.device == stream.device:
+                stream.work.append(Step(lambda: None, (other, len(other.work))))
+                merge(stream.clock, other.clock)
 
     def _touch(self, stream: Stream, step: Step) -> None:
         for spans, writes in ((step.reads, False), (step.writes, True)):
@@ -176,7 +234,7 @@ class DoubleCuda(Graphs, Pools):
 
     def _advance(self, stream: Stream, until: int) -> None:
         while stream.done < until:
-            step = stream.work[stream.done]
+            step, stream.work[stream.done] = stream.work[stream.done], _DONE
             stream.done += 1
             if step.needs is not None:
                 self._advance(*step.needs)
@@ -226,7 +284,8 @@ class DoubleCuda(Graphs, Pools):
             merge(self._host, stream.clock)
 
     def cudaGetLastError(self) -> int:
-        return 0
+        last, self._local.last = self.last_error, 0
+        return last
 
     def cudaGetErrorString(self, status: Any) -> bytes:
         return _TEXTS.get(status.value, b"unknown error")
@@ -283,6 +342,8 @@ class DoubleCuda(Graphs, Pools):
 
     def cudaFreeHost(self, address: Any) -> int:
         with self._lock:
+            if self._spoils():
+                return _NOT_WHILE_CAPTURING
             buffer = self._pinned.pop(address.value)
             ctypes.memset(buffer, _FREED, len(buffer))
             self._quarantine.append(buffer)
@@ -302,68 +363,8 @@ class DoubleCuda(Graphs, Pools):
                 self.view(to, size)
             ctypes.memmove(to, of, size)
 
-        if self._status("cudaMemcpyAsync"):
-            return self._status("cudaMemcpyAsync")
         reads = [] if way == 1 else [(of, size)]
         self.put(stream.value or 0, copy, reads, [] if way == 2 else [(to, size)])
-        return 0
-
-    # -- streams and events ------------------------------------------------------------------
-
-    def cudaStreamCreateWithFlags(self, place: Any, flags: Any) -> int:
-        del flags
-        with self._lock:
-            place._obj.value = self._handle()
-            self._streams[place._obj.value] = Stream(place._obj.value, self.current)
-        return 0
-
-    def cudaStreamDestroy(self, stream: Any) -> int:
-        with self._lock:
-            found = self._streams[stream.value]
-            self._advance(found, len(found.work))
-            del self._streams[stream.value]
-        return 0
-
-    def cudaStreamSynchronize(self, stream: Any) -> int:
-        with self._lock:
-            self.waits += 1
-            found = self._at(stream.value)
-            if found.recorded is not None or self._spoils():
-                return _NOT_WHILE_CAPTURING
-            self._let_on()
-            self.finish(stream.value)
-            self._trim_pools()
-            failure, found.failure = found.failure, None
-            return _FAILED if failure is not None else 0
-
-    def cudaEventCreateWithFlags(self, place: Any, flags: Any) -> int:
-        del flags
-        with self._lock:
-            place._obj.value = self._handle()
-            self._event_devices[place._obj.value] = self.current
-        return 0
-
-    def cudaEventRecord(self, event: Any, stream: Any) -> int:
-        with self._lock:
-            found = self._at(stream.value)
-            if self._event_devices[event.value] != found.device:
-                self.violations.append("an event is recorded on the stream of another device")
-            merge(found.clock, self._host)
-            self._events[event.value] = (found, len(found.work), dict(found.clock))
-        return 0
-
-    def cudaStreamWaitEvent(self, stream: Any, event: Any, flags: Any) -> int:
-        del flags
-        with self._lock:
-            other, place, clock = self._events[event.value]
-            found = self._at(stream.value)
-            self._put(found, Step(lambda: None, (other, place)))
-            merge(found.clock, clock)
-        return 0
-
-    def cudaEventDestroy(self, event: Any) -> int:
-        with self._lock:
-            del self._events[event.value], self._event_devices[event.value]
         return 0
 
     # -- inside ------------------------------------------------------------------------------
@@ -373,9 +374,6 @@ class DoubleCuda(Graphs, Pools):
             start for start, one in self._pinned.items() if start <= address < start + len(one)
         )
         return next(found, None)
-
-    def _status(self, name: str) -> int:
-        return self.failing.get(name, 0)
 
     def _handle(self) -> int:
         self._handles += 0x10

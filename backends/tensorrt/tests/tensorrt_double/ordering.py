@@ -98,7 +98,12 @@ class Step:
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """A stream: its work, how much of it is done, and what is known to be done before the next."""
+    """A stream: its work, how much of it is done, and what is known to be done before the next.
+
+    Attributes:
+        blocks: Whether it and the default stream wait for each other.
+        recorded: What is being recorded from it, if anything, with the mode and the thread.
+    """
 
     number: int
     device: int
@@ -107,5 +112,7 @@ class Stream:
     clock: Clock = field(default_factory=dict)
     recorded: list[Step] | None = None
     recorder: int = 0
+    mode: int = 0
+    blocks: bool = False
     is_valid: bool = True
     failure: Exception | None = None

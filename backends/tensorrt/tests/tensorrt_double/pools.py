@@ -13,6 +13,7 @@ _THRESHOLD = 4
 _RESERVED = 5
 _USED = 7
 _OUT_OF_MEMORY = 2
+_NOT_WHILE_CAPTURING = 900
 _POISON = 0xFF
 _FREED = 0xDD
 _GRAIN = 512
@@ -66,6 +67,8 @@ class Pools:
 
     def cudaMemPoolTrimTo(self, pool: Any, keep: Any) -> int:
         with self._lock:
+            if self._spoils():
+                return _NOT_WHILE_CAPTURING
             self._trim(self._pools[pool.value], keep.value)
         return 0
 

@@ -50,6 +50,7 @@ class Refitter:
                     return False
                 put_in(proto, name, array.ctypes.data, array.nbytes)
             model = proto.SerializeToString()
+        self._double.cuda.change_at_once(self._engine._weights)
         self._engine._computation.refit(model)
         return True
 

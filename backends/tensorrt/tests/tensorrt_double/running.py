@@ -4,7 +4,7 @@ from typing import Any
 
 from backends.tensorrt.tests.tensorrt_double.building import IHostMemory, read_plan, with_model
 from backends.tensorrt.tests.tensorrt_double.computing import NAMES, Computation
-from backends.tensorrt.tests.tensorrt_double.contexts import SCRATCH, IExecutionContext
+from backends.tensorrt.tests.tensorrt_double.contexts import IExecutionContext, scratch_for
 from backends.tensorrt.tests.tensorrt_double.keeping import (
     EngineInspector,
     IRuntimeCache,
@@ -32,6 +32,8 @@ class Runtime:
         engine = self._trt.ICudaEngine._of(found[0], found[1])
         engine._plan = bytes(serialized_engine)
         engine._device = self._double.cuda.current
+        engine._weights = self._double.cuda.reserve(_WEIGHTS)
+        self._double.live["engines"] += 1
         self._double.cuda.is_on(found[0]["device"], "a plan")
         if self._double.cuda.free_bytes < _WEIGHTS:
             self._logger.log(self._logger.Severity.ERROR, "Requested amount of GPU memory failed")
@@ -51,8 +53,10 @@ class ICudaEngine:
         return engine
 
     def __del__(self) -> None:
-        if hasattr(self, "_device"):
+        if hasattr(self, "_weights"):
+            self._double.live["engines"] -= 1
             self._double.cuda.is_on(self._device, "an engine")
+            self._double.cuda.change_at_once(self._weights, ends=True)
 
     @property
     def num_io_tensors(self) -> int:
@@ -68,11 +72,15 @@ class ICudaEngine:
 
     @property
     def device_memory_size(self) -> int:
-        return SCRATCH
+        return self._scratch()
 
     @property
     def device_memory_size_v2(self) -> int:
-        return SCRATCH
+        return self._scratch()
+
+    def _scratch(self) -> int:
+        largest = [limits[2] for one in self._described["shapes"] for limits in one.values()]
+        return scratch_for([*map(self.get_tensor_shape, self._computation.inputs), *largest])
 
     @property
     def streamable_weights_size(self) -> int:
