@@ -1,10 +1,12 @@
 """A command line carried out: parsed, executed, its report delivered, errors told."""
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from subgraphkit.cli.commands import command_of
 from subgraphkit.cli.exits import ExitCode, exit_code_of
@@ -18,6 +20,8 @@ from subgraphkit.errors import (
     describe_exception,
 )
 from subgraphkit.texts import Screen
+
+_UNWRITABLE: Final = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 
 
 def carry_out(words: Sequence[str]) -> int:
@@ -77,14 +81,21 @@ def _attempt(command: str, words: Sequence[str], report: CommandReport) -> int:
 
 
 def _named(error: BaseException) -> BaseException:
-    """Give a code to the want of memory for what a command makes itself, such as inputs."""
-    if isinstance(error, SubgraphkitError) or not isinstance(error, MemoryError):
+    """Give a code to what the machine refuses a command: memory, or a file to be written."""
+    if isinstance(error, SubgraphkitError):
         return error
-    end = MemoryLimitError(
-        "SGK134",
-        f"there is not enough memory: {describe_exception(error)}",
-        hint="Give smaller sizes, or run it where there is more.",
-    )
+    end: SubgraphkitError
+    if isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename:
+        place = error.filename2 or error.filename
+        end = CallerError("SGK301", f"{str(place)!r} cannot be written: {error.strerror}")
+    elif isinstance(error, MemoryError):
+        end = MemoryLimitError(
+            "SGK134",
+            f"there is not enough memory: {describe_exception(error)}",
+            hint="Give smaller sizes, or run it where there is more.",
+        )
+    else:
+        return error
     end.__cause__ = error
     return end
 

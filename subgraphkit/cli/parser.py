@@ -14,16 +14,16 @@ from subgraphkit import __version__
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.cli.command import PROGRAM, Command, Parser
 from subgraphkit.cli.commands import GROUPS, PURPOSES
-from subgraphkit.cli.exits import EXIT_CODES
+from subgraphkit.cli.exits import EXIT_CODES, ExitCode
 from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP
 from subgraphkit.errors import CallerError
 from subgraphkit.lazy import collector_paused
 
 _EXAMPLES: Final = (
     "run model.onnx --backend numpy",
-    "plan model.onnx --backend tensorrt,numpy --reasons",
+    "plan model.onnx --backend tensorrt,numpy --details",
 )
-_SHELLS: Final = ("bash", "zsh", "tcsh")
+_SHELLS: Final = ("bash", "fish", "zsh", "tcsh")
 
 
 class CommandLine:
@@ -92,10 +92,11 @@ class CommandLine:
     def _check_command(self, words: Sequence[str]) -> None:
         group = words[0] if words and words[0] in GROUPS else ""
         given = words[1 if group else 0 :]
-        known, program = list(self._groups[group].choices), f"{PROGRAM} {group}".strip()
+        known = list(self._groups[group].choices)
         hint = f"Commands: {', '.join(known)}"
         if not given:
-            raise CallerError("SGK301", "there is no command", hint=f"{hint}\nHelp: {program} -h")
+            (self._groups[""].choices[group] if group else self.parser).print_help()
+            raise SystemExit(ExitCode.USAGE)
         word = given[0]
         if word not in known and not word.startswith("-"):
             inner = (name for name in PURPOSES if name.rpartition(" ")[2] == word)

@@ -21,7 +21,10 @@ from typing import Any, Final, Protocol, TextIO
 from subgraphkit import __version__
 from subgraphkit import backend as contract
 from subgraphkit.backend.notices import PLACEMENT_LOG, is_of_plugin
-from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning
+from subgraphkit.cli.exits import ExitCode, exit_code_of
+from subgraphkit.cli.flags import in_flags
+from subgraphkit.errors import CallerError, SubgraphkitError, SubgraphkitWarning
+from subgraphkit.storing.files import write_output
 from subgraphkit.texts import Screen, folded, paragraph, printable
 
 SCHEMA_VERSION: Final = 1
@@ -40,7 +43,7 @@ class CommandReport:
     """Collects what a command has to say and writes it at the end.
 
     Attributes:
-        assumption: Sizes that the command had to invent, in words; every error mentions them.
+        assumption: Sizes that the command had to invent, in words; failures of a run mention them.
         width: Cells in a line of standard output; None where it is no terminal.
     """
 
@@ -65,11 +68,28 @@ class CommandReport:
         """Write something beside the data, now."""
         sys.stderr.write(f"{paragraph(text, Screen(sys.stderr).width)}\n")
 
-    def keep(self, file: Path | None, made: Callable[[], str], words: str = "page: {}") -> None:
-        """Write a text into a file, if one was asked for, and say so in words that name it."""
+    def keep(
+        self, file: Path | None, made: Callable[[], str | bytes], words: str = "page: {}"
+    ) -> None:
+        """Write a file, if one was asked for, and say so in words that name it."""
         if file is not None:
-            file.write_text(made(), encoding="utf-8")
-            self.note(words.format(file))
+            with self.writing(file, words):
+                content = made()
+                write_output(file, content.encode() if isinstance(content, str) else content)
+
+    @contextmanager
+    def writing(self, file: Path, words: str) -> Iterator[None]:
+        """Say in words that name it that a file was written, once it was.
+
+        Raises:
+            CallerError: It cannot be written (SGK301).
+        """
+        try:
+            yield
+        except OSError as error:
+            problem = f"{str(file)!r} cannot be written: {error.strerror or error}"
+            raise CallerError("SGK301", problem) from error
+        self.note(words.format(file))
 
     @contextmanager
     def doing(self, what: str) -> "Iterator[contract.Progress]":
@@ -88,7 +108,8 @@ class CommandReport:
 
     def fail(self, error: BaseException) -> None:
         """Report an error now, and keep it for the document."""
-        if self.assumption and isinstance(error, SubgraphkitError):
+        failed = exit_code_of(error) is ExitCode.FAILURE
+        if isinstance(error, SubgraphkitError) and self.assumption and failed:
             error.hint = "\n".join(filter(None, (error.hint, f"Sizes: {self.assumption}.")))
         self._errors.append(_described(error))
         if self.debug:
@@ -110,8 +131,10 @@ class CommandReport:
             line: str | None = None,
         ) -> None:
             del filename, lineno, file, line
-            self._warnings.append({"type": category.__name__, "message": str(message)})
-            self.note(f"warning: {message}")
+            said = {"type": category.__name__, "message": in_flags(str(message))}
+            if said not in self._warnings:
+                self._warnings.append(said)
+                self.note(f"warning: {said['message']}")
 
         def keep(record: logging.LogRecord) -> bool:
             tell(record.getMessage(), SubgraphkitWarning, "", 0)
@@ -206,7 +229,7 @@ def _deliver(block: str | _Lines, screen: Screen) -> None:
 def _text_of(error: BaseException) -> str:
     if isinstance(error, SubgraphkitError):
         notes = "\n".join(getattr(error, "__notes__", ()))
-        return "\n  ".join([str(error), *map(printable, notes.splitlines())])
+        return in_flags("\n  ".join([str(error), *map(printable, notes.splitlines())]))
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if is_of_plugin(error):
@@ -219,8 +242,8 @@ def _described(error: BaseException) -> dict[str, Any]:
         return {
             "type": type(error).__name__,
             "code": error.code,
-            "message": error.message,
-            "hint": error.hint,
+            "message": in_flags(error.message),
+            "hint": in_flags(error.hint),
         }
     ours = not (isinstance(error, KeyboardInterrupt) or is_of_plugin(error))
     code = "SGK900" if ours else ""

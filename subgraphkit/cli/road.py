@@ -4,8 +4,12 @@ from argparse import Namespace
 from pathlib import Path
 
 from subgraphkit.binding import BoundModel, bind
+from subgraphkit.cli.flags import in_flags
 from subgraphkit.cli.values import merge_options, merge_pairs
+from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.configuration.selection import AUTO, NONE, parse_selection
 from subgraphkit.errors import CallerError, SubgraphkitError
+from subgraphkit.finding.registry import find_record
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model
 from subgraphkit.placing import SessionSpec
@@ -28,7 +32,7 @@ def bind_as_told(model: Model, arguments: Namespace, *, require: str | None = No
         CallerError: Something is given twice (SGK301).
         SubgraphkitError: As ``bind``.
     """
-    return bind(
+    bound = bind(
         model,
         shapes_as_told(arguments),
         backend=arguments.backend,
@@ -39,6 +43,24 @@ def bind_as_told(model: Model, arguments: Namespace, *, require: str | None = No
         keep_off=arguments.keep_off,
         require=require,
     )
+    check_names(bound.settings)
+    return bound
+
+
+def check_names(settings: ResolvedConfig, *selections: str | None) -> None:
+    """Make sure before any work is done that the backends which are named are known.
+
+    Raises:
+        BackendNotFoundError: One is not (SGK101, SGK102).
+        ConfigError: A selection cannot be read (SGK107).
+    """
+    given = [
+        one for text in selections if text for one in parse_selection(text, f"--backend {text}")
+    ]
+    for one in given or settings.backends:
+        is_a_name = one.plan is None and one.target is None and one.name not in {AUTO, NONE}
+        if is_a_name and not one.optional and settings.on_missing != "warn":
+            find_record(one, settings)
 
 
 def shapes_as_told(arguments: Namespace) -> dict[str, int | tuple[Dim, ...]]:
@@ -57,7 +79,7 @@ def chosen_backends(bound: BoundModel) -> str:
     """Say which backends were chosen, and who chose them."""
     settings = bound.settings
     names = ",".join(map(str, settings.backends)) or "none"
-    return f"{names} (from {settings.sources['backend'][1]})"
+    return in_flags(f"{names} (from {settings.sources['backend'][1]})")
 
 
 def is_spec(place: str) -> bool:

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
@@ -106,8 +107,8 @@ def file_to_write(given: str | None, what: str) -> Path | None:
     """Refuse a file that could not be written before any work is done.
 
     Raises:
-        CallerError: It is a folder, its folder is missing, or no file can have that name
-            (SGK301).
+        CallerError: It is a folder, its folder is missing or closed to you, or no file can have
+            that name (SGK301).
     """
     if given is None:
         return None
@@ -116,13 +117,15 @@ def file_to_write(given: str | None, what: str) -> Path | None:
         problem = ""
         if path.is_dir() or not path.parent.is_dir():
             problem = "it is a folder, or its folder is missing"
+        elif not os.access(path if path.exists() else path.parent, os.W_OK):
+            problem = "you have no permission to write there"
     except OSError as error:  # such as a name that is too long
         problem = str(error.strerror)
     if problem:
         raise CallerError(
             "SGK301",
             f"{what} in {given!r}: {problem}",
-            hint="Give the path of a file in a folder that exists.",
+            hint="Give the path of a file in a folder that exists and that you may write to.",
         )
     return path
 

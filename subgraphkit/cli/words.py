@@ -14,19 +14,19 @@ def add_bind_words(parser: Parser) -> None:
     parser.word("model MODEL", "an ONNX file, or for 'run' and 'spec' a bundle")
     parser.word(
         "--data-root FOLDER",
-        "a folder in or below which the model may have its data, beside its own",
+        "another folder in which the model may have its data",
         action="append",
     )
     parser.word("--option BACKEND.KEY=VALUE", "an option of a backend", option_value, several=True)
     parser.word(
         "--shape INPUT=N,N,...",
-        "the shape of an input; ? leaves a dimension as it is",
+        "the shape of an input; ? leaves a dimension open",
         shape_of,
         several=True,
     )
     parser.word(
         "--symbol NAME=N",
-        "the size of a named dimension, or of an axis of an input, as x[2]",
+        "the size of a named dimension, or of an axis, such as x[2]",
         symbol_size,
         several=True,
     )
@@ -36,7 +36,7 @@ def add_feed_words(parser: Parser) -> None:
     """Add what is fed."""
     parser.word(
         "--input INPUT=FILE.npy",
-        "the array to feed, or FILE.npz with arrays by input; inputs not given are random",
+        "the array to feed, or FILE.npz by input name (default: random)",
         file_of_input,
         several=True,
     )
@@ -48,8 +48,8 @@ def add_road_words(parser: Parser) -> None:
     add_bind_words(parser)
     parser.word("--backend LIST", "backends in order, such as tensorrt:device=0,numpy")
     add_placement_words(parser)
-    parser.word("--strict", "fail unless the listed backends claim every node")
-    purpose = "leave nodes in that are known at bind, and copies"
+    parser.word("--strict", "fail unless the listed backends take every node")
+    purpose = "do not fold constants or remove Identity nodes"
     parser.word("--no-fold", purpose, action="store_false", dest="fold")
     parser.set_defaults(strict=None, fold=None)  # what is configured
 

@@ -23,7 +23,6 @@ from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning, partition_within, reports
 from subgraphkit.partitioning.claims import Claim
-from subgraphkit.partitioning.constraints import report_lost_nan
 from subgraphkit.processes.memory import give_back
 
 _WORTH_GIVING: Final = 4 << 20
@@ -133,10 +132,6 @@ def _walked(
         return _attended(partitioning, means, proves=proves)
 
 
-def _taken(partitioning: Partitioning) -> Iterator[tuple[Claim, Sequence[int]]]:
-    return ((partitioning.claim_of(one), one.nodes) for one in partitioning.subgraphs)
-
-
 def _attended(partitioning: Partitioning, means: "Means", *, proves: bool) -> CompiledSubgraphs:
     _require_no_dry_run(partitioning)
     shortfall = partitioning.shortfall()  # what is to be an error is one before the work
@@ -153,7 +148,6 @@ def _attended(partitioning: Partitioning, means: "Means", *, proves: bool) -> Co
             shortfall = compiled.partitioning.shortfall()
         if shortfall is not None:
             shortfall.report(partitioning)
-        report_lost_nan(_taken(compiled.partitioning), partitioning.graph)
         means.progress("compiling", len(compiled), len(compiled))
     except BaseException:
         compiled.close()

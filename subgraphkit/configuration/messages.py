@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from subgraphkit.backend.messages import did_you_mean, listed
+from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.errors import ConfigError
 
 
@@ -37,8 +37,7 @@ def unknown_setting(names: Sequence[str], where: str, valid: Sequence[str]) -> C
     joined = ", ".join(f"{name!r}{_guess(name, valid)}" for name in names)
     return ConfigError(
         "SGK114",
-        f"unknown setting in {where}: {joined}",
-        hint=f"Settings:         {listed(valid)}",
+        f"unknown setting in {where}: {joined}; 'subgraphkit doctor --settings' lists them all",
     )
 
 

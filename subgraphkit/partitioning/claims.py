@@ -23,6 +23,9 @@ from subgraphkit.finding.properties import properties_of
 AT_FAULT = "This is a fault of the backend; report it to its author."
 """The hint where a backend's own code raised."""
 
+_ABSENT = frozenset({"SGK101", "SGK102", "SGK104", "SGK117"})
+"""Codes of backends that are not there, or have nothing to run on."""
+
 _CONNECTIVITIES = ("connected", "any")
 
 
@@ -209,8 +212,11 @@ def _claims(
 
 
 def tell_skipped(bound: BoundModel, named: dict[str, str], event: "contract.FallbackEvent") -> None:
-    """Report that a backend is left out, and note it of one that somebody named."""
-    if event.backend in named:
+    """Report that a backend is left out, and note it of one that is expected to be there."""
+    optional = {one.name for one in bound.settings.backends if one.optional}
+    if event.backend in optional and event.code in _ABSENT:
+        named.pop(event.backend, None)
+    elif event.backend in named:
         named[event.backend] = event.reason
     told = bound.extensions
     event = replace(event, model=told.model, session=told.session)

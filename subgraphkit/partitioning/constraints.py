@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from subgraphkit.backend.messages import did_you_mean
-from subgraphkit.backend.notices import PLACEMENT_LOG
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig
@@ -239,9 +238,6 @@ _FLOATS: Final = frozenset(
 )
 _KEEPING: Final = frozenset({"propagate", "error"})
 
-_reported: set[str] = set()
-"""The backends that this process was told of."""
-
 
 def kept_away(
     claim: Claim, bound: BoundModel, demanded: ResolvedConstraints
@@ -273,34 +269,11 @@ def _kept_for_nan(claim: Claim, graph: BoundModel) -> Mapping[int, Refusal]:
         return {}
     return {
         node: Refusal("nan", f"{op} makes a number of NaN on {claim.backend.name!r}")
-        for node, op in _losing(graph, range(len(graph.table.op_types)), losing)
+        for node, op in nodes_that_lose_nan(graph, range(len(graph.table.op_types)), losing)
     }
 
 
-def report_lost_nan(claims: Iterable[tuple[Claim, Iterable[int]]], graph: BoundModel) -> None:
-    """Write to the log that a backend loses NaN, and where; once per process and backend.
-
-    Args:
-        claims: Properties, each with the nodes of its subgraphs.
-        graph: The graph; its setting ``nan_policy`` says whether anything is to be written.
-    """
-    found: dict[str, set[str]] = {}
-    for claim, nodes in claims if graph.settings.nan_policy == "warn" else ():
-        name, losing = claim.backend.name, claim.backend.traits.loses_nan
-        if losing and name not in _reported:
-            found.setdefault(name, set()).update(op for _, op in _losing(graph, nodes, losing))
-    for name, operators in found.items():
-        if operators:
-            _reported.add(name)
-            PLACEMENT_LOG.warning(
-                "%s makes numbers of NaN in %s. "
-                'nan_policy="propagate" runs such nodes elsewhere, "ignore" accepts it.',
-                name,
-                ", ".join(sorted(operators)),
-            )
-
-
-def _losing(
+def nodes_that_lose_nan(
     graph: BoundGraph, nodes: Iterable[int], losing: frozenset[str]
 ) -> Iterator[tuple[int, str]]:
     """Yield the nodes that compute with fractions by one of these operators, or in their bodies."""

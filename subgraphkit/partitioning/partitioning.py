@@ -78,14 +78,14 @@ class Partitioning(PartitioningData):
         """
         return reports.explain(self, node.id if isinstance(node, Node) else node)
 
-    def report(self, *, verbose: bool = False, width: int | None = None) -> str:
-        """Return tables of subgraphs, refusals and measures, for people.
+    def report(self, *, details: bool = False, width: int | None = None) -> str:
+        """Say in a few lines which backend runs which share, and why not more.
 
         Args:
-            verbose: Whether to list everything instead of the first few of each.
+            details: Whether to list every subgraph, reason and measure instead.
             width: Cells in a line, to which tables are fitted; None for lines without end.
         """
-        return reports.as_text(self, self.quality, verbose=verbose, width=width)
+        return reports.as_text(self, self.quality, details=details, width=width)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the partitioning as plain data.

@@ -14,6 +14,8 @@ import numpy as np
 from subgraphkit.binding import BoundModel
 from subgraphkit.errors import CallerError, ExecutionError, InputError
 from subgraphkit.ir import Node, Subgraph
+from subgraphkit.partitioning import Partitioning
+from subgraphkit.partitioning.reports.shortfalls import report_lost_nan
 from subgraphkit.running.devices import is_on_device
 from subgraphkit.types import TensorType, fits
 
@@ -47,6 +49,17 @@ def finite(names: Sequence[str], results: list[Any]) -> list[Any]:
                 'them of finite numbers; nan_policy="propagate" returns them.',
                 output=name,
             )
+    return results
+
+
+def look_for_nan(
+    partitioning: Partitioning, unseen: list[bool], feeds: Mapping[str, Any], results: list[Any]
+) -> list[Any]:
+    """Return the results of the first run; if NaN was fed or made, say which backend loses it."""
+    unseen.clear()
+    arrays = [one for one in (*feeds.values(), *results) if isinstance(one, np.ndarray)]
+    if any(one.dtype.kind == "f" and np.isnan(one).any() for one in arrays):
+        report_lost_nan(partitioning)
     return results
 
 

@@ -24,7 +24,14 @@ import numpy as np
 
 from subgraphkit.backend.operator import ON_DEVICE, SubgraphOperator
 from subgraphkit.planning import Plan, Step
-from subgraphkit.running.checking import Apart, SizeCheck, check_result, finite, read_only
+from subgraphkit.running.checking import (
+    Apart,
+    SizeCheck,
+    check_result,
+    finite,
+    look_for_nan,
+    read_only,
+)
 from subgraphkit.running.devices import (
     HOST,
     left_on_device,
@@ -302,6 +309,10 @@ def _write_return(
     if plan.graph.settings.nan_policy == "error":
         writer.names["finite"] = partial(finite, plan.graph.outputs)
         returned = f"finite({returned})"
+    elif plan.graph.settings.nan_policy == "warn" and plan.partitioning.passes.claims:
+        writer.names["unseen"] = unseen = [True]
+        writer.names["look"] = partial(look_for_nan, plan.partitioning, unseen)
+        returned = f"look(feeds, {returned}) if unseen else {returned}"
     writer.line(f"    return {returned}")
 
 

@@ -35,10 +35,10 @@ HOSTILE: Final = (
 )
 _COMMANDS: Final = (
     *("run {m} --backend numpy", "run {m} --backend numpy --json"),
-    *("plan {m} --backend numpy --reasons", "plan {m} --backend numpy --dot", "plan {m} --memory"),
+    *("plan {m} --backend numpy --details", "plan {m} --memory"),
     *("plan {m} --backend numpy --json", "plan {m} --explain {h}", "plan {m} --html p.html"),
     *("build {m} --backend numpy", "verify {m} --backend numpy --per-subgraph", "list --all"),
-    *("bench {m} --backends numpy --repeat 1", "profile {m} --backend numpy --runs 1"),
+    *("bench {m} --backend numpy --repeat 1", "profile {m} --backend numpy --runs 1"),
     *(
         "convert {m} --precision int8 --calibrate . -o c.onnx",
         "convert {m} --precision fp16 -o c.onnx",

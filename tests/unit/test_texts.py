@@ -122,7 +122,7 @@ def test_a_row_leaves_no_blank_line_in_a_table_that_has_nothing_of_it() -> None:
 
 SENTENCE = (
     "warning: openvino makes numbers of NaN in MaxPool and Relu\n"
-    "  Next: subgraphkit plan /a/long/folder/model.onnx --reasons\n"
+    "  Next: subgraphkit plan /a/long/folder/model.onnx --details\n"
     "  /a/path/longer/than/any/line as well"
 )
 
@@ -133,7 +133,7 @@ def test_messages_go_on_in_a_further_line_but_commands_do_not() -> None:
         "warning: openvino makes",
         "  numbers of NaN in",
         "  MaxPool and Relu",
-        "  Next: subgraphkit plan /a/long/folder/model.onnx --reasons",
+        "  Next: subgraphkit plan /a/long/folder/model.onnx --details",
         "  /a/path/longer/than/any/line",
         "    as well",
     ]

@@ -12,10 +12,11 @@ from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.feeding import feeds_as_told
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.road import load_as_told, shapes_as_told
+from subgraphkit.cli.road import check_names, load_as_told, shapes_as_told
 from subgraphkit.cli.values import counting, file_to_write, merge_options, seconds
 from subgraphkit.cli.words import add_bind_words, add_feed_words, add_placement_words
 from subgraphkit.comparing import Benchmark, Measured, Schedule, bench
+from subgraphkit.finding.listing import list_backends
 from subgraphkit.texts import in_bytes, in_seconds
 from subgraphkit.viewing.sections import Table
 
@@ -26,6 +27,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     html = file_to_write(arguments.html, "the page cannot be written")
     shapes = shapes_as_told(arguments)
     bound = bind(load_as_told(arguments), shapes, backend="none")
+    check_names(bound.settings, *(arguments.backend or ()))
     feeds = feeds_as_told(bound, arguments, report)
     arrays = {name: feed.array for name, feed in feeds.items()}
     del bound, feeds
@@ -33,7 +35,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         found = bench(
             arguments.model,
             arrays,
-            arguments.selections or [None],
+            arguments.backend or [None, *_ready()],
             schedule=Schedule(
                 arguments.repeat, arguments.warmup, arguments.threads, arguments.timeout
             ),
@@ -47,10 +49,14 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     report.data = _data(found)
     for table in (_table(found), _shares(found)):
         if table.rows:
-            report.show(_markdown(table) if arguments.markdown else table, exactly=True)
+            report.show(table, exactly=True)
     report.keep(html, found.to_html)
     _tell(found, report)
     return _exit_code(found)
+
+
+def _ready() -> list[str]:
+    return [one.name for one in list_backends() if one.error is None and one.state != "missing"]
 
 
 def _data(found: Benchmark) -> dict[str, Any]:
@@ -122,12 +128,6 @@ def _shares(found: Benchmark) -> Table:
     return Table.of("backends subgraph nodes time share", rows, right="nodes time share")
 
 
-def _markdown(table: Table) -> str:
-    rule = ["---:" if column in table.right else "---" for column in table.columns]
-    rows = [[str(cell).replace("|", "\\|") for cell in row] for row in table.rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (table.columns, rule, *rows))
-
-
 def _tell(found: Benchmark, report: CommandReport) -> None:
     for one in found.measured:
         if not one.ran:
@@ -155,40 +155,27 @@ def _exit_code(found: Benchmark) -> ExitCode:
 
 def _arguments(parser: Parser) -> None:
     parser.examples = (
-        "bench model.onnx --backends numpy,openvino",
-        "bench model.onnx --backends numpy --backend onednn,openvino,numpy",
+        "bench model.onnx",
+        "bench model.onnx --backend onnxruntime --backend openvino,numpy",
     )
     add_bind_words(parser)
     add_feed_words(parser)
     add_placement_words(parser)
-    who = parser.add_argument_group(
-        "backends; the others are compared with the first (default: what is configured)"
-    )
-    parser.word(
-        "--backends NAME,NAME,...",
-        "backends, each by itself with the fallback behind it",
-        lambda text: text.split(","),
-        action="extend",
-        dest="selections",
-        within=who,
-    )
     parser.word(
         "--backend LIST",
-        "backends together, in order, such as onednn,openvino,numpy; may be repeated",
+        "a backend, or several in order; repeat it to compare. The first is the yardstick "
+        "(default: what is configured, then each backend that is ready)",
         action="append",
-        dest="selections",
-        within=who,
     )
-    parser.word("--repeat N", "turns that everybody takes", counting(1), 10)
-    parser.word("--warmup N", "runs beforehand that do not count", counting(0), 3)
+    parser.word("--repeat N", "turns of each", counting(1), 10)
+    parser.word("--warmup N", "runs before these, not counted", counting(0), 3)
     parser.word(
         "--threads N",
-        "threads of every library that can be told (default: as each likes)",
+        "threads of every library that can be told (default: as many as each chooses)",
         counting(1),
     )
-    parser.word("--timeout SECONDS", "how long compiling, or one turn, may take", seconds, 600.0)
-    parser.word("--html FILE", "write one page that says who won, by how much, and why")
-    parser.word("--markdown", "write the table as Markdown")
+    parser.word("--timeout SECONDS", "most time for compiling, or for one turn", seconds, 600.0)
+    parser.word("--html FILE", "write one page: the fastest, by how much, and why")
 
 
 COMMAND: Final = Command(_arguments, _execute)

@@ -3,6 +3,7 @@
 import os
 from argparse import Namespace
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,6 @@ from subgraphkit.configuration.selection import AUTO
 from subgraphkit.errors import CacheError, CallerError
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
-from subgraphkit.storing.files import write_output
 from subgraphkit.texts import counted
 from subgraphkit.viewing.sections import Table
 
@@ -42,9 +42,8 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         report.data = {"model": bound.name, "subgraphs": rows, "engine_file": None, "bundle": None}
         _show(report, rows)
         if target is not None:
-            _write(compiled, target)
+            report.keep(target, partial(_engine, compiled), "wrote {}")
             report.data["engine_file"] = str(target)
-            report.note(f"wrote {target}")
         if bundle is not None:
             contents = collect(plan(partitioning, compiled))
             write_bundle(contents, bundle, overwrite=arguments.overwrite, shared=arguments.shared)
@@ -145,13 +144,13 @@ def _show(report: CommandReport, rows: list[dict[str, Any]]) -> None:
     report.show(Table.of(columns, cells, right="nodes seconds proof"))
 
 
-def _write(compiled: CompiledSubgraphs, target: Path) -> None:
+def _engine(compiled: CompiledSubgraphs) -> bytes:
     idle = _idle_backend(compiled)
     if idle:
         raise CallerError(
             "SGK301",
             f"no subgraph is on backend {idle!r}, so there is no engine of it to write",
-            hint="'subgraphkit plan MODEL --reasons', with the same backends and options, says "
+            hint="'subgraphkit plan MODEL --details', with the same backends and options, says "
             "why.",
         )
     if len(compiled) != 1:
@@ -160,7 +159,7 @@ def _write(compiled: CompiledSubgraphs, target: Path) -> None:
             "SGK301",
             "--engine writes one engine, and the model becomes "
             f"{counted(len(compiled), 'subgraph')}: {named}",
-            hint="'subgraphkit plan MODEL --reasons' says why nodes were not taken.",
+            hint="'subgraphkit plan MODEL --details' says why nodes were not taken.",
         )
     engine = compiled[0].bare_engine()
     if engine is None:
@@ -170,10 +169,7 @@ def _write(compiled: CompiledSubgraphs, target: Path) -> None:
             f"backend {backend!r} has no single engine that tools of its library would take",
             hint="Leave --engine out: what can be kept is kept for the next bind.",
         )
-    try:
-        write_output(target, engine)
-    except OSError as error:
-        raise CallerError("SGK301", f"cannot write {str(target)!r}: {error.strerror}") from error
+    return engine
 
 
 def _arguments(parser: Parser) -> None:

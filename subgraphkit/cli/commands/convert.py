@@ -5,6 +5,7 @@ import warnings
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,7 +38,6 @@ from subgraphkit.precision import (
     read_calibration_cache,
     rewrite,
 )
-from subgraphkit.storing.files import write_output
 from subgraphkit.texts import counted
 from subgraphkit.viewing.sections import Table
 
@@ -71,9 +71,9 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         if not accuracy.meets(**bounds):
             report.show(_missed(bounds))
             return ExitCode.CHECK_FAILED
-    size = _store(done.model, Path(arguments.output))
+    size = done.model.ByteSize()
+    report.keep(Path(arguments.output), partial(_stored, done.model), f"{size:,} bytes: {{}}")
     report.data |= {"output": arguments.output, "bytes": size}
-    report.show(f"{size} bytes: {arguments.output}")
     return ExitCode.OK
 
 
@@ -224,7 +224,7 @@ def _session_settings(arguments: Namespace) -> dict[str, Any]:
     }
 
 
-def _store(model: onnx.ModelProto, path: Path) -> int:
+def _stored(model: onnx.ModelProto) -> bytes:
     if model.ByteSize() > _LARGEST_MESSAGE:
         raise CallerError(
             "SGK301",
@@ -232,12 +232,7 @@ def _store(model: onnx.ModelProto, path: Path) -> int:
             f"{_LARGEST_MESSAGE} at most",
             hint="Use subgraphkit.precision.rewrite with weights=, and store them beside.",
         )
-    data = model.SerializeToString()
-    try:
-        write_output(path, data)
-    except OSError as error:
-        raise CallerError("SGK301", f"{str(path)!r} cannot be written: {error.strerror}") from error
-    return len(data)
+    return bytes(model.SerializeToString())
 
 
 def _data(done: Rewriting) -> dict[str, Any]:

@@ -236,7 +236,7 @@ def _judged_trial(health: Health, choice: BackendChoice, resolved: ResolvedConfi
     if health.state == "ok":
         return Check(name, "ok", f"{text}; {did} ({found.seconds:.1f} s)")
     if health.state == "idle":
-        fix = f"See why: subgraphkit plan MODEL --backend {found.name} --reasons"
+        fix = f"See why: subgraphkit plan MODEL --backend {found.name} --details"
         return Check(name, "warning", f"{text}; {health.text}", fix)
     message, *hints = health.text.splitlines()
     code = f"[{health.code}] " if health.code and not message.startswith("[") else ""

@@ -1,6 +1,5 @@
 """``subgraphkit plan``: which nodes would run where, and why; nothing is compiled."""
 
-import json
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -9,14 +8,12 @@ from typing import Any, Final
 
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.drawings import as_dot, as_node_data
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
 from subgraphkit.cli.values import file_to_write
 from subgraphkit.cli.words import add_road_words
 from subgraphkit.errors import CallerError
-from subgraphkit.ir import Node
 from subgraphkit.onnx_io import Model
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.partitioning.reports.memory import Memory, check_memory
@@ -28,7 +25,6 @@ from subgraphkit.viewing.sections import Table
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     html = file_to_write(arguments.html, "the page cannot be written")
-    node_data = file_to_write(arguments.model_explorer, "the node data cannot be written")
     with report.doing("partitioning"):
         model = load_as_told(arguments)
         bound = bind_as_told(model, arguments, require=arguments.min_coverage)
@@ -40,12 +36,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     if against is not None:
         report.data["moves"] = [asdict(move) for move in moves]
     report.keep(html, partial(partitioning.to_html, against=against))
-    report.keep(
-        node_data,
-        lambda: json.dumps(as_node_data(partitioning), indent=2) + "\n",
-        "node data: {}; load it beside the model",
-    )
-    if arguments.dot or nodes:  # else it is part of what is shown
+    if nodes:  # else it is part of what is shown
         for line in dry_run_lines(partitioning):
             report.note(line)
     _show(partitioning, arguments, nodes, report)
@@ -68,9 +59,6 @@ def _other(model: Model, arguments: Namespace) -> Partitioning:
 def _show(
     partitioning: Partitioning, arguments: Namespace, nodes: Sequence[int], report: CommandReport
 ) -> None:
-    if arguments.dot:
-        report.show(as_dot(partitioning), exactly=True)
-        return
     if nodes:
         for node in nodes:
             report.show(str(partitioning.explain(node)))
@@ -81,9 +69,7 @@ def _show(
         report.show(str(memory))
         report.show(_memory_of_parts(memory))
         return
-    report.show(partitioning.report(verbose=arguments.reasons, width=report.width).rstrip("\n"))
-    if arguments.reasons and partitioning.refusals:
-        report.show(_reasons(partitioning))
+    report.show(partitioning.report(details=arguments.details, width=report.width).rstrip("\n"))
 
 
 def _moved(moves: Sequence[Move], flops: int) -> Table | str:
@@ -108,35 +94,26 @@ def _data(partitioning: Partitioning, arguments: Namespace, nodes: Sequence[int]
         data["explanations"] = [asdict(partitioning.explain(node)) for node in nodes]
     if arguments.memory:
         data["memory"] = partitioning.memory().to_dict()
-    if arguments.dot:
-        data["dot"] = as_dot(partitioning)
     return data
 
 
 def _named(partitioning: Partitioning, text: str) -> list[int]:
-    """Find the nodes meant by a number or a name; ONNX names may be repeated."""
-    names = partitioning.graph.table.names
-    found = [index for index, name in enumerate(names) if name == text]
+    """Find the nodes meant by a number, a name or an operator; ONNX names may be repeated."""
+    table = partitioning.graph.table
+    names, operators = table.names, table.op_types
+    found = [at for at, name in enumerate(names) if name == text]
+    found = found or [at for at, operator in enumerate(operators) if operator == text]
     number = text.removeprefix("#")
     if not found and number.isdecimal() and int(number) < len(names):
         return [int(number)]
     if not found:
-        guess = did_you_mean(text, filter(None, names))
+        guess = did_you_mean(text, {*filter(None, names), *operators})
         raise CallerError(
             "SGK301",
             f"the model has no node {text!r}{guess}",
-            hint=f"Give a name, or a number from 0 to {len(names) - 1}.",
+            hint=f"Give a name, an operator, or a number from 0 to {len(names) - 1}.",
         )
     return found
-
-
-def _reasons(partitioning: Partitioning) -> Table:
-    rows = [
-        (Node(partitioning.graph, node).label, one.backend, one.refusal.code, one.refusal.text)
-        for node, refused in partitioning.refusals.items()
-        for one in refused
-    ]
-    return Table.of("node backend code reason", rows)
 
 
 def _memory_of_parts(memory: Memory) -> Table:
@@ -154,14 +131,16 @@ def _memory_of_parts(memory: Memory) -> Table:
 def _arguments(parser: Parser) -> None:
     parser.examples = (
         "plan model.onnx --symbol batch=8",
-        "plan model.onnx --explain 12",
+        "plan model.onnx --explain Softmax",
         "plan model.onnx --memory",
         "plan model.onnx --backend openvino --min-coverage openvino=0.9",
         "plan model.onnx --backend openvino --against @plan.json --html plan.html",
     )
     add_road_words(parser)
-    parser.word("--reasons", "list every refusal")
-    parser.word("--explain NODE", "say who was asked about a node, by number or name")
+    parser.word("--details", "list every subgraph with its inputs, and every reason")
+    parser.word(
+        "--explain NODE", "say why nodes are where they are: a name, an operator or #NUMBER"
+    )
     parser.word("--memory", "say how much memory a session would take, by part")
     parser.word(
         "--min-coverage BACKEND=SHARE",
@@ -172,8 +151,6 @@ def _arguments(parser: Parser) -> None:
         "--against LIST",
         "compare with other backends, or with a plan as @plan.json: what moved, in FLOPs",
     )
-    parser.word("--model-explorer FILE", "write the backends as node data of Model Explorer")
-    parser.word("--dot", "write the graph of the subgraphs in the DOT language")
 
 
 COMMAND: Final = Command(_arguments, _execute)

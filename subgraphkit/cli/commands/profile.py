@@ -35,8 +35,8 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     report.note(f"backends: {chosen_backends(bound)}")
     report.show(profile.table(arguments.top, width=report.width).rstrip())
     if chrome is not None:
-        profile.to_chrome(chrome)
-        report.note(f"trace: {chrome}; open it at https://ui.perfetto.dev")
+        with report.writing(chrome, "trace: {}; open it at https://ui.perfetto.dev"):
+            profile.to_chrome(chrome)
     report.keep(html, profile.to_html)
     return ExitCode.OK
 

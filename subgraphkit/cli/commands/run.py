@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +33,7 @@ from subgraphkit.running import Session
 from subgraphkit.texts import counted, listed
 from subgraphkit.viewing.sections import Table
 
+_EXAMPLE: Final = "squeezenet"
 _Array = npt.NDArray[Any]
 _Ready = tuple[Plan, dict[str, Feed]]
 _FeedsOf = Callable[[BoundModel], dict[str, Feed]]
@@ -54,6 +56,8 @@ class _Stopwatch:
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     target = file_to_write(arguments.output, "the outputs cannot be stored")
+    if arguments.example:
+        _write_example(arguments.model, report)
     watch = _Stopwatch(report)
     feeds_of = partial(feeds_as_told, arguments=arguments, report=report)
     is_bundle = os.path.isdir(arguments.model)  # noqa: PTH112 (no name makes it raise)
@@ -73,9 +77,17 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         report.note(f"backends: {chosen_backends(bound)}")
         _show(report, session.partitioning)
     if target is not None:
-        _store(target, outputs)
-        report.note(f"stored {counted(len(outputs), 'output')} in {target}")
+        with report.writing(target, f"stored {counted(len(outputs), 'output')} in {{}}"):
+            store_npz(outputs, target)
     return ExitCode.OK
+
+
+def _write_example(place: str, report: CommandReport) -> None:
+    path = file_to_write(place, "the example cannot be written")
+    if path is None or path.exists():
+        raise CallerError("SGK301", f"{place!r} is there already; --example writes a new file")
+    models = import_module("subgraphkit.testing.light_models")
+    report.keep(path, lambda: models.seeded_model(_EXAMPLE).SerializeToString(), "wrote {}")
 
 
 def _compiled(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _Ready:
@@ -174,25 +186,17 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
 
 
-def _store(path: Path, outputs: Mapping[str, Any]) -> None:
-    try:
-        store_npz(outputs, path)
-    except OSError as error:
-        raise CallerError("SGK301", f"cannot write {str(path)!r}: {error.strerror}") from error
-
-
 def _arguments(parser: Parser) -> None:
     parser.examples = (
+        "run model.onnx --example",
         "run model.onnx --seed 1",
         "run model.onnx --input x=picture.npy -o results.npz",
     )
     add_road_words(parser)
     add_feed_words(parser)
     parser.word("-o --output FILE.npz", "where to store the outputs")
-    parser.word(
-        "--trust",
-        "open a bundle that somebody else could have written; engines are run like programs",
-    )
+    parser.word("--example", "first write SqueezeNet, with random weights, into MODEL")
+    parser.word("--trust", "open a bundle of somebody else; its engines run like programs")
 
 
 COMMAND: Final = Command(_arguments, _execute)

@@ -22,9 +22,8 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
             report.show(repr(session))
         report.note(f"the digest is right: {spec.digest[:12]}")
     elif target is not None:
-        target.write_text(spec.to_json() + "\n", encoding="utf-8")
         report.data["file"] = str(target)
-        report.note(f"wrote {target}")
+        report.keep(target, lambda: spec.to_json() + "\n", "wrote {}")
     else:
         report.show(json.dumps(report.data["spec"], indent=1), exactly=True)
     return ExitCode.OK

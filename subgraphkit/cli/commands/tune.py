@@ -8,7 +8,7 @@ from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import feeds_as_told
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.road import load_as_told, shapes_as_told
+from subgraphkit.cli.road import check_names, load_as_told, shapes_as_told
 from subgraphkit.cli.values import counting, file_to_write, merge_options, seconds
 from subgraphkit.cli.words import add_bind_words, add_feed_words
 from subgraphkit.placing import tune
@@ -24,6 +24,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         options=merge_options(arguments.option) or None,
         threads=arguments.threads,
     )
+    check_names(bound.settings, arguments.backend)
     feeds = feeds_as_told(bound, arguments, report)
     with report.doing("measuring") as progress:
         found = tune(

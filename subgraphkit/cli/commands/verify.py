@@ -13,7 +13,7 @@ from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import feeds_as_told
 from subgraphkit.cli.reporting import CommandReport, in_json
-from subgraphkit.cli.road import load_as_told, shapes_as_told
+from subgraphkit.cli.road import check_names, load_as_told, shapes_as_told
 from subgraphkit.cli.values import file_to_write, merge_options, tolerance
 from subgraphkit.cli.words import add_bind_words, add_feed_words
 from subgraphkit.comparing import (
@@ -40,6 +40,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     options = merge_options(arguments.option) or None
     model = load_as_told(arguments)
     plain = bind(model, shapes, backend="none")
+    check_names(plain.settings, arguments.backend, arguments.reference)
     feeds = feeds_as_told(plain, arguments, report)
     arrays = {name: feed.array for name, feed in feeds.items()}
     both = {

@@ -21,11 +21,6 @@ from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import BackendQuality, Quality
 from subgraphkit.texts import aligned, counted, in_bytes, printable
 
-_SHOWN_SUBGRAPHS = 40
-_SHOWN_VALUES = 4
-_SHOWN_REFUSALS = 20
-_SHOWN_OPERATORS = 5
-
 
 def as_data(partitioning: PartitioningData, quality: Quality) -> dict[str, Any]:
     """Return the partitioning as plain data: dicts, lists, numbers and text only.
@@ -131,26 +126,55 @@ def _critical_path(partitioning: PartitioningData, quotient: Any) -> tuple[tuple
 
 
 def as_text(
-    partitioning: PartitioningData, quality: Quality, *, verbose: bool, width: int | None = None
+    partitioning: PartitioningData, quality: Quality, *, details: bool, width: int | None = None
 ) -> str:
-    """Render the partitioning as tables.
+    """Render the partitioning: who runs what share and why not more; with ``details``, as tables.
 
     ``width``: Cells in a line, to which tables are fitted; None for lines without end.
     """
     subgraphs = len(partitioning.subgraphs)
-    rest_on = [f"{name} ({evidence})" for name, evidence in partitioning.evidence.items()]
     head = (
         f"{printable(partitioning.graph.name)}: {counted(quality.nodes, 'node')} "
         f"in {counted(subgraphs, 'subgraph')}"
-        f", backends {', '.join(rest_on) or 'none'}"
     )
+    if not details:
+        return "\n".join([head, *_summary(partitioning, quality)]) + "\n"
+    rest_on = [f"{name} ({evidence})" for name, evidence in partitioning.evidence.items()]
+    head += f", backends {', '.join(rest_on) or 'none'}"
     left_out = left_out_lines(partitioning)
     parts = ["\n".join([head, *dry_run_lines(partitioning), *left_out])]
     if subgraphs:
-        parts.append(_subgraph_table(partitioning, verbose=verbose, width=width))
-    parts.append(_refusal_table(partitioning, verbose=verbose, width=width))
-    parts.append(_quality_lines(partitioning.graph, quality, verbose=verbose, width=width))
+        parts.append(_subgraph_table(partitioning, width=width))
+    parts.append(_refusal_table(partitioning, width=width))
+    parts.append(_quality_lines(partitioning.graph, quality, width=width))
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _summary(partitioning: PartitioningData, quality: Quality) -> list[str]:
+    """Say in a few lines who runs which share, why not more, and what to do."""
+    rows = [
+        (
+            f"  {one.backend}",
+            counted(one.nodes, "node"),
+            counted(one.regions, "subgraph"),
+            f"{one.flops / quality.flops:.1%} of the FLOPs" if quality.flops else "",
+        )
+        for one in quality.backends
+        if one.nodes
+    ]
+    lines = [*aligned(rows, {1, 2, 3}), *dry_run_lines(partitioning)]
+    leading = max(quality.backends, key=lambda one: (one.flops, one.nodes), default=None)
+    expected = {leading.backend if leading else "", next(iter(partitioning.named), "")}
+    causes = [one for one in find_all_causes(partitioning) if one.backend in expected]
+    most = max(causes, key=lambda one: len(one.nodes), default=None)
+    if most is None:
+        return [*lines, "what to do: 'subgraphkit tune' finds out whether another is faster"]
+    nodes = f"{counted(len(most.nodes), 'node')}: {operators_of(partitioning.graph, most.nodes)}"
+    lines.append(printable(f"why not more on {most.backend}: {most.text} ({nodes})"))
+    if most.sizes:
+        given = symbol_words(example_sizes(partitioning.graph, most.sizes))
+        return [*lines, printable(f"what to do: give the sizes, such as {given}")]
+    return [*lines, "what to do: 'plan --details', or report(details=True), has every reason"]
 
 
 def dry_run_lines(partitioning: PartitioningData) -> list[str]:
@@ -177,46 +201,37 @@ def left_out_lines(partitioning: PartitioningData) -> list[str]:
     return ["; ".join(said)] if said else []
 
 
-def _subgraph_table(partitioning: PartitioningData, *, verbose: bool, width: int | None) -> str:
+def _subgraph_table(partitioning: PartitioningData, *, width: int | None) -> str:
     rows: list[Sequence[str]] = [
         ("subgraph", "backend", "nodes", "from", "to", "inputs", "outputs")
     ]
     running = [one for one in partitioning.subgraphs if one.outputs]
-    shown = running if verbose else running[:_SHOWN_SUBGRAPHS]
-    for subgraph in shown:
-        rows += _subgraph_rows(subgraph, verbose=verbose)
+    for subgraph in running:
+        rows += _subgraph_rows(subgraph)
     lines = aligned(rows, {2}, width=width)
-    if len(shown) < len(running):
-        lines.append(f"... and {len(running) - len(shown)} more subgraphs")
     if idle := [one for one in partitioning.subgraphs if not one.outputs]:
         nodes = sum(len(one.nodes) for one in idle)
         lines.append(f"not run, because nothing reads it: {counted(nodes, 'node')}")
     return "\n".join(lines)
 
 
-def _subgraph_rows(subgraph: Subgraph, *, verbose: bool) -> list[Sequence[str]]:
+def _subgraph_rows(subgraph: Subgraph) -> list[Sequence[str]]:
     graph = subgraph.graph
     running = [node for node in subgraph.nodes if not graph.is_constant_node(node)] or list(
         subgraph.nodes
     )
     count = str(len(running))
     ends = (Node(graph, running[0]).label, Node(graph, running[-1]).label)
-    inputs = _typed(subgraph, subgraph.inputs, verbose=verbose)
-    outputs = _typed(subgraph, subgraph.outputs, verbose=verbose)
+    types = graph.types
+    inputs, outputs = (
+        [f"{name}: {types.get(name, 'unknown')}" for name in names]
+        for names in (subgraph.inputs, subgraph.outputs)
+    )
     rows: list[Sequence[str]] = []
     for line, values in enumerate(zip_longest(inputs or [""], outputs, fillvalue="")):
         lead = (subgraph.id, subgraph.backend, count, *ends) if not line else ("",) * 5
         rows.append((*lead, *values))
     return rows
-
-
-def _typed(subgraph: Subgraph, names: Sequence[str], *, verbose: bool) -> list[str]:
-    types = subgraph.graph.types
-    shown = names if verbose or len(names) <= _SHOWN_VALUES else names[: _SHOWN_VALUES - 1]
-    texts = [f"{name}: {types.get(name, 'unknown')}" for name in shown]
-    if len(shown) < len(names):
-        texts.append(f"... and {len(names) - len(shown)} more")
-    return texts
 
 
 def refused_for_good(
@@ -246,23 +261,19 @@ def find_all_causes(partitioning: PartitioningData) -> list[Cause]:
     ]
 
 
-def _refusal_table(partitioning: PartitioningData, *, verbose: bool, width: int | None) -> str:
+def _refusal_table(partitioning: PartitioningData, *, width: int | None) -> str:
     graph, causes = partitioning.graph, find_all_causes(partitioning)
     if not causes:
         return ""
-    shown = causes if verbose else causes[:_SHOWN_REFUSALS]
     rows: list[Sequence[str]] = [("refused by", "nodes", "operator", "code", "reason")]
     rows += [
         (one.backend, str(len(one.nodes)), operators_of(graph, one.nodes), one.code, one.text)
-        for one in shown
+        for one in causes
     ]
-    lines = aligned(rows, {1}, width=width)
-    if len(shown) < len(causes):
-        lines.append(f"... and {len(causes) - len(shown)} more reasons")
-    return "\n".join(lines)
+    return "\n".join(aligned(rows, {1}, width=width))
 
 
-def _quality_lines(graph: BoundGraph, quality: Quality, *, verbose: bool, width: int | None) -> str:
+def _quality_lines(graph: BoundGraph, quality: Quality, *, width: int | None) -> str:
     rows: list[Sequence[str]] = [
         ("backend", "regions", "bound", "gap", "nodes", "parameters", "FLOPs")
     ]
@@ -279,23 +290,18 @@ def _quality_lines(graph: BoundGraph, quality: Quality, *, verbose: bool, width:
         for one in quality.backends
     ]
     lines = aligned(rows, {1, 2, 3, 4, 5, 6}, width=width)
-    lines.append(
-        f"cut: {counted(quality.cut_tensors, 'tensor')}, {in_bytes(quality.cut_bytes)}; "
-        f"{in_bytes(quality.forced_bytes)} cross between backends whatever the regions"
-    )
+    lines.append(f"cut: {counted(quality.cut_tensors, 'tensor')}, {in_bytes(quality.cut_bytes)}")
     if quality.has_open_flops:
         lines.append("+: at least, because dimensions that are not known count as 1")
     lines.append(f"largest subgraph: {quality.largest_share:.1%} of the nodes")
     for one in quality.backends:
-        lines += _gain_lines(graph, quality, one, verbose=verbose)
+        lines += _gain_lines(graph, quality, one)
     return "\n".join(lines)
 
 
-def _gain_lines(
-    graph: BoundGraph, quality: Quality, one: BackendQuality, *, verbose: bool
-) -> list[str]:
+def _gain_lines(graph: BoundGraph, quality: Quality, one: BackendQuality) -> list[str]:
     lines = []
-    for gain in one.gains if verbose else one.gains[:_SHOWN_OPERATORS]:
+    for gain in one.gains:
         share = f" ({gain.flops / quality.flops:.1%} of the FLOPs)" if gain.flops else ""
         given = symbol_words(example_sizes(graph, gain.sizes))
         took = (

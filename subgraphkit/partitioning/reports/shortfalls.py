@@ -18,6 +18,7 @@ from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import UnclaimedNodesError
 from subgraphkit.ir import Node
 from subgraphkit.lazy import cached_property
+from subgraphkit.partitioning.constraints import nodes_that_lose_nan
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.explanation import (
     Cause,
@@ -43,6 +44,9 @@ _ACCEPTED: Final = 'on_fallback="ok" accepts it.'
 _WILLED: Final = frozenset({"pinned", "excluded"})
 _SHOWN_SIZES: Final = 3
 _SHOWN_BACKENDS: Final = 3
+
+_reported: set[str] = set()
+"""The backends whose loss of NaN this process was told of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,25 @@ def find_shortfall(partitioning: PartitioningData) -> Shortfall | None:
     if found is not None and settings.on_fallback == "error":
         raise found.as_error()
     return found
+
+
+def report_lost_nan(partitioning: PartitioningData) -> None:
+    """Write to the log that a backend loses NaN, and where; once per process and backend."""
+    found: dict[str, set[str]] = {}
+    for one in partitioning.subgraphs:
+        losing = partitioning.claim_of(one).backend.traits.loses_nan
+        if losing and one.backend not in _reported:
+            lost = nodes_that_lose_nan(partitioning.graph, one.nodes, losing)
+            found.setdefault(one.backend, set()).update(operator for _, operator in lost)
+    for name, operators in found.items():
+        if operators:
+            _reported.add(name)
+            PLACEMENT_LOG.warning(
+                "there is NaN in this run, and %s turns NaN into ordinary numbers in %s. "
+                'nan_policy="propagate" runs such nodes elsewhere; nan_policy="ignore" accepts it.',
+                name,
+                ", ".join(sorted(operators)),
+            )
 
 
 class _Work:

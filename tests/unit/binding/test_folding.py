@@ -64,7 +64,7 @@ def test_nothing_but_sizes_is_computed_where_no_backend_could() -> None:
 
 def test_a_report_counts_what_left_and_each_node_is_explained() -> None:
     found = sk.partition(sk.bind(sk.load(parsed(WEIGHTS)), backend="numpy"))
-    head = found.report().splitlines()
+    head = found.report(details=True).splitlines()
     assert head[0].endswith("2 nodes in 1 subgraph, backends numpy (declared)")
     assert head[1] == (
         "2 nodes computed at bind; 3 nodes left out, as a copy or because nothing reads it"

@@ -235,7 +235,7 @@ def test_engines_are_restored_and_nothing_is_compiled(
             "storing",
         ]
         assert opened.partitioning.quality.backends[0].lower_bound is None
-        assert "storing_0" in opened.partitioning.report()
+        assert "storing_0" in opened.partitioning.report(details=True)
     assert (backend.compilations, backend.restorations) == (0, 2)
 
 

@@ -23,7 +23,7 @@ def test_the_help_begins_with_two_examples(cli: Cli) -> None:
     assert ended.out.splitlines()[:3] == [
         "examples:",
         "  subgraphkit run model.onnx --backend numpy",
-        "  subgraphkit plan model.onnx --backend tensorrt,numpy --reasons",
+        "  subgraphkit plan model.onnx --backend tensorrt,numpy --details",
     ]
 
 

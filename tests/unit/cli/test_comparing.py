@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 
+from subgraphkit.comparing import Benchmark, Schedule
 from tests.models import parsed
 from tests.unit.cli.conftest import ROOT, Cli, Ended, Install
 
@@ -134,7 +135,7 @@ def test_bench_shows_backends_side_by_side(
     install("matmul", WRONG)
     page = tmp_path / "bench.html"
     words = ("--repeat", 1, "--warmup", 0, "--json", "--html", page)
-    ended = new_process("bench", linear, "--backends", "numpy,matmul", *words)
+    ended = new_process("bench", linear, "--backend", "numpy", "--backend", "matmul", *words)
     assert "Where the time of a run goes" in page.read_text(encoding="utf-8")
     data = _data(ended, "bench")
     assert (data["model"], data["rounds"], data["agrees"]) == ("linear.onnx", 1, True)
@@ -145,35 +146,35 @@ def test_bench_shows_backends_side_by_side(
     assert matmul["runs"] >= 3
 
 
-def test_bench_puts_lists_beside_single_backends_in_the_order_given(
-    new_process: Cli, install: Install, linear: Path
+def test_bench_measures_what_is_configured_and_every_backend_that_is_ready(
+    cli: Cli, linear: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install("matmul", WRONG)
-    ended = new_process(
-        "bench", linear, "--backend", "matmul,numpy", "--backends", "numpy", "--repeat", 1,
-        "--markdown",
-    )  # fmt: skip
-    assert ended.code == 0, ended.err
-    header, rule, first, second = ended.out.splitlines()[:4]
-    assert header.startswith("| backends | median | p90 | p99 | runs/s | ratio |")
-    assert rule == "| --- |" + " ---: |" * 9
-    assert first.startswith("| matmul,numpy |")
-    assert second.startswith("| numpy |")
+    asked: list[object] = []
+
+    def listen(model: object, feeds: object, selections: list[object], **_: object) -> Benchmark:
+        asked.extend(selections)
+        return Benchmark("linear", Schedule(), ())
+
+    monkeypatch.setattr("subgraphkit.cli.commands.bench.bench", listen)
+    assert cli("bench", linear).code == 0
+    assert asked[0] is None
+    assert {"numpy", "onnxruntime"} <= {*asked}
 
 
 def test_bench_says_who_is_wrong_and_who_cannot_run(
     new_process: Cli, install: Install, linear: Path
 ) -> None:
     install("matmul", WRONG)
-    words = ("bench", linear, "--repeat", 1, "--warmup", 0, "--backends")
-    wrong = new_process(*words, "numpy,nunpy,matmul", OFF="1")
+    words = ("bench", linear, "--repeat", 1, "--warmup", 0, "--backend")
+    wrong = new_process(*words, "numpy", "--backend", "matmul", OFF="1")
     assert wrong.code == 1
     assert "DIFFERS" in wrong.out
-    assert "SGK102" in wrong.out
     assert "subgraphkit verify MODEL --backend matmul --per-subgraph" in wrong.err
     gone = new_process(*words, "matmul", CRASH="1")
     assert gone.code == 6
     assert "SGK320" in gone.out
     assert "signal SIGKILL" in gone.err
-    data = _data(new_process(*words, "nunpy", "--json"), "bench", 3)
-    assert [(one["ran"], one["code"]) for one in data["backends"]] == [(False, "SGK102")]
+    typo = new_process(*words, "numpy", "--backend", "nunpy")
+    assert (typo.code, typo.out) == (3, "")
+    assert "random values" not in typo.err  # names are looked at before anything is done
+    assert "unknown backend 'nunpy' (named by --backend nunpy); did you mean 'numpy'?" in typo.err

@@ -37,7 +37,7 @@ def test_bash_completes_commands_words_and_files(cli: Cli) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("shell", ["bash", "tcsh", "zsh"])
+@pytest.mark.parametrize("shell", ["bash", "fish", "tcsh", "zsh"])
 def test_every_shell_knows_every_command(cli: Cli, shell: str) -> None:
     ended = cli("--completion", shell)
     assert (ended.code, ended.err) == (0, "")

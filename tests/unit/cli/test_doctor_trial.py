@@ -158,7 +158,7 @@ def test_taking_none_of_the_common_operators_is_a_warning(
     check, _ = _check(ended)
     assert (ended.code, check["status"]) == (0, "warning")
     assert "takes none of Relu, Add, Mul, MatMul" in check["text"]
-    assert "subgraphkit plan MODEL --backend patient --reasons" in check["fix"]
+    assert "subgraphkit plan MODEL --backend patient --details" in check["fix"]
 
 
 def test_an_api_of_another_time_is_named_with_the_fix(new_process: Cli, install: Install) -> None:

@@ -156,11 +156,10 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("run", "missing.onnx"),
     ("run", EVIL),
     ("run", "bundle"),
-    ("plan", "m.onnx", "--backend", "evil,numpy", "--reasons"),
+    ("plan", "m.onnx", "--backend", "evil,numpy", "--details"),
     ("plan", "m.onnx", "--backend", "evil,numpy", "--min-coverage", "evil=0.9"),
     ("plan", "m.onnx", "--explain", "0", "--backend", "evil,numpy"),
     ("plan", "m.onnx", "--explain", EVIL),
-    ("plan", "m.onnx", "--dot"),
     ("plan", "m.onnx", "--json"),
     ("plan", "m.onnx", "--backend", "numpy", "--memory"),
     ("plan", "m.onnx", "--backend", "evil,numpy", "--against", "numpy", "--html", "plan.html"),
@@ -209,7 +208,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
 
 
 IN_CHILDREN = (
-    ("bench", "m.onnx", "--backends", "evil", "--repeat", "1", "--warmup", "0"),
+    ("bench", "m.onnx", "--backend", "evil", "--repeat", "1", "--warmup", "0"),
     ("doctor", "evil", EVIL),
     ("author", "test", "evil", "--level", "0"),
 )
@@ -263,7 +262,7 @@ def test_a_terminal_gets_no_sequence_but_ours(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setattr(sys, "stderr", terminal)
-    for words in (("run", "m.onnx"), ("plan", FILE, "--backend", "evil,numpy", "--reasons")):
+    for words in (("run", "m.onnx"), ("plan", FILE, "--backend", "evil,numpy", "--details")):
         main(words)
     text = terminal.getvalue()
     assert "\r\x1b[K" in text

@@ -21,7 +21,7 @@ PLAIN |= {"deploy serve", "deploy spec", "deploy export-triton", "deploy probe"}
 
 COMMANDS = (
     "run m.onnx --backend numpy",
-    "plan m.onnx --backend onednn?,numpy --reasons",
+    "plan m.onnx --backend onednn?,numpy --details",
     "plan m.onnx --backend numpy --memory",
     "plan m.onnx --backend numpy --against onednn,numpy",
     "build m.onnx --backend numpy",
@@ -40,7 +40,7 @@ COMMANDS = (
     "deploy cache verify",
 )
 IN_CHILDREN = (
-    "bench m.onnx --backends numpy --repeat 1 --warmup 0",
+    "bench m.onnx --backend numpy --repeat 1 --warmup 0",
     "doctor numpy",
     "author test numpy --level 0",
 )

@@ -49,18 +49,6 @@ def test_a_folder_with_the_models_data_is_trusted_on_the_command_line(
     assert cli("plan", str(path), "--backend", "numpy", "--data-root", "store").code == 0
 
 
-def test_model_explorer_reads_what_is_written_for_it(
-    cli: Cli, diamond: Path, tmp_path: Path
-) -> None:
-    builder = pytest.importorskip("model_explorer.node_data_builder")
-    file = tmp_path / "nodes.json"
-    cli("plan", diamond, "--backend", "numpy", "--model-explorer", file)
-    found = json.loads(file.read_text(encoding="utf-8"))
-    results = {key: builder.NodeDataResult(**one) for key, one in found["results"].items()}
-    graph = builder.GraphNodeData(results=results, name=found["name"])
-    assert json.loads(graph.to_json_string())["results"] == found["results"]
-
-
 def test_memory_is_told_by_part_and_too_little_of_it_is_an_error(
     cli: Cli, diamond: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,7 +61,7 @@ def test_a_refusal_to_compile_is_in_the_report() -> None:
     operators = sk.compile_subgraphs(
         sk.partition(bound(CHAIN, N=2), [picky, claiming(ALL, "rest")])
     )
-    assert "too hard" in operators.partitioning.report(verbose=True)
+    assert "too hard" in operators.partitioning.report(details=True)
 
 
 def test_a_failure_is_raised_with_subgraph_nodes_and_cause() -> None:

@@ -45,7 +45,9 @@ def test_refused_operators_are_listed_with_their_nodes_and_operations() -> None:
     assert (sin.operator, sin.nodes, cos.operator, cos.nodes) == ("Sin", 2, "Cos", 1)
     assert sin.flops == 2 * cos.flops > 0
     share = 2 * cos.flops / found.quality.flops
-    assert f"if fake took Sin: 2 nodes gained ({share:.1%} of the FLOPs)" in found.report()
+    assert f"if fake took Sin: 2 nodes gained ({share:.1%} of the FLOPs)" in found.report(
+        details=True
+    )
     assert found.quality.backends[1].gains == ()
 
 
@@ -61,7 +63,7 @@ def test_refusals_that_are_not_about_the_operator_are_not_supposed_away() -> Non
 
 def test_what_another_property_of_the_backend_took_is_not_refused_by_it() -> None:
     found = chain("Relu Neg Relu Abs Relu", properties("Relu", "Neg Abs"))
-    assert "refused by" not in found.report()
+    assert "refused by" not in found.report(details=True)
     assert found.to_dict()["refusals"] == []
     assert gained(found) == {}
     # The property that refused it did so all the same.
@@ -72,7 +74,9 @@ def test_what_another_property_of_the_backend_took_is_not_refused_by_it() -> Non
 
 def test_a_node_that_several_properties_refuse_is_one_node() -> None:
     found = chain("Relu Neg Sin", properties("Relu", "Neg", "Relu"))
-    (line,) = [one for one in found.report().splitlines() if "is not in the list" in one]
+    (line,) = [
+        one for one in found.report(details=True).splitlines() if "is not in the list" in one
+    ]
     assert line.split()[:3] == ["fake", "1", "Sin"]
     listed = [(one["node"], one["property"]) for one in found.to_dict()["refusals"]]
     assert listed == [(2, "p0")]  # in the same words it is listed once

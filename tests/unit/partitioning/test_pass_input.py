@@ -20,7 +20,7 @@ def test_nodes_may_share_a_name() -> None:
     """
     found = partition(bound(text), [taking("Relu", "one"), taking("*", "rest")])
     assert [one.id for one in found.subgraphs] == ["one_0", "rest_1", "one_2"]
-    assert "#1 Neg 'same'" in found.report()
+    assert "#1 Neg 'same'" in found.report(details=True)
 
 
 def test_a_graph_of_nothing_but_constants_has_one_subgraph_that_hands_nothing_out() -> None:

@@ -191,7 +191,7 @@ def test_random_graphs_keep_every_promise(pytestconfig: pytest.Config) -> None:
         if number % 20 == 0:
             dice.setstate(state)
             again = partition(graph_of(rows, outputs), random_backends(dice))
-            assert found.report(verbose=True) == again.report(verbose=True)
+            assert found.report(details=True) == again.report(details=True)
 
 
 @pytest.mark.parametrize("seed", range(12))

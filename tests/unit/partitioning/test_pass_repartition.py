@@ -41,9 +41,9 @@ def test_a_node_given_back_goes_to_the_next_backend_and_the_rest_stays() -> None
 
 def test_the_partitioning_it_was_made_from_does_not_change() -> None:
     before = divide()
-    text = before.report(verbose=True)
+    text = before.report(details=True)
     before.repartition("one_0", {1: FAILED})
-    assert before.report(verbose=True) == text
+    assert before.report(details=True) == text
     assert 1 not in before.refusals
 
 

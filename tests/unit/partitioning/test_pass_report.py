@@ -48,23 +48,27 @@ def many() -> Partitioning:
 
 
 def test_a_report_reads_like_this(golden: GoldenCheck) -> None:
-    golden("reports/network", network().report())
+    golden("reports/network", network().report(details=True))
 
 
-def test_a_long_report_is_cut_short(golden: GoldenCheck) -> None:
-    golden("reports/many", many().report())
+def test_who_runs_which_share_is_said_in_a_few_lines(golden: GoldenCheck) -> None:
+    texts = [network().report(), many().report()]
+    assert max(len(text.splitlines()) for text in texts) <= 6
+    golden("reports/summary", "\n".join(texts))
 
 
-def test_a_verbose_report_leaves_nothing_out() -> None:
+def test_a_report_with_details_leaves_nothing_out() -> None:
     found = many()
-    text = found.report(verbose=True)
+    text = found.report(details=True)
     assert "more" not in text.replace("1 region more", "").replace("regions more", "")
     assert all(one.id in text for one in found.subgraphs)
     assert all(f"Odd{at} " in text for at in range(0, 60, 2))
 
 
 def test_a_report_of_nothing(golden: GoldenCheck) -> None:
-    golden("reports/nothing", partition(graph_of([], []), [taking("*", "one")]).report())
+    golden(
+        "reports/nothing", partition(graph_of([], []), [taking("*", "one")]).report(details=True)
+    )
 
 
 def test_the_explanation_of_a_node_reads_like_this(golden: GoldenCheck) -> None:
@@ -199,7 +203,9 @@ def test_a_bound_that_is_not_known_any_more_is_not_shown() -> None:
     unknown = replace(found, passes=found.passes._replace(bounds=tuple(outcomes)))
     fast = unknown.quality.backends[0]
     assert (fast.regions, fast.lower_bound, fast.gap) == (2, None, None)
-    (line,) = [one for one in unknown.report().splitlines() if one.startswith("fast   ")][-1:]
+    (line,) = [
+        one for one in unknown.report(details=True).splitlines() if one.startswith("fast   ")
+    ][-1:]
     assert line.split()[:4] == ["fast", "2", "-", "-"]
     data = unknown.to_dict()["quality"]["backends"][0]
     assert (data["lower_bound"], data["gap"]) == (None, None)

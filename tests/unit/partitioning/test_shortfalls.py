@@ -9,7 +9,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.backend import FallbackEvent, Refusal, hookimpl
-from subgraphkit.errors import UnclaimedNodesError
+from subgraphkit.errors import SubgraphkitWarning, UnclaimedNodesError
 from subgraphkit.finding.extensions import register_extension, unregister_extension
 from subgraphkit.finding.registry import registered
 from tests.fakes import ReferenceOperator, backend_of, claiming
@@ -150,11 +150,16 @@ def test_nothing_is_said_where_all_is_as_asked(
 def test_a_backend_left_out_is_told_once_with_the_reason(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    (said,) = warned(caplog, DIAMOND, "zzz?,numpy")
+    with pytest.warns(SubgraphkitWarning, match="SGK102"):
+        (said,) = warned(caplog, DIAMOND, "zzz,numpy", on_missing="warn")
     assert said.startswith("zzz was left out: ")
     assert said.endswith('; numpy has 4 of 4 nodes (100% of FLOPs). on_fallback="ok" accepts it.')
+
+
+def test_an_optional_backend_that_is_absent_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    assert warned(caplog, DIAMOND, "zzz?,numpy") == []
     (said,) = warned(caplog, OPEN, ["zzz?", closed])
-    assert "zzz was left out" in said
+    assert "zzz" not in said
     assert "dimension 'batch' is open" in said
 
 
@@ -165,7 +170,7 @@ def test_names_reach_no_terminal_as_control_characters_and_the_remedy_is_never_c
     renamed = model.SerializeToString().replace(b"past_length", b"past \x1b[2J + 1"[:11])
     caplog.clear()
     with sk.InferenceSession(renamed, ["zzz?", "tensorrt?", closed]) as session:
-        report = session.partitioning.report()
+        report = session.partitioning.report(details=True)
     (said,) = caplog.messages
     assert len(said) <= 300
     assert said.endswith("""(--symbol 'past \\x1b[2J +=1'); on_fallback="ok" accepts it.""")
@@ -265,7 +270,7 @@ def rows(report: str) -> Sequence[str]:
 
 def test_a_report_groups_refusals_by_root_cause_and_says_what_sizes_would_gain() -> None:
     partitioning = sk.partition(sk.bind(sk.load(parsed(OPEN)), backend=closed))
-    report = rows(partitioning.report())
+    report = rows(partitioning.report(details=True))
     assert "closed 5 Abs, MatMul and 3 more dynamic_shape dimension 'batch' is open" in report
     assert "for closed, with --symbol batch=1: 5 nodes gained (100.0% of the FLOPs)" in report
     (gain,) = partitioning.quality.backends[0].gains
@@ -273,7 +278,9 @@ def test_a_report_groups_refusals_by_root_cause_and_says_what_sizes_would_gain()
     assert gain.flops == partitioning.quality.flops
     relu = claiming(["MatMul", "Neg", "Abs", "Shape"], "most")
     found = sk.partition(sk.bind(sk.load(parsed(OPEN)), backend=relu))
-    assert any("if most took Relu: 1 node gained" in line for line in rows(found.report()))
+    assert any(
+        "if most took Relu: 1 node gained" in line for line in rows(found.report(details=True))
+    )
     (gain,) = found.quality.backends[0].gains
     assert (gain.operator, gain.sizes, gain.nodes) == ("Relu", (), 1)
 
@@ -304,7 +311,9 @@ def test_shapes_that_are_computed_from_open_ones_have_the_same_root() -> None:
     bound = sk.bind(sk.load(parsed(model)), backend=backend_of([FixedProperty], "fixed"))
     (gain,) = sk.partition(bound).quality.backends[0].gains
     assert gain.sizes == ("batch", "length")
-    assert sum("dynamic_shape" in row for row in rows(sk.partition(bound).report())) == 1
+    assert (
+        sum("dynamic_shape" in row for row in rows(sk.partition(bound).report(details=True))) == 1
+    )
 
 
 def test_what_nobody_reads_is_not_listed_as_work() -> None:
@@ -312,7 +321,7 @@ def test_what_nobody_reads_is_not_listed_as_work() -> None:
     del model.graph.output[1]
     one = claiming(["MatMul", "Relu"], "most")
     partitioning = sk.partition(sk.bind(sk.load(model), backend=one, fold=False))
-    report = partitioning.report()
+    report = partitioning.report(details=True)
     assert "not run, because nothing reads it: 1 node" in report
     assert "numpy_3" not in report
     assert "if most took Neg" not in report

@@ -1,0 +1,109 @@
+"""The command names its flags, tries what it will write before it works, and says things once."""
+
+import os
+from pathlib import Path
+
+import onnx
+import pytest
+
+from subgraphkit.cli.flags import in_flags
+from tests.models import DIAMOND, parsed
+from tests.unit.cli.conftest import Cli
+
+WRITERS = (
+    "plan m.onnx --html closed/p.html",
+    "tune m.onnx -o closed/plan.json",
+    "tune m.onnx --html closed/p.html",
+    "profile m.onnx --html closed/p.html",
+    "profile m.onnx --chrome closed/t.json",
+    "bench m.onnx --html closed/p.html",
+    "verify m.onnx --html closed/p.html",
+    "run m.onnx -o closed/y.npz",
+    "run closed/m.onnx --example",
+    "build m.onnx --engine closed/e",
+    "convert m.onnx --precision fp16 -o closed/half.onnx",
+    "deploy spec m.onnx -o closed/spec.json",
+)
+
+
+@pytest.mark.parametrize("line", WRITERS)
+def test_what_cannot_be_written_is_refused_before_any_work(
+    cli: Cli, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("closed").mkdir()
+    monkeypatch.setattr(os, "access", lambda place, mode: str(place) != "closed")
+    ended = cli(*line.split())  # there is no m.onnx: the place is looked at first
+    assert (ended.code, ended.out) == (2, "")
+    assert "[SGK301]" in ended.err
+    assert "you have no permission to write there" in ended.err
+
+
+def test_a_file_that_closes_meanwhile_is_no_bug_of_ours(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onnx.save(parsed(DIAMOND), "m.onnx")
+
+    def refuse(path: Path, data: bytes) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("subgraphkit.cli.reporting.write_output", refuse)
+    ended = cli("plan", "m.onnx", "--html", "p.html")
+    assert ended.code == 2
+    assert "[SGK301] 'p.html' cannot be written: Permission denied" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("said", "here"),
+    [
+        ("named by argument backend='openvno'", "named by --backend openvno"),
+        ("argument backends='tvn'", "--backend tvn"),
+        ("shapes names 'y', but", "--shape or --symbol names 'y', but"),
+        ("a constraint names 'Foo'", "--pin or --keep-off names 'Foo'"),
+        ('on_fallback="ok" accepts it', "SUBGRAPH_ON_FALLBACK=ok accepts it"),
+        ("Leave strict=True out", "Leave SUBGRAPH_STRICT=true out"),
+        ('Give shapes={"batch": 1} (--symbol batch=1); x', "Give --symbol batch=1; x"),
+        ("limits={'max_value_bytes': 9}, and 0", "SUBGRAPH_LIMITS=max_value_bytes=9, and 0"),
+        ("pads=[1, 1] and kind='x'", "pads=[1, 1] and kind='x'"),
+    ],
+)
+def test_arguments_of_python_are_flags_or_variables_here(said: str, here: str) -> None:
+    assert in_flags(said) == here
+
+
+def test_a_misspelt_variable_is_one_line_and_said_once(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onnx.save(parsed(DIAMOND), "m.onnx")
+    monkeypatch.setenv("SUBGRAPH_BACKND", "numpy")
+    lines = cli("run", "m.onnx", "--backend", "numpy").err.splitlines()
+    (line,) = [line for line in lines if "BACKND" in line]
+    assert "did you mean 'SUBGRAPH_BACKEND'?" in line
+    assert len(line) < 200
+
+
+def test_the_command_alone_shows_its_help(cli: Cli) -> None:
+    for words in ((), ("author",), ("deploy",)):
+        ended = cli(*words)
+        assert (ended.code, ended.err) == (2, "")
+        assert ended.out == cli(*words, "--help").out
+
+
+def test_a_node_is_explained_by_its_operator(cli: Cli) -> None:
+    onnx.save(parsed(DIAMOND), "m.onnx")
+    asked = ("plan", "m.onnx", "--backend", "numpy", "--explain")
+    operators = [node.op_type for node in parsed(DIAMOND).graph.node]
+    for operator in operators:
+        assert cli(*asked, operator).out.count("in subgraph") == operators.count(operator)
+
+
+def test_sizes_are_mentioned_where_they_matter(cli: Cli, linear: Path) -> None:
+    assert "taken to be" not in cli("run", linear, "--backend", "nunpy").err
+
+
+def test_an_example_is_written_and_run_and_never_written_over(cli: Cli) -> None:
+    ended = cli("run", "m.onnx", "--example", "--backend", "numpy")
+    assert ended.code == 0, ended.err
+    assert len(onnx.load("m.onnx").graph.node) > 60
+    again = cli("run", "m.onnx", "--example")
+    assert (again.code, again.out) == (2, "")
+    assert "is there already" in again.err
