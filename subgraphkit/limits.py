@@ -6,7 +6,7 @@ what hurts; whoever opens a model that needs more raises the one that the error 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final, Self
 
 from subgraphkit.errors import ConfigError, UnsupportedModelError
@@ -15,6 +15,8 @@ from subgraphkit.processes.memory import machine_bytes
 _HOUR: Final = 3600
 _MOST_TOLD: Final = 10**18
 """Functions that call each other ask for numbers of more digits than Python writes."""
+
+_BIND_BYTES: Final = 1 << 30
 
 _UNITS: Final = {
     "max_model_bytes": "bytes, its external data not counted",
@@ -49,6 +51,10 @@ class LoadLimits:
         max_cost: Multiplications and additions that what is computed from constants takes.
         max_value_bytes: Bytes of one value; None is a quarter of the memory of the machine or the
             container, because a step has several.
+        max_bind_bytes: Bytes of all that is computed from constants when a model is opened, beside
+            as many as it stores; the rest is left to each run. 0 is the default.
+        max_run_bytes: Bytes of large values that the NumPy backend holds at once in a run; None is
+            three quarters of the memory of the machine or the container.
         max_compile_bytes: Memory that a compiler may take where it runs in a process of its own;
             None is the memory of the machine or the container.
         max_compile_seconds: Seconds of processor time that it may take there.
@@ -70,6 +76,8 @@ class LoadLimits:
     max_elements: int = 1 << 24
     max_cost: int = 1 << 36
     max_value_bytes: int | None = None
+    max_bind_bytes: int = _BIND_BYTES
+    max_run_bytes: int | None = None
     max_compile_bytes: int | None = None
     max_compile_seconds: int = 6 * _HOUR
 
@@ -91,9 +99,26 @@ class LoadLimits:
         return machine_bytes() // 4 if self.max_value_bytes is None else self.max_value_bytes
 
     @property
+    def bind_bytes(self) -> int:
+        """The most bytes that are computed when a model is opened."""
+        return self.max_bind_bytes or _BIND_BYTES
+
+    @property
+    def run_bytes(self) -> int:
+        """The most bytes that a run may hold on the NumPy backend; 0 is no limit."""
+        return machine_bytes() * 3 // 4 if self.max_run_bytes is None else self.max_run_bytes
+
+    @property
     def compile_bytes(self) -> int:
         """The most memory that a compiler in a process of its own may take; 0 is no limit."""
         return machine_bytes() if self.max_compile_bytes is None else self.max_compile_bytes
+
+    def within(self, memory: int | None) -> Self:
+        """Return limits that let neither a bind nor a run hold more than that memory, if given."""
+        if memory is None:
+            return self
+        bind, run = min(memory, self.bind_bytes), min(memory, self.run_bytes or memory)
+        return replace(self, max_bind_bytes=bind, max_run_bytes=run)
 
     def require(self, name: str, found: int, subject: str = "the model") -> None:
         """Make sure that a limit holds.

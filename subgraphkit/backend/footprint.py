@@ -4,12 +4,12 @@ Bytes are resident memory of this process. What a subgraph is fed, and the data 
 the model itself holds, belong to others and are no part of a footprint; what it hands out is.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit.ir import Graph, Node, Subgraph
 from subgraphkit.types import TensorType
 
 SAME_MEMORY: Final = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
@@ -97,8 +97,8 @@ def peak_of_values(
 ) -> ValuesPeak:
     """Find when the values of a subgraph take most, if its nodes run in order, one at a time.
 
-    A value lives from the node that makes it to the last that reads it, outputs to the end. Inputs
-    and constants are not counted, nor is what bodies make inside.
+    A value lives from the node that makes it to the last that reads it, outputs to the end; what a
+    body makes lives while its node runs, once. Inputs and constants are not counted.
 
     Args:
         subgraph: The subgraph.
@@ -108,7 +108,9 @@ def peak_of_values(
             nobody reads any more; None if none may.
         hidden: Values that are never whole in memory, since what makes and reads them is one.
     """
-    return _Lives(subgraph, views or _changes_shape, hidden).peak(overwrites)
+    graph, nodes = subgraph.graph, subgraph.members
+    lives = _Lives(graph, nodes, subgraph.inputs, subgraph.outputs, views or _changes_shape, hidden)
+    return lives.peak(overwrites)
 
 
 def is_elementwise(node: Node) -> bool:
@@ -166,25 +168,31 @@ class _Lives:
     """The lives of the values of a subgraph, by the value that has the memory."""
 
     def __init__(
-        self, subgraph: Subgraph, views: Callable[[Node], bool], hidden: Collection[str]
+        self,
+        graph: Graph,
+        nodes: Sequence[Node],
+        inputs: Collection[str],
+        outputs: Sequence[str],
+        views: Callable[[Node], bool],
+        hidden: Collection[str],
     ) -> None:
-        self._nodes = subgraph.members
+        self._nodes, self._views, self._hidden = nodes, views, hidden
         self._owner: dict[str, str] = {}
         self._last: dict[str, int] = {}
         self._sizes: dict[str, int] = {}
         unsized = set[str]()
-        for place, node in enumerate(self._nodes):
-            for name in subgraph.graph.read_by(node.id):
+        for place, node in enumerate(nodes):
+            for name in graph.read_by(node.id):
                 if name in self._owner:
                     self._last[self._owner[name]] = place
             first = node.inputs[0] if node.inputs else ""
-            is_view = views(node) and (first in self._owner or first in subgraph.inputs)
+            is_view = views(node) and (first in self._owner or first in inputs)
             for name in filter(None, node.outputs):
                 self._owner[name] = self._owner.get(first, "") if is_view else name
-                size = 0 if is_view or name in hidden else _size(subgraph.graph, name)
+                size = 0 if is_view or name in hidden else _size(graph, name)
                 unsized |= {name} if size is None else set()
                 self._sizes[name] = size or 0
-        ends = (self._owner[name] for name in subgraph.outputs if name in self._owner)
+        ends = (self._owner[name] for name in outputs if name in self._owner)
         self._last.update(dict.fromkeys(ends, len(self._nodes)))
         self._unsized = len(unsized & self._last.keys())  # what nobody reads is seldom made
 
@@ -204,11 +212,19 @@ class _Lives:
                 now -= living.pop(over) if over is not None else 0
             living.update((name, self._sizes[name]) for name in made)
             now += sum(self._sizes[name] for name in made)
-            if now > most:
-                most, at, seen = now, node.id, dict(living)
+            inside = max(
+                (self._peak_inside(body, overwrites) for body in node.bodies.values()), default=0
+            )
+            if now + inside > most:
+                most, at, seen = now + inside, node.id, dict(living)
             now -= sum(living.pop(name, 0) for name in dying)
         ranked = sorted(filter(lambda one: one[1], seen.items()), key=lambda one: -one[1])
         return ValuesPeak(most, at, MappingProxyType(dict(ranked)), self._unsized)
+
+    def _peak_inside(self, body: Graph, overwrites: Callable[[Node], bool] | None) -> int:
+        nodes = [Node(body, index) for index in body.order]
+        lives = _Lives(body, nodes, body.inputs, body.outputs, self._views, self._hidden)
+        return lives.peak(overwrites).bytes
 
 
 def _changes_shape(node: Node) -> bool:
@@ -219,6 +235,6 @@ def _kinds(readers: Mapping[str, list[Node]], name: str) -> list[str]:
     return [node.op_type for node in readers.get(name, ())]
 
 
-def _size(graph: BoundGraph, name: str) -> int | None:
+def _size(graph: Graph, name: str) -> int | None:
     type_ = graph.types.get(name)
     return type_.nbytes if isinstance(type_, TensorType) else None

@@ -34,9 +34,6 @@ SMALL_BYTES: Final = 64 << 10
 GROWTH: Final = 2
 """Else no larger than this times the stored constants it is computed from."""
 
-MOST_BYTES: Final = 1 << 30
-"""All that is computed for a graph may have as many bytes as this, and those of its constants."""
-
 FILLED: Final = 8
 """Weights that one element fills, as in models without data, may be this many times the limit."""
 
@@ -97,7 +94,12 @@ def fold(
         UnsupportedModelError: More would be computed than the limits allow (SGK216), now or by a
             compiler.
     """
-    work = _Work(source, values, Computer(source, values, settings), settings.limits)
+    work = _Work(
+        source,
+        values,
+        Computer(source, values, settings),
+        settings.limits.within(settings.max_memory),
+    )
     work.look_at_every_node()
     work.take_out_unread()
     return work.graph(), BoundFolding(source, values, work.sources, work.computer)
@@ -126,7 +128,7 @@ class _Work:
         self._renamed: dict[str, str] = {}
         self._captured = {name for node in graph.table.bodies for name in graph.captures_of(node)}
         self._bytes = {name: one.type.nbytes or 0 for name, one in graph.constants.items()}
-        self._left = MOST_BYTES + sum(self._bytes.values())
+        self._left = limits.bind_bytes + sum(self._bytes.values())
         stored = sum(elements(one.type.shape) for one in graph.constants.values())
         self._effort = MOST_AT_BIND + EFFORT * stored
         self._limits = limits

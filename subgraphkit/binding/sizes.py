@@ -12,6 +12,9 @@ from subgraphkit.ir import BoundGraph, Graph, Node, elements
 from subgraphkit.limits import LoadLimits
 from subgraphkit.types import DataType, Shape, TensorType
 
+_REFERENCE: Final = 64
+"""Bits that NumPy takes for each text, beside the text itself."""
+
 _AMPLE: Final = 8
 """What an operator works in may always have this many times the elements that it reads and makes.
 
@@ -58,7 +61,8 @@ def _with_bodies(graph: Graph) -> Iterator[Graph]:
 
 
 def _bytes(type_: TensorType) -> int:
-    return (elements(type_.shape) * type_.dtype.bits + 7) // 8
+    bits = _REFERENCE if type_.dtype is DataType.STRING else type_.dtype.bits
+    return (elements(type_.shape) * bits + 7) // 8
 
 
 def _refuse(graph: Graph, large: set[int], limits: LoadLimits) -> None:

@@ -51,7 +51,8 @@ class DataFolders:
 
     Trusted are the folder that the model's path names, the folder that the path leads to if it is a
     link (as in the cache of a model hub, where the data is a link to the same folder), and what the
-    caller trusts. How many names a file has does not matter: a hard link is a file.
+    caller trusts. A file with a second name is read where the caller trusts the folder, and nowhere
+    else: a hard link may be to a file of somebody else.
 
     Where the system cannot open a file from a folder's descriptor, as on Windows, a path is
     resolved and then opened, and whoever may write in these folders could come in between.
@@ -71,6 +72,7 @@ class DataFolders:
         self._anchor, self._own = folder.anchor, folder.parts[1:]
         self._name = model.name
         self._trusted = {self._own}
+        self._named: set[_Parts] = set()
         self._more = more
         self._seen: dict[str, _State] = {}
         self._read: dict[str, _State] = {}
@@ -191,7 +193,7 @@ class DataFolders:
                 "SGK210",
                 f"{subject} is at {location!r}, {reason}",
                 hint="Data is read below the model's folder and the one its path is a link into. "
-                "If you trust another folder,\nname it: data_roots=[...] in Python, --data-root on "
+                "If you trust its folder,\nname it: data_roots=[...] in Python, --data-root on "
                 "the command line, or SUBGRAPH_DATA_ROOTS.",
                 location=location,
             ) from None
@@ -203,12 +205,23 @@ class DataFolders:
             ) from error
 
     def _judged(self, location: str) -> BinaryIO:
+        way: list[_Parts] = []
+
+        def judge(path: _Parts) -> None:
+            self._require_trusted(path)
+            way.append(path)
+
         try:
-            return self._opened(location, self._require_trusted)
+            file = self._opened(location, judge)
         except OSError:
             # What is missing elsewhere was refused before anybody looked whether it is there.
             self._require_trusted(Path(os.path.normpath(self._start(location))).parts[1:])
             raise
+        has_names = os.fstat(file.fileno()).st_nlink > 1
+        if has_names and not self._is_below(self._all_named(), way[0]):
+            file.close()
+            raise _RefusedError("which has a second name: a hard link may be to any file")
+        return file
 
     def _start(self, location: str) -> Path:
         return Path(self._anchor, *self._own, location)
@@ -229,15 +242,15 @@ class DataFolders:
         self._trusted.add(file[:-1])
 
     def _require_trusted(self, file: _Parts) -> None:
-        if not self._is_below(self._trusted, file):
-            # Those who ask later, perhaps where another configuration holds, get the same answer.
-            self._trusted |= {_real(folder).parts[1:] for folder in self._more()}
-            self._more = tuple
-            if not self._is_below(self._trusted, file):
-                path = str(Path(self._anchor, *file))
-                raise _RefusedError(
-                    f"which leads to {path!r}, outside the folders that are trusted"
-                )
+        if not self._is_below(self._trusted, file) and not self._is_below(self._all_named(), file):
+            path = str(Path(self._anchor, *file))
+            raise _RefusedError(f"which leads to {path!r}, outside the folders that are trusted")
+
+    def _all_named(self) -> set[_Parts]:
+        # Those who ask later, perhaps where another configuration holds, get the same answer.
+        self._named |= {_real(folder).parts[1:] for folder in self._more()}
+        self._more = tuple
+        return self._named
 
     @staticmethod
     def _is_below(folders: set[_Parts], file: _Parts) -> bool:

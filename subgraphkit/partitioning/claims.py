@@ -237,7 +237,7 @@ def _claim(
         kept_folder=partial(bound.kept_folder, backend.name),
         reshape=bound.reshape,
         threads=bound.settings.threads,
-        limits=bound.settings.limits,
+        limits=bound.settings.limits.within(bound.settings.max_memory),
     )
     # Its own name is not known to be sound before it was looked at.
     nameless = Claim(backend, context, fallback, is_fallback, type(property_).__name__, property_)

@@ -21,6 +21,7 @@ from subgraphkit.backend import (
 )
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_numpy.backend_options import Options
+from subgraphkit_numpy.compiler import folding_growth
 from subgraphkit_numpy.fusion import ROOT, ChainProperty
 from subgraphkit_numpy.kernels import Implementation, implementation
 from subgraphkit_numpy.kernels.convolution import working_memory
@@ -76,6 +77,7 @@ class NumpyProperty(SubgraphProperty):
         # What the setting allows was looked at when the model was bound.
         self._max_output_bytes = options.max_output_bytes or 0
         self._hear_threads = hear_threads
+        self._growth: list[int] | None = None
 
     def prepare(self, graph: BoundGraph, context: BindContext[Options]) -> None:
         """Tell the backend how many threads there will be."""
@@ -89,8 +91,12 @@ class NumpyProperty(SubgraphProperty):
 
     def create_operator(self, subgraph: Subgraph, context: BindContext[Options]) -> NumpyOperator:
         """Compile a region; a convolution and its epilogue become one kernel."""
-        chains = self._chains(subgraph, context)
-        return NumpyOperator(subgraph, context.options, context.threads, context.limits, chains)
+        if self._growth is None:
+            self._growth = folding_growth(context.limits)
+        chains, limits = self._chains(subgraph, context), context.limits
+        return NumpyOperator(
+            subgraph, context.options, context.threads, limits, chains, self._growth
+        )
 
     def _chains(self, subgraph: Subgraph, context: BindContext[Options]) -> list[tuple[int, ...]]:
         """Divide a region a second time, unless it is computed once, from constants alone."""

@@ -21,7 +21,7 @@ from subgraphkit.backend import (
 from subgraphkit.errors import ExecutionError, SubgraphkitError
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit_numpy.backend_options import Options
-from subgraphkit_numpy.compiler import Program, compile_graph, failing_nodes
+from subgraphkit_numpy.compiler import Program, compile_graph, failing_nodes, folding_growth
 from subgraphkit_numpy.kernels.limits import OutputTooLargeError
 from subgraphkit_numpy.parallel import BUFFER, allow_threads, stop_with
 
@@ -34,6 +34,7 @@ class NumpyOperator(SubgraphOperator):
 
     ``threads``: How many threads may share the work; None for one per CPU.
     ``chains``: Nodes that one kernel computes: a convolution and what follows it at once.
+    ``growth``: Bytes that may still be folded at this bind, in a place its operators share.
 
     Raises:
         Unsupported: For nodes nothing implements.
@@ -50,6 +51,7 @@ class NumpyOperator(SubgraphOperator):
         threads: int | None = None,
         limits: LoadLimits = _LIMITS,
         chains: Sequence[Sequence[int]] = (),
+        growth: list[int] | None = None,
     ) -> None:
         self._chains = chains
         self._threads = threads
@@ -58,7 +60,7 @@ class NumpyOperator(SubgraphOperator):
         self._subgraph = subgraph
         self._options = options
         self._replaced: dict[str, Any] = {}
-        self._program = self._compile()
+        self._program = self._compile(growth)
         self._function = self._program.function
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
@@ -141,7 +143,7 @@ class NumpyOperator(SubgraphOperator):
         self._program.close()
         self._function = self._program.function
 
-    def _compile(self) -> Program:
+    def _compile(self, growth: list[int] | None = None) -> Program:
         subgraph = self._subgraph
         return self._limited(
             compile_graph,
@@ -153,6 +155,7 @@ class NumpyOperator(SubgraphOperator):
             replaced=self._replaced,
             options=self._options,
             limits=self._limits,
+            growth=folding_growth(self._limits) if growth is None else growth,
             name=subgraph.id,
             chains=self._chains,
         )

@@ -140,7 +140,7 @@ def _site(model: Any) -> Site:
     graph = bind(load(model))
     constants = Constants(graph.constants)
     scope = GraphScope(
-        graph, constants, Options(), _no_bodies, trusts_shapes=True, limits=LoadLimits()
+        graph, constants, Options(), _no_bodies, trusts_shapes=True, limits=LoadLimits(), growth=[0]
     )
     return Site(Node(graph, 0), scope)
 

@@ -1,15 +1,21 @@
 """Work that would keep the interpreter from all else: done in parts, to the same results."""
 
+import json
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from backends.numpy.tests.models import node_model
+import subgraphkit as sk
+from backends.numpy.tests.models import node_model, parsed
 from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit.errors import ExecutionError
 from subgraphkit_numpy.kernels.wrapping import PART
+from tests.house.tree import ROOT
 
 MANY = PART + PART // 2
 DICE = np.random.default_rng(0)
@@ -103,6 +109,43 @@ def test_pieces_beyond_the_limit_are_refused_before_they_are_made() -> None:
     with pytest.raises(ExecutionError, match="the output would be") as caught:
         compile_model(model, max_output_bytes=1 << 20)(x)
     assert caught.value.code == "SGK217"
+
+
+def test_pieces_that_are_far_more_than_the_texts_are_refused_before_they_are_made() -> None:
+    x = np.array(["b" * 20_000] + [""] * 20_000, object)
+    with pytest.raises(ExecutionError, match=r"string\[20001, 20001\]; a text counts as 4"):
+        results("StringSplit", [x], [OBJECT, INT], delimiter="b")
+
+
+def test_no_operator_gets_what_is_beyond_the_limits() -> None:
+    environment = {
+        **os.environ, "SUBGRAPH_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "backends.numpy.tests.asking_for_much"],
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=True, timeout=600,
+    )  # fmt: skip
+    operators, outcomes, got = json.loads(done.stdout)
+    assert got == []
+    assert operators > 190
+    assert outcomes["SGK217"] > 40
+
+
+def test_large_values_are_counted_while_they_live() -> None:
+    text = "g (float[N] x, int64[1] n) => (float[M] y) {{ {} }}"
+    chain = "a = Expand(x, n) " + " ".join(f"{b} = Neg({a})" for a, b in ("ab", "bc", "cd"))
+    add = " ".join(f"s{b} = Add({a}, {b})" for a, b in (("a", "b"), ("sb", "c"), ("sc", "d")))
+    limits = {"max_run_bytes": 12 << 20}
+    feeds = {"x": np.ones(1, np.float32), "n": np.array([1 << 20])}
+    short = parsed(text.format(f"{chain} y = Neg(d)"))
+    with sk.InferenceSession(short, "numpy", limits=limits) as session:
+        for _ in range(3):  # what was let go counts no more
+            assert session.run(None, feeds)[0].size == 1 << 20
+    wide = parsed(text.format(f"{chain} {add} y = Neg(sd)"))
+    for words in ({"limits": limits}, {"max_memory": 12 << 20}):
+        session = sk.InferenceSession(wide, "numpy", **words)
+        with pytest.raises(ExecutionError, match=r"the limit is 12,582,912 bytes \(max_run"):
+            session.run(None, feeds)
 
 
 def test_unique_orders_rows_and_texts_as_numpy_does() -> None:

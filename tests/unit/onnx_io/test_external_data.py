@@ -144,9 +144,13 @@ def test_a_link_is_followed_if_it_ends_in_the_models_folder(folder: Path) -> Non
     assert read(save(folder, location="link.bin")) == [1, 1, 1, 1]
 
 
-def test_a_hard_link_is_a_file(folder: Path) -> None:
+def test_a_hard_link_is_read_only_where_the_caller_trusts_the_folder(folder: Path) -> None:
     os.link(of_ones(folder.parent / "store" / "w"), folder / "hard.bin")
-    assert read(save(folder, location="hard.bin")) == [1, 1, 1, 1]
+    path = save(folder, location="hard.bin")
+    with pytest.raises(InvalidModelError, match="which has a second name") as caught:
+        read(path)
+    assert caught.value.code == "SGK210"
+    assert sk.load(path, data_roots=folder).graph.constants["w"].array().tolist() == [1, 1, 1, 1]
 
 
 def test_the_cache_of_a_hub_is_read_through_its_links(folder: Path) -> None:

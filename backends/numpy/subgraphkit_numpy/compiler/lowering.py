@@ -27,16 +27,18 @@ from subgraphkit_numpy.kernels import (
 )
 
 FOLD_GROWTH_BYTES: Final = 128 << 20
-"""What is folded in one program may be larger by this than what it is folded from."""
-
-FILL_BYTES: Final = 1 << 30
-"""The same for ``ConstantOfShape``, by which models without data state their weights."""
+"""All that is folded at a bind may be larger by this than what it is folded from."""
 
 FOLD_EFFORT: Final = 32
 """Folding may take this much for each element that is stored, and what is not noticed."""
 
 BodyCompiler = Callable[[Graph, "GraphScope"], Any]
 """Compiles a body to a program."""
+
+
+def folding_growth(limits: LoadLimits) -> list[int]:
+    """Return the bytes that may be folded at one bind, in a place that its programs share."""
+    return [min(FOLD_GROWTH_BYTES, limits.bind_bytes)]
 
 
 class GraphScope:
@@ -46,12 +48,12 @@ class GraphScope:
         trusts_shapes: Whether types of values are those of every run. Not so in bodies, where
             a shape may change from one iteration to the next.
         names: For values that are another value unchanged, that value.
-        allowances: What may still be folded, bodies included: bytes that are filled, other bytes,
-            and the effort.
+        growth: Bytes that may still be folded, in the only place: all programs of a bind share it.
+        effort: Effort that may still be made, bodies included.
         shares: Whether BLAS must work on the calling thread alone because of a body.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (all by keyword)
         self,
         graph: Graph,
         constants: Constants,
@@ -59,6 +61,7 @@ class GraphScope:
         compile_body: BodyCompiler,
         *,
         limits: LoadLimits,
+        growth: list[int],
         trusts_shapes: bool,
     ) -> None:
         self.graph = graph
@@ -66,11 +69,8 @@ class GraphScope:
         self.trusts_shapes = trusts_shapes
         self.names: dict[str, str] = {}
         self.limits = limits
-        self.allowances = {
-            "growth": FOLD_GROWTH_BYTES,
-            "fill": FILL_BYTES,
-            "effort": MOST_AT_BIND + FOLD_EFFORT * constants.element_count,
-        }
+        self.growth = growth
+        self.effort = [MOST_AT_BIND + FOLD_EFFORT * constants.element_count]
         self.shares = False
         self._options = options
         self._compile_body = compile_body
@@ -288,14 +288,11 @@ def _takes_too_much(step: ProgramStep) -> bool:
         counts = [getattr(value, "size", 0) for value in read]
         widest = max([value.itemsize for value in read if isinstance(value, np.ndarray)], default=8)
         more = max(prod(counts), sum(counts)) * max(8, widest) - given if len(counts) > 1 else 0
-    kind = "fill" if node.op_type == "ConstantOfShape" else "growth"
-    effort = (
-        effort_of(node, [getattr(value, "size", 0) for value in read]) if kind == "growth" else 0
-    )
-    if more > scope.allowances[kind] or effort > scope.allowances["effort"]:
+    effort = effort_of(node, [getattr(value, "size", 0) for value in read])
+    if more > scope.growth[0] or effort > scope.effort[0]:
         return True
-    scope.allowances[kind] -= max(0, more)
-    scope.allowances["effort"] -= effort
+    scope.growth[0] -= max(0, more)
+    scope.effort[0] -= effort
     return False
 
 

@@ -147,6 +147,7 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
     replaced: Mapping[str, Any],
     options: Options,
     limits: LoadLimits,
+    growth: list[int],
     name: str,
     chains: Sequence[Sequence[int]] = (),
 ) -> Program:
@@ -160,7 +161,9 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
     """
     values = Constants(constants)
     values.replace(replaced)
-    scope = GraphScope(graph, values, options, _compile_body, limits=limits, trusts_shapes=True)
+    scope = GraphScope(
+        graph, values, options, _compile_body, limits=limits, growth=growth, trusts_shapes=True
+    )
     steps = lower(scope, nodes, outputs, chains)
     resolved = [scope.resolve(output) for output in outputs]
     variables = _variables(scope, resolved)
@@ -183,9 +186,10 @@ def _compile_body(body: Graph, outer: GraphScope) -> Program:
         outer.options(),
         _compile_body,
         limits=outer.limits,
+        growth=outer.growth,
         trusts_shapes=False,
     )
-    scope.allowances = outer.allowances
+    scope.effort = outer.effort
     steps = lower(scope, body.order, body.outputs)
     resolved = [scope.resolve(output) for output in body.outputs]
     inputs = (*body.inputs, *captures)

@@ -68,4 +68,4 @@ def _implementation(
     if refusal is not None:
         return refusal
     entry = find(domain, op_type, opset) or reference_entry(domain, op_type, opset)
-    return limited(domain, op_type, entry) if isinstance(entry, Implementation) else entry
+    return limited(op_type, entry) if isinstance(entry, Implementation) else entry

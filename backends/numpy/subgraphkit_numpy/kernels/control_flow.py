@@ -54,20 +54,16 @@ def loop(site: Site) -> Made:
         count = int(operands[0].item()) if has_count else None
         condition: Any = operands[1] if has_condition else np.array(True)  # noqa: FBT003 (data, not a switch)
         states = [*operands[2:], *(None,) * (carried - len(operands[2:]))]
-        collected: list[list[Any]] = [[] for _ in empty]
-        iteration = held = 0
+        collected = _Collected(empty, most)
+        iteration = 0
         while condition.item() and (count is None or iteration < count):
             if limit and iteration >= limit:
                 raise RuntimeError(f"Loop exceeded {limit} iterations (max_loop_iterations)")
             results = body(np.array(iteration, np.int64), condition, *states, *outer)
             condition, states = results[0], list(results[1 : 1 + carried])
-            for place, value in zip(collected, results[1 + carried :], strict=True):
-                place.append(value)
-                held += value.nbytes
-            if most and held > most:
-                check_size((held,), np.dtype(np.uint8), most)
+            collected.add(results[1 + carried :])
             iteration += 1
-        return (*states, *_stacked(collected, empty, (0,) * len(empty)))
+        return (*states, *collected.stacked((0,) * len(empty)))
 
     return _single(compute, site.output_count)
 
@@ -86,13 +82,24 @@ def _empty_outputs(site: Site, name: str, first: int) -> list[Array]:
     return empty
 
 
-def _stacked(
-    collected: Sequence[list[Any]], empty: Sequence[Array], axes: Sequence[int]
-) -> list[Array]:
-    return [
-        np.stack(values, axis) if values else nothing
-        for values, nothing, axis in zip(collected, empty, axes, strict=True)
-    ]
+class _Collected:
+    """What a body handed out so far, one list for each output, no more than one output may have."""
+
+    def __init__(self, empty: Sequence[Array], most: int) -> None:
+        self.columns: list[list[Any]] = [[] for _ in empty]
+        self._empty, self._most, self._held = empty, most, 0
+
+    def add(self, values: Sequence[Any]) -> None:
+        for column, value in zip(self.columns, values, strict=True):
+            column.append(value)
+            self._held += value.nbytes
+        check_size((self._held,), np.dtype(np.uint8), self._most)
+
+    def stacked(self, axes: Sequence[int]) -> list[Array]:
+        return [
+            np.stack(values, axis) if values else nothing
+            for values, nothing, axis in zip(self.columns, self._empty, axes, strict=True)
+        ]
 
 
 def _full(values: Sequence[int] | None, count: int) -> tuple[int, ...]:
@@ -114,6 +121,7 @@ class _Scan:
         self.out_axes = _full(site.ints("scan_output_axes"), self.output_count)
         self.out_backwards = _full(site.ints("scan_output_directions"), self.output_count)
         self.empty = _empty_outputs(site, "body", state_count)
+        self.most = output_limit(site.scope)
 
     def run(self, states: Sequence[Any], scanned: Sequence[Array], outer: Sequence[Any]) -> Any:
         """Return the final states and what was collected."""
@@ -124,16 +132,15 @@ class _Scan:
         lengths = [array.shape[0] for array in slices]
         if len(set(lengths)) > 1:
             raise ValueError(f"the scanned inputs have lengths {lengths}, expected the same")
-        collected: list[list[Any]] = [[] for _ in range(self.output_count)]
+        collected = _Collected(self.empty, self.most)
         for step in range(lengths[0]):
             results = self.body(*states, *[array[step, ...] for array in slices], *outer)
             states = results[: self.state_count]
-            for place, value in zip(collected, results[self.state_count :], strict=True):
-                place.append(value)
-        for place, backwards in zip(collected, self.out_backwards, strict=True):
+            collected.add(results[self.state_count :])
+        for place, backwards in zip(collected.columns, self.out_backwards, strict=True):
             if backwards:
                 place.reverse()
-        return (*states, *_stacked(collected, self.empty, self.out_axes))
+        return (*states, *collected.stacked(self.out_axes))
 
 
 @kernel("Scan", since=9, aliases=True)

@@ -2,13 +2,17 @@
 
 A few bytes of input may ask for petabytes of output: a shape, a number of repetitions, the end of
 a range. The system would grant such a request, or kill the process when the memory is written to.
-So for every operator whose output size follows from the values of its inputs, or from attributes
-alone, the size is computed first and held against the limit ``max_value_bytes``, or the option
-``max_output_bytes``.
+So every kernel is wrapped here, and asks here. Where the size of an output follows from the values
+of inputs or from attributes, it is computed first and held against the limit ``max_value_bytes``,
+or the option ``max_output_bytes``. Whatever is large is counted while it lives, and all of it held
+against ``max_run_bytes``.
 """
 
+import weakref
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any, Final
 
@@ -18,6 +22,7 @@ from subgraphkit.backend import Refusal, Unsupported
 from subgraphkit.ir import Node
 from subgraphkit.types import TensorType
 from subgraphkit_numpy.kernels.registry import (
+    Array,
     Factory,
     Implementation,
     Known,
@@ -26,11 +31,16 @@ from subgraphkit_numpy.kernels.registry import (
     as_kernel,
 )
 from subgraphkit_numpy.kernels.site import Scope, Site
-from subgraphkit_numpy.kernels.sizes import GROWING, SPREADING, Sizer, Values
+from subgraphkit_numpy.kernels.sizes import SIZERS, SPREADING, Sizer, Values
 
 MISJUDGED: Final = frozenset({"DFT", "Range", "STFT", "StringConcat"})
 """Operators whose size is not in the inferred type: a huge range comes out as 0, a text of any
 length is one element, and what a model says of a transform nobody checks."""
+
+WATCHED_BYTES: Final = 1 << 20
+"""What is smaller is not counted: counting costs a microsecond, filling this costs a hundred."""
+
+_OBJECTS: Final = np.dtype(object)
 
 _A_TEXT: Final = 4
 """How many elements a text counts for: nothing ends a run while NumPy counts its references."""
@@ -46,7 +56,7 @@ def output_limit(scope: Scope) -> int:
     return scope.limits.value_bytes if given is None else given
 
 
-def _check_texts(shape: Sequence[int], limit: int) -> None:
+def check_texts(shape: Sequence[int], limit: int) -> None:
     """Refuse to make an array of too many texts: NumPy makes and frees one at a stroke.
 
     Raises:
@@ -89,34 +99,107 @@ def refused_size(node: Node, limit: int) -> Refusal | None:
     return Refusal("shape", f"{node.qualified_op_type}: {_too_large(str(type_), asked, limit)}")
 
 
-def limited(domain: str, op_type: str, entry: Implementation) -> Implementation:
-    """Return an entry whose kernels check the size of the output before they make it."""
-    sizer = {**SPREADING, **GROWING}.get(op_type) if domain == "" else None
-    return entry if sizer is None else replace(entry, factory=_guarded(entry.factory, sizer))
+class Budget:
+    """The bytes of large values that one run, or one bind, has made and still holds.
+
+    Attributes:
+        live: How many there are now.
+    """
+
+    def __init__(self) -> None:
+        self.live = 0
+        self._held: dict[int, weakref.ref[Array]] = {}
+
+    def require(self, more: int, limit: int) -> None:
+        """Refuse what would be more than the limit together with what is held; 0 is none.
+
+        Raises:
+            OutputTooLargeError: It would be.
+        """
+        if limit and self.live + more > limit:
+            raise OutputTooLargeError(
+                f"the run holds {self.live:,} bytes of values and would make {more:,} more; the "
+                f"limit is {limit:,} bytes (max_run_bytes of the setting limits, or max_memory)"
+            )
+
+    def take(self, value: Any, limit: int) -> None:
+        """Count what a kernel returned, until nobody holds it; views count as what they show.
+
+        Raises:
+            OutputTooLargeError: The limit is passed.
+        """
+        if isinstance(value, list | tuple):
+            for one in value:
+                self.take(one, limit)
+        elif isinstance(value, np.ndarray) and value.nbytes >= WATCHED_BYTES:
+            while isinstance(value.base, np.ndarray):
+                value = value.base
+            # Constants are read-only, and are part of what was opened.
+            if id(value) not in self._held and value.flags.writeable:
+                self.require(value.nbytes, limit)
+                back = partial(self._give_back, id(value), value.nbytes)
+                self._held[id(value)] = weakref.ref(value, back)
+                self.live += value.nbytes
+
+    def _give_back(self, key: int, size: int, _gone: object) -> None:
+        del self._held[key]
+        self.live -= size
 
 
-def _guarded(factory: Factory, sizer: Sizer) -> Factory:
+_BUDGET: Final[ContextVar[Budget | None]] = ContextVar("subgraphkit_numpy_budget", default=None)
+
+
+def budget() -> Budget:
+    """Return the budget of the run or the bind that calls, which has a context of its own."""
+    found = _BUDGET.get()
+    if found is None:
+        found = Budget()
+        _BUDGET.set(found)
+    return found
+
+
+def limited(op_type: str, entry: Implementation) -> Implementation:
+    """Return an entry whose kernels ask before they make something large, and count it then."""
+    return replace(entry, factory=_guarded(entry.factory, SIZERS.get(op_type)))
+
+
+def _guarded(factory: Factory, sizer: Sizer | None) -> Factory:
     def make(site: Site) -> Made:
         made = factory(site)
-        limit = output_limit(site.scope)
-        if not limit or isinstance(made, Same | Known):
+        limit, most = output_limit(site.scope), site.scope.limits.run_bytes
+        if not (limit or most) or isinstance(made, Same | Known):
             return made
-        if site.output_shape() is not None and site.node.op_type not in MISJUDGED:
+        size = _known_size(site)
+        if size is not None:
             refusal = refused_size(site.node, limit)
             if refusal is not None:
                 raise Unsupported(refusal.text, code=refusal.code)
-            return made
-        if site.node.op_type in SPREADING and is_covered(site):
-            return made
+            if size < WATCHED_BYTES:
+                return made
         inner = as_kernel(made)
-        return replace(inner, call=_checked(site, sizer, inner.call, limit))
+        ask = None if sizer is None or is_covered(site) else _asking(site, sizer, limit, most)
+        return replace(inner, call=_counted(inner.call, ask, most))
 
     return make
 
 
+def _known_size(site: Site) -> int | None:
+    """Return how many bytes a node makes, if that is the same in every run."""
+    if not site.scope.trusts_shapes or site.node.op_type in MISJUDGED:
+        return None
+    total = 0
+    for place, name in enumerate(site.node.outputs):
+        shape, dtype = site.output_shape(place), site.output_dtype(place)
+        if name and (shape is None or dtype is None):
+            return None
+        if name and shape is not None and dtype is not None:
+            total += prod(shape) * dtype.itemsize
+    return total
+
+
 def is_covered(site: Site) -> bool:
     """Say whether one input of a node surely has the shape of the output, so that nothing grows."""
-    if site.node.op_type in MISJUDGED:
+    if site.node.op_type not in SPREADING or site.output_dtype() == _OBJECTS:
         return False
     shape = getattr(site.node.output_type(), "shape", None)
     if not site.scope.trusts_shapes or shape is None or None in shape:
@@ -124,7 +207,25 @@ def is_covered(site: Site) -> bool:
     return any(site.node.shape(place) == shape for place in range(site.input_count))
 
 
-def _checked(site: Site, sizer: Sizer, call: Callable[..., Any], limit: int) -> Callable[..., Any]:
+def _counted(
+    call: Callable[..., Any], ask: Callable[..., None] | None, most: int
+) -> Callable[..., Any]:
+    """Return a kernel that asks before, if there is something to ask, and counts what it made."""
+    array = np.ndarray
+
+    def compute(*given: Any, **more: Any) -> Any:
+        if ask is not None:
+            ask(*given)
+        result = call(*given, **more)
+        if type(result) is not array or result.nbytes >= WATCHED_BYTES:
+            budget().take(result, most)
+        return result
+
+    return compute
+
+
+def _asking(site: Site, sizer: Sizer, limit: int, most: int) -> Callable[..., None]:
+    """Return what holds the size of an output against the limits, from the inputs."""
     dtype = site.output_dtype() or site.dtype() or np.dtype(np.float64)
     count, itemsize = site.input_count, dtype.itemsize
     fixed = [site.constant(i) if i in site.absorbed else None for i in range(count)]
@@ -132,7 +233,7 @@ def _checked(site: Site, sizer: Sizer, call: Callable[..., Any], limit: int) -> 
     passes_all = len(places) == count
     texts = site.scope.limits.max_elements if dtype.hasobject else 0
 
-    def compute(*given: Any, **more: Any) -> Any:
+    def ask(*given: Any) -> None:
         values: Values = given
         if not passes_all:
             merged = fixed.copy()
@@ -140,10 +241,12 @@ def _checked(site: Site, sizer: Sizer, call: Callable[..., Any], limit: int) -> 
                 merged[place] = value
             values = merged
         shape = sizer(site, values)
-        if prod(shape) * itemsize > limit:
+        size = prod(shape) * itemsize
+        if limit and size > limit:
             check_size(shape, dtype, limit)
+        if size >= WATCHED_BYTES:
+            budget().require(size, most)
         if texts:
-            _check_texts(shape, texts)
-        return call(*given, **more)
+            check_texts(shape, texts)
 
-    return compute
+    return ask

@@ -119,9 +119,16 @@ def _affine_grid(site: Site, values: Values) -> Sequence[int]:
 
 
 def _max_unpool(site: Site, values: Values) -> Sequence[int]:
-    del site
-    shape = _value(values, 2)
-    return values[0].shape if shape is None else _ints(shape)
+    shape, x = _value(values, 2), values[0].shape
+    taps, strides = site.ints("kernel_shape") or (), site.ints("strides") or (1,) * len(x)
+    space = [(d - 1) * s + t for d, s, t in zip(x[2:], strides, taps, strict=False)]
+    return max((*x[:2], *space), () if shape is None else _ints(shape), key=prod)
+
+
+def _top_k(site: Site, values: Values) -> Sequence[int]:
+    dims = list(values[0].shape)
+    dims[site.attribute("axis", -1)] = values[1].item() if len(values) > 1 else site.attribute("k")
+    return dims
 
 
 def _col2im(site: Site, values: Values) -> Sequence[int]:
@@ -169,9 +176,31 @@ def _broadcast(site: Site, values: Values) -> Sequence[int]:
     return shape
 
 
+def _factors(site: Site) -> tuple[int, int]:
+    """Return the places of the two operands; of quantized ones each has scale and zero point."""
+    return (0, 3) if site.node.op_type.startswith("QL") or site.node.op_type == "QGemm" else (0, 1)
+
+
+def _pair(site: Site, values: Values) -> Sequence[int]:
+    return np.broadcast_shapes(*[values[place].shape for place in _factors(site)])
+
+
+def _general_product(site: Site, values: Values) -> Sequence[int]:
+    left, right = (values[place].shape for place in _factors(site))
+    batched = site.attribute("transBatchA") or site.attribute("transBatchB")
+    if batched or min(len(left), len(right)) < 2:  # noqa: PLR2004 (a vector makes no more)
+        return ()
+    rows = left[-1 if site.attribute("transA", 0) else -2]
+    columns = right[-2 if site.attribute("transB", 0) else -1]
+    return (*np.broadcast_shapes(left[:-2], right[:-2]), rows, columns)
+
+
+def _packed_product(site: Site, values: Values) -> Sequence[int]:
+    return (*values[0].shape[:-1], site.attribute("N"))
+
+
 def _product(site: Site, values: Values) -> Sequence[int]:
-    del site
-    left, right = values[0].shape, values[1].shape
+    left, right = (values[place].shape for place in _factors(site))
     if len(left) < 2 or len(right) < 2:  # noqa: PLR2004 (a vector reduces to no more than it has)
         return max(left[:-1], right[:-2] + right[-1:], key=prod)
     return (*np.broadcast_shapes(left[:-2], right[:-2]), left[-2], right[-1])
@@ -220,14 +249,38 @@ def _windows(site: Site, values: Values) -> Sequence[int]:
     return (*values[0].shape[:2], *space)
 
 
+def _convolved(site: Site, values: Values) -> Sequence[int]:
+    """Return the larger of what windows slide over, and what comes out."""
+    over = _windows(site, values)
+    w = values[_factors(site)[1]].shape
+    ones = (1,) * len(w)
+    rows = zip(over[2:], w[2:], site.ints("strides") or ones, site.ints("dilations") or ones,
+               strict=False)  # fmt: skip
+    space = [max(0, size - (taps - 1) * far - 1) // stride + 1 for size, taps, stride, far in rows]
+    return max(over, (over[0], w[0], *space), key=prod)
+
+
+def _depthwise(site: Site, values: Values) -> Sequence[int]:
+    del site
+    x, w = values[0].shape, values[1].shape
+    return (x[0], w[0], *x[2:], *w[2:])
+
+
+def _features(site: Site, values: Values) -> Sequence[int]:
+    del site
+    return (*values[0].shape[:-1], values[1].size)
+
+
 def _transposed(site: Site, values: Values) -> Sequence[int]:
+    """Return the larger of what comes out, and what every tap makes of every element."""
     x, w = values[0].shape, values[1].shape
     rank = len(x) - 2
     ones = (1,) * rank
     strides, dilations = site.ints("strides") or ones, site.ints("dilations") or ones
     rows = zip(x[2:], strides, w[2:], dilations, strict=False)
     space = [(size - 1) * stride + (taps - 1) * far + 1 for size, stride, taps, far in rows]
-    return (x[0], w[1] * site.attribute("group", 1), *space)
+    first = (x[0], w[1] * site.attribute("group", 1))
+    return max((*first, *space), (*first, *w[2:], *x[2:]), key=prod)
 
 
 BROADCASTING: Final = (
@@ -238,14 +291,29 @@ BROADCASTING: Final = (
 
 SPREADING: Final[Mapping[str, Sizer]] = {
     **dict.fromkeys((*BROADCASTING, "PRelu"), _broadcast),
-    **dict.fromkeys(("AveragePool", "Conv", "LpPool", "MaxPool"), _windows),
-    "Concat": _concat,
+    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool", "QLinearAveragePool"), _windows),
+    **dict.fromkeys(("Conv", "ConvInteger", "DeformConv", "FusedConv", "QLinearConv"), _convolved),
+    **dict.fromkeys(("FusedGemm", "FusedMatMul", "Gemm", "QGemm"), _general_product),
+    **dict.fromkeys(("QLinearAdd", "QLinearMul"), _pair),
+    "ArrayFeatureExtractor": _features,
+    "CausalConvWithState": _depthwise,
+    **dict.fromkeys(("Concat", "QLinearConcat"), _concat),
     "ConcatFromSequence": _sequence,
     "ConvTranspose": _transposed,
     "Einsum": _einsum,
     "Gather": _gather,
     "GatherND": _gather_nd,
-    "MatMul": _product,
+    **dict.fromkeys(
+        (
+            "DynamicQuantizeMatMul",
+            "MatMul",
+            "MatMulInteger",
+            "MatMulIntegerToFloat",
+            "QLinearMatMul",
+        ),
+        _product,
+    ),
+    "MatMulNBits": _packed_product,
 }
 """Operators whose outputs may be far larger than each input, by the shapes of these."""
 
@@ -271,6 +339,10 @@ GROWING: Final[Mapping[str, Sizer]] = {
     "Resize": _resize,
     "STFT": _stft,
     "Tile": _tile,
+    "TopK": _top_k,
     "Upsample": _resize,
 }
 """Operators of the default domain whose output size is set by values, and how large it is."""
+
+SIZERS: Final[Mapping[str, Sizer]] = {**SPREADING, **GROWING}
+"""All of them."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit.backend import Unsupported
-from subgraphkit_numpy.kernels.limits import check_size, output_limit
+from subgraphkit_numpy.kernels.limits import check_size, check_texts, output_limit
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
@@ -103,34 +103,36 @@ def split(site: Site) -> Made:
     delimiter = site.attribute("delimiter") or None
     most = site.attribute("maxsplit")
     times = -1 if most is None else int(most)
-    limit, is_alone = output_limit(site.scope), site.output_count == 1
+    is_alone = site.output_count == 1
 
     def compute(texts: Array) -> Any:
-        made, counts = _side_by_side(texts, lambda text: text.split(delimiter, times), "", limit)
+        made, counts = _side_by_side(site, texts, lambda text: text.split(delimiter, times), "")
         return made if is_alone else (made, counts)
 
     return compute
 
 
-def _side_by_side(texts: Array, cut: _Cut, padding: str, limit: int) -> tuple[Array, Array]:
-    """Put the pieces of every text on an axis of their own, as long as most of them need."""
-    flat, counts, parts = texts.reshape(-1), np.zeros(texts.size, np.int64), []
-    for at in range(0, flat.size, PART):
-        rows = [cut(text) for text in flat[at : at + PART].tolist()]
-        counts[at : at + PART] = lengths = list(map(len, rows))
-        check_size((len(rows), max(lengths)), _OBJECTS, limit)
-        part = np.full((len(rows), max(lengths)), padding, object)
-        for place, row in enumerate(rows):
-            part[place, : len(row)] = row
-        parts.append(part)
-    shape = flat.size, int(counts.max(initial=0))
-    check_size(shape, _OBJECTS, limit)
-    made = np.empty(shape, object)
-    for place, part in enumerate(parts):
-        rows_of_part = made[place * PART :][:PART]
-        rows_of_part[:, : part.shape[1]] = part
-        rows_of_part[:, part.shape[1] :] = padding
-    return made.reshape(*texts.shape, made.shape[1]), counts.reshape(texts.shape)
+def _side_by_side(site: Site, texts: Array, cut: _Cut, padding: str) -> tuple[Array, Array]:
+    """Put the pieces of every text on an axis of their own, as long as most of them need.
+
+    One text after the other: nothing ends a run while NumPy fills an array of objects.
+    """
+    limit, most = output_limit(site.scope), site.scope.limits.max_elements
+    rows: list[list[str]] = []
+    longest = 0
+    for at in range(0, texts.size, PART):
+        for text in texts.reshape(-1)[at : at + PART].tolist():
+            rows.append(cut(text))
+            if len(rows[-1]) > longest:
+                longest = len(rows[-1])
+                check_size((texts.size, longest), _OBJECTS, limit)
+                check_texts((texts.size, longest), most)
+    made = np.empty((texts.size, longest), object)
+    for pieces, row in zip(made, rows, strict=True):
+        pieces[: len(row)] = row
+        pieces[len(row) :] = padding
+    counts = np.array(list(map(len, rows)), np.int64)
+    return made.reshape(*texts.shape, longest), counts.reshape(texts.shape)
 
 
 @kernel("RegexFullMatch")
@@ -150,14 +152,14 @@ def tokenize(site: Site) -> Made:
     """Put the tokens of every text on an axis of their own, as long as most of them need."""
     cut, least = _cutter(site), site.attribute("mincharnum", 1)
     padding = site.attribute("pad_value", "")
-    marked, limit = site.attribute("mark", 0), output_limit(site.scope)
+    marked = site.attribute("mark", 0)
 
     def tokens(text: str) -> list[str]:
         found = [token for token in cut(text) if len(token) >= least]
         return [_START, *found, _END] if marked else found
 
     def compute(texts: Array) -> Array:
-        made, counts = _side_by_side(texts, tokens, padding, limit)
+        made, counts = _side_by_side(site, texts, tokens, padding)
         has_none = marked and counts.max(initial=0) == _MARKS
         return made[..., :0] if has_none else made
 
