@@ -50,49 +50,29 @@ def difference_of_draws(
     case: OfficialCase, feeds: Mapping[str, Any], results: Sequence[Any], tolerance: ToleranceOf
 ) -> Difference | None:
     """Compare what was drawn with what its distribution says."""
-    if case.operator == "Dropout":
-        return _difference_of_dropout(list(feeds.values()), results, tolerance)
-    (probabilities,) = feeds.values()
-    (drawn,) = results
-    element = case.model.graph.output[0].type.tensor_type.elem_type
-    want = np.zeros(probabilities.shape, onnx.helper.tensor_dtype_to_np_dtype(element))
-    want[...] = drawn != 0 if drawn.shape == want.shape else 0
-    found = first_difference(drawn, want)
-    if found is not None:
-        return found
-    if case.is_expanded:
-        # The function body compares the other way round: 1 where the draw is larger.
-        probabilities = 1 - probabilities
-    return _difference_of_means(drawn.astype(np.float64), probabilities)
-
-
-def _difference_of_dropout(
-    fed: Sequence[Any], results: Sequence[Any], tolerance: ToleranceOf
-) -> Difference | None:
-    data, ratio = fed[0], float(fed[1])
+    data, *others = feeds.values()
     kept = results[1] if len(results) > 1 else results[0] != 0
     if kept.shape != data.shape or kept.dtype != bool:
-        wanted = np.zeros(data.shape, bool)
-        return first_difference(kept, wanted)
-    scaled = np.where(kept, data / (1 - ratio), 0).astype(data.dtype)
-    found = first_difference(results[0], scaled, tolerance)
-    if found is not None:
-        return found
-    return _difference_of_means(kept.astype(np.float64), np.full(data.shape, 1 - ratio))
+        return first_difference(kept, np.zeros(data.shape, bool))
+    if case.operator == "Dropout":
+        share = 1 - float(others[0])
+        probabilities = np.full(data.shape, share)
+        wanted = np.where(kept, data / share, 0).astype(data.dtype)
+    else:
+        # The function body compares the other way round: 1 where the draw is larger.
+        probabilities = 1 - data if case.is_expanded else data
+        element = case.model.graph.output[0].type.tensor_type.elem_type
+        wanted = kept.astype(onnx.helper.tensor_dtype_to_np_dtype(element))
+    found = first_difference(results[0], wanted, tolerance)
+    return found or _difference_of_means(kept.astype(np.float64), probabilities)
 
 
 def _difference_of_means(drawn: _Array, probabilities: _Array) -> Difference | None:
     shape = (-1, _TIMES, *drawn.shape[1:])
     means = drawn.reshape(shape).mean(axis=1)
     wanted = probabilities.reshape(shape)[:, 0]
-    deviations = np.sqrt(wanted * (1 - wanted) / _TIMES)
-    off = np.abs(means - wanted) > _DEVIATIONS * deviations
-    if not off.any():
-        return None
-    place = tuple(np.argwhere(off)[0].tolist())
-    return Difference(
-        "",
-        "value",
-        f"of {_TIMES} draws {means[place]:.0%} are 1, expected {wanted[place]:.0%} give or take "
-        f"{_DEVIATIONS * deviations[place]:.0%}",
-    )
+    limits = _DEVIATIONS * np.sqrt(wanted * (1 - wanted) / _TIMES)
+    for place in map(tuple, np.argwhere(np.abs(means - wanted) > limits).tolist()):
+        text = f"of {_TIMES} draws {means[place]:.0%} are 1, expected {wanted[place]:.0%}"
+        return Difference("", "value", f"{text} give or take {limits[place]:.0%}")
+    return None

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.backend import (
-    Answer,
     Backend,
     BindContext,
     Connectivity,
+    OpSelector,
     SubgraphOperator,
     SubgraphProperty,
     SubgraphSelector,
@@ -50,13 +50,6 @@ def beside_foreign(choice: BackendChoice) -> dict[str, Any]:
     }
 
 
-class _Selector(SubgraphSelector):
-    stateless: ClassVar[bool] = True
-
-    def select(self, node: Node) -> Answer:
-        return is_foreign(node)
-
-
 class _Operator(SubgraphOperator):
     traits = Traits(thread_safe=True)
 
@@ -84,8 +77,7 @@ class _Property(SubgraphProperty):
     connectivity: Connectivity = "any"
 
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
-        del graph
-        return _Selector()
+        return OpSelector(graph, [f"{DOMAIN}::{CARRY}"])
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
         del context

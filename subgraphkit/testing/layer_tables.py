@@ -7,11 +7,10 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
     "products": {
         "near float float16 double": "MatMul(x[3,N], w![N,5])",
         "near float": """
-            MatMul(x[N,C], w![C,C])
+            MatMul|Gemm(x[N,C], w![C,C])
             MatMul(x[N,4,C], w![C,C])
             Gemm(x[N,C], w![C,C], b![C])
             Gemm<transB=1>(x[N,C], w![C,C], b![C])
-            Gemm(x[N,C], w![C,C])
             Einsum<equation="ij,jk->ik">(x[N,C], w![C,C])
             a = MatMul(x[N,C], w![C,C]); b = Add(a, x); y = Relu(b)
             m = MatMul(x[N,4,C], w![C,C]); y = Add(m, b![C])
@@ -69,12 +68,11 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
             Conv<pads=[0,1,0,1,0,1]>(x[1,2,N,5,4], w![3,2,2,2,2])
             Conv(x[1,2,N,6], w[3,2,3,3])
             Conv<pads=[1,1,1,1]>(x[N,C,6,6], w![C,C,3,3], b![C])
-            Conv<pads=[1,1,1,1]>(x[N,C,6,6], w![C,C,3,3])
+            Conv|ConvTranspose<pads=[1,1,1,1]>(x[N,C,6,6], w![C,C,3,3])
             Conv(x[N,C,6,6], w![C,C,1,1], b![C])
             Conv<pads=[1,1,1,1], group=C>(x[N,C,6,6], w![C,1,3,3], b![C])
             Conv<pads=[1,1]>(x[N,C,9], w![C,C,3])
             Conv<pads=[1,1,1,1,1,1]>(x[N,C,4,4,4], w![C,C,3,3,3])
-            ConvTranspose<pads=[1,1,1,1]>(x[N,C,6,6], w![C,C,3,3])
             c = Conv<pads=[1,1,1,1]>(x[N,C,6,6], w![C,C,3,3], b![C]); y = Relu(c)
             c = Conv<pads=[1,1,1,1]>(x[N,C,6,6], w![C,C,3,3]);
             n = BatchNormalization(c, s![C], b![C], m![C], v+![C]); y = Relu(n)
@@ -161,6 +159,16 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
             m = ReduceMean(x[3,N], a:int64![1]={-1}); d = Sub(x, m); q = Mul(d, d);
             v = ReduceMean(q, a); e = Add(v, f![]={0.1}); r = Sqrt(e); y = Div(d, r)
             LRN<size=3, bias=0.5>(x[2,4,N,2])
+            GridSample(x[1,C,N,6], g~![1,2,3,2])
+            GridSample<mode="nearest", padding_mode="border", align_corners=1>(x[1,C,N,6],
+                g![1,2,3,2])
+            RoiAlign<output_height=2, output_width=3, sampling_ratio=2>(x[2,C,N,6],
+                r![2,4]={0.0,0.0,4.0,4.0,1.0,1.0,5.0,3.0}, b:int64![2]={0,1})
+            Det(x[N,C,3,3])
+            DFT(x[N,C,1], "", a:int64![]={1})
+            Col2Im(x[2,4C,9], i:int64![2]={4,4}, b:int64![2]={2,2})
+            SoftmaxCrossEntropyLoss(x[N,9], l+:int64[N])
+            NegativeLogLikelihoodLoss<reduction="sum">(x[N,9], l+:int64[N])
             Resize<mode="nearest">(x[1,2,N,3], "", s:float![4]={1,1,2,3})
             Resize<mode="linear">(x[1,2,N,3], "", s:float![4]={1,1,2,2})
             Resize<mode="linear", coordinate_transformation_mode="align_corners">(x[1,N,5,3],
@@ -195,6 +203,7 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
         "near float @23": """
             Attention<q_num_heads=2, kv_num_heads=2>(x[N,4,C], x, x)
             Attention(x[N,2,4,C], x, x)
+            RotaryEmbedding(x[N,2,3,8], c![9,4], s![9,4], p+:int64[N,3])
             RMSNormalization(x[N,C], s![C])
             RMSNormalization(x[N,4,C], s![C])""",
     },

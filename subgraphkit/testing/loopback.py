@@ -1,6 +1,6 @@
-"""A backend that claims every node and runs each region on the fallback backend.
+"""Backends that claim every node: one runs each region on the fallback, one computes nothing.
 
-It has no operators of its own, so what it gets wrong is the kit's doing, or the core's.
+They have no operators of their own, so what goes wrong is the kit's doing, or the core's.
 """
 
 from collections.abc import Sequence
@@ -9,12 +9,15 @@ from typing import ClassVar
 from subgraphkit.backend import (
     Answer,
     Backend,
+    BindContext,
     Conformance,
+    SubgraphOperator,
     SubgraphProperty,
     SubgraphSelector,
+    Unsupported,
 )
 from subgraphkit.backend.traits import Traits
-from subgraphkit.ir import BoundGraph, Node
+from subgraphkit.ir import BoundGraph, Node, Subgraph
 
 
 class _Everything(SubgraphSelector):
@@ -33,6 +36,12 @@ class _Anything(SubgraphProperty):
         return _Everything()
 
 
+class _Nothing(_Anything):
+    def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
+        del context
+        raise Unsupported(f"nothing computes {subgraph.id}, of which a partitioning was asked")
+
+
 class LoopbackBackend(Backend):
     """Claims every node and runs each region on the fallback backend."""
 
@@ -48,3 +57,17 @@ class LoopbackBackend(Backend):
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property."""
         return (_Anything(),)
+
+
+class Stub(Backend):
+    """Takes every node that is left, and computes none.
+
+    With it in a selection one backend can be asked about many nodes of which the fallback knows
+    some only.
+    """
+
+    name: ClassVar[str] = "stub"
+
+    def properties(self) -> Sequence[SubgraphProperty]:
+        """Return the one property."""
+        return (_Nothing(),)

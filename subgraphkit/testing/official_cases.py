@@ -1,15 +1,14 @@
 """The official test cases of ONNX: models, inputs and expected outputs, as the wheel has them."""
 
-import io
-import json
 import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
+import msgspec
 import numpy as np
 import onnx
 from onnx import numpy_helper
@@ -31,7 +30,7 @@ DataSet = tuple[list[Any], list[Any]]
 
 _PACKAGE: Final = Path(onnx.__file__).parent
 _EXPANDED: Final = re.compile(r"_expanded(_ver\d+)?$")
-_VERSIONS: Final = {"onnx": onnx.__version__, "numpy": np.__version__}
+_VERSIONS: Final = f"onnx {onnx.__version__} numpy {np.__version__}".encode()
 
 
 @dataclass(eq=False)
@@ -201,12 +200,14 @@ def _node_cases() -> Sequence[TestCase]:
         return _computed()
     file = KeptFile(folder / "node", "official node cases")
     with file.lock():  # those who come meanwhile would compute the same
-        stored = io.BytesIO(file.read())
-        if json.loads(stored.readline() or "null") != _VERSIONS:
-            stored = io.BytesIO(_packed(_computed()))
-            file.write(stored.getvalue())
-            stored.readline()
-    return [_case(stored, *entry) for entry in json.loads(stored.readline())]
+        versions, _, stored = file.read().partition(b"\n")
+        if versions != _VERSIONS:
+            entries = [
+                (c.name, c.rtol, c.atol, *_plain((c.model, c.data_sets))) for c in _computed()
+            ]
+            stored = msgspec.msgpack.encode(entries)
+            file.write(_VERSIONS + b"\n" + stored)
+    return [_case(*entry) for entry in msgspec.msgpack.decode(stored)]
 
 
 def _computed() -> Sequence[TestCase]:
@@ -216,39 +217,23 @@ def _computed() -> Sequence[TestCase]:
         return collect_testcases(None)  # the loader of onnx 1.22 reads files without models
 
 
-def _packed(cases: Sequence[TestCase]) -> bytes:
-    """Write down versions, a list of cases with the sizes of their parts, and the parts."""
-    parts: list[bytes] = []
-    entries = [
-        (case.name, case.rtol, case.atol, _sizes(case.model, parts), _sizes(case.data_sets, parts))
-        for case in cases
-    ]
-    return b"".join((_line(_VERSIONS), _line(entries), *parts))
-
-
-def _line(facts: Any) -> bytes:
-    return json.dumps(facts).encode() + b"\n"
-
-
-def _sizes(item: Any, parts: list[bytes]) -> Any:
-    """Add the parts of an item and return their sizes, nested in the same way."""
+def _plain(item: Any) -> Any:
+    """Return the bytes of an item, or of its parts."""
     if item is None:
         return None
     if isinstance(item, list | tuple):
-        return [_sizes(element, parts) for element in item]
+        return [_plain(element) for element in item]
     if not isinstance(item, onnx.ModelProto | onnx.TensorProto):
         item = numpy_helper.from_array(np.asarray(item))
-    parts.append(item.SerializeToString())
-    return len(parts[-1])
+    return item.SerializeToString()
 
 
-def _case(stored: IO[bytes], name: str, rtol: float, atol: float, *sizes: Any) -> TestCase:
-    model = onnx.ModelProto.FromString(stored.read(sizes[0]))
-    data_sets = _tensors(stored, sizes[1])
-    return TestCase(name, name, None, None, model, data_sets, "node", rtol, atol)
+def _case(name: str, rtol: float, atol: float, model: bytes, data_sets: Any) -> TestCase:
+    proto = onnx.ModelProto.FromString(model)
+    return TestCase(name, name, None, None, proto, _tensors(data_sets), "node", rtol, atol)
 
 
-def _tensors(stored: IO[bytes], sizes: Any) -> Any:
-    if isinstance(sizes, list):
-        return [_tensors(stored, size) for size in sizes]
-    return None if sizes is None else onnx.TensorProto.FromString(stored.read(sizes))
+def _tensors(plain: Any) -> Any:
+    if isinstance(plain, list):
+        return [_tensors(element) for element in plain]
+    return None if plain is None else onnx.TensorProto.FromString(plain)

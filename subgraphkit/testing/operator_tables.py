@@ -4,13 +4,14 @@ A line is a node, or several with ``;`` between them, in onnx's text form. An ar
 behind it, and between name and shape what it is: ``!`` a constant, ``+`` positive, ``~`` between -1
 and 1, ``*`` up to 200, ``#`` up to 2 to the 40th, ``^`` about 3000, ``:int64`` of another type than
 the line's; ``={...}`` states its values. ``N`` is the size that is varied, ``C`` the number of
-features. A line goes on in the next where it does not end in a bracket. Behind ``==`` is what it
-means in other operators, where ``onnx.reference`` does not compute it as ONNX has it.
+features. Words with ``|`` between them make a line of each. A line goes on in the next where it
+does not end in a bracket. Behind ``==`` is what it means in other operators, for what
+``onnx.reference`` does not compute as ONNX has it.
 
-The key above some lines says how strictly their results are judged, see ``judging``, and names
+The key above some lines says how strictly their results are judged, see ``comparison``, and names
 their element types, and the operator set if that is a later one than most have. The conformance kit
-tries all lines; those of which ``x`` is ``[N]`` or has an axis of ``C`` are offered to a backend to
-learn what it takes, see ``offers``.
+tries all lines; those of which ``x`` is ``[N]`` or has an axis of ``C`` become probe models, by
+which it learns what a backend takes.
 """
 
 from collections.abc import Mapping
@@ -25,9 +26,7 @@ _WHOLE: Final = "int32 int64 uint32 uint64"
 TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     "arithmetic": {
         f"ulp {_SOME}": """
-            Add(x[N], z[N])
-            Sub(x[N], z[N])
-            Mul(x[N], z[N])
+            Add|Sub|Mul(x[N], z[N])
             Div(x[N], z+[N])""",
         "ulp float int64": """
             Sub(z[3,N], x[N])
@@ -39,79 +38,52 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             Sub(z![1], x[N])
             Mul(x[3,N], z![3,1])""",
         "ulp float double": """
-            Sqrt(x+[N])
-            Reciprocal(x+[N])
+            Sqrt|Reciprocal(x+[N])
             Mul(x[N], x)""",
         "near float": "a = Add(x[N], x); b = Relu(a); y = Mul(b, x)",
         "equal uint32 uint64": """
-            Max(x[N], z[N])
-            Min(x[N], z[N])
+            Max|Min(x[N], z[N])
             Where(c:bool[N], x[N], z[N])""",
         "equal float double float16 int32 int64": """
-            Max(x[N], z[N])
-            Min(x[N], z[N])
+            Max|Min(x[N], z[N])
             Min(x[3,N], z![1], v[N])
             Relu(x[N])
             Where(c:bool[N], x[N], z[N])
             Where(c:bool[3,1], x[], z[N])
             Clip(x[N], low![]={-1}, high![]={1})""",
         "equal float double float16 int32 int64 @13": "Clip(x[N], low![]={2}, high![]={-1})",
-        "bits float double float16 int32 int64": """
-            Abs(x[N])
-            Neg(x[N])
-            Identity(x[N])
-            Sign(x[N])""",
-        "bits float double float16": """
-            Floor(x[N])
-            Ceil(x[N])
-            Round(x[N])
-            IsNaN(x[N])
-            IsInf(x[N])""",
+        "bits float double float16 int32 int64": "Abs|Neg|Identity|Sign(x[N])",
+        "bits float double float16": "Floor|Ceil|Round|IsNaN|IsInf(x[N])",
         "bits uint32 uint64": """
-            Equal(x[N], z[N])
-            Less(x[N], z[N])
-            Cast<to=1>(x[N])
-            Cast<to=7>(x[N])""",
+            Equal|Less(x[N], z[N])
+            Cast<to=1|7>(x[N])""",
         "bits float double int32 int64 uint8": """
-            Equal(x[N], z[N])
-            Less(x[N], z[N])
+            Equal|Less(x[N], z[N])
             Greater(x[N], z[3,N])
             LessOrEqual(x[N], z[])
             GreaterOrEqual(x[3,N], z![3,1])""",
         "bits bool": """
-            And(x[N], z[N])
+            And|Xor(x[N], z[N])
             Or(x[N], z[3,N])
-            Xor(x[N], z[N])
             Not(x[N])""",
         "bits int32 int64": """
             Mod(x[N], z+[N])
             Mod<fmod=1>(x[N], z+[N])
-            BitwiseAnd(x[N], z[N])
+            BitwiseAnd|BitwiseXor(x[N], z[N])
             BitwiseOr(x[N], z[3,N])
-            BitwiseXor(x[N], z[N])
             BitwiseNot(x[N])""",
         "bits uint8 uint32": """
             BitShift<direction="LEFT">(x[N], z+[N])
             BitShift<direction="RIGHT">(x[N], z+[N])""",
         "bits float": """
             Dropout(x[N])
-            Cast<to=7>(x[N])
-            Cast<to=6>(x[N])
-            Cast<to=9>(x[N])
-            Cast<to=10>(x[N])
-            Cast<to=11>(x[N])
+            Cast<to=7|6|9|10|11>(x[N])
             CastLike(x[N], z:int32[1])""",
         "bits int64": f"""
-            Cast<to=1>(x[N])
-            Cast<to=6>(x[N])
-            Cast<to=9>(x[N])
-            Cast<to=11>(x[N])
-            a = Add(x[N], k![]={_FAR}); b = Add(z[N], k); y = Less(a, b)
-            a = Add(x[N], k![]={_FAR}); b = Add(z[N], k); y = Max(a, b)
+            Cast<to=1|6|9|11>(x[N])
+            a = Add(x[N], k![]={_FAR}); b = Add(z[N], k); y = Less|Max(a, b)
             a = Add(z[N], k![]={_FAR}); b = Add(v[N], k); y = Sub(a, b)""",
-        "bits uint8 int8 bool": """
-            Cast<to=1>(x[N])
-            Cast<to=7>(x[N])""",
+        "bits uint8 int8 bool": "Cast<to=1|7>(x[N])",
         "bits double": "Cast<to=1>(x[N])",
         "bits float double": """
             Cast<to=7>(x#[N])
@@ -129,64 +101,30 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "curves": {
         "near float float16": """
-            Sigmoid(x[N])
-            Tanh(x[N])
-            Exp(x[N])
-            Erf(x[N])
-            Softplus(x[N])
+            Sigmoid|Tanh|Exp|Erf|Softplus(x[N])
             Elu<alpha=0.7>(x[N])""",
         "near float": """
             OneHot(i:int64[N], d:int64![]={4}, v![2])
             OneHot<axis=0>(i:int64[N,2], d:int64![]={5}, v![2])
             Log(x+[N])
-            Elu(x[N])
-            Selu(x[N])
+            Elu|Selu|Celu|Softsign|Mish|Gelu|HardSigmoid|HardSwish|LeakyRelu|ThresholdedRelu|Shrink|
+                Sin|Cos|Atan|Sinh|Cosh|Asinh(x[N])
             Celu<alpha=0.6>(x[N])
-            Celu(x[N])
-            Softsign(x[N])
-            Mish(x[N])
-            Gelu(x[N])
             Gelu<approximate="tanh">(x[N])
-            HardSigmoid(x[N])
             HardSigmoid<alpha=0.3, beta=0.4>(x[N])
-            HardSwish(x[N])
-            LeakyRelu(x[N])
             LeakyRelu<alpha=0.3>(x[N])
-            ThresholdedRelu(x[N])
-            Shrink(x[N])
             Shrink<lambd=0.4, bias=0.1>(x[N])
             PRelu(x[N], z[N])
             PRelu(x[2,3,N], s![3,1])
             PRelu(x[1,2,N,2], s![2])
             PRelu(x[N,1,2,2], s![2])
-            Sigmoid(x*[N])
-            Tanh(x*[N])
-            Erf(x*[N])
-            Softplus(x*[N])
-            Elu(x*[N])
-            Selu(x*[N])
-            Celu(x*[N])
-            Gelu(x*[N])
+            Sigmoid|Tanh|Erf|Softplus|Elu|Selu|Celu|Gelu|Mish|Softsign|HardSwish(x*[N])
             Gelu<approximate="tanh">(x*[N])
-            Mish(x*[N])
-            Softsign(x*[N])
-            HardSwish(x*[N])
-            Sin(x[N])
-            Cos(x[N])
-            Tan(x~[N])
-            Asin(x~[N])
-            Acos(x~[N])
-            Atan(x[N])
-            Sinh(x[N])
-            Cosh(x[N])
-            Asinh(x[N])
-            Atanh(x~[N])
+            Tan|Asin|Acos|Atanh(x~[N])
             a = Add(x+[N], b![]={1}); y = Acosh(a)
             s = Sigmoid(x[N]); y = Mul(x, s)
             a = Relu(x[N]); b = Sigmoid(a); y = Tanh(b)
-            a = Abs(x[N]); b = Add(a, o![]={1}); y = Sqrt(b)
-            a = Abs(x[N]); b = Add(a, o![]={1}); y = Log(b)
-            a = Abs(x[N]); b = Add(a, o![]={1}); y = Reciprocal(b)
+            a = Abs(x[N]); b = Add(a, o![]={1}); y = Sqrt|Log|Reciprocal(b)
             a = Mul(x[3,N], g![N]); b = Add(a, h![N]); y = Relu(b)
             a = Sub(x[3,N], g![N]); b = Div(a, h+![N]); y = Tanh(b)""",
     },
@@ -242,6 +180,10 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             DepthToSpace<blocksize=2>(x[1,8,N,3])
             DepthToSpace<blocksize=2, mode="CRD">(x[1,8,N,3])
             a = Concat<axis=2>(x[1,2,N,6], x); y = SpaceToDepth<blocksize=2>(a)
+            Shape|Size(x[N,C])
+            Shape<start=1>(x[N,C])
+            CenterCropPad<axes=[1]>(x[N,C], s:int64![1]={5})
+            CenterCropPad<axes=[0,-1]>(x[3,N,C], s:int64![2]={5,7})
             Trilu(x[N,5])
             Trilu<upper=0>(x[5,N], k:int64![]={1})
             EyeLike<k=1>(x[N,4])
@@ -259,10 +201,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             Pad(x[N,0], p:int64![4]={0,1,0,1})
             Pad<mode="wrap">(x[2,N], p:int64![4]={0,2,0,1})
             ScatterElements<axis=1>(x[2,N], i:int64![2,0], z[2,0])
-            ScatterElements<axis=1, reduction="add">(x[2,N], i:int64![2,2]={0,0,1,1}, z[2,2])
-            ScatterElements<axis=0, reduction="max">(x[3,N], i:int64![2,1]={2,2}, z[2,1])
             ScatterND(x[3,N], i:int64![0,1], z[0,N])
-            ScatterND<reduction="mul">(x[3,N], i:int64![2,1]={1,1}, z[2,N])
             Tile(x[3,N], r:int64![2]={0,1})
             y, r = Split<axis=1>(x[N,4], s:int64![2]={0,4})
             Reshape<allowzero=1>(x[3,0], s:int64![2]={0,5})
@@ -303,64 +242,41 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             ReduceMean(x[N,3], a:int64![1]={0})
             ReduceMean<keepdims=0>(x[2,N,2,2], a:int64![2]={-1,-2})
             ReduceProd<keepdims=0>(x~[N,3], a:int64![1]={1})
-            ReduceL1(x[3,N], a:int64![1]={1})
-            ReduceL2<keepdims=0>(x[3,N], a:int64![1]={1})
-            ReduceSumSquare(x[3,N], a:int64![1]={1})
+            ReduceL1|ReduceSumSquare(x[3,N], a:int64![1]={1})
+            ReduceL2|ReduceLogSumExp<keepdims=0>(x[3,N], a:int64![1]={1})
             ReduceLogSum(x+[3,N], a:int64![1]={1})
-            ReduceLogSumExp<keepdims=0>(x[3,N], a:int64![1]={1})
             CumSum(x[3,N], a:int64![]={1})
             CumSum<exclusive=1, reverse=1>(x[3,N], a:int64![]={-1})
-            Softmax(x[N,C])
+            Softmax|LogSoftmax(x[N,C])
             Softmax(x[N,4,C])
-            LogSoftmax(x[N,C])
             LpNormalization<axis=1>(x[N,C])
             CumSum(x[N,C], a:int64![]={1})
-            ReduceSum(x[N,C], a:int64![1]={1})
-            ReduceMean(x[N,C], a:int64![1]={1})
-            ReduceL2(x[N,C], a:int64![1]={1})
-            ReduceProd(x[N,C], a:int64![1]={1})
-            Softmax(x[3,N])
-            Softmax<axis=0>(x[N,3])
+            ReduceSum|ReduceMean|ReduceL2|ReduceProd(x[N,C], a:int64![1]={1})
+            Softmax|LogSoftmax|LpNormalization(x[3,N])
+            Softmax|LpNormalization<axis=0>(x[N,3])
             Softmax<axis=1>(x[2,N,3])
-            LogSoftmax(x[3,N])
-            Softmax(x*[3,N])
+            Softmax|LogSoftmax(x*[3,N])
             Softmax<axis=0>(x*[N,3])
-            LogSoftmax(x*[3,N])
             ReduceLogSumExp(x*[3,N], a:int64![1]={1})
             m = ReduceMean(x^[3,N], a:int64![1]={1}); d = Sub(x, m); y = ReduceSumSquare(d, a)
             ReduceSum<keepdims=0>(x[N,0], a:int64![1]={1})
             ReduceSum(x[0,N], a:int64![1]={0})
-            ReduceSum(x[N,0])
+            ReduceSum|Softmax(x[N,0])
             ReduceSum(x[3,N], a:int64![0])
-            ReduceSum<noop_with_empty_axes=1>(x[3,N], a:int64![0])
-            ReduceLogSumExp(x[N,0], a:int64![1]={1})
-            ReduceLogSum(x[N,0], a:int64![1]={1})
-            ReduceProd(x[N,0], a:int64![1]={1})
-            ReduceL1(x[N,0], a:int64![1]={1})
-            ReduceL2(x[N,0], a:int64![1]={1})
-            ReduceSumSquare(x[N,0], a:int64![1]={1})
+            ReduceSum|ReduceL1<noop_with_empty_axes=1>(x[3,N], a:int64![0])
+            ReduceLogSumExp|ReduceLogSum|ReduceProd|ReduceL1|ReduceL2|ReduceSumSquare(x[N,0],
+                a:int64![1]={1})
             CumSum(x[N,0], a:int64![]={1})
-            Softmax(x[N,0])
-            ReduceSum<noop_with_empty_axes=1>(x[N])
-            ReduceMean<noop_with_empty_axes=1>(x[N])
-            ReduceProd<noop_with_empty_axes=1>(x[N])
-            ReduceL1<noop_with_empty_axes=1>(x[N])
-            ReduceL2<noop_with_empty_axes=1>(x[N])
-            ReduceSumSquare<noop_with_empty_axes=1>(x[N])
-            ReduceLogSum<noop_with_empty_axes=1>(x+[N])
-            ReduceLogSumExp<noop_with_empty_axes=1>(x[N])
-            ReduceL1<noop_with_empty_axes=1>(x[3,N], a:int64![0])
-            LpNormalization(x[3,N])
-            LpNormalization<axis=0>(x[N,3])""",
+            ReduceSum|ReduceMean|ReduceProd|ReduceL1|ReduceL2|ReduceSumSquare|
+                ReduceLogSumExp<noop_with_empty_axes=1>(x[N])
+            ReduceLogSum<noop_with_empty_axes=1>(x+[N])""",
         "equal float int64": """
             ReduceMax(x[3,N], a:int64![1]={1})
             ReduceMax<keepdims=0>(x[N,3], a:int64![1]={0})
             ReduceMin<keepdims=0>(x[3,N], a:int64![1]={-1})
             ReduceMin(x[2,N])
-            ReduceMax(x[N,C], a:int64![1]={1})
-            ReduceMin(x[N,C], a:int64![1]={1})
-            ReduceMax<noop_with_empty_axes=1>(x[N])
-            ReduceMin<noop_with_empty_axes=1>(x[N])
+            ReduceMax|ReduceMin(x[N,C], a:int64![1]={1})
+            ReduceMax|ReduceMin<noop_with_empty_axes=1>(x[N])
             ArgMax<axis=1>(x[N,C])
             y, i = TopK<axis=1>(x[N,C], k:int64![1]={C})
             ArgMax(x[3,N])
@@ -370,10 +286,12 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             y, i = TopK(x[3,N], k:int64![1]={1})
             v, y = TopK<axis=0, largest=0>(x[N,3], k:int64![1]={1})""",
         "equal float": """
+            ScatterElements<axis=1, reduction="add">(x[2,N], i:int64![2,2]={0,0,1,1}, z[2,2])
+            ScatterElements<axis=0, reduction="max">(x[3,N], i:int64![2,1]={2,2}, z[2,1])
+            ScatterND<reduction="mul">(x[3,N], i:int64![2,1]={1,1}, z[2,N])
             Hardmax(x[3,N])
             y, i = TopK(x[3,N], k:int64![1]={0})
-            ReduceMax(x[N,0], a:int64![1]={1})
-            ReduceMin(x[N,0], a:int64![1]={1})""",
+            ReduceMax|ReduceMin(x[N,0], a:int64![1]={1})""",
         "bits int64": f"""
             a = Add(z[3,N], k![]={_FAR}); y = ArgMax<axis=1>(a)
             a = Add(z[3,N], k![]={_FAR}); y, i = TopK<axis=0, largest=0>(a, m![1]={{1}})
@@ -381,8 +299,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             a = Add(z[N], k![]={_FAR}); y = Unique(a)""",
         "bits int64 int32": "ReduceSum<keepdims=0>(x+[3,N], a:int64![1]={1})",
         f"bits {_WHOLE}": """
-            ReduceSum<keepdims=0>(x[N,4], a:int64![1]={1})
-            ReduceMax<keepdims=0>(x[N,4], a:int64![1]={1})
+            ReduceSum|ReduceMax<keepdims=0>(x[N,4], a:int64![1]={1})
             CumSum(x[N,4], a:int64![]={1})""",
         "near double": """
             ReduceSum<keepdims=0>(x[N,4], a:int64![1]={1})

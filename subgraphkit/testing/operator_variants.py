@@ -22,6 +22,8 @@ _ARGUMENT: Final = re.compile(
 _MAKES: Final = re.compile(r'[\w, "]+=')
 _NEW_LINE: Final = re.compile(r"(?<=[)])\n\s*(?=\S)")
 """Where one line of a table ends: those that go on end in something else than a bracket."""
+_CHOICE: Final = re.compile(r"\w+(?:\s*\|\s*\w+)+")
+"""Operators, or values of an attribute, in the place of which a line has each in its turn."""
 _FEATURES: Final = re.compile(r"\b(\d*)C\b")
 USUAL_OPSET: Final = 21
 """The operator set of lines that name none."""
@@ -163,9 +165,19 @@ def _read(family: str, table: Mapping[str, str]) -> Iterator[OperatorVariant]:
         judged, *words = head.split()
         opset = int(words.pop()[1:]) if words[-1].startswith("@") else USUAL_OPSET
         for line in _NEW_LINE.split(body.strip()):
-            text, _, meaning = " ".join(line.split()).partition(" == ")
-            for element_type in words:
-                yield OperatorVariant(family, judged, element_type, text, opset, meaning)
+            for one in _each_choice(" ".join(line.split())):
+                text, _, meaning = one.partition(" == ")
+                for element_type in words:
+                    yield OperatorVariant(family, judged, element_type, text, opset, meaning)
+
+
+def _each_choice(line: str) -> Iterator[str]:
+    found = _CHOICE.search(line)
+    if found is None:
+        yield line
+        return
+    for word in found[0].split("|"):
+        yield from _each_choice(line[: found.start()] + word.strip() + line[found.end() :])
 
 
 @lru_cache(maxsize=len(FAMILIES))

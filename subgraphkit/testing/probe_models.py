@@ -321,12 +321,6 @@ def _offers_taken(ask: Ask) -> tuple[ProbeModel, ...]:
     return whole or tuple(offer for offer, share in shares.items() if share)
 
 
-def taken_whole(ask: Ask, offers: Iterable[ProbeModel]) -> tuple[ProbeModel, ...]:
-    """Return what a backend takes whole of some offers; nothing is compiled."""
-    found = _side_by_side(ask, offers)
-    return tuple(offer for offer, share in found.items() if share == _WHOLE)
-
-
 def _side_by_side(ask: Ask, offers: Iterable[ProbeModel]) -> dict[ProbeModel, int]:
     """ProbeModel many at once, which takes a fraction of the time.
 

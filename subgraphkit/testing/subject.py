@@ -39,9 +39,8 @@ from subgraphkit.running import Session
 from subgraphkit.testing.attribution import REFERENCE, ResultJudge, text_of
 from subgraphkit.testing.cases import Finding, Outcome, Stopped
 from subgraphkit.testing.comparison import untouched
-from subgraphkit.testing.official_models import official_models_claimed
+from subgraphkit.testing.loopback import Stub
 from subgraphkit.testing.probe_models import ProbeModel, models_claimed
-from subgraphkit.testing.stub import Stub
 
 DataSet = tuple[Mapping[str, Any], Sequence[Any]]
 """Feeds by input name, and the outputs expected, in the order of the graph."""
@@ -160,12 +159,10 @@ class Subject:
     def claims(self) -> tuple[ProbeModel, ...]:
         """What it takes of what it is offered, found out once; nothing is compiled.
 
-        Offered are the tables of operators and, if it takes nothing of them, the official cases.
-
         Raises:
             Stopped: It takes none, and failed when it was asked about one.
         """
-        return models_claimed(self.claimed) or official_models_claimed(self.claimed)
+        return models_claimed(self.claimed)
 
     def claimed(self, proto: Any) -> list[tuple[str, str]]:
         """Ask what it takes of a model; nothing is compiled.

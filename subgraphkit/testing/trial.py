@@ -25,6 +25,7 @@ from subgraphkit.onnx_io import load
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
+from subgraphkit.testing.loopback import Stub
 from subgraphkit.testing.probe_models import (
     Ask,
     ProbeModel,
@@ -32,7 +33,6 @@ from subgraphkit.testing.probe_models import (
     claims_whole,
     models_claimed,
 )
-from subgraphkit.testing.stub import Stub
 
 # Reduced precision is a choice of the user's; what is looked for here are results that are wrong.
 _RELATIVE: Final = 0.05

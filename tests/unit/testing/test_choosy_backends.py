@@ -105,7 +105,7 @@ def test_what_is_claimed_is_learned_with_its_type_and_as_a_whole() -> None:
 @pytest.mark.parametrize(
     ("backend", "operator"), [(choosy.GridOnly, "GridSample"), (choosy.DeterminantOnly, "Det")]
 )
-def test_who_takes_nothing_of_the_tables_is_offered_the_official_cases(
+def test_who_takes_one_rare_operator_is_tried_on_that(
     backend: type[Backend], operator: str
 ) -> None:
     claims = subject_of(backend).claims
