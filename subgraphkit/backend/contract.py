@@ -55,6 +55,8 @@ class ProbeResult:
         hint: What to do about the problems.
         builds_only: Whether it can compile here, for another machine, and run nothing; then
             ``problems`` say why.
+        precisions: Values of the option ``precision`` for floats shorter than float32 in which
+            the machine computes natively; known after a deep probe. Tuning tries them.
     """
 
     available: bool
@@ -63,6 +65,7 @@ class ProbeResult:
     problems: tuple[str, ...] = ()
     hint: str = ""
     builds_only: bool = False
+    precisions: tuple[str, ...] = ()
 
 
 class Backend(Dated, ABC, Generic[OptionsT]):

@@ -1,7 +1,7 @@
 """Differences between a value and the one expected: kind, dtype, shape, numbers."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -146,6 +146,31 @@ def first_difference(
 ) -> Difference | None:
     """Return what differs first beyond the tolerance, or None; as ``compare_values``."""
     return next((one for one in _compared("", got, expected, tolerance) if not one.agrees), None)
+
+
+def relative_error(results: Sequence[Any], expected: Sequence[Any]) -> float:
+    """Return the largest relative L2 error of any output; infinity where they cannot be compared.
+
+    Of integers, truth values and texts it is the part of the elements that differ.
+    """
+    return max(map(_error_of, results, expected), default=0.0)
+
+
+def _error_of(got: Any, expected: Any) -> float:
+    if not (isinstance(got, np.ndarray) and isinstance(expected, np.ndarray)):
+        return math.inf if first_difference([got], [expected]) else 0.0
+    if got.shape != expected.shape or got.dtype != expected.dtype:
+        return math.inf
+    if expected.dtype.kind not in "fcV":
+        return float(np.mean(got != expected)) if expected.size else 0.0
+    right = expected.astype(np.complex128 if expected.dtype.kind == "c" else np.float64)
+    off = np.where(got == expected, 0, got.astype(right.dtype) - right)  # the same infinities
+    off[np.isnan(right) & np.isnan(got)] = 0
+    size = float(np.linalg.norm(right[np.isfinite(right)]))
+    error = float(np.linalg.norm(off))
+    if math.isnan(error) or (error and not size):
+        return math.inf
+    return error / size if size else 0.0
 
 
 def _compared(name: str, got: Any, expected: Any, tolerance: ToleranceOf) -> Iterator[Difference]:

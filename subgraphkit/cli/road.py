@@ -1,17 +1,19 @@
 """The steps of the road as the options of a command ask for them."""
 
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
 
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.cli.flags import in_flags
 from subgraphkit.cli.values import merge_options, merge_pairs
-from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.selection import AUTO, NONE, parse_selection
 from subgraphkit.errors import CallerError, SubgraphkitError
 from subgraphkit.finding.registry import find_record
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model
+from subgraphkit.partitioning.placements import read_placement
 from subgraphkit.placing import SessionSpec
 from subgraphkit.types import Dim
 
@@ -34,7 +36,7 @@ def bind_as_told(model: Model, arguments: Namespace, *, require: str | None = No
     """
     bound = bind(
         model,
-        shapes_as_told(arguments),
+        shapes_as_told(arguments) or _planned_sizes(arguments.backend),
         backend=arguments.backend,
         options=merge_options(arguments.option) or None,
         strict=arguments.strict,
@@ -42,6 +44,7 @@ def bind_as_told(model: Model, arguments: Namespace, *, require: str | None = No
         pin=arguments.pin,
         keep_off=arguments.keep_off,
         require=require,
+        max_error=arguments.max_error,
     )
     check_names(bound.settings)
     return bound
@@ -61,6 +64,13 @@ def check_names(settings: ResolvedConfig, *selections: str | None) -> None:
         is_a_name = one.plan is None and one.target is None and one.name not in {AUTO, NONE}
         if is_a_name and not one.optional and settings.on_missing != "warn":
             find_record(one, settings)
+
+
+def _planned_sizes(backend: str | None) -> Mapping[str, int]:
+    """Return the sizes that a plan file was measured with, if one is selected."""
+    choice = resolve(backend=backend).auto
+    plan = choice.plan if choice is not None else None
+    return {} if plan is None else read_placement(plan).figures.get("sizes", {})
 
 
 def shapes_as_told(arguments: Namespace) -> dict[str, int | tuple[Dim, ...]]:

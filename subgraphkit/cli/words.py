@@ -3,7 +3,7 @@
 from typing import Final
 
 from subgraphkit.cli.command import Parser
-from subgraphkit.cli.values import file_of_input, option_value, shape_of, symbol_size
+from subgraphkit.cli.values import file_of_input, option_value, shape_of, symbol_size, tolerance
 
 A_SPEC: Final = "a spec that 'subgraphkit deploy spec' wrote, a model or a bundle"
 """What commands take that open a session in other processes."""
@@ -32,6 +32,12 @@ def add_bind_words(parser: Parser) -> None:
     )
 
 
+def add_max_error(parser: Parser) -> None:
+    """Add how far results may be off where shorter floats are faster."""
+    purpose = "the relative L2 error that outputs may have where shorter floats are faster, as 1e-2"
+    parser.word("--max-error E", purpose, tolerance)
+
+
 def add_feed_words(parser: Parser) -> None:
     """Add what is fed."""
     parser.word(
@@ -48,6 +54,7 @@ def add_road_words(parser: Parser) -> None:
     add_bind_words(parser)
     parser.word("--backend LIST", "backends in order, such as tensorrt:device=0,numpy")
     add_placement_words(parser)
+    add_max_error(parser)
     parser.word("--strict", "fail unless the listed backends take every node")
     purpose = "do not fold constants or remove Identity nodes"
     parser.word("--no-fold", purpose, action="store_false", dest="fold")

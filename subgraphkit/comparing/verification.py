@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from subgraphkit.backend.differences import Difference, compare_values
+from subgraphkit.backend.differences import Difference, compare_values, relative_error
 from subgraphkit.backend.notices import warn_user
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.binding import BoundModel, bind
@@ -52,7 +52,8 @@ def verify(
         per_subgraph: Whether to find the subgraphs that are at fault. The reference runs once for
             about every GiB of values that cross between subgraphs.
         tolerance: From an element type to its tolerance; if not given, that of
-            ``tolerance_for``, widened by what the backends under test declare.
+            ``tolerance_for``, widened by what the backends under test declare, and by the setting
+            ``max_error`` where that is above 0.
         **settings: What else ``bind`` takes, for both: ``shapes``, ``options`` and other settings.
 
     Returns:
@@ -114,7 +115,9 @@ def verify_plan(
     """
     partitioning = tested.partitioning
     graph = partitioning.graph
+    max_error = 0.0
     if tolerance is None:
+        max_error = graph.settings.max_error
         tolerance = declared_tolerances(partitioning.backends, graph.settings).tolerance_for
     findings: list[SubgraphFinding] = []
     outputs: tuple[Difference, ...] | None = None
@@ -125,7 +128,7 @@ def verify_plan(
             expected = reference_values(trusted, _between(graph, group), feeds)
             if outputs is None:
                 results, error = _results(session, feeds)
-                outputs = tuple(_compared(results, expected, tolerance))
+                outputs = tuple(_compared(results, expected, tolerance, max_error))
                 del results
             values = admitted(graph, feeds) | expected
             findings += map(partial(_check, expected=values, tolerance=tolerance), group)
@@ -148,10 +151,16 @@ def selection_of(bound: BoundModel) -> str:
 
 
 def _compared(
-    results: Mapping[str, Any], expected: Mapping[str, Any], tolerance: ToleranceOf
+    results: Mapping[str, Any],
+    expected: Mapping[str, Any],
+    tolerance: ToleranceOf,
+    max_error: float,
 ) -> Iterator[Difference]:
+    """Compare outputs, by element or, where ``max_error`` is given, by their relative L2 error."""
     for name, value in results.items():
-        yield from compare_values(name, value, expected[name], tolerance)
+        is_near = max_error > 0 and relative_error([value], [expected[name]]) <= max_error
+        for one in compare_values(name, value, expected[name], tolerance):
+            yield replace(one, stage="") if is_near and one.stage == "value" else one
 
 
 def planned(bound: BoundModel) -> Plan:

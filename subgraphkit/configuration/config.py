@@ -68,6 +68,8 @@ class ResolvedConfig:
         limits: What a model may ask for while it is opened, and how large its values may be.
         tune: Whether and when a session on ``auto`` measures who runs a model best.
         tune_seconds: About how long to measure.
+        max_error: The relative L2 error that outputs may have where shorter floats are quicker; 0
+            keeps float32.
         build: Whether a session is built before it answers.
         timeout_s: How many seconds compiling a model may take; None for as long as it takes. How
             long a run may take is an argument of ``run``.
@@ -110,6 +112,7 @@ class ResolvedConfig:
     limits: LoadLimits
     tune: Literal["off", "first", "background"]
     tune_seconds: float
+    max_error: float
     build: Literal["now", "background"]
     timeout_s: float | None
     isolate: frozenset[str]

@@ -69,6 +69,7 @@ class OtherSettings(TypedDict, total=False):
     limits: LoadLimits | Mapping[str, int | str] | str | None
     tune: str | None
     tune_seconds: float | str | None
+    max_error: float | str | None
     build: str | None
     timeout_s: float | str | None
     isolate: object
@@ -254,6 +255,13 @@ _ALL: Final = (
         _number(read_float, lambda seconds: seconds > 0, "a number of seconds above 0"),
         20.0,
         "About how long to measure.",
+    ),
+    Setting(
+        "max_error",
+        _number(read_float, lambda error: 0 <= error < 1, "a relative error from 0, below 1"),
+        0.0,
+        "The relative L2 error that outputs may have where shorter floats are quicker; 0 keeps "
+        "float32.",
     ),
     _choice(
         "build",

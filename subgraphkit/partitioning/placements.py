@@ -8,7 +8,7 @@ import importlib.metadata
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -163,8 +163,8 @@ def circumstances(bound: BoundModel, settings: ResolvedConfig) -> dict[str, Any]
     """Return all that a measured placement depends on, as plain data.
 
     Keys: ``model`` (a digest of its structure, names and shapes; weights are left out), ``shapes``
-    (of the inputs, for people), ``last`` (who takes what the others refuse), and those of
-    ``surroundings``.
+    (of the inputs, for people), ``last`` (who takes what the others refuse), ``max_error`` unless
+    it is 0, and those of ``surroundings``.
 
     Raises:
         NoKeyError: Something in the model has no canonical form, or it has no nodes.
@@ -173,6 +173,7 @@ def circumstances(bound: BoundModel, settings: ResolvedConfig) -> dict[str, Any]
         "model": bound.digest,
         "shapes": {name: str(bound.types.get(name)) for name in bound.inputs},
         "last": NONE if settings.strict else settings.fallback,
+        **({"max_error": settings.max_error} if settings.max_error else {}),
         **surroundings(settings),
     }
 
@@ -243,6 +244,13 @@ def find_placement(bound: BoundModel, settings: ResolvedConfig) -> Placement | N
     folder = kept_folder(settings.cache_dir, AUTO) if settings.cache else None
     if folder is None or not any(folder.iterdir()):
         return None
+    if settings.max_error:  # what was tuned for it, or else in float32
+        exact = replace(settings, max_error=0.0)
+        return _kept(bound, settings, folder) or _kept(bound, exact, folder)
+    return _kept(bound, settings, folder)
+
+
+def _kept(bound: BoundModel, settings: ResolvedConfig, folder: Path) -> Placement | None:
     try:
         question = canonical(circumstances(bound, settings))
     except NoKeyError:
@@ -280,6 +288,8 @@ def warn_of_differences(
     except NoKeyError:
         return
     differing = [key for key, value in now.items() if placement.circumstances.get(key) != value]
+    if "shapes" in differing:  # the digest has them too, and a model without these nodes is refused
+        differing = [key for key in differing if key != "model"]
     if differing:
         _logger.warning(
             "plan file %r was measured under other circumstances (%s differ); "

@@ -4,15 +4,12 @@ A network is cut at narrow places, and equal pieces are known as equal.
 """
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise, product
+from types import MappingProxyType
 from typing import Any, Final
-
-import numpy as np
-import numpy.typing as npt
 
 from subgraphkit.binding import BoundModel
 from subgraphkit.comparing.intervals import Interval, interval
@@ -127,88 +124,49 @@ def _kind(bound: BoundModel, nodes: Sequence[int], at: int) -> str:
         return f"region {at}"
 
 
-def quotient_graph(bound: BoundModel, regions: Sequence[Piece]) -> Any:
-    """Return a ``networkx.DiGraph`` of the regions by place, an edge where a value is passed on."""
-    import networkx as nx  # noqa: PLC0415 (only those who measure pay for it)
-
-    homes = {node: at for at, region in enumerate(regions) for node in region.nodes}
-    quotient = nx.DiGraph()
-    quotient.add_nodes_from(range(len(regions)))
-    for node, at in homes.items():
-        makers = (bound.producers.get(name) for name in bound.read_by(node))
-        passed = {homes[maker] for maker in makers if maker in homes}
-        quotient.add_edges_from((maker, at) for maker in passed - {at})
-    return quotient
+_MOST_SWITCHES: Final = 2
+_MOST_PROPOSED: Final = 2
 
 
-_LARGEST_TABLE: Final = 1_000_000
-
-_Table = npt.NDArray[np.float64]
-
-
-def choose(
-    quotient: Any,
+def few_switches(
     seconds: Sequence[Mapping[str, float]],
-    passing: Callable[[str, str], float],
-) -> tuple[str, ...]:
-    """Return for each region the backend, by dynamic programming over the quotient graph.
+    passing: Mapping[str, float],
+    together: Mapping[str, float] = MappingProxyType({}),
+) -> list[tuple[str, ...]]:
+    """Return who may run each region, the quickest by prediction first, with few switches.
 
-    Regions are taken out one at a time, always the one with the fewest neighbours, and what is best
-    for it is tabled for every choice of those; along a chain, that is for every backend of the next
-    one. The result is the best there is, but where a region has so many neighbours that the table
-    would be too large: it then goes by its own time.
+    Regions follow each other, so a switch is where the next one has another backend. Few long
+    regions are all that can pay: each cut parts what a library would fuse.
 
     ``seconds``: For each region what it takes, by backend; those that do not take it are left out.
+    ``passing``: By backend, the seconds it costs to hand over to or from it.
+    ``together``: By backend, the seconds it gains where two of its regions are not cut apart.
     """
-    import networkx as nx  # noqa: PLC0415 (only those who measure pay for it)
-
-    names = [sorted(one) for one in seconds]
-    tables: list[tuple[tuple[int, ...], _Table]] = [
-        ((at,), np.array([seconds[at][name] for name in names[at]])) for at in range(len(names))
-    ]
-    left = nx.Graph(quotient)
-    tables += [
-        ((one, other), np.array([[passing(a, b) for b in names[other]] for a in names[one]]))
-        for one, other in quotient.edges
-    ]
-    steps = []
-    while left:
-        at = min(left, key=lambda one: (left.degree(one), one))
-        around = tuple(sorted(left[at]))
-        size = math.prod(len(names[one]) for one in (at, *around))
-        mine = [table for table in tables if at in table[0]]
-        tables = [table for table in tables if at not in table[0]]
-        if size > _LARGEST_TABLE:
-            best = np.argmin(next(table for axes, table in mine if axes == (at,)))
-            tables += [_fixed(axes, table, at, int(best)) for axes, table in mine]
-            steps.append((at, (), best))
-        else:
-            whole = sum(_spread(axes, table, (*around, at)) for axes, table in mine)
-            tables.append((around, np.min(whole, axis=-1)))
-            steps.append((at, around, np.argmin(whole, axis=-1)))
-            left.add_edges_from(combinations(around, 2))
-        left.remove_node(at)
-    chosen: dict[int, int] = {}
-    for at, around, best in reversed(steps):
-        chosen[at] = int(best[tuple(chosen[one] for one in around)])
-    return tuple(names[at][chosen[at]] for at in range(len(names)))
-
-
-def _spread(axes: tuple[int, ...], table: _Table, onto: tuple[int, ...]) -> _Table:
-    """Return a table with the axes of a larger one, so that they can be added."""
-    places = [onto.index(one) for one in axes]
-    ordered = np.transpose(table, np.argsort(places)) if places else table
-    shape = [1] * len(onto)
-    for place, size in zip(sorted(places), ordered.shape, strict=True):
-        shape[place] = size
-    return ordered.reshape(shape)
-
-
-def _fixed(
-    axes: tuple[int, ...], table: _Table, at: int, best: int
-) -> tuple[tuple[int, ...], _Table]:
-    rest = tuple(one for one in axes if one != at)
-    return rest, np.take(table, best, axis=axes.index(at))
+    count, names = len(seconds), sorted({name for row in seconds for name in row})
+    spans = {
+        (name, a, b): sum(row.get(name, math.inf) for row in seconds[a:b])
+        - together.get(name, 0.0) * (b - a - 1)
+        for name in names
+        for a, b in combinations(range(count + 1), 2)
+    }
+    found: list[tuple[float, tuple[str, ...]]] = []
+    for switches in range(min(_MOST_SWITCHES, count - 1) + 1):
+        orders = [
+            one
+            for one in product(names, repeat=switches + 1)
+            if all(a != b for a, b in pairwise(one))
+        ]
+        for cuts in combinations(range(1, count), switches):
+            for order in orders:
+                own = [
+                    (one, a, b)
+                    for one, (a, b) in zip(order, pairwise((0, *cuts, count)), strict=True)
+                ]
+                taken = sum(map(spans.__getitem__, own))
+                taken += sum(max(map(passing.__getitem__, two)) for two in pairwise(order))
+                if taken < math.inf:
+                    found.append((taken, tuple(one for one, a, b in own for _ in range(a, b))))
+    return [assignment for _, assignment in sorted(found)]
 
 
 class RegionTimes:
@@ -227,41 +185,20 @@ class RegionTimes:
         """Note what a region took on a backend, turn by turn."""
         self._samples[region.kind].setdefault(backend, []).extend(seconds)
 
-    def proposals(
-        self, quotient: Any, alone: Mapping[str, float], base: str
-    ) -> Iterator[tuple[str, ...]]:
-        """Yield choices by what regions took: as measured, only what is sure, by backend.
+    def proposals(self, alone: Mapping[str, float], base: str) -> Iterator[tuple[str, ...]]:
+        """Yield choices by what regions took: as measured, by only what is sure, by backend.
 
         ``alone``: The seconds of each backend that runs the whole model.
         """
         medians = self._costs(lambda one, _: one.median)
         sure = self._costs(lambda one, name: one.low if name == base else one.high)
-        together = _together(medians, alone, quotient.number_of_edges())
-
-        def passing(one: str, other: str) -> float:
-            if one == other:
-                return -together.get(one, 0.0)
-            return max(self.handing.get(one, 0.0), self.handing.get(other, 0.0))
-
-        yield choose(quotient, medians, passing)
-        yield choose(quotient, sure, passing)
+        together = _together(medians, alone, len(self._regions) - 1)
+        passing = {base: 0.0, **self.handing}
+        yield from few_switches(medians, passing, together)[:_MOST_PROPOSED]
+        yield few_switches(sure, passing, together)[0]
         for name in self.handing:
-            two = [{key: row[key] for key in (base, name) if key in row} for row in medians]
-            yield choose(quotient, two, passing)
             if name not in alone:  # as much as it takes, the best alone behind it
                 yield (name,) * len(self._regions)
-
-    def exchanges(self, base: str) -> Iterator[tuple[str, str]]:
-        """Yield kinds of regions and other backends that took less, the most promising first."""
-        counts = Counter(region.kind for region in self._regions)
-        gains = []
-        for kind, found in self._samples.items():
-            for name, seconds in found.items():
-                usual = statistics.median(found.get(base, [0.0]))
-                gain = (usual - statistics.median(seconds)) * counts[kind]
-                if name != base and gain > 0:
-                    gains.append((gain, kind, name))
-        yield from ((kind, name) for _, kind, name in sorted(gains, reverse=True))
 
     def rows(self, chosen: Partitioning) -> Iterator[dict[str, Any]]:
         """Yield a row for every kind that was measured, with the backends that have it now."""
@@ -289,13 +226,13 @@ class RegionTimes:
 
 
 def _together(
-    seconds: Sequence[Mapping[str, float]], alone: Mapping[str, float], edges: int
+    seconds: Sequence[Mapping[str, float]], alone: Mapping[str, float], cuts: int
 ) -> dict[str, float]:
     """Return by backend what it gains where two of its regions are not cut apart."""
     gains = {}
     for name, whole in alone.items():
-        if edges and all(name in row for row in seconds):
-            gains[name] = max(0.0, sum(row[name] for row in seconds) - whole) / edges
+        if cuts and all(name in row for row in seconds):
+            gains[name] = max(0.0, sum(row[name] for row in seconds) - whole) / cuts
     return gains
 
 

@@ -1,33 +1,34 @@
-"""The course of a tuning: backends alone, regions exchanged, compositions against the best alone.
+"""The course of a tuning: backends alone, shorter floats, regions exchanged, a last comparison.
 
 What regions gain one by one does not add up, because fusion across the cuts is lost and noise is
 chosen for gain. So the choice made from the times of regions is only a proposal: each composition
-runs as a whole against the best single backend, turn by turn, and what measures best is kept.
+runs as a whole against the best single backend, turn by turn, and what measures best is kept. The
+present choice and plain ONNX Runtime are in the last comparison, and what is not surely better by
+3 % does not take the place of the present choice.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, Final
 
 from subgraphkit.comparing.intervals import Interval, interval, ratio
 from subgraphkit.configuration.selection import AUTO, NONE
-from subgraphkit.errors import BackendUnavailableError, InternalError, SubgraphkitError
-from subgraphkit.lazy import cached_property
+from subgraphkit.errors import InternalError
 from subgraphkit.partitioning.placements import Placement
-from subgraphkit.partitioning.reports.explanation import Roots, find_causes
-from subgraphkit.placing.choosing import (
-    Piece,
-    RegionTimes,
-    cut_regions,
-    name_choice,
-    quotient_graph,
-)
+from subgraphkit.placing.composing import Compositions
 from subgraphkit.placing.measuring import Arena, Candidate
+from subgraphkit.placing.shortening import ShorterFloats
 
 _SLOW: Final = 3.0
-"""How many times the time of the quickest a backend may take and still be considered."""
+"""How many times the time of the quickest a backend may take, in each of the first turns, and still
+be considered."""
+
+_FIRST_TURNS: Final = 3
+_USUAL: Final = "onnxruntime"
+"""The backend that everybody knows, and asks to be compared with."""
 
 _LEAST_SECONDS: Final = 17.0
 _MOST_SECONDS: Final = 90.0
@@ -36,50 +37,53 @@ _PATIENCE: Final = 10.0
 _RUNS: Final = 300
 """About how many runs a tuning takes, where nobody said how long it may take."""
 
-_MOST_REGIONS: Final = 16
-_MOST_COMPOSED: Final = 3
 _TURNS_ALONE: Final = 10
-_TURNS_OF_PART: Final = 2
-_TURNS_OF_REGIONS: Final = 4
 _LEAST_TURNS: Final = 6
 """Of fewer, no interval holds the median with confidence."""
 
 _MOST_TURNS: Final = 15
-_FOR_REGIONS: Final = 0.7
-_FOR_COMPOSING: Final = 0.25
+_FOR_REGIONS, _FOR_COMPOSING = 0.7, 0.25
 """Parts of the time that are kept for what comes after, where backends or regions take long."""
 
 _WORTH: Final = 0.97
 """Of the time of the best alone: the same session takes hundredths more or less elsewhere."""
 
-_MOSTLY: Final = 0.9
-_PARTLY: Final = 0.5
-
 _MEDIAN: Final = attrgetter("median")
-
-_Assignment = tuple[str, ...]  # the backend of every region
 
 
 class Course:
     """Measures a model on backends, alone and composed.
 
     ``seconds``: About how long it may take; None for what suits the model, 17 to 90.
+    ``present``: The placement that ``auto`` has now, if there is one.
+    ``precisions``: By backend, the shorter floats that it computes in on this machine.
 
     Thread-safety: used by one thread.
     """
 
-    def __init__(self, arena: Arena, seconds: float | None) -> None:
+    def __init__(
+        self,
+        arena: Arena,
+        seconds: float | None,
+        present: Placement | None = None,
+        precisions: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
         self._arena, self._has_limit = arena, seconds is not None
         arena.seconds = _MOST_SECONDS if seconds is None else seconds
         arena.patience = _MOST_SECONDS if seconds is None else max(seconds, _PATIENCE)
+        self._placed_now, self._precisions = present, precisions
         self._alone: dict[str, Candidate] = {}
-        self._composed: dict[_Assignment, Candidate] = {}
+        self._short: list[Candidate] = []
+        self._lasting: dict[str, Candidate] = {}
         self._against: dict[str, Interval] = {}
+        self._versus: dict[str, Interval] = {}
         self._notes: list[str] = []
+        self._spent: list[dict[str, Any]] = []
         self._rough: dict[str, float] = {}
         self._near: list[Candidate] = []
         self._takes: dict[str, frozenset[int]] = {}
-        self._base = ""
+        self._compositions = Compositions(arena, self._takes)
+        self._present: Candidate | None = None
         self._single: Candidate | None = None
         self._best: Candidate | None = None
         self._complete = True
@@ -94,13 +98,14 @@ class Course:
         with self._arena:
             try:
                 self._open_alone()
+                self._open_present()
                 self._drop_slow()
-                self._measure_alone(list(self._alone.values()), _FOR_REGIONS)
-                self._exchange_regions()
-                if self._single is not None and self._near:
-                    # again later on, for a machine that was slow for a second was not so for all
-                    self._measure_alone([self._single, *self._near], _FOR_COMPOSING)
-                self._compose()
+                self._measure_alone()
+                self._shorten()
+                if self._best is self._single:
+                    self._exchange_regions()
+                    self._compose()
+                self._compare_at_last()
             except KeyboardInterrupt:
                 if self._best is None or self._single is None:
                     raise
@@ -110,225 +115,188 @@ class Course:
                 self._notes.append("stopped: this is the best so far")
         return self._winner()
 
-    def _measure_alone(self, near: list[Candidate], kept: float) -> None:
+    def _measure_alone(self) -> None:
         """Find the best backend alone and those near it, and keep a part of the time."""
+        near = list(self._alone.values())
         for at in range(_TURNS_ALONE):
             are_known = len(near[0].turns) >= _LEAST_TURNS
-            if are_known and self._arena.left() < kept * self._arena.seconds:
+            if are_known and self._arena.left() < _FOR_REGIONS * self._arena.seconds:
                 break
             self._arena.tell("measuring backends", at, _TURNS_ALONE)
             self._arena.take_turns(near, at)
-            self._best = self._single = min(near, key=_MEDIAN)
+            self._best = self._single = self._preferred(near)
             if are_known:
                 near = [one for one in near if interval(one.turns).low <= self._single.median]
         self._near = [one for one in near if one is not self._single and self._is_whole(one)]
-        for one in self._alone.values():
-            if one not in (self._single, *self._near):
+        self._close(one for one in self._alone.values() if one not in self._near)
+
+    def _preferred(self, several: Sequence[Candidate]) -> Candidate:
+        """Return the quickest, or the first that is not surely slower by 3 %.
+
+        So a second tuning chooses the same. The present choice comes first, then ONNX Runtime.
+        """
+        best = min(several, key=_MEDIAN)
+        ahead = (self._present, self._lasting.get(_USUAL))
+        for one in sorted(several, key=lambda one: (one is not ahead[0], one is not ahead[1])):
+            if one.failed:
+                continue
+            found = ratio(best.turns, one.turns)
+            if found.median >= _WORTH or (len(one.turns) >= _LEAST_TURNS and found.high >= 1):
+                return one
+        return best
+
+    def _close(self, several: Iterable[Candidate]) -> None:
+        for one in several:
+            if one is not self._single and one not in self._lasting.values():
                 one.close()
 
     def _is_whole(self, one: Candidate) -> bool:
         return len(self._takes[one.label]) == len(self._arena.weights)
 
     def _open_alone(self) -> None:
+        """Open every backend for the whole model, and leave out whose results most contradict."""
         options, whole = self._arena.options, tuple(self._arena.weights)
         last = self._arena.bound.settings.fallback
-        if last not in {AUTO, NONE, *options}:  # it is what all are held to, and no more
-            reference = self._arena.opened(last, self._arena.placed({last: whole}))
-            if reference is not None:
-                reference.close()
         names = sorted(options, key=lambda name: name != last)
+        opened: list[Candidate] = []
+        if last not in {AUTO, NONE, *options}:  # it has a voice in what is right, and no more
+            reference = self._arena.opened(last, self._arena.placed({last: whole}))
+            opened += [reference] if reference is not None else []
         for at, name in enumerate(names):
             self._arena.tell("opening", at, len(names), name)
-            if len(self._rough) < 2 or not self._is_slow_in_part(name):  # noqa: PLR2004 (one real)
+            # two are opened in any case
+            if len(self._takes) < 2 or not self._is_slow_to_open(name):  # noqa: PLR2004
                 one = self._arena.opened(name, self._arena.placed({name: whole}))
-                if one is not None:
-                    self._enter(name, one)
+                if one is not None and self._enter(name, one):
+                    opened.append(one)
+        kept = self._arena.hear_majority(opened, last) if opened else []
+        self._alone = {one.label: one for one in kept if one.label in options}
+        self._close(one for one in kept if one.label not in options)
         if not self._alone:
-            raise self._nobody()
+            raise self._arena.nobody()
+        if _USUAL in self._alone:
+            self._lasting[_USUAL] = self._alone[_USUAL]
 
-    def _nobody(self) -> BackendUnavailableError:
-        told = "; ".join(f"{name}: {why}" for name, why in self._arena.out.items())
-        return BackendUnavailableError(
-            "SGK104",
-            f"no backend can run {self._arena.bound.name!r}: {told or 'there is none'}",
-            backend=", ".join(self._arena.options),
-            hint="See who refuses which nodes: subgraphkit plan MODEL.",
-        )
+    def _open_present(self) -> None:
+        """Open what the model runs on now, if that is no backend alone that is open."""
+        now = self._placed_now
+        if now is None:
+            return
+        names = [name for name, nodes in now.nodes.items() if nodes]
+        shorter = any("precision" in options for options in now.backends.values())
+        alone = self._alone.get(names[0]) if len(names) == 1 and not shorter else None
+        if alone is None:
+            shares = [f"{name} {len(now.nodes[name])}" for name in names]
+            label = f"{', '.join(shares) if len(names) > 1 else names[0]} (now)"
+            self._arena.tell("opening", 0, None, "the present choice")
+            bound = self._arena.max_error if shorter else 0.0
+            alone = self._arena.opened(label, now, max_error=bound)
+        self._present = alone
+        if alone is not None:
+            self._lasting["now"] = alone
 
-    def _enter(self, name: str, one: Candidate) -> None:
-        divided = one.partitioning
-        homes = {node: divided.home_of(node).backend for node in self._arena.weights}
-        takes = frozenset(node for node, home in homes.items() if home == name)
-        try:
-            if homes and not takes:  # its time would be that of another
-                causes = find_causes(
-                    divided.graph, name, divided.refusals_by(name).items(), Roots(divided.graph)
-                )
-                why = causes[0].text if causes else "none is offered to it"
-                self._arena.out[name] = f"takes no node: {why}"
-            else:
-                self._rough[name] = one.quickest(self._arena.feeds)
-        except SubgraphkitError as error:
-            self._arena.out[name] = error.message
-        if name in self._arena.out:
+    def _enter(self, name: str, one: Candidate) -> bool:
+        """Note which nodes a backend takes; it is out if that is none."""
+        takes = one.taken(name)
+        if self._arena.weights and not takes:  # its time would be that of another
+            self._arena.out[name] = f"takes no node: {one.first_cause(name)}"
             one.close()
-        else:
-            self._alone[name], self._takes[name] = one, takes
+            return False
+        self._takes[name] = takes
+        return True
 
-    def _is_slow_in_part(self, name: str) -> bool:
-        """Whether one region tells that a backend is slow by nature, or slow to open."""
-        if len(self._regions) < 2:  # noqa: PLR2004 (a part, not the whole)
-            return False
-        base = min(self._rough, key=self._rough.__getitem__)
-        region = sorted(self._regions, key=lambda one: one.weight)[len(self._regions) // 2]
-        rest = tuple(node for node in self._arena.weights if node not in set(region.nodes))
-        placement = self._arena.placed({name: region.nodes, base: rest})
-        one = self._arena.opened(name, placement, clocked=True)
-        if one is None:
-            return True
-        for turn in range(_TURNS_OF_PART):
-            self._arena.take_turns([one], turn)
-        if one.failed:
-            one.close()
-            return True
-        taken = min(one.node_turns(self._arena.weights), key=lambda turn: sum(turn.values()))
-        one.close()
-        if one.part_on(name, region.nodes, self._arena.weights) < _MOSTLY:
-            return False
-        whole = sum(self._arena.weights.values())
-        inside = sum(taken[node] for node in region.nodes)
-        usual = self._rough[base] * region.weight / whole
-        slower = inside / max(usual, self._rough[base] - sum(taken.values()) + inside)
-        plan = one.session.plan
-        compiling = sum(
-            plan.seconds[step.subgraph.id] for step in plan.steps if step.subgraph.backend == name
-        )
-        opening = compiling * whole / region.weight
-        if slower > _SLOW:
-            self._arena.out[name] = (
-                f"about {slower:.2g} times slower than {base}, going by a part of it"
-            )
-        elif opening > self._arena.left() / 2:
+    def _is_slow_to_open(self, name: str) -> bool:
+        """Whether compiling one region tells that all would take longer than there is."""
+        opening = self._compositions.opening(name, next(iter(self._takes)))
+        if opening > self._arena.left() / 2:
             self._arena.out[name] = (
                 f"compiling it would take about {opening:.2g} s, more than there is"
             )
         return name in self._arena.out
 
     def _drop_slow(self) -> None:
-        """Leave those out that are slow by nature, and not for what others run for them."""
-        best = min(self._alone, key=self._rough.__getitem__)
+        """Let all take three turns; leave those out that are slow in each, with a word."""
+        several = list(self._alone.values())
+        for at in range(_FIRST_TURNS):
+            self._arena.tell("trying backends", at, _FIRST_TURNS)
+            self._arena.take_turns(several, at)
+        if all(one.failed for one in several):
+            raise self._arena.nobody()
+        best = min(several, key=_MEDIAN)
         if not self._has_limit:
-            suits = _MOST_SECONDS - self._arena.left() + _RUNS * self._rough[best]
+            suits = _MOST_SECONDS - self._arena.left() + _RUNS * best.median
             self._arena.seconds = min(max(_LEAST_SECONDS, suits), _MOST_SECONDS)
         for name, one in list(self._alone.items()):
-            if self._rough[name] / self._rough[best] > _SLOW:
-                try:
-                    slower = one.own_seconds(name, self._arena.feeds) / self._rough[best]
-                    why = f"{slower:.2g} times slower than {best}" if slower > _SLOW else ""
-                except SubgraphkitError as error:
-                    why = error.message
-                if why:
-                    self._arena.out[name] = why
-                del self._alone[name]
-                one.close()
+            self._rough[name] = one.median
+            slower = min(a / b for a, b in zip(one.turns, best.turns, strict=True))
+            if one.failed or slower > _SLOW:
+                self._drop(name, one, best.label, slower)
 
-    # -- regions -----------------------------------------------------------------------------
+    def _drop(self, name: str, one: Candidate, best: str, slower: float) -> None:
+        """Leave one out that failed or is slow by itself, and not for what others run for it."""
+        del self._alone[name]
+        if not one.failed:
+            text = f"{slower:.2g} times slower than {best} in {_FIRST_TURNS} turns of three"
+            if slower * one.own_part(name, self._arena.feeds) > _SLOW:
+                self._arena.out[name] = text
+            else:
+                self._notes.append(f"{name}: {text}, for what others run for it")
+        self._close([one])
 
-    @cached_property
-    def _times(self) -> RegionTimes:
-        return RegionTimes(self._regions)
+    def _shorten(self) -> None:
+        """Try shorter floats: for the whole model, then without the regions that err most."""
+        single, most = self._single, self._arena.max_error
+        if single is None or not most:
+            return
+        exact = [one for one in self._alone.values() if self._is_whole(one) and not one.failed]
+        for name, precisions in self._precisions.items():
+            if name in self._takes and name not in self._arena.out:
+                for precision in precisions:
+                    tried = ShorterFloats(self._arena, name, precision, exact)
+                    found = tried.search(single.median, self._reserve())
+                    self._spent += tried.spent
+                    self._short += [found] if found is not None else []
+        if self._short:
+            self._best = self._duel([single, *self._short], "comparing precisions")
 
-    @cached_property
-    def _regions(self) -> list[Piece]:
-        return cut_regions(self._arena.bound, self._arena.weights, _MOST_REGIONS)
+    def _compose(self) -> None:
+        """Run what the times of regions propose beside the best backend alone."""
+        single, work = self._single, self._compositions
+        if single is None or not work.times.handing:
+            return
+        whole = {
+            name: one for name, one in self._alone.items() if one is single or self._is_whole(one)
+        }
+        work.composed |= {(name,) * len(work.regions): one for name, one in whole.items()}
+        alone = {name: one.median for name, one in whole.items()}
+        several = list(work.proposals(alone, self._has_time))
+        self._best = self._duel([single, *self._near, *several], "comparing compositions")
+
+    def _has_time(self) -> bool:
+        return self._arena.left() > 2 * self._reserve()
 
     def _exchange_regions(self) -> None:
-        """Run every second region on another backend, then the others, and note what each takes.
-
-        So every region is timed on every backend inside of the running whole, and cut where it
-        would be cut, with two sessions per backend.
-        """
-        if self._single is None or len(self._regions) < 2:  # noqa: PLR2004 (nothing to exchange)
+        """Let each backend run every second region, the nearest to the best alone first."""
+        work, single = self._compositions, self._single
+        if single is None or len(work.regions) < 2:  # noqa: PLR2004 (nothing to exchange)
             return
-        base = self._base = self._single.label
-        others = [one for one in self._rough if one != base and one not in self._arena.out]
+        work.base = single.label
+        others = [one for one in self._rough if one != work.base and one not in self._arena.out]
         others.sort(key=self._rough.__getitem__)
         for at, name in enumerate(others):
             if self._arena.left() < _FOR_COMPOSING * self._arena.seconds:
                 self._notes.append(f"no time was left for regions on {', '.join(others[at:])}")
                 break
             self._arena.tell("exchanging regions", at, len(others), name)
-            pair = [self._alternating(name, base, start) for start in (0, 1)]
-            for turn in range(_TURNS_OF_REGIONS):
-                self._arena.take_turns([one for one in pair if one is not None], turn)
-            for one in filter(None, pair):
-                if not one.failed:
-                    self._note_regions(one, (base, name))
-                one.close()
+            work.exchange(name)
 
-    def _alternating(self, name: str, base: str, start: int) -> Candidate | None:
-        regions = enumerate(self._regions)
-        assignment = tuple(name if at % 2 == start else base for at, _ in regions)
-        return self._arena.opened(f"regions on {name}", self._assigned(assignment), clocked=True)
-
-    def _note_regions(self, one: Candidate, names: tuple[str, str]) -> None:
-        turns = one.node_turns(self._arena.weights)
-        for region in self._regions:
-            for name in names:
-                if one.part_on(name, region.nodes, self._arena.weights) >= _PARTLY:
-                    taken = [sum(turn[node] for node in region.nodes) for turn in turns]
-                    self._times.note(region, name, taken)
-        self._times.handing[names[1]] = one.between()
-
-    # -- compositions ------------------------------------------------------------------------
-
-    def _compose(self) -> None:
-        """Run what the times of regions propose; then add kind by kind what measures better."""
-        if self._single is None or not self._times.handing:
-            return
-        single, base = self._single, self._base
-        whole = {
-            name: one for name, one in self._alone.items() if one is single or self._is_whole(one)
-        }
-        for name, one in whole.items():
-            self._composed[(name,) * len(self._regions)] = one
-        quotient = quotient_graph(self._arena.bound, self._regions)
-        alone = {name: one.median for name, one in whole.items()}
-        proposed = dict.fromkeys(self._times.proposals(quotient, alone, base))
-        new = [one for one in proposed if one not in self._composed][:_MOST_COMPOSED]
-        several = [one for one in map(self._composition, new) if one is not None]
-        self._best = self._duel([single, *self._near, *several], "comparing compositions")
-        for kind, name in self._times.exchanges(base):
-            best = next(key for key, one in self._composed.items() if one is self._best)
-            pairs = zip(self._regions, best, strict=True)
-            tried = tuple(name if region.kind == kind else now for region, now in pairs)
-            more = self._composition(tried)
-            if more is not None:
-                self._best = self._duel([self._best, more], "adding regions")
-        if self._best is not single:
-            self._best = self._duel([single, self._best], "comparing the best", rest=True)
-
-    def _composition(self, assignment: _Assignment) -> Candidate | None:
-        """Open a composition that was not tried; None if it was, or is out."""
-        if assignment in self._composed or self._arena.left() < 2 * self._reserve():
-            return None
-        self._arena.tell("opening", len(self._composed), None, "a composition")
-        label = name_choice(assignment)
-        one = self._arena.opened(label, self._assigned(assignment))
-        if one is not None:
-            self._composed[assignment] = one
-        return one
-
-    # -- turns -------------------------------------------------------------------------------
-
-    def _duel(self, several: Sequence[Candidate], phase: str, *, rest: bool = False) -> Candidate:
+    def _duel(self, several: Sequence[Candidate], phase: str) -> Candidate:
         """Take turns until it is clear; return the best, the first one unless another is better."""
         first, *others = several
         starts = {one: len(one.turns) for one in several}
         ratios: dict[Candidate, Interval] = {}
-        kept = 0 if rest else self._reserve()
         for at in range(_MOST_TURNS):
-            if not others or (at >= _LEAST_TURNS and self._arena.left() < kept):
+            if not others or (at >= _LEAST_TURNS and self._arena.left() < self._reserve()):
                 break
             self._arena.tell(phase, at, _MOST_TURNS, f"{len(others)} beside {first.label}")
             self._arena.take_turns([first, *others], at)
@@ -336,55 +304,90 @@ class Course:
                 usual = first.turns[starts[first] :]
                 ratios |= {one: ratio(one.turns[starts[one] :], usual) for one in others}
                 others = [one for one in others if ratios[one].median < 1]  # no promise in the rest
-        if first is self._single:
-            self._against |= {one.label: found for one, found in ratios.items()}
-        most = _WORTH if first is self._single else 1.0
+        self._against |= {one.label: found for one, found in ratios.items()}
         medians = {one: ratios[one].median for one in others if one in ratios}
-        better = [one for one in medians if ratios[one].high < 1 and medians[one] < most]
+        better = [one for one in medians if ratios[one].high < 1 and medians[one] < _WORTH]
         winner = min(better, key=medians.__getitem__, default=first)
-        for one in several:
-            if one not in (winner, self._single):
-                one.close()
+        self._close(one for one in several if one is not winner)
         return winner
+
+    def _compare_at_last(self) -> None:
+        """Compare the best with the present choice, ONNX Runtime and the best alone."""
+        best, single = self._best, self._single
+        if best is None or single is None:
+            return
+        several = list(dict.fromkeys((best, single, *self._lasting.values())))
+        starts = {one: len(one.turns) for one in several}
+        if len(several) < 2:  # noqa: PLR2004 (nobody to compare with)
+            return
+        for at in range(_MOST_TURNS):
+            if at >= _LEAST_TURNS and self._arena.left() < 0:
+                break
+            self._arena.tell("comparing the best", at, _MOST_TURNS, best.label)
+            self._arena.take_turns(several, at)
+        last = {one: one.turns[starts[one] :] for one in several}
+        for rival in filter(None, (single if best is not single else None, self._rival())):
+            found = ratio(last[best], last[rival])
+            if (
+                rival is not best
+                and not rival.failed
+                and (found.high >= 1 or found.median > _WORTH)
+            ):
+                best = rival
+        self._best = best
+        self._versus = {one.label: ratio(last[one], last[best]) for one in several if last[one]}
+        against = self._present if self._present is not None else single
+        self._against |= {one.label: ratio(last[one], last[against]) for one in several}
+
+    def _rival(self) -> Candidate | None:
+        """Return the present choice, if it is of the backends that take part."""
+        now = self._placed_now
+        return self._present if now and now.backends.keys() <= self._arena.options.keys() else None
 
     def _reserve(self) -> float:
         run = self._single.median if self._single is not None else 0.0
         return 2 * _LEAST_TURNS * (0.1 + 2 * run)
-
-    def _assigned(self, assignment: _Assignment) -> Placement:
-        base, last = self._base, self._arena.bound.settings.fallback
-        # who runs everything is asked last, for what the others refuse
-        names = sorted({*assignment, base}, key=lambda name: (name == last, name == base, name))
-        nodes: dict[str, list[int]] = {name: [] for name in names}
-        for region, name in zip(self._regions, assignment, strict=True):
-            for node in region.nodes:
-                nodes[name if node in self._takes[name] else base].append(node)
-        return self._arena.placed(nodes)
-
-    # -- figures -----------------------------------------------------------------------------
 
     def _winner(self) -> Placement:
         best, single = self._best, self._single
         if best is None or single is None:
             raise InternalError("no backend has taken a turn")
         if best.failed:
-            raise self._nobody()
-        several = (*self._alone.values(), *self._composed.values())
+            raise self._arena.nobody()
+        several = (
+            *self._lasting.values(),
+            *self._alone.values(),
+            *self._short,
+            *self._compositions.composed.values(),
+        )
         ran = [one for one in several if one.turns and not one.failed]
         rows = {one.label: self._row(one) for one in sorted(ran, key=_MEDIAN)}
+        busy = self._arena.busy_part()
         figures = {
             "complete": self._complete,
             "spent": round(time.monotonic() - self._arena.began, 3),
             "single": single.label,
             "best": best.label,
-            "ratio": list(self._against.get(best.label, (1.0, 1.0, 1.0))),
+            "present": self._present.label if self._present is not None else None,
+            "times": {label: list(found) for label, found in self._versus.items()},
+            "ratio": list(self._to_single(best, single)),
+            "error": best.error,
+            "max_error": self._arena.max_error,
+            "busy": round(busy, 3),
             "contenders": list(rows.values()),
             "out": self._arena.out,
-            "regions": list(self._times.rows(best.partitioning)),
-            "handing": self._times.handing,
+            "regions": list(self._compositions.times.rows(best.partitioning)),
+            "errors": self._spent,
+            "handing": self._compositions.times.handing,
             "notes": [*self._arena.notes, *self._notes],
         }
         return replace(best.placement, figures=figures)
+
+    def _to_single(self, best: Candidate, single: Candidate) -> Interval:
+        found = self._versus.get(single.label)
+        if best is single or found is None:
+            return Interval(1.0, 1.0, 1.0) if best is single else self._against[best.label]
+        return Interval(1 / found.median, 1 / found.high, 1 / found.low)
 
     def _row(self, one: Candidate) -> dict[str, Any]:
         against = self._against.get(one.label)
@@ -392,5 +395,6 @@ class Course:
             "label": one.label,
             "seconds": list(interval(one.turns)),
             "ratio": list(against) if against is not None else None,
+            "error": one.error,
             "subgraphs": len(one.partitioning.subgraphs),
         }

@@ -6,23 +6,26 @@ does not count, and the runs that count; its time is their median.
 """
 
 import math
+import os
 import statistics
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Self
 
-from subgraphkit.backend.conformance import Conformance
-from subgraphkit.backend.differences import first_difference
+from subgraphkit.backend.differences import first_difference, relative_error
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
 from subgraphkit.compiling import compile_subgraphs
-from subgraphkit.errors import SubgraphkitError
+from subgraphkit.errors import BackendUnavailableError, SubgraphkitError
 from subgraphkit.finding.extensions import ExtensionManager
-from subgraphkit.finding.opening import declared_tolerances
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.partitioning.placements import Placement, first_output
+from subgraphkit.partitioning.reports.explanation import Roots, find_causes
+from subgraphkit.placing.agreement import tolerances_of
 from subgraphkit.placing.choosing import node_weights
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
@@ -34,13 +37,25 @@ _SECONDS_PER_TURN: Final = 0.05
 _NO_WAKING: Final = 0.25
 """Seconds of a run from which on waking the threads is not seen in it."""
 
-_FEW: Final = 5
 _MOST_RUNS: Final = 1000
-"""Runs of a turn in which subgraphs are timed."""
+"""Runs of a turn."""
+
+_TICK: Final = 1e-9
+"""Seconds of a run that is too short for the clock."""
+
+_BUSY: Final = 0.1
+"""The part of the processors from which on other programs are in the way of measuring."""
 
 
 class Candidate:
     """A session that runs a model as a placement has it.
+
+    Its times are CPU time where it runs in one thread, so that other programs do not count.
+
+    Attributes:
+        turns: Seconds of a run, turn by turn.
+        results: What its first run computed.
+        error: The relative L2 error of these, if it was asked for.
 
     Raises:
         SubgraphkitError: As ``partition`` and ``compile_subgraphs``.
@@ -59,14 +74,16 @@ class Candidate:
     ) -> None:
         self.label, self.placement = label, placement
         self.turns: list[float] = []
+        self.results: Sequence[Any] = ()
+        self.error = 0.0
         self._steps: dict[str, list[float]] = {}
         self._outside: list[float] = []
-        started = time.perf_counter()
         partitioning = partition(_alone(bound, placement), placement)
-        made = plan(partitioning, compile_subgraphs(partitioning, progress=progress))
+        compiled = plan(partitioning, compile_subgraphs(partitioning, progress=progress))
         self._clocked = clocked
-        self.session = Session(made)
-        self.opening = time.perf_counter() - started
+        is_here = bound.settings.threads == 1 and not bound.settings.isolate
+        self._clock = time.process_time if is_here else time.perf_counter
+        self.session = Session(compiled)
 
     @property
     def partitioning(self) -> Partitioning:
@@ -93,30 +110,34 @@ class Candidate:
         """Compute all outputs, within so many seconds."""
         return self.session.run(None, feeds, timeout_s=patience)
 
-    def quickest(self, feeds: Mapping[str, Any]) -> float:
-        """Return the seconds of the quickest of a few runs, or of one that takes long."""
-        time.sleep(_PAUSE)
-        seconds = [self._timed(feeds)]
-        while sum(seconds) < _NO_WAKING and len(seconds) < _FEW:
-            seconds.append(self._timed(feeds))
-        return min(seconds)
-
-    def own_seconds(self, name: str, feeds: Mapping[str, Any]) -> float:
-        """Return what a backend takes of a run, without what others run for it."""
+    def own_part(self, name: str, feeds: Mapping[str, Any]) -> float:
+        """Return the part of a run that a backend takes, without what others run for it."""
         profile = self.session.profile(1, inside=False)
         with profile:
             self.run(feeds)
         homes = {one.id: one.backend for one in self.partitioning.subgraphs}
-        taken = profile.subgraph_seconds.items()
-        return sum(seconds for subgraph, seconds in taken if homes[subgraph] == name)
+        taken = profile.subgraph_seconds
+        own = sum(seconds for subgraph, seconds in taken.items() if homes[subgraph] == name)
+        return own / (sum(taken.values()) or 1.0)
 
     def difference(self, results: Sequence[Any], expected: Sequence[Any]) -> str:
         """Return in words what differs from a reference beyond the tolerance; empty if nothing."""
-        settings = self.session.graph.settings
-        declared = declared_tolerances(self.partitioning.backends, settings)
-        allowed = Conformance(tolerances=declared.tolerances).tolerance_for
+        allowed = tolerances_of(self.session.graph, self.partitioning.backends)
         found = first_difference(list(results), list(expected), allowed)
         return "" if found is None else found.text
+
+    def taken(self, name: str) -> frozenset[int]:
+        """Return the nodes that a backend runs."""
+        divided = self.partitioning
+        own = [one.nodes for one in divided.subgraphs if one.backend == name]
+        return frozenset(node for nodes in own for node in nodes)
+
+    def first_cause(self, name: str) -> str:
+        """Return why a backend takes no node, in words."""
+        divided = self.partitioning
+        refused = divided.refusals_by(name).items()
+        causes = find_causes(divided.graph, name, refused, Roots(divided.graph))
+        return causes[0].text if causes else "none is offered to it"
 
     def take_turn(self, feeds: Mapping[str, Any]) -> None:
         """Let threads go to sleep, wake them, run, and note the time; not once it failed."""
@@ -129,9 +150,9 @@ class Candidate:
         seconds: list[float] = []
         profile = self.session.profile(_MOST_RUNS, inside=False)
         with profile if self._clocked else nullcontext():
-            while not seconds or sum(seconds) < _SECONDS_PER_TURN:
+            while len(seconds) < _MOST_RUNS and sum(seconds) < _SECONDS_PER_TURN:
                 seconds.append(self._timed(feeds))
-        self.turns.append(statistics.median(seconds))
+        self.turns.append(statistics.median(seconds) or _TICK)
         if not self._clocked:
             return
         for name, spent in profile.subgraph_seconds.items():
@@ -140,9 +161,9 @@ class Candidate:
         self._outside.append(outside)
 
     def _timed(self, feeds: Mapping[str, Any]) -> float:
-        started = time.perf_counter()
+        started = self._clock()
         self.run(feeds)
-        return time.perf_counter() - started
+        return self._clock() - started
 
     def node_turns(self, weights: Mapping[int, float]) -> list[dict[int, float]]:
         """Return each node's time in each turn: its part, by weight, of its subgraph's."""
@@ -177,6 +198,7 @@ class Arena:
     Attributes:
         options: The options of the backends that take part, by name.
         weights: The nodes in order of running, with what each weighs.
+        max_error: The relative L2 error that results may have in shorter floats.
         seconds: About how long all of it may take.
         patience: How long the first run of a contender may take.
 
@@ -193,15 +215,16 @@ class Arena:
     ) -> None:
         self.bound, self.options, self.feeds = bound, options, feeds
         self.weights = node_weights(bound)
+        self.max_error = bound.settings.max_error
         self.began, self.seconds = time.monotonic(), math.inf
         self.patience: float | None = None
         self.out: dict[str, str] = {}
         self.notes: list[str] = []
         self._progress, self._holds = progress, circumstances
         self._quiet = Progress(lambda _: progress.check())
-        self._expected: list[Any] | None = None
-        self._is_first = True
+        self._expected: Sequence[Any] | None = None
         self._stack = ExitStack()
+        self._load = (time.perf_counter(), _others_seconds())
 
     def tell(self, phase: str, done: int, total: int | None = None, message: str = "") -> None:
         """Report what comes next, unless it is to stop."""
@@ -212,10 +235,29 @@ class Arena:
         """Return the seconds that are left."""
         return self.began + self.seconds - time.monotonic()
 
-    def placed(self, nodes: Mapping[str, Sequence[int]]) -> Placement:
-        """Return a placement of nodes by backend; the last one takes what the others refuse."""
+    def busy_part(self) -> float:
+        """Return the part of the processors that other programs took so far; 0 if not known."""
+        began, before = self._load
+        now, passed = _others_seconds(), time.perf_counter() - began
+        if before is None or now is None or passed <= 0:
+            return 0.0
+        part = (now - before) / (passed * (os.cpu_count() or 1))
+        return part if part > _BUSY else 0.0
+
+    def placed(
+        self,
+        nodes: Mapping[str, Sequence[int]],
+        precisions: Mapping[str, str] = MappingProxyType({}),
+    ) -> Placement:
+        """Return a placement of nodes by backend; the last one takes what the others refuse.
+
+        ``precisions``: The option ``precision`` of backends that are to compute in another one.
+        """
+        backends = {name: dict(self.options.get(name, {})) for name in nodes}
+        for name, precision in precisions.items():
+            backends[name]["precision"] = precision
         return Placement(
-            backends={name: self.options.get(name, {}) for name in nodes},
+            backends=backends,
             nodes={
                 name: tuple(first_output(self.bound, node) for node in several)
                 for name, several in nodes.items()
@@ -225,33 +267,66 @@ class Arena:
         )
 
     def opened(
-        self, label: str, placement: Placement, *, clocked: bool = False
+        self, label: str, placement: Placement, *, clocked: bool = False, max_error: float = 0.0
     ) -> Candidate | None:
         """Open a contender and let it run once; None if it cannot, or its results differ.
 
-        The results of the first one are what all others are held to, unless they vary.
+        ``max_error``: The relative L2 error it may have; 0 for the tolerances of its types.
         """
         try:
             one = Candidate(label, self.bound, placement, self._quiet, clocked=clocked)
             self._stack.enter_context(one)
-            results = one.run(self.feeds, self.patience)
-            if self._is_first:
-                self._take_for_reference(one, results)
+            one.results = one.run(self.feeds, self.patience)
         except SubgraphkitError as error:
             self.out[label] = error.message
             return None
-        if self._expected is not None and (wrong := one.difference(results, self._expected)):
-            self.out[label] = f"out, because its results differ: {wrong}"
+        if self._expected is None:
+            return one
+        one.error = relative_error(one.results, self._expected) if self.max_error else 0.0
+        if not max_error:
+            return None if self._is_out(one) else one
+        if one.error > max_error:
+            self.out[label] = f"relative error {one.error:.2g}, and max_error is {max_error:g}"
             one.close()
             return None
         return one
 
-    def _take_for_reference(self, one: Candidate, results: list[Any]) -> None:
-        self._is_first = False
-        self._expected = results
-        if one.difference(one.run(self.feeds), results):
-            self._expected = None
+    def hear_majority(self, several: Sequence[Candidate], first: str) -> list[Candidate]:
+        """Take the results of most for right, and return who agrees with them.
+
+        ``first``: The label of the one that is taken to be right where as many disagree.
+        """
+        agreeing = {
+            one: [other for other in several if not one.difference(one.results, other.results)]
+            for one in several
+        }
+        right = max(agreeing, key=lambda one: (len(agreeing[one]), one.label == first))
+        most = len(agreeing[right])
+        if right.difference(right.run(self.feeds), right.results):
             self.notes.append("results vary from run to run, so they are not compared")
+            return list(several)
+        self._expected = right.results
+        kept = [one for one in several if not self._is_out(one)]
+        if most == 1 and len(several) > 1:
+            self.notes.append(f"no two agree, so {right.label} is taken to be right")
+        return kept
+
+    def _is_out(self, one: Candidate) -> bool:
+        wrong = "" if self._expected is None else one.difference(one.results, self._expected)
+        if wrong:
+            self.out[one.label] = f"out, because its results differ: {wrong}"
+            one.close()
+        return bool(wrong)
+
+    def nobody(self) -> BackendUnavailableError:
+        """Return the error that no backend can run the model, with the reason of each (SGK104)."""
+        told = "; ".join(f"{name}: {why}" for name, why in self.out.items())
+        return BackendUnavailableError(
+            "SGK104",
+            f"no backend can run {self.bound.name!r}: {told or 'there is none'}",
+            backend=", ".join(self.options),
+            hint="See who refuses which nodes: subgraphkit plan MODEL.",
+        )
 
     def take_turns(self, several: Sequence[Candidate], at: int) -> None:
         """Let contenders take a turn each, in another order every round; who fails is out."""
@@ -269,6 +344,17 @@ class Arena:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+
+def _others_seconds() -> float | None:
+    """Return the CPU seconds of all programs but this one; None where nothing tells."""
+    try:
+        words = Path("/proc/stat").read_text("ascii").split(maxsplit=9)
+    except OSError:
+        return None
+    user, nice, system, _, _, irq, softirq, steal = map(int, words[1:9])
+    ticks = user + nice + system + irq + softirq + steal
+    return ticks / os.sysconf("SC_CLK_TCK") - sum(os.times()[:4])
 
 
 def _alone(bound: BoundModel, placement: Placement) -> BoundModel:

@@ -5,16 +5,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
 from subgraphkit.comparing.benchmark import contender_table
 from subgraphkit.comparing.feeding import make_feeds
 from subgraphkit.configuration import messages
+from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.handing import plain_value
 from subgraphkit.configuration.selection import AUTO, BackendChoice, Selection, parse_selection
-from subgraphkit.errors import ConfigError
+from subgraphkit.errors import ConfigError, SubgraphkitError
 from subgraphkit.finding.opening import open_backends
 from subgraphkit.ir.structure import NoKeyError
+from subgraphkit.partitioning import partition
 from subgraphkit.partitioning.placements import (
     Placement,
     circumstances,
@@ -46,15 +49,25 @@ class Tuning(Paged):
     def figures(self) -> Mapping[str, Any]:
         """What was measured, as plain data.
 
-        Keys: ``contenders`` (what ran as a whole, the quickest first: ``label``, ``seconds``,
-        ``ratio`` to the best single backend, ``subgraphs``), ``out`` (by label, why one is out),
-        ``regions`` (``places`` of those that are equal, ``from`` and ``to`` the first and the
-        last value made, ``nodes``, ``seconds`` by backend, ``chosen``), ``handing`` (by backend,
-        seconds to hand over), ``single`` and ``best`` (labels), ``ratio`` of these, ``notes``,
-        ``spent`` (seconds), ``asked`` (which backends) and ``complete``. A time or ratio is a
-        median with the interval that holds the true one with a confidence of 95 %.
+        Keys: ``best`` (the label of what was chosen), ``single`` (of the quickest backend alone),
+        ``present`` (of what ran so far, or None), ``times`` (by label of those, and of ONNX
+        Runtime: their time by the best one's), ``ratio`` (the best one's time by ``single``'s),
+        ``error`` and ``max_error`` (relative L2), ``contenders`` (what ran as a whole, the quickest
+        first: ``label``, ``seconds``, ``ratio`` to the present choice, ``error``, ``subgraphs``),
+        ``out`` (by label, why one is out), ``regions`` (``places`` of those that are equal,
+        ``from`` and ``to`` the first and the last value made, ``nodes``, ``seconds`` by backend,
+        ``chosen``), ``errors`` (``from``, ``to`` and ``error`` of regions in shorter floats),
+        ``handing`` (by backend, seconds to hand over), ``busy`` (the part of the processors that
+        other programs took), ``sizes`` (of open dimensions), ``notes``, ``spent`` (seconds),
+        ``asked`` (which backends) and ``complete``. A time or ratio is a median with the interval
+        that holds the true one with a confidence of 95 %.
         """
         return self.placement.figures
+
+    @property
+    def answer(self) -> str:
+        """What was chosen, how much faster that is, at which error: a few short sentences."""
+        return " ".join(_answer(self.figures))
 
     @property
     def gain(self) -> float:
@@ -92,18 +105,21 @@ class Tuning(Paged):
 
 
 def _sections(figures: Mapping[str, Any]) -> Iterator[Section]:
-    """Go through the sections of a page: the decision, who took part, regions, and how."""
-    yield Text("\n".join(_reasons(figures)), "The decision")
-    single = figures["single"]
+    """Go through the sections of a page: the answer, who took part, regions, and how."""
+    yield Text("\n".join((*_answer(figures), *figures["notes"])), "The answer")
+    against = _reference(figures)
     rows = [_contender(one, figures) for one in figures["contenders"]]
     what = (
-        f"Everybody runs the whole model; the numbers behind a backend are the regions it has, as "
-        f"listed below. A ratio is the time of a turn by that of {single} beside it: below 1 is "
-        "faster. The true median is between from and to with a confidence of 95 %."
+        f"Each runs the whole model; the numbers behind a backend are its regions, listed below. A "
+        f"ratio is the time by that of {against} beside it: below 1 is faster. The true median is "
+        "between from and to with a confidence of 95 %."
     )
-    yield contender_table(single, rows, what, "subgraphs")
+    yield contender_table(against, rows, what, "subgraphs")
     if figures["regions"]:
         yield _regions(figures)
+    if figures["errors"]:
+        spent = [(one["from"], one["to"], one["error"]) for one in figures["errors"]]
+        yield Table(("first value", "last value", "relative error"), spent, "Error by region")
     out = [(label, why) for label, why in figures["out"].items()]
     if out:
         yield Table(("contender", "why"), out, "Out of the race")
@@ -111,38 +127,58 @@ def _sections(figures: Mapping[str, Any]) -> Iterator[Section]:
     yield Facts([("seconds spent", figures["spent"]), *taken], "How it was measured")
 
 
-def _reasons(figures: Mapping[str, Any]) -> Iterator[str]:
-    single, best = figures["single"], figures["best"]
-    several = len(figures["contenders"]) > 1
-    if best != single:
-        yield (
-            f"Best is {best}, and auto runs the model so from now on: it takes "
-            f"{_ratio(figures['ratio'])} of the time of {single}, the best backend alone, and the "
-            "whole range is below 1."
-        )
-    elif several:
-        yield (
-            f"Best is {single} alone, and auto runs the model so from now on: nothing else was "
-            "surely faster, which would mean that the whole range of its ratio is below 1."
-        )
+def _reference(figures: Mapping[str, Any]) -> str:
+    """Return the label of what all others are compared with."""
+    present: str = figures["present"] or figures["single"]
+    return present
+
+
+def _answer(figures: Mapping[str, Any]) -> Iterator[str]:
+    best, single, present = figures["best"], figures["single"], figures["present"]
+    times = {label: found for label, found in figures["times"].items() if label != best}
+    ahead = ", ".join(f"{_times_as_fast(found)} as {label}" for label, found in times.items())
+    if best == present:
+        yield f"{best} stays: nothing is surely faster." + (f" It is {ahead}." if ahead else "")
+    elif ahead:
+        yield f"{best} is {ahead}."
     else:
-        yield f"Best is {single}, because nobody else took part."
+        yield f"{best} is chosen: no other takes part."
+    if figures["max_error"]:
+        yield (
+            f"Its relative error is {figures['error']:.2g}, and you allow "
+            f"{figures['max_error']:g}; in float32 {single} is the fastest backend."
+        )
+    elif best == single and len(figures["contenders"]) > 1 and best != present:
+        yield "Nothing divided is faster."
+    if figures["sizes"]:
+        sizes = ", ".join(f"{name}={size}" for name, size in figures["sizes"].items())
+        yield f"This was measured for {sizes} only."
     if not figures["complete"]:
         yield "Measuring was stopped early, so this is the best so far."
-    yield from figures["notes"]
+    if figures["busy"]:
+        kept = "It is kept, as you asked" if figures["kept"] else "It is not kept (keep it: --keep)"
+        yield (
+            f"Other programs took {figures['busy']:.0%} of the processors while this was measured. "
+            f"{kept}."
+        )
+
+
+def _times_as_fast(found: Sequence[float]) -> str:
+    median, low, high = found
+    return f"{median:.2f} times ({low:.2f} to {high:.2f}) as fast"
 
 
 def _contender(one: Mapping[str, Any], figures: Mapping[str, Any]) -> Sequence[Cell]:
     seconds, found, label = one["seconds"], one["ratio"], one["label"]
     if label == figures["best"]:
         verdict = "chosen"
-    elif label == figures["single"]:
-        verdict = "best backend alone"
+    elif label == figures["present"]:
+        verdict = "present choice"
     elif found and found[1] > 1:
         verdict = "slower"
     else:
         verdict = "not surely faster" if found else "slower, seen at once"
-    against = [1.0, None, None] if label == figures["single"] else found or [None] * 3
+    against = [1.0, None, None] if label == _reference(figures) else found or [None] * 3
     return (label, verdict, *(each * 1e3 for each in seconds), *against, one["subgraphs"])
 
 
@@ -170,23 +206,24 @@ def _regions(figures: Mapping[str, Any]) -> Table:
 
 
 def _report(figures: Mapping[str, Any], width: int | None) -> Iterator[str]:
-    single, best = figures["single"], figures["best"]
-    rows: list[Sequence[str]] = [("whole model", "median", "interval", f"of {single}", "subgraphs")]
+    yield from map(printable, _answer(figures))
+    yield ""
+    against = _reference(figures)
+    rows: list[Sequence[str]] = [("", "model", "median", "interval", f"of {against}", "subgraphs")]
     for one in figures["contenders"]:
-        against = _ratio(one["ratio"]) if one["ratio"] else ""
-        rows.append((one["label"], *_times(one["seconds"]), against, str(one["subgraphs"])))
-    yield from aligned(rows, {1, 4}, width=width)
+        found = _ratio(one["ratio"]) if one["ratio"] else ""
+        mark = ">" if one["label"] == figures["best"] else ""
+        rows.append((mark, one["label"], *_times(one["seconds"]), found, str(one["subgraphs"])))
+    yield from aligned(rows, {2, 5}, width=width)
     yield from (printable(f"{label}: {why}") for label, why in figures["out"].items())
     if figures["regions"]:
         yield ""
         yield from _region_table(figures["regions"], width)
         handing = (f"{name} {taken * 1e6:.0f} us" for name, taken in figures["handing"].items())
-        yield f"handing over, beside {single}: {', '.join(handing)}"
+        yield f"handing over, beside {figures['single']}: {', '.join(handing)}"
+    for one in figures["errors"]:
+        yield printable(f"{one['from']} .. {one['to']}: relative error {one['error']:.2g}")
     yield from map(printable, figures["notes"])
-    if best == single:
-        yield f"decision: {single} alone; nothing else measured better"
-    else:
-        yield f"decision: {best}, at {_ratio(figures['ratio'])} of {single} alone"
 
 
 def _region_table(regions: Sequence[Mapping[str, Any]], width: int | None) -> list[str]:
@@ -194,7 +231,13 @@ def _region_table(regions: Sequence[Mapping[str, Any]], width: int | None) -> li
     rows: list[Sequence[str]] = [("region", "values", "nodes", *names, "goes to")]
     for one in regions:
         found = one["seconds"]
-        cells = [" ".join(_times(found[name])) if name in found else "-" for name in names]
+        least = min(taken[0] for taken in found.values())
+        cells = [
+            " ".join(_times(found[name])) + (" *" if found[name][0] == least else "")
+            if name in found
+            else "-"
+            for name in names
+        ]
         where = f"{one['from']} .. {one['to']}"
         places = ",".join(map(str, one["places"]))
         rows.append((places, where, str(one["nodes"]), *cells, " and ".join(one["chosen"])))
@@ -211,27 +254,30 @@ def _ratio(ratio: Sequence[float]) -> str:
     return f"{median:.3f} ({low:.3f} to {high:.3f})"
 
 
-def tune(
+def tune(  # noqa: PLR0913 (keywords)
     bound: BoundModel,
     *,
     seconds: float | None = None,
     backends: Selection | None = None,
     feeds: Mapping[str, Any] | None = None,
     again: bool = False,
+    keep: bool | None = None,
     progress: Progress | None = None,
 ) -> Tuning:
     """Measure who runs a model best, and keep the result where ``auto`` finds it.
 
     Nothing is measured if the cache has a placement for these backends under the same
-    circumstances: model, shapes, threads, options, machine and versions.
+    circumstances: model, shapes, threads, options, ``max_error``, machine and versions. With the
+    setting ``max_error`` above 0, shorter floats take part where the machine computes in them.
 
     Args:
         bound: The model, with the shapes it is to be measured with.
         seconds: About how long it may take; None for what suits the model, 17 to 90.
         backends: The backends that take part, as for ``partition``; None for all that ``auto``
-            stands for.
+            stands for. A placement of some does not take the place of one of all.
         feeds: Arrays by input name; None for random ones.
         again: Whether to measure in any case.
+        keep: Whether the result is kept; None for unless other programs were in the way.
         progress: Told how far it is. If it is cancelled, or Ctrl-C is pressed, the best so far is
             returned, and kept.
 
@@ -256,21 +302,64 @@ def tune(
         raise messages.bad_selection(origin, "tune measures backends, and a plan is none")
     asked = ",".join(map(str, choices))
     anybody = settings.selecting((BackendChoice(AUTO, origin=origin),), "call", origin)
-    found = None if again else find_placement(bound, anybody)
-    if found is not None and found.figures.get("asked") == asked and found.figures["complete"]:
+    found = find_placement(bound, anybody)
+    known = found is not None and found.circumstances == _circumstances(bound)
+    is_same = found is not None and known and found.figures.get("asked") == asked
+    if found is not None and is_same and found.figures["complete"] and not again:
         return Tuning(found, measured=False, model=bound.name)
+    opened = open_backends(settings.selecting(choices, "call", origin))
+    fed = _made_up(bound) if feeds is None else feeds
     arena = Arena(
         bound,
-        _options(bound, choices, origin),
-        feeds if feeds is not None else _made_up(bound),
+        {one.name: _options(settings, choices, origin, one.name) for one in opened},
+        fed,
         bound.extensions.hearing(progress),
         _circumstances(bound),
     )
-    placement = Course(arena, seconds).run()
-    placement = replace(placement, figures={"asked": asked, **placement.figures})
-    if placement.circumstances:
+    shorter = _precisions(opened) if settings.max_error else {}
+    placement = Course(arena, seconds, found or _divided_now(bound, arena, anybody), shorter).run()
+    figures = {"asked": asked, "sizes": _sizes(bound, fed), **placement.figures}
+    kept = keep if keep is not None else not figures["busy"]
+    if feeds is None and settings.max_error:
+        figures["notes"] = [*figures["notes"], "the error was measured on random inputs"]
+    if found is not None and known and asked != AUTO and found.figures.get("asked") == AUTO:
+        kept = False
+        figures["notes"] = [*figures["notes"], "auto stays with what was measured for all backends"]
+    placement = replace(placement, figures={**figures, "kept": kept})
+    if placement.circumstances and kept:
         keep_placement(placement, anybody)
     return Tuning(placement, measured=True, model=bound.name)
+
+
+def _precisions(opened: Sequence[Backend]) -> dict[str, tuple[str, ...]]:
+    """Return by backend the shorter floats in which it computes natively here."""
+    found = {one.name: type(one).probe(deep=True).precisions for one in opened}
+    return {name: precisions for name, precisions in found.items() if precisions}
+
+
+def _divided_now(bound: BoundModel, arena: Arena, settings: ResolvedConfig) -> Placement | None:
+    """Return the placement that ``auto`` predicts; None if no backend takes the model."""
+    try:
+        divided = partition(
+            replace(bound, settings=replace(settings, on_fallback="ok", require={}))
+        )
+    except SubgraphkitError:
+        return None
+    nodes: dict[str, list[int]] = {}
+    for subgraph in divided.subgraphs:
+        nodes.setdefault(subgraph.backend, []).extend(subgraph.nodes)
+    order = [name for name in divided.backends if name in nodes]
+    return arena.placed({name: nodes[name] for name in order}) if order else None
+
+
+def _sizes(bound: BoundModel, feeds: Mapping[str, Any]) -> dict[str, int]:
+    """Return the sizes that were measured for dimensions which the file leaves open."""
+    sizes = dict(bound.symbols)
+    for name in bound.inputs:
+        for axis, dim in enumerate(bound.shape(name) or ()):
+            if not isinstance(dim, int) and hasattr(feeds.get(name), "shape"):
+                sizes[dim if isinstance(dim, str) else f"{name}[{axis}]"] = feeds[name].shape[axis]
+    return sizes
 
 
 def _circumstances(bound: BoundModel) -> Mapping[str, Any]:
@@ -285,12 +374,8 @@ def _made_up(bound: BoundModel) -> dict[str, Any]:
 
 
 def _options(
-    bound: BoundModel, choices: tuple[BackendChoice, ...], origin: str
-) -> dict[str, dict[str, Any]]:
-    """Return the options of every backend that can be used, by name."""
-    settings = bound.settings.selecting(choices, "call", origin)
-    names = [backend.name for backend in open_backends(settings)]
-    return {
-        name: {key: plain_value(value) for key, (value, _) in settings.options_for(name).items()}
-        for name in names
-    }
+    settings: ResolvedConfig, choices: tuple[BackendChoice, ...], origin: str, name: str
+) -> dict[str, Any]:
+    """Return the options of a backend that takes part."""
+    given = settings.selecting(choices, "call", origin).options_for(name)
+    return {key: plain_value(value) for key, (value, _) in given.items()}

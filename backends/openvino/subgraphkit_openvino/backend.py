@@ -38,6 +38,9 @@ from subgraphkit_openvino.operator import OpenVINOOperator
 from subgraphkit_openvino.questions import Questions
 from subgraphkit_openvino.rules import LOSES_NAN, refusals
 
+_SHORTER: Final = {"BF16": "bf16", "FP16": "f16"}
+"""Abilities of the processor, with the precision that each lets it compute in natively."""
+
 _CODE_OF_A_NODE: Final = 80 << 10
 """Bytes of a layer beside its weights, most of them code that is generated for its shapes."""
 _CONVERTING: Final = 6 << 20
@@ -144,10 +147,12 @@ class OpenVINOBackend(Backend[Options]):
             return ProbeResult(available=True, devices=("CPU",), versions=versions)
         try:
             devices = library.devices()
+            able = library.core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
         except Exception as error:  # noqa: BLE001 (whatever is wrong, a probe tells it)
             problem = f"OpenVINO cannot be used: {library.said(error)}"
             return _unusable(problem, "pip install --force-reinstall openvino", versions)
-        return ProbeResult(available=True, devices=devices, versions=versions)
+        shorter = tuple(word for name, word in _SHORTER.items() if name in able)
+        return ProbeResult(available=True, devices=devices, versions=versions, precisions=shorter)
 
     @classmethod
     def conformance(cls, suite: Conformance) -> None:

@@ -14,7 +14,12 @@ from subgraphkit.cli.feeding import feeds_as_told
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import check_names, load_as_told, shapes_as_told
 from subgraphkit.cli.values import counting, file_to_write, merge_options, seconds
-from subgraphkit.cli.words import add_bind_words, add_feed_words, add_placement_words
+from subgraphkit.cli.words import (
+    add_bind_words,
+    add_feed_words,
+    add_max_error,
+    add_placement_words,
+)
 from subgraphkit.comparing import Benchmark, Measured, Schedule, bench
 from subgraphkit.finding.listing import list_backends
 from subgraphkit.texts import in_bytes, in_seconds
@@ -45,6 +50,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
             pin=arguments.pin,
             keep_off=arguments.keep_off,
             data_roots=arguments.data_root,
+            max_error=arguments.max_error,
         )
     report.data = _data(found)
     for table in (_table(found), _shares(found)):
@@ -161,6 +167,7 @@ def _arguments(parser: Parser) -> None:
     add_bind_words(parser)
     add_feed_words(parser)
     add_placement_words(parser)
+    add_max_error(parser)
     parser.word(
         "--backend LIST",
         "a backend, or several in order; repeat it to compare. The first is the yardstick "

@@ -36,6 +36,7 @@ def _made(arguments: Namespace) -> SessionSpec:
         "pin": arguments.pin,
         "keep_off": arguments.keep_off,
         "data_roots": arguments.data_root,
+        "max_error": arguments.max_error,
     }
     told = {name: value for name, value in said.items() if value is not None}
     return SessionSpec.of(

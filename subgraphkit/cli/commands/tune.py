@@ -1,31 +1,38 @@
 """``subgraphkit tune``: measure who runs a model best, and keep the plan."""
 
 from argparse import Namespace
+from functools import partial
 from typing import Final
 
-from subgraphkit.binding import bind
+from subgraphkit.binding import BoundModel, bind
 from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.feeding import feeds_as_told
 from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.cli.road import check_names, load_as_told, shapes_as_told
 from subgraphkit.cli.values import counting, file_to_write, merge_options, seconds
-from subgraphkit.cli.words import add_bind_words, add_feed_words
+from subgraphkit.cli.words import add_bind_words, add_feed_words, add_max_error
 from subgraphkit.placing import tune
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     output = file_to_write(arguments.output, "the plan cannot be written")
     html = file_to_write(arguments.html, "the page cannot be written")
-    bound = bind(
-        load_as_told(arguments),
-        shapes_as_told(arguments),
+    model, shapes = load_as_told(arguments), shapes_as_told(arguments)
+    given = partial(
+        bind,
+        model,
         backend="auto",
         options=merge_options(arguments.option) or None,
         threads=arguments.threads,
+        max_error=arguments.max_error,
     )
+    bound = given(shapes)
     check_names(bound.settings, arguments.backend)
     feeds = feeds_as_told(bound, arguments, report)
+    sizes = {name: feed.array.shape for name, feed in feeds.items() if _is_open(bound, name)}
+    if sizes:  # what is measured holds for these alone
+        bound = given({**shapes, **sizes})
     with report.doing("measuring") as progress:
         found = tune(
             bound,
@@ -33,6 +40,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
             backends=arguments.backend,
             feeds={name: feed.array for name, feed in feeds.items()},
             again=arguments.again,
+            keep=arguments.keep or None,
             progress=progress,
         )
     report.data = found.to_dict()
@@ -43,6 +51,10 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     report.keep(output, found.placement.to_json, words)
     report.keep(html, found.to_html)
     return ExitCode.OK
+
+
+def _is_open(bound: BoundModel, name: str) -> bool:
+    return not all(isinstance(dim, int) for dim in bound.shape(name) or ())
 
 
 def _arguments(parser: Parser) -> None:
@@ -67,6 +79,8 @@ def _arguments(parser: Parser) -> None:
     parser.word("-o --output PLAN.json", "write the plan into a file")
     parser.word("--html FILE", "write one page that says who won, by how much, and why")
     parser.word("--again", "measure even if the cache has a plan for this")
+    parser.word("--keep", "keep the result even if other programs were in the way")
+    add_max_error(parser)
 
 
 COMMAND: Final = Command(_arguments, _execute)

@@ -15,7 +15,7 @@ from subgraphkit.cli.feeding import feeds_as_told
 from subgraphkit.cli.reporting import CommandReport, in_json
 from subgraphkit.cli.road import check_names, load_as_told, shapes_as_told
 from subgraphkit.cli.values import file_to_write, merge_options, tolerance
-from subgraphkit.cli.words import add_bind_words, add_feed_words
+from subgraphkit.cli.words import add_bind_words, add_feed_words, add_max_error
 from subgraphkit.comparing import (
     Bisection,
     Difference,
@@ -49,6 +49,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         "tolerance": _tolerance(arguments.rtol, arguments.atol),
         "shapes": shapes,
         "options": options,
+        "max_error": arguments.max_error,
     }
     if arguments.nan:
         search = partial(find_not_finite, model, arrays, shapes=shapes, options=options)
@@ -156,6 +157,7 @@ def _arguments(parser: Parser) -> None:
     )
     add_bind_words(parser)
     add_feed_words(parser)
+    add_max_error(parser)
     parser.word("--backend LIST", "backends under test, in order (default: as configured)")
     parser.word("--reference LIST", "backends that are believed", default="numpy")
     how = parser.add_mutually_exclusive_group()

@@ -99,6 +99,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "THREADS": "3",
         "TUNE": "first",
         "TUNE_SECONDS": "1.5",
+        "MAX_ERROR": "1e-2",
         "BUILD": "background",
         "TIMEOUT_S": "90",
         "ISOLATE": "a, b",
@@ -123,7 +124,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert (resolved.cache, resolved.cache_dir) == (False, Path("/cache"))
     assert (resolved.cache_size, resolved.threads, resolved.max_memory) == (2 << 30, 3, 3 << 29)
     assert resolved.limits == LoadLimits(max_nodes=7, max_value_bytes=2 << 30)
-    assert (resolved.tune, resolved.tune_seconds) == ("first", 1.5)
+    assert (resolved.tune, resolved.tune_seconds, resolved.max_error) == ("first", 1.5, 1e-2)
     assert resolved.data_roots == (Path("/a"), Path("/b"), Path("/c"))
     assert (resolved.trusted_folders, resolved.model_root) == ((Path("/d"),), Path("/models"))
     assert (resolved.fold, resolved.raise_plugin_errors) == (False, True)

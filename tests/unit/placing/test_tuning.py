@@ -1,6 +1,7 @@
 """Tuning by a clock that made-up backends advance: what is chosen, what is out, what is found."""
 
 import json
+import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -32,6 +33,7 @@ def chain(operators: Sequence[str]) -> onnx.ModelProto:
 
 
 CHAIN = chain(["Sigmoid"] * 4 + ["Tanh"] * 4)
+REAL = ["iree", "onednn", "onnxruntime", "openvino", "tensorrt", "tvm"]
 COMPUTED: dict[str, Callable[[Any], Any]] = {
     "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "Tanh": np.tanh,
@@ -48,7 +50,7 @@ class Clock:
     def perf_counter(self) -> float:
         return self.now
 
-    monotonic = perf_counter
+    monotonic = process_time = perf_counter
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -80,6 +82,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     for module in (course, measuring, observing, profiling, compilation):
         monkeypatch.setattr(module, "time", made)
+    monkeypatch.setattr(measuring, "_others_seconds", lambda: None)
     return made
 
 
@@ -98,20 +101,33 @@ def register(clock: Clock) -> Iterator[Register]:
         takes: Sequence[str] = ("Sigmoid", "Tanh"),
         off: float = 0.0,
         compiles: float = 0.0,
+        short: Callable[[Sequence[str]], tuple[float, float]] | None = None,
     ) -> None:
         class Property(sk.SubgraphProperty):
+            precision = "f32"
+
             def create_selector(self, graph: Any) -> sk.SubgraphSelector:
                 return sk.OpSelector(graph, list(takes))
 
             def create_operator(self, subgraph: sk.Subgraph, context: Any) -> Operator:
                 clock.sleep(compiles * len(subgraph.members))
-                return Operator(subgraph, lambda names: clock.spend(seconds(names)), off)
+                faster, wrong = 1.0, off
+                if self.precision == "bf16" and short is not None:
+                    faster, wrong = short([node.op_type for node in subgraph.members])
+                return Operator(subgraph, lambda names: clock.spend(seconds(names) * faster), wrong)
 
         class Made(sk.Backend):
             name = called
+            options = (sk.Option("precision", "enum", "f32", choices=("f32", "bf16")),)
+
+            @classmethod
+            def probe(cls, *, deep: bool = False) -> sk.ProbeResult:
+                return sk.ProbeResult(available=True, precisions=("bf16",) if short else ())
 
             def properties(self) -> Sequence[sk.SubgraphProperty]:
-                return [Property()]
+                found = Property()
+                found.precision = self.option_values.precision
+                return [found]
 
         sk.register_backend(Made)
         known.append(called)
@@ -128,7 +144,9 @@ def summed(sigmoid: float, tanh: float) -> Callable[[Sequence[str]], float]:
 
 
 def bind(folder: Path, model: onnx.ModelProto = CHAIN, **settings: Any) -> BoundModel:
-    return sk.bind(sk.load(model), backend="auto", cache_dir=folder, threads=1, **settings)
+    """Bind for ``auto``, which knows the made-up backends and NumPy alone."""
+    given = {"backend": "auto", "cache_dir": folder, "threads": 1, "block": REAL, **settings}
+    return sk.bind(sk.load(model), **given)
 
 
 def homes(found: Tuning) -> dict[str, int]:
@@ -154,7 +172,7 @@ def test_what_measures_best_is_kept_found_again_and_written(
     assert rows[1]["seconds"]["right"][0] == pytest.approx(1.5e-3)
     assert [row["chosen"] for row in rows] == [["left"], ["right"]]
     report = found.report()
-    assert "decision: left 1-4, right 5-8, at 0.417 (0.417 to 0.417) of left alone" in report
+    assert report.startswith("left 1-4, right 5-8 is 2.40 times (2.40 to 2.40) as fast as left")
     assert "1,2,3,4  v1 .. v1" in report
 
     spent = clock.runs
@@ -180,7 +198,7 @@ def test_what_regions_gain_one_by_one_is_not_believed(register: Register, tmp_pa
     found = tune(bind(tmp_path), backends="whole,other")
     assert homes(found) == {"whole": 8}
     assert found.gain == 0
-    assert "decision: whole alone; nothing else measured better" in found.report()
+    assert "Nothing divided is faster." in found.report()
     assert all(
         row["seconds"]["other"][0] < row["seconds"]["whole"][0] for row in found.figures["regions"]
     )
@@ -250,6 +268,95 @@ def test_what_is_wrong_slow_or_broken_is_out_with_a_word(
     with pytest.raises(BackendUnavailableError, match="wrong: out, because") as caught:
         tune(bind(tmp_path), backends="wrong")
     assert caught.value.code == "SGK104"
+
+
+def test_most_are_right_whoever_is_the_fallback(register: Register, tmp_path: Path) -> None:
+    register("odd", summed(0.1, 0.1), off=0.5)
+    for name in ("one", "two", "three"):
+        register(name, summed(2, 2))
+    found = tune(bind(tmp_path, fallback="odd"), backends="odd,one,two,three")
+    assert found.figures["out"]["odd"].startswith("out, because its results differ: ")
+    assert homes(found) == {"one": 8}
+
+
+def test_one_noisy_run_drops_nobody(register: Register, clock: Clock, tmp_path: Path) -> None:
+    runs = iter(range(1000))
+    register("a", summed(2, 2))
+    register("b", lambda names: summed(1, 1)(names) * (8 if next(runs) < 3 else 1))
+    found = tune(bind(tmp_path), backends="a,b")
+    assert homes(found) == {"b": 8}
+    register("slow", summed(20, 20))
+    found = tune(bind(tmp_path), backends="a,slow")
+    assert "10 times slower than a in 3 turns of three" in found.report()
+
+
+def test_the_present_choice_stays_unless_another_is_surely_faster(
+    register: Register, tmp_path: Path
+) -> None:
+    for name, seconds in (("a", 1.0), ("b", 0.98), ("c", 3.0)):
+        register(name, summed(seconds, seconds))
+    alone = {"fallback": "a", "block": [*REAL, "numpy"]}
+    bound = bind(tmp_path, **alone)
+    assert homes(tune(bound, backends="a,c")) == {"a": 8}
+    found = tune(bound)
+    assert found.figures["present"] == "a"
+    assert found.report().startswith("a stays: nothing is surely faster.")
+    assert homes(found) == {"a": 8}
+    narrow = tune(bound, backends="c")  # auto keeps what was measured of all
+    assert homes(narrow) == {"c": 8}
+    assert "as fast as a" in narrow.answer
+    assert [one.backend for one in sk.partition(bind(tmp_path, **alone)).subgraphs] == ["a"]
+
+
+def test_shorter_floats_take_part_within_the_error_allowed(
+    register: Register, tmp_path: Path
+) -> None:
+    register("exact", summed(1, 1))
+    register("short", summed(1, 1), short=lambda _: (0.5, 1e-3))
+    names = "exact,short"
+    assert homes(tune(bind(tmp_path), backends=names)) == {"exact": 8}
+    found = tune(bind(tmp_path, max_error=1e-2), backends=names)
+    assert found.figures["best"] == "short:precision=bf16"
+    assert 1e-4 < found.figures["error"] < 1e-2
+    assert "you allow 0.01; in float32 exact is the fastest backend" in found.answer
+    options = {one.backend: one for one in sk.partition(bind(tmp_path, max_error=1e-2)).subgraphs}
+    assert list(options) == ["short"]
+    assert [one.backend for one in sk.partition(bind(tmp_path)).subgraphs] == ["exact"]
+    # what was not tuned for this error is placed as in float32
+    assert [one.backend for one in sk.partition(bind(tmp_path, max_error=0.1)).subgraphs] == [
+        "exact"
+    ]
+    narrow = tune(bind(tmp_path, max_error=1e-6), backends=names)
+    assert homes(narrow) == {"exact": 8}
+    assert "more than 1e-06" in narrow.figures["out"]["short:precision=bf16"]
+
+
+def test_regions_that_spend_most_of_the_error_go_back_to_float32(
+    register: Register, tmp_path: Path
+) -> None:
+    register("exact", summed(1, 1))
+    wrong = {"Sigmoid": 0.2, "Tanh": 1e-4}
+    register("short", summed(1, 1), short=lambda names: (0.5, max(map(wrong.get, names))))
+    model = chain(["Tanh"] * 8 + ["Sigmoid"] * 2)
+    found = tune(bind(tmp_path, model, max_error=1e-2), backends="exact,short")
+    assert found.figures["error"] < 1e-2
+    assert found.placement.backends["short"]["precision"] == "bf16"
+    assert set(found.placement.nodes["exact"]) >= {"v9", "v10"}
+    assert homes(found)["short"] >= 6
+    assert max(found.figures["errors"], key=lambda one: one["error"])["to"] == "v10"
+
+
+def test_what_other_programs_disturbed_is_told_and_not_kept(
+    register: Register, clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        register(name, summed(1, 1))
+    monkeypatch.setattr(measuring, "_others_seconds", lambda: clock.now * (os.cpu_count() or 1) / 2)
+    found = tune(bind(tmp_path), backends="a,b")
+    assert "Other programs took 50% of the processors" in found.report()
+    assert tune(bind(tmp_path), backends="a,b").measured
+    assert tune(bind(tmp_path), backends="a,b", keep=True).measured
+    assert not tune(bind(tmp_path), backends="a,b").measured
 
 
 def test_who_takes_too_long_for_a_run_is_out_even_the_one_all_are_held_to(
@@ -359,7 +466,15 @@ def test_a_tuning_says_who_won_and_why_in_a_line_and_on_a_page() -> None:
         "spent": 17.2,
         "single": "slow",
         "best": "quick 1, slow 2",
+        "present": "slow",
+        "times": {"quick 1, slow 2": [1, 1, 1], "slow": [1.1, 1.05, 1.14]},
         "ratio": won,
+        "error": 0.0,
+        "max_error": 0.0,
+        "busy": 0.0,
+        "kept": True,
+        "sizes": {"batch": 1},
+        "errors": [],
         "contenders": [
             {"label": "quick 1, slow 2", "seconds": [2, 1, 3], "ratio": won, "subgraphs": 2},
             {"label": "slow", "seconds": [3, 2, 4], "ratio": None, "subgraphs": 1},
@@ -387,7 +502,8 @@ def test_a_tuning_says_who_won_and_why_in_a_line_and_on_a_page() -> None:
     page = found.to_html()
     for words in (
         "m.onnx: who runs it best",
-        "Best is quick 1, slow 2",
+        "quick 1, slow 2 is 1.10 times (1.05 to 1.14) as fast as slow.",
+        "measured for batch=1 only",
         "not surely faster",
         "no device",
         "slow, ms",
@@ -396,5 +512,5 @@ def test_a_tuning_says_who_won_and_why_in_a_line_and_on_a_page() -> None:
         assert words in page
     alone = {**figures, "best": "slow", "ratio": [1.0, 1.0, 1.0]}
     told = replace(found, placement=replace(placement, figures=alone))._repr_html_()
-    assert "Best is slow alone" in told
+    assert "slow stays: nothing is surely faster." in told
     assert "<script" not in told

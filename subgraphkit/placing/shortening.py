@@ -1,0 +1,88 @@
+"""Shorter floats on one backend: for the whole model, or for as much of it as the error allows."""
+
+import math
+from collections.abc import Collection, Sequence
+from operator import attrgetter
+from typing import Any, Final
+
+from subgraphkit.partitioning.placements import first_output
+from subgraphkit.placing.choosing import Piece, cut_regions
+from subgraphkit.placing.measuring import Arena, Candidate
+
+_MOST_REGIONS: Final = 8
+"""Regions of which some may be given back to float32."""
+
+_WORTH: Final = 0.97
+"""The part of the time in float32 from which on shorter floats gain nothing."""
+
+
+class ShorterFloats:
+    """A backend that computes in shorter floats, held to the largest error allowed.
+
+    ``exact``: Backends that run the whole model in float32, and may take regions back.
+
+    Attributes:
+        spent: By region, the part of the error that it spends; empty if the whole model fits.
+
+    Thread-safety: used by one thread.
+    """
+
+    def __init__(self, arena: Arena, name: str, precision: str, exact: Sequence[Candidate]) -> None:
+        self._arena, self._name, self._precision = arena, name, precision
+        self._exact = [one for one in exact if one.label != name]
+        self._label = f"{name}:precision={precision}"
+        self.spent: list[dict[str, Any]] = []
+
+    def search(self, usual: float, reserve: float) -> Candidate | None:
+        """Return a candidate whose error fits; None if none does, or it is not faster.
+
+        Regions are given back to float32, those that spend most of the error first.
+
+        ``usual``: Seconds of a run in float32. ``reserve``: Seconds to keep for what comes after.
+        """
+        arena = self._arena
+        arena.tell("trying shorter floats", 0, None, self._label)
+        placement = arena.placed({self._name: tuple(arena.weights)}, {self._name: self._precision})
+        whole = arena.opened(self._label, placement, max_error=math.inf)
+        if whole is None or whole.error <= arena.max_error:
+            return whole
+        arena.out[self._label] = (
+            f"relative error {whole.error:.2g} as a whole, more than {arena.max_error:g}"
+        )
+        arena.take_turns([whole], 0)
+        whole.close()
+        regions = cut_regions(arena.bound, arena.weights, _MOST_REGIONS)
+        if not self._exact or len(regions) < 2 or whole.median > _WORTH * usual:  # noqa: PLR2004
+            return None
+        ranked = self._rank(regions, whole.error, reserve)
+        for count in range(1, len(ranked)):
+            found = self._without(regions, ranked[:count])
+            if found is not None and found.error <= arena.max_error:
+                return found
+            if found is not None:
+                found.close()
+        return None
+
+    def _rank(self, regions: Sequence[Piece], whole: float, reserve: float) -> list[int]:
+        """Return the regions by the part of the error that leaves with each, the largest first."""
+        gains: dict[int, float] = {}
+        for at, region in enumerate(regions):
+            found = self._without(regions, [at]) if self._arena.left() > reserve else None
+            if found is not None:
+                found.close()
+                gains[at] = math.sqrt(max(0.0, whole**2 - found.error**2))
+                ends = [first_output(self._arena.bound, region.nodes[end]) for end in (0, -1)]
+                self.spent.append({"from": ends[0], "to": ends[1], "error": gains[at]})
+        return sorted(gains, key=gains.__getitem__, reverse=True)
+
+    def _without(self, regions: Sequence[Piece], back: Collection[int]) -> Candidate | None:
+        """Open the model with some regions in float32 on another backend."""
+        exact = min(self._exact, key=attrgetter("median")).label
+        nodes: dict[str, list[int]] = {self._name: [], exact: []}
+        for at, region in enumerate(regions):
+            nodes[exact if at in back else self._name].extend(region.nodes)
+        places = ",".join(str(at + 1) for at in sorted(back))
+        label = f"{self._label}, {exact} {places} of {len(regions)}"
+        self._arena.tell("giving regions back", len(back), len(regions), label)
+        placement = self._arena.placed(nodes, {self._name: self._precision})
+        return self._arena.opened(label, placement, max_error=math.inf)
