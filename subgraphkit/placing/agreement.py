@@ -1,4 +1,4 @@
-"""How far results of candidates may be apart: by type, and behind a quantisation by steps."""
+"""Tolerances of candidates: by type, and in steps where the model is quantised."""
 
 from collections.abc import Sequence
 from dataclasses import replace

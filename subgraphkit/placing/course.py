@@ -164,8 +164,7 @@ class Course:
             opened += [reference] if reference is not None else []
         for at, name in enumerate(names):
             self._arena.tell("opening", at, len(names), name)
-            # two are opened in any case
-            if len(self._takes) < 2 or not self._is_slow_to_open(name):  # noqa: PLR2004
+            if len(self._takes) < 2 or not self._is_slow_to_open(name):  # noqa: PLR2004 (two real)
                 one = self._arena.opened(name, self._arena.placed({name: whole}))
                 if one is not None and self._enter(name, one):
                     opened.append(one)

@@ -52,7 +52,7 @@ class ShorterFloats:
         arena.take_turns([whole], 0)
         whole.close()
         regions = cut_regions(arena.bound, arena.weights, _MOST_REGIONS)
-        if not self._exact or len(regions) < 2 or whole.median > _WORTH * usual:  # noqa: PLR2004
+        if not self._exact or len(regions) == 1 or whole.median > _WORTH * usual:
             return None
         ranked = self._rank(regions, whole.error, reserve)
         for count in range(1, len(ranked)):

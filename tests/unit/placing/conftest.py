@@ -1,12 +1,19 @@
-"""A place to open sessions from, where nothing else has a say."""
+"""A place to open sessions from, where nothing else has a say, and backends by a clock."""
 
 import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
 
+import subgraphkit as sk
+from subgraphkit.compiling import compilation
+from subgraphkit.placing import course, measuring
+from subgraphkit.running import observing, profiling
 from tests.models import LINEAR, parsed
+from tests.unit.placing.made_up import Clock, Operator, Register
 
 
 @pytest.fixture
@@ -18,3 +25,60 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     onnx.save(parsed(LINEAR), "m.onnx")
     return tmp_path
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    for module in (course, measuring, observing, profiling, compilation):
+        monkeypatch.setattr(module, "time", made)
+    monkeypatch.setattr(measuring, "_others_seconds", lambda: None)
+    return made
+
+
+@pytest.fixture
+def register(clock: Clock) -> Iterator[Register]:
+    """Return a function that registers a backend with made-up seconds."""
+    known: list[str] = []
+
+    def made(
+        called: str,
+        seconds: Callable[[Sequence[str]], float],
+        *,
+        takes: Sequence[str] = ("Sigmoid", "Tanh"),
+        off: float = 0.0,
+        compiles: float = 0.0,
+        short: Callable[[Sequence[str]], tuple[float, float]] | None = None,
+    ) -> None:
+        class Property(sk.SubgraphProperty):
+            precision = "f32"
+
+            def create_selector(self, graph: Any) -> sk.SubgraphSelector:
+                return sk.OpSelector(graph, list(takes))
+
+            def create_operator(self, subgraph: sk.Subgraph, context: Any) -> Operator:
+                clock.sleep(compiles * len(subgraph.members))
+                faster, wrong = 1.0, off
+                if self.precision == "bf16" and short is not None:
+                    faster, wrong = short([node.op_type for node in subgraph.members])
+                return Operator(subgraph, lambda names: clock.spend(seconds(names) * faster), wrong)
+
+        class Made(sk.Backend):
+            name = called
+            options = (sk.Option("precision", "enum", "f32", choices=("f32", "bf16")),)
+
+            @classmethod
+            def probe(cls, *, deep: bool = False) -> sk.ProbeResult:
+                return sk.ProbeResult(available=True, precisions=("bf16",) if short else ())
+
+            def properties(self) -> Sequence[sk.SubgraphProperty]:
+                found = Property()
+                found.precision = self.option_values.precision
+                return [found]
+
+        sk.register_backend(Made)
+        known.append(called)
+
+    yield made
+    for name in known:
+        sk.unregister_backend(name)

@@ -1,156 +1,30 @@
 """Tuning by a clock that made-up backends advance: what is chosen, what is out, what is found."""
 
 import json
-import os
-import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from onnx import numpy_helper
 
 import subgraphkit as sk
 from subgraphkit.backend.progress import Progress, ProgressEvent
-from subgraphkit.binding import BoundModel
-from subgraphkit.compiling import compilation
 from subgraphkit.errors import BackendUnavailableError, ConfigError
 from subgraphkit.partitioning.placements import Placement, read_placement
-from subgraphkit.placing import Tuning, course, measuring, tune
-from subgraphkit.running import observing, profiling
+from subgraphkit.placing import Tuning, course, tune
 from tests.models import parsed
-
-
-def chain(operators: Sequence[str]) -> onnx.ModelProto:
-    """Return a model that applies one operator after the other."""
-    nodes = (f"v{at + 1} = {name}(v{at})" for at, name in enumerate(operators))
-    return parsed(
-        f"agraph (float[2, 3] v0) => (float[2, 3] v{len(operators)}) {{{' '.join(nodes)}}}"
-    )
-
-
-CHAIN = chain(["Sigmoid"] * 4 + ["Tanh"] * 4)
-REAL = ["iree", "onednn", "onnxruntime", "openvino", "tensorrt", "tvm"]
-COMPUTED: dict[str, Callable[[Any], Any]] = {
-    "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "Tanh": np.tanh,
-}
-
-
-class Clock:
-    """Time that passes only where a backend or a pause says so."""
-
-    def __init__(self) -> None:
-        self.now, self.runs, self.noise = 0.0, 0, 0.0
-        self._rng = random.Random(0)
-
-    def perf_counter(self) -> float:
-        return self.now
-
-    monotonic = process_time = perf_counter
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-    def spend(self, seconds: float) -> None:
-        self.runs += 1
-        self.now += seconds * self._rng.uniform(1 - self.noise, 1 + self.noise)
-
-
-class Operator(sk.SubgraphOperator):
-    """Computes a chain, off by so much, and spends time on it."""
-
-    def __init__(
-        self, subgraph: sk.Subgraph, spend: Callable[[Sequence[str]], None], off: float
-    ) -> None:
-        self.names = [node.op_type for node in subgraph.members]
-        self.spend, self.off = spend, off
-
-    def run(self, inputs: Any, outputs: Any = None) -> Any:
-        (value,) = inputs
-        for name in self.names:
-            value = COMPUTED[name](value)
-        self.spend(self.names)
-        return [(value + self.off).astype(np.float32)]
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    for module in (course, measuring, observing, profiling, compilation):
-        monkeypatch.setattr(module, "time", made)
-    monkeypatch.setattr(measuring, "_others_seconds", lambda: None)
-    return made
-
-
-Register = Callable[..., None]
-
-
-@pytest.fixture
-def register(clock: Clock) -> Iterator[Register]:
-    """Return a function that registers a backend with made-up seconds."""
-    known: list[str] = []
-
-    def made(
-        called: str,
-        seconds: Callable[[Sequence[str]], float],
-        *,
-        takes: Sequence[str] = ("Sigmoid", "Tanh"),
-        off: float = 0.0,
-        compiles: float = 0.0,
-        short: Callable[[Sequence[str]], tuple[float, float]] | None = None,
-    ) -> None:
-        class Property(sk.SubgraphProperty):
-            precision = "f32"
-
-            def create_selector(self, graph: Any) -> sk.SubgraphSelector:
-                return sk.OpSelector(graph, list(takes))
-
-            def create_operator(self, subgraph: sk.Subgraph, context: Any) -> Operator:
-                clock.sleep(compiles * len(subgraph.members))
-                faster, wrong = 1.0, off
-                if self.precision == "bf16" and short is not None:
-                    faster, wrong = short([node.op_type for node in subgraph.members])
-                return Operator(subgraph, lambda names: clock.spend(seconds(names) * faster), wrong)
-
-        class Made(sk.Backend):
-            name = called
-            options = (sk.Option("precision", "enum", "f32", choices=("f32", "bf16")),)
-
-            @classmethod
-            def probe(cls, *, deep: bool = False) -> sk.ProbeResult:
-                return sk.ProbeResult(available=True, precisions=("bf16",) if short else ())
-
-            def properties(self) -> Sequence[sk.SubgraphProperty]:
-                found = Property()
-                found.precision = self.option_values.precision
-                return [found]
-
-        sk.register_backend(Made)
-        known.append(called)
-
-    yield made
-    for name in known:
-        sk.unregister_backend(name)
-
-
-def summed(sigmoid: float, tanh: float) -> Callable[[Sequence[str]], float]:
-    """Return what operators take one after the other, in milliseconds."""
-    by_name = {"Sigmoid": sigmoid / 1e3, "Tanh": tanh / 1e3}
-    return lambda operators: sum(by_name[name] for name in operators)
-
-
-def bind(folder: Path, model: onnx.ModelProto = CHAIN, **settings: Any) -> BoundModel:
-    """Bind for ``auto``, which knows the made-up backends and NumPy alone."""
-    given = {"backend": "auto", "cache_dir": folder, "threads": 1, "block": REAL, **settings}
-    return sk.bind(sk.load(model), **given)
-
-
-def homes(found: Tuning) -> dict[str, int]:
-    return {name: len(nodes) for name, nodes in found.placement.nodes.items()}
+from tests.unit.placing.made_up import (
+    CHAIN,
+    COMPUTED,
+    Clock,
+    Register,
+    bind,
+    chain,
+    homes,
+    summed,
+)
 
 
 def test_what_measures_best_is_kept_found_again_and_written(
@@ -288,75 +162,6 @@ def test_one_noisy_run_drops_nobody(register: Register, clock: Clock, tmp_path: 
     register("slow", summed(20, 20))
     found = tune(bind(tmp_path), backends="a,slow")
     assert "10 times slower than a in 3 turns of three" in found.report()
-
-
-def test_the_present_choice_stays_unless_another_is_surely_faster(
-    register: Register, tmp_path: Path
-) -> None:
-    for name, seconds in (("a", 1.0), ("b", 0.98), ("c", 3.0)):
-        register(name, summed(seconds, seconds))
-    alone = {"fallback": "a", "block": [*REAL, "numpy"]}
-    bound = bind(tmp_path, **alone)
-    assert homes(tune(bound, backends="a,c")) == {"a": 8}
-    found = tune(bound)
-    assert found.figures["present"] == "a"
-    assert found.report().startswith("a stays: nothing is surely faster.")
-    assert homes(found) == {"a": 8}
-    narrow = tune(bound, backends="c")  # auto keeps what was measured of all
-    assert homes(narrow) == {"c": 8}
-    assert "as fast as a" in narrow.answer
-    assert [one.backend for one in sk.partition(bind(tmp_path, **alone)).subgraphs] == ["a"]
-
-
-def test_shorter_floats_take_part_within_the_error_allowed(
-    register: Register, tmp_path: Path
-) -> None:
-    register("exact", summed(1, 1))
-    register("short", summed(1, 1), short=lambda _: (0.5, 1e-3))
-    names = "exact,short"
-    assert homes(tune(bind(tmp_path), backends=names)) == {"exact": 8}
-    found = tune(bind(tmp_path, max_error=1e-2), backends=names)
-    assert found.figures["best"] == "short:precision=bf16"
-    assert 1e-4 < found.figures["error"] < 1e-2
-    assert "you allow 0.01; in float32 exact is the fastest backend" in found.answer
-    options = {one.backend: one for one in sk.partition(bind(tmp_path, max_error=1e-2)).subgraphs}
-    assert list(options) == ["short"]
-    assert [one.backend for one in sk.partition(bind(tmp_path)).subgraphs] == ["exact"]
-    # what was not tuned for this error is placed as in float32
-    assert [one.backend for one in sk.partition(bind(tmp_path, max_error=0.1)).subgraphs] == [
-        "exact"
-    ]
-    narrow = tune(bind(tmp_path, max_error=1e-6), backends=names)
-    assert homes(narrow) == {"exact": 8}
-    assert "more than 1e-06" in narrow.figures["out"]["short:precision=bf16"]
-
-
-def test_regions_that_spend_most_of_the_error_go_back_to_float32(
-    register: Register, tmp_path: Path
-) -> None:
-    register("exact", summed(1, 1))
-    wrong = {"Sigmoid": 0.2, "Tanh": 1e-4}
-    register("short", summed(1, 1), short=lambda names: (0.5, max(map(wrong.get, names))))
-    model = chain(["Tanh"] * 8 + ["Sigmoid"] * 2)
-    found = tune(bind(tmp_path, model, max_error=1e-2), backends="exact,short")
-    assert found.figures["error"] < 1e-2
-    assert found.placement.backends["short"]["precision"] == "bf16"
-    assert set(found.placement.nodes["exact"]) >= {"v9", "v10"}
-    assert homes(found)["short"] >= 6
-    assert max(found.figures["errors"], key=lambda one: one["error"])["to"] == "v10"
-
-
-def test_what_other_programs_disturbed_is_told_and_not_kept(
-    register: Register, clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for name in ("a", "b"):
-        register(name, summed(1, 1))
-    monkeypatch.setattr(measuring, "_others_seconds", lambda: clock.now * (os.cpu_count() or 1) / 2)
-    found = tune(bind(tmp_path), backends="a,b")
-    assert "Other programs took 50% of the processors" in found.report()
-    assert tune(bind(tmp_path), backends="a,b").measured
-    assert tune(bind(tmp_path), backends="a,b", keep=True).measured
-    assert not tune(bind(tmp_path), backends="a,b").measured
 
 
 def test_who_takes_too_long_for_a_run_is_out_even_the_one_all_are_held_to(

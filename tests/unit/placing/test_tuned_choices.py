@@ -1,0 +1,87 @@
+"""What a tuning compares with, what it allows shorter floats, and what it does not keep."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+import subgraphkit as sk
+from subgraphkit.placing import measuring, tune
+from tests.unit.placing.made_up import (
+    REAL,
+    Clock,
+    Register,
+    bind,
+    chain,
+    homes,
+    summed,
+)
+
+
+def test_the_present_choice_stays_unless_another_is_surely_faster(
+    register: Register, tmp_path: Path
+) -> None:
+    for name, seconds in (("a", 1.0), ("b", 0.98), ("c", 3.0)):
+        register(name, summed(seconds, seconds))
+    alone = {"fallback": "a", "block": [*REAL, "numpy"]}
+    bound = bind(tmp_path, **alone)
+    assert homes(tune(bound, backends="a,c")) == {"a": 8}
+    found = tune(bound)
+    assert found.figures["present"] == "a"
+    assert found.report().startswith("a stays: nothing is surely faster.")
+    assert homes(found) == {"a": 8}
+    narrow = tune(bound, backends="c")  # auto keeps what was measured of all
+    assert homes(narrow) == {"c": 8}
+    assert "as fast as a" in narrow.answer
+    assert [one.backend for one in sk.partition(bind(tmp_path, **alone)).subgraphs] == ["a"]
+
+
+def test_shorter_floats_take_part_within_the_error_allowed(
+    register: Register, tmp_path: Path
+) -> None:
+    register("exact", summed(1, 1))
+    register("short", summed(1, 1), short=lambda _: (0.5, 1e-3))
+    names = "exact,short"
+    assert homes(tune(bind(tmp_path), backends=names)) == {"exact": 8}
+    found = tune(bind(tmp_path, max_error=1e-2), backends=names)
+    assert found.figures["best"] == "short:precision=bf16"
+    assert 1e-4 < found.figures["error"] < 1e-2
+    assert "you allow 0.01; in float32 exact is the fastest backend" in found.answer
+    options = {one.backend: one for one in sk.partition(bind(tmp_path, max_error=1e-2)).subgraphs}
+    assert list(options) == ["short"]
+    assert [one.backend for one in sk.partition(bind(tmp_path)).subgraphs] == ["exact"]
+    # what was not tuned for this error is placed as in float32
+    assert [one.backend for one in sk.partition(bind(tmp_path, max_error=0.1)).subgraphs] == [
+        "exact"
+    ]
+    narrow = tune(bind(tmp_path, max_error=1e-6), backends=names)
+    assert homes(narrow) == {"exact": 8}
+    assert "more than 1e-06" in narrow.figures["out"]["short:precision=bf16"]
+
+
+def test_regions_that_spend_most_of_the_error_go_back_to_float32(
+    register: Register, tmp_path: Path
+) -> None:
+    register("exact", summed(1, 1))
+    wrong = {"Sigmoid": 0.2, "Tanh": 1e-4}
+    register("short", summed(1, 1), short=lambda names: (0.5, max(map(wrong.get, names))))
+    model = chain(["Tanh"] * 8 + ["Sigmoid"] * 2)
+    found = tune(bind(tmp_path, model, max_error=1e-2), backends="exact,short")
+    assert found.figures["error"] < 1e-2
+    assert found.placement.backends["short"]["precision"] == "bf16"
+    assert set(found.placement.nodes["exact"]) >= {"v9", "v10"}
+    assert homes(found)["short"] >= 6
+    assert max(found.figures["errors"], key=lambda one: one["error"])["to"] == "v10"
+
+
+def test_what_other_programs_disturbed_is_told_and_not_kept(
+    register: Register, clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        register(name, summed(1, 1))
+    monkeypatch.setattr(measuring, "_others_seconds", lambda: clock.now * (os.cpu_count() or 1) / 2)
+    found = tune(bind(tmp_path), backends="a,b")
+    assert "Other programs took 50% of the processors" in found.report()
+    assert tune(bind(tmp_path), backends="a,b").measured
+    assert tune(bind(tmp_path), backends="a,b", keep=True).measured
+    assert not tune(bind(tmp_path), backends="a,b").measured
