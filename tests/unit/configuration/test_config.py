@@ -68,8 +68,7 @@ def test_without_any_layer_the_defaults_hold() -> None:
     assert (resolved.on_run_error, resolved.checked, resolved.verbose) == ("raise", True, 0)
     assert (resolved.block, resolved.plugins, resolved.cache_dir) == (frozenset(), None, None)
     assert (resolved.cache, resolved.cache_size) == (True, 16 << 30)
-    assert (resolved.tune, resolved.tune_seconds) == ("off", 20.0)
-    assert resolved.limits == LoadLimits()
+    assert (resolved.tune, resolved.tune_seconds, resolved.limits) == ("off", 20.0, LoadLimits())
     assert (resolved.build, resolved.timeout_s, resolved.progress) == ("now", None, "none")
     assert resolved.isolate == frozenset()
     assert {layer for layer, _ in resolved.sources.values()} == {"default"}
