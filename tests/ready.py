@@ -29,7 +29,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from subgraphkit.processes import answering_child, child_process
+from subgraphkit.processes import calling, child_process
 
 __all__ = ["child_command", "python_command", "run_command"]
 
@@ -201,8 +201,7 @@ class _Job:
 
     def run(self) -> None:
         """Run what was asked for, in what has become of this process."""
-        for module in (child_process, answering_child):
-            vars(module)["child_command"] = child_command
+        vars(calling)["child_command"] = child_command
         if self.what == "-m":
             runpy.run_module(self.name, run_name="__main__", alter_sys=True)
         elif self.what == "-c":

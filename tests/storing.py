@@ -120,7 +120,9 @@ class Storing(sk.Backend):
     def fingerprint(self) -> str:
         return f"storing;{self.device}"
 
-    def deserialize(self, blob: bytes, subgraph: sk.Subgraph) -> sk.SubgraphOperator:
+    def deserialize(
+        self, blob: bytes, subgraph: sk.Subgraph, context: sk.backend.BindContext
+    ) -> sk.SubgraphOperator:
         type(self).restorations += 1
         return restored(blob)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from subgraphkit.processes import answering_child, child_process
+from subgraphkit.processes import calling
 from tests import ready
 
 # Whoever runs some folder alone needs pytest, and only what that folder imports beside it.
@@ -184,8 +184,7 @@ def ready_children() -> Iterator[None]:
     For files that look at what children answer, and not at how they start, are numbered or stopped.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for module in (child_process, answering_child):
-            patch.setattr(module, "child_command", ready.child_command)
+        patch.setattr(calling, "child_command", ready.child_command)
         yield
 
 

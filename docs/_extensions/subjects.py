@@ -18,6 +18,7 @@ from svg import Box, Sheet, graph
 
 import subgraphkit as sk
 from subgraphkit import viewing
+from subgraphkit.backend.contract import set_lack
 from subgraphkit.texts import counted
 from subgraphkit.viewing.drawing import drawn
 
@@ -243,7 +244,7 @@ def report() -> str:
     """Return the page that the network has after it."""
     made = _inception({"batch": 1})
     for claim in made.passes.claims:
-        claim.backend.cannot_run = None  # what the machine lacks that builds the pages is no news
+        set_lack(claim.backend, None)  # what the machine lacks that builds the pages is no news
     page: str = made.to_html()
     return page
 

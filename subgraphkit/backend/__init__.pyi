@@ -45,6 +45,7 @@ from .progress import ProgressListener as ProgressListener
 from .property import BindContext as BindContext
 from .property import Connectivity as Connectivity
 from .property import PartitionSummary as PartitionSummary
+from .property import Side as Side
 from .property import SubgraphProperty as SubgraphProperty
 from .refusal import Answer as Answer
 from .refusal import Refusal as Refusal

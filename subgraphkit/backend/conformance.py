@@ -4,12 +4,13 @@ A declaration does not weaken a check: an expected failure that does not come is
 and skipped cases are counted, with their reasons.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Final
 
+from subgraphkit.backend.selftest import SelfCheck
 from subgraphkit.backend.tolerances import Tolerance, tolerance_for
 from subgraphkit.errors import ConfigError
 from subgraphkit.types import DataType
@@ -40,12 +41,14 @@ class Conformance:
         skips: Reasons by pattern: cases not to be tried at all.
         tolerances: Relative and absolute tolerance declared, by dtype, such as ``"float16"``.
         lacking: Reasons by capability.
+        checks: What ``doctor --selftest`` looks at.
     """
 
     xfails: dict[str, str] = field(default_factory=dict)
     skips: dict[str, str] = field(default_factory=dict)
     tolerances: dict[str, tuple[float, float]] = field(default_factory=dict)
     lacking: dict[str, str] = field(default_factory=dict)
+    checks: tuple[SelfCheck, ...] = ()
 
     def xfail(self, pattern: str, reason: str) -> None:
         """Declare that cases go wrong; one that does not is a failure.
@@ -100,6 +103,13 @@ class Conformance:
                 hint=f"It knows: {', '.join(CAPABILITIES)}.",
             )
         self.lacking[capability] = _said("reason", reason)
+
+    def selftest(self, checks: Iterable[SelfCheck]) -> None:
+        """Declare checks of what only the device can show, the most telling ones first.
+
+        They are made also where there is no device: each says what it lacks.
+        """
+        self.checks = (*self.checks, *checks)
 
     def skipped(self, case: str, needs: tuple[str, ...] = ()) -> str:
         """Return why a case is not to be tried; empty if it is."""

@@ -3,14 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, get_args, get_origin
+from typing import Any, ClassVar, Final, Generic, get_args, get_origin
 
 from subgraphkit import backend as contract
 from subgraphkit.backend.manifest import options_of
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.options import Option, PlainOptions
-from subgraphkit.backend.plugin_api import PLUGIN_API, Dated
+from subgraphkit.backend.plugin_api import PLUGIN_API, Dated, refuse_names
 from subgraphkit.backend.property import BindContext, OptionsT, SubgraphProperty
 from subgraphkit.backend.refusal import Answer
 from subgraphkit.backend.traits import Traits
@@ -94,15 +95,13 @@ class Backend(Dated, ABC, Generic[OptionsT]):
     traits: Traits = Traits()
     """Promises about its threads, claims, engines and answers; an instance may have others."""
 
-    cannot_run: BackendUnavailableError | None = None
-    """Why nothing can run here, on what ``planner`` made; set by the core, raised at compile."""
-
-    option_class: ClassVar[Callable[..., Any]] = PlainOptions
-    """What holds their values: ``Options`` in a ``Backend[Options]``; not to be set by hand."""
+    _option_class: ClassVar[Callable[..., Any]] = PlainOptions
+    _lack: BackendUnavailableError | None = None
 
     def __init__(self, options: OptionsT | None = None) -> None:
         if options is None:
-            options = self.option_class(**{one.name: one.default for one in self.options})
+            values = {one.name: one.default for one in self.options}
+            options = option_class_of(type(self))(**values)
         self.option_values: OptionsT = options
 
     def __init_subclass__(cls, **words: Any) -> None:
@@ -111,17 +110,21 @@ class Backend(Dated, ABC, Generic[OptionsT]):
         Raises:
             TypeError: The class declares options as well.
             BackendLoadError: There is no such manifest, or it has other options (SGK116).
+            BackendIncompatibleError: It defines what left the contract (SGK105).
         """
         super().__init_subclass__(**words)
+        refuse_names(cls, _LEFT)
+        if "deserialize" in vars(cls) and not _takes_context(cls.deserialize):
+            refuse_names(cls, {"deserialize": _LEFT["restore"]})
         if "options" in vars(cls):
-            cls.option_class = PlainOptions
+            cls._option_class = PlainOptions
         for base in vars(cls).get("__orig_bases__", ()):
             declared = next(iter(get_args(base)), None) if get_origin(base) is Backend else None
             if not isinstance(declared, type) or declared is Any:
                 continue
             if "options" in vars(cls):
                 raise TypeError(f"{cls.__qualname__} declares options that its manifest declares")
-            cls.options, cls.option_class = options_of(declared), declared
+            cls.options, cls._option_class = options_of(declared), declared
 
     @abstractmethod
     def properties(self) -> Sequence[SubgraphProperty]:
@@ -158,38 +161,14 @@ class Backend(Dated, ABC, Generic[OptionsT]):
 
     @classmethod
     def conformance(cls, suite: "contract.Conformance") -> None:
-        """Declare to the conformance kit what is known not to work, and how exact results are.
+        """Declare what is known not to work, how exact results are, and checks of the device.
 
         A declaration is strict: what is said to fail and does not is a failure. May depend on the
-        device and on the versions found.
+        device and on the versions found. ``doctor --selftest`` makes the checks.
 
         Args:
             suite: Takes the declarations.
         """
-
-    def neighbour(self) -> str:
-        """Name a backend that runs what this one leaves, without its values going far.
-
-        Asked where this backend is the only one that was named, and nobody chose a fallback. What
-        is named is used if it can run here; the fallback gets the rest.
-
-        Returns:
-            A backend as in a selection, such as ``"onnxruntime:providers=cuda"``, whose options
-            give way to the user's; empty for the fallback alone.
-        """
-        return ""
-
-    @classmethod
-    def selftest(cls) -> "Sequence[contract.SelfCheck]":
-        """Return checks of what only the device can show, for ``doctor --selftest``.
-
-        They are made in this order, the most telling ones first, and also where there is no device:
-        each says what it lacks.
-
-        Returns:
-            The checks; none if the backend has no self-test.
-        """
-        return ()
 
     @classmethod
     def foreign_option(cls, name: str, value: Any) -> str:
@@ -242,15 +221,6 @@ class Backend(Dated, ABC, Generic[OptionsT]):
         del subgraph
         return ()
 
-    def kept_weights(self, subgraph: Subgraph) -> Collection[str]:
-        """Name the constants whose data a bundle keeps beside an engine.
-
-        They are what ``deserialize`` takes from the subgraph, and what the operator needs of it to
-        take new weights. The data of all others is left out of the bundle: reading it raises
-        ``InvalidModelError`` (SGK184).
-        """
-        return self.separate_weights(subgraph)
-
     def accepts(self, made: EngineOrigin, here: EngineOrigin) -> Answer:
         """Say whether an engine of a bundle may be loaded here; the options are those it has.
 
@@ -263,7 +233,9 @@ class Backend(Dated, ABC, Generic[OptionsT]):
         """
         return made == here
 
-    def deserialize(self, blob: bytes, subgraph: Subgraph) -> SubgraphOperator:
+    def deserialize(
+        self, blob: bytes, subgraph: Subgraph, context: BindContext[OptionsT]
+    ) -> SubgraphOperator:
         """Restore an operator from what its ``serialize`` returned.
 
         A backend that overrides this has its engines cached. What is restored is, place by place,
@@ -274,28 +246,48 @@ class Backend(Dated, ABC, Generic[OptionsT]):
             blob: What ``serialize`` returned; checked to be unchanged, and stored by this user or
                 opened as a bundle that this user trusts.
             subgraph: The subgraph the operator is to run.
+            context: What the property is told that claimed the subgraph.
 
         Raises:
             NotImplementedError: If the backend's operators cannot be stored.
             Exception: If the engine does not fit here; it is then compiled again, unless it is that
                 of a bundle.
         """
-        del blob
+        del blob, context
         raise NotImplementedError(f"backend {self.name!r} cannot restore subgraph {subgraph.id!r}")
 
-    def restore(self, blob: bytes, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
-        """Restore an operator, knowing the bind; what the core calls.
 
-        The default is ``deserialize``. A backend whose engines need the bind, for its
-        ``kept_folder`` say, overrides this one instead, and has its engines cached as well.
+_ABOUT_TRAITS: Final = "a field of Traits, as in traits = Traits({}=...)"
+_LEFT: Final = {
+    **{
+        name: _ABOUT_TRAITS.format(name)
+        for name in ("evidence", "holds_limits", "loses_nan", "maps_engines", "neighbour")
+    },
+    "kept_weights": "Traits(keeps_weights=True), if all constants are read later",
+    "restore": "deserialize(blob, subgraph, context)",
+    "selftest": "suite.selftest(checks) in conformance(suite)",
+}
+"""What left the contract of a backend, with what stands in its place."""
 
-        Args:
-            blob: As for ``deserialize``.
-            subgraph: As for ``deserialize``.
-            context: What the property is told that claimed the subgraph.
 
-        Raises:
-            Exception: As ``deserialize``.
-        """
-        del context
-        return self.deserialize(blob, subgraph)
+def option_class_of(kind: type[Backend]) -> Callable[..., Any]:
+    """Return what holds the values of its options: ``Options`` in a ``Backend[Options]``."""
+    return kind._option_class  # noqa: SLF001 (of this module, and not of the contract)
+
+
+def _takes_context(deserialize: Callable[..., object]) -> bool:
+    try:
+        signature(deserialize).bind(None, b"", None, None)
+    except TypeError:
+        return False
+    return True
+
+
+def lack_of(backend: Backend) -> BackendUnavailableError | None:
+    """Return why nothing can run here, of what ``planner`` made; raised at compile."""
+    return backend._lack  # noqa: SLF001 (as above)
+
+
+def set_lack(backend: Backend, lack: BackendUnavailableError | None) -> None:
+    """Say why nothing can run here, of what ``planner`` made."""
+    backend._lack = lack  # noqa: SLF001 (as above)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from subgraphkit.backend.plugin_api import refuse_names
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.traits import Traits
 
@@ -65,9 +66,16 @@ class SubgraphOperator(ABC):
     speaks ``__array__`` as well, for those who need it on the host.
     """
 
-    made_by: str = ""
-    """Name of the fallback backend, if it made the operator for a subgraph that another claimed;
-    set by the core."""
+    _maker = ""
+
+    def __init_subclass__(cls, **words: Any) -> None:
+        """Refuse what left the contract.
+
+        Raises:
+            BackendIncompatibleError: The class defines it (SGK105).
+        """
+        super().__init_subclass__(**words)
+        refuse_names(cls, _LEFT)
 
     @abstractmethod
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
@@ -168,6 +176,23 @@ class SubgraphOperator(ABC):
 
     def close(self) -> None:
         """Release what the operator holds. May be called more than once."""
+
+
+_LEFT: Final = {
+    name: f"a field of Traits, as in traits = Traits({name}=...)"
+    for name in ("fork_safe", "minds_memory", "thread_safe")
+}
+"""What left the contract of an operator, with what stands in its place."""
+
+
+def maker_of(operator: SubgraphOperator) -> str:
+    """Return the name of the backend that made it for what another claimed; empty for its own."""
+    return operator._maker  # noqa: SLF001 (of this module, and not of the contract)
+
+
+def set_maker(operator: SubgraphOperator, backend: str) -> None:
+    """Say which backend made an operator for a subgraph that another claimed."""
+    operator._maker = backend  # noqa: SLF001 (as above)
 
 
 def fill_buffers(

@@ -1,13 +1,16 @@
 """The identity of a plugin: the version of the contract, the form of a name, the date of a class.
 
 The version is apart from the package's own: a new major breaks plugins, a new minor adds to what
-they may use. Kept in a module without imports of ours, so that versions are compared before a
-plugin, or anything heavy, is imported.
+they may use. Kept in a module that imports nothing heavy, so that versions are compared before a
+plugin is imported.
 """
 
 import re
 import time
-from typing import Any, ClassVar, Final
+from collections.abc import Mapping
+from typing import Any, Final
+
+from subgraphkit.errors import BackendIncompatibleError
 
 RESERVED_NAMES: Final = frozenset({"auto", "none", "default", "reference", "loopback", "process"})
 """Words that mean something in a selection, or may come to, and name no backend."""
@@ -55,10 +58,29 @@ def name_problem(name: str) -> str:
 class Dated:
     """Notes when each of its subclasses was defined, which is when its module was loaded."""
 
-    defined_at: ClassVar[float] = 0.0
-    """Moment of the definition of this class, in seconds since 1970."""
+    _defined_at = 0.0  # seconds since 1970
 
     def __init_subclass__(cls, **words: Any) -> None:
         """Note the moment."""
         super().__init_subclass__(**words)
-        cls.defined_at = time.time()
+        cls._defined_at = time.time()
+
+
+def refuse_names(cls: type, left: Mapping[str, str]) -> None:
+    """Refuse a class that defines what the contract no longer asks for.
+
+    Args:
+        cls: A class of a plugin.
+        left: By name that left the contract, what stands in its place.
+
+    Raises:
+        BackendIncompatibleError: It defines one of them (SGK105).
+    """
+    for name in sorted(left.keys() & vars(cls).keys()):
+        raise BackendIncompatibleError(
+            "SGK105",
+            f"class {cls.__module__}.{cls.__qualname__} defines {name!r}, which is not in the "
+            "contract any more and would never be asked",
+            backend=getattr(cls, "name", "") or cls.__name__,
+            hint=f"In its place: {left[name]}",
+        )

@@ -5,24 +5,22 @@ Source: MXNet subgraph API, ``SubgraphProperty``. ``CreateSubgraphSelector`` is 
 ``prepare`` and ``PostPartition`` is ``finish``.
 """
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, Protocol
+from typing import Any, ClassVar, Final, Generic, Literal, Protocol
 
 from typing_extensions import TypeVar
 
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.options import PlainOptions
-from subgraphkit.backend.plugin_api import Dated
+from subgraphkit.backend.plugin_api import Dated, refuse_names
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Answer, Refusal
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.limits import LoadLimits
-from subgraphkit.logs import logger_of
 from subgraphkit.types import Shape, ValueType
 
 OptionsT = TypeVar("OptionsT", default=Any)
@@ -33,6 +31,10 @@ Reshape = Callable[[Mapping[str, int], Mapping[str, Shape]], Mapping[str, ValueT
 
 Connectivity = Literal["connected", "any"]
 """Whether a region must hang together or may consist of unconnected pieces."""
+
+
+Side = Literal["input", "output"]
+"""Where a value crosses the edge of a region."""
 
 
 class PartitionSummary(Protocol):
@@ -61,17 +63,14 @@ def _no_options() -> Any:
     return PlainOptions()
 
 
-def _no_fallback(subgraph: Subgraph) -> SubgraphOperator:
-    raise LookupError(f"no fallback backend is available to run subgraph {subgraph.id!r}")
-
-
 def _no_partition(subgraph: Subgraph, properties: "Sequence[SubgraphProperty]") -> PartitionSummary:
     del properties
     raise LookupError(f"subgraph {subgraph.id!r} is divided while it is compiled, and not before")
 
 
-def _no_composition(partitioning: PartitionSummary) -> SubgraphOperator:
-    raise LookupError(f"{partitioning!r} is run while a subgraph is compiled, and not before")
+def _no_compiler(what: Subgraph | PartitionSummary) -> SubgraphOperator:
+    name = what.id if isinstance(what, Subgraph) else what
+    raise LookupError(f"{name!r} is compiled in create_operator alone, and by a fallback backend")
 
 
 def _no_reshape(sizes: Mapping[str, int], shapes: Mapping[str, Shape]) -> Mapping[str, ValueType]:
@@ -86,20 +85,17 @@ def _no_folder() -> Path | None:
 class BindContext(Generic[OptionsT]):
     """The bind that a property works for: its options, and the means to compile.
 
-    ``fallback``, ``partition`` and ``compose`` are for ``create_operator`` and raise
-    ``LookupError`` elsewhere.
+    ``compile`` and ``partition`` are for ``create_operator`` and raise ``LookupError`` elsewhere.
 
     Attributes:
-        backend: Name of the backend.
         options: The backend's options as attributes, validated, defaults filled in; a
             ``BindContext[Options]`` has those of the class ``Options``.
-        fallback: Compiles a subgraph on the fallback backend; what ``create_operator`` does unless
-            overridden.
+        compile: Compiles a subgraph on the fallback backend, which is what ``create_operator`` does
+            unless overridden; or every subgraph of what ``partition`` returned, into one operator
+            that runs them in order; in between, values live as long as they are read.
         partition: Divides a subgraph among properties that are not asked otherwise, in order; what
             they leave goes to the fallback backend. Nodes keep their numbers. Raises
             ``Unsupported`` if nobody takes a node.
-        compose: Compiles every subgraph of what ``partition`` returned, and returns one operator
-            that runs them in order; in between, values live as long as they are read.
         kept_folder: Returns the folder where the backend may keep what makes later binds quicker,
             such as timings, made if need be; None if nothing is to be kept. It is this user's
             alone, and what is in it may be gone tomorrow.
@@ -110,23 +106,19 @@ class BindContext(Generic[OptionsT]):
             None leaves it to the library, which has the machine for itself.
         shares_processors: Whether other pools of threads compute between two runs of the operator,
             so that no thread of this one may spin once a run is over. Known from
-            ``create_operator`` and ``Backend.restore`` on.
+            ``create_operator`` and ``Backend.deserialize`` on.
         limits: How large values may be, and how much memory and time a compiler may take.
-        logger: Where to report oddities.
         progress: Told how far ``create_operator`` is, and asked by it whether to stop.
     """
 
-    backend: str
     options: OptionsT = field(default_factory=_no_options)
-    fallback: Callable[[Subgraph], SubgraphOperator] = _no_fallback
+    compile: Callable[[Subgraph | PartitionSummary], SubgraphOperator] = _no_compiler
     partition: "Callable[[Subgraph, Sequence[SubgraphProperty]], PartitionSummary]" = _no_partition
-    compose: Callable[[PartitionSummary], SubgraphOperator] = _no_composition
     kept_folder: Callable[[], Path | None] = _no_folder
     reshape: Reshape = _no_reshape
     threads: int | None = None
     shares_processors: bool = False
     limits: LoadLimits = field(default_factory=LoadLimits)
-    logger: logging.Logger = field(default_factory=lambda: logger_of("backend"))
     progress: Progress = field(default_factory=Progress)
 
 
@@ -138,6 +130,15 @@ class SubgraphProperty(Dated, ABC):
 
     Thread-safety: used by one thread at a time.
     """
+
+    def __init_subclass__(cls, **words: Any) -> None:
+        """Refuse what left the contract.
+
+        Raises:
+            BackendIncompatibleError: The class defines it (SGK105).
+        """
+        super().__init_subclass__(**words)
+        refuse_names(cls, _LEFT)
 
     name: ClassVar[str] = ""
     """Name in reports; the class name if empty."""
@@ -170,14 +171,15 @@ class SubgraphProperty(Dated, ABC):
         del subgraph
         return True
 
-    def accept_input(self, node: Node, value: str) -> Answer:
-        """Say whether ``value`` may enter a region at ``node`` from outside (its dtype, say)."""
-        del node, value
-        return True
+    def accept_boundary(self, node: Node, value: str, side: Side) -> Answer:
+        """Say whether a value may cross the edge of a region, by its dtype, say.
 
-    def accept_output(self, node: Node, value: str) -> Answer:
-        """Say whether ``value``, made by ``node``, may leave a region."""
-        del node, value
+        Args:
+            node: The node inside that reads or makes the value.
+            value: Its name.
+            side: ``"input"`` if it would enter at the node, ``"output"`` if it would leave there.
+        """
+        del node, value, side
         return True
 
     def groups(self, graph: BoundGraph) -> Iterable[Collection[int]]:
@@ -194,7 +196,17 @@ class SubgraphProperty(Dated, ABC):
         Raises:
             Unsupported: To give nodes back; the region is then partitioned again without them.
         """
-        return context.fallback(subgraph)
+        return context.compile(subgraph)
 
     def finish(self, partitioning: PartitionSummary, context: BindContext) -> None:
         """Look at the finished partitioning before anything is compiled."""
+
+
+_LEFT: Final = {
+    **dict.fromkeys(
+        ("accept_input", "accept_output"),
+        'accept_boundary(node, value, side), with the side "input" or "output"',
+    ),
+    "duplicable": "nothing: no node is copied any more",
+}
+"""What left the contract of a property, with what stands in its place."""

@@ -27,6 +27,14 @@ class Traits(NamedTuple):
             once for all processes.
         loses_nan: Of a backend. Operators of ONNX's own domain that make a number of NaN, or NaN of
             a number, where ONNX does not; the setting ``nan_policy`` keeps their nodes away.
+        keeps_weights: Of a backend. Its operators read constants after they are compiled, to take
+            new weights, say: a bundle keeps the data of all. Of others it keeps what
+            ``Backend.separate_weights`` names, and reading the rest raises ``InvalidModelError``
+            (SGK184).
+        neighbour: Of a backend. One that runs what this one leaves, without its values going far,
+            as in a selection: ``"onnxruntime:providers=cuda"``. It is used where this backend is
+            the only one that was named, nobody chose a fallback, and it can run here; its options
+            give way to the user's.
         holds_limits: Of a backend. ``max_value_bytes`` of ``BindContext.limits`` is held before a
             value is made whose size was fed; of others, nodes such as a ``Range`` to a fed number
             are kept away.
@@ -43,6 +51,8 @@ class Traits(NamedTuple):
     evidence: Evidence = "declared"
     maps_engines: bool = False
     loses_nan: frozenset[str] = frozenset()
+    keeps_weights: bool = False
+    neighbour: str = ""
     holds_limits: bool = False
     thread_safe: bool = False
     fork_safe: bool = False

@@ -79,7 +79,6 @@ class Computer:
                 constants=read,
             ),
             BindContext(
-                opened.backend.name,
                 opened.backend.option_values,
                 limits=self._settings.limits.within(self._settings.max_memory),
             ),

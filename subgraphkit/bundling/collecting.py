@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, cast
 
 from subgraphkit.backend.contract import Backend, EngineOrigin
-from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.operator import SubgraphOperator, maker_of
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.carrying import carried_options
@@ -125,9 +125,9 @@ def origin_here(backend: Backend, parts: Iterable[object]) -> EngineOrigin:
 
 
 def _needed(backend: Backend, subgraph: Subgraph, engine: bytes | None) -> Sequence[str]:
-    if engine is None:
+    if engine is None or backend.traits.keeps_weights:
         return list(subgraph.constants)
-    return [name for name in backend.kept_weights(subgraph) if name in subgraph.constants]
+    return [name for name in backend.separate_weights(subgraph) if name in subgraph.constants]
 
 
 def _proven_engines(plan: Plan) -> dict[str, bytes]:
@@ -156,7 +156,7 @@ def restored(
     if not claim.backend.traits.maps_engines:
         engine = bytes(engine)
     if not graph.settings.isolates(claim.backend.name):
-        return claim.backend.restore(cast("bytes", engine), subgraph, context)
+        return claim.backend.deserialize(cast("bytes", engine), subgraph, context)
     how = {"shares": shares, "cached": False}
     demands = partitioning.constraints
     return isolated(subgraph, claim, demands, context.progress, how, engine)
@@ -166,7 +166,7 @@ def _engine(partitioning: Partitioning, step: Step, claim: Claim) -> bytes | Non
     """Return the engine of a step, or None if its backend compiles it when it is opened."""
     subgraph, operator = step.subgraph, step.operator
     # What another backend made, this one could not restore.
-    if not stores_engines(type(claim.backend)) or operator.made_by not in {"", subgraph.backend}:
+    if not stores_engines(type(claim.backend)) or maker_of(operator) not in {"", subgraph.backend}:
         return None
     if not _holds_new_weights(claim.backend, subgraph):
         engine = _serialized(operator, subgraph)

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from subgraphkit.finding.child_probe import ChildProbe, find_facts, probe_from, probe_without_answer
-from subgraphkit.processes.answering_child import NoAnswer
-from subgraphkit.processes.calling import Child
+from subgraphkit.processes.calling import Child, NoAnswer
 from subgraphkit.processes.child_process import how_it_ended
 
 _TRIAL: Final = "subgraphkit.testing.trial:try_installed"

@@ -13,7 +13,7 @@ from subgraphkit.backend.messages import did_you_mean, unavailable
 from subgraphkit.backend.selftest import SelfCheck
 from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.selftest_bench import Bench
+from subgraphkit.cli.selftest_bench import Bench, checks_of
 from subgraphkit.errors import CallerError
 from subgraphkit.finding.registry import get_backend
 from subgraphkit.processes import Child, NoAnswer, how_it_ended
@@ -37,7 +37,7 @@ def run_selftest(arguments: Namespace, report: CommandReport) -> ExitCode:
         raise CallerError("SGK301", "--selftest takes one backend", hint="doctor NAME --selftest")
     (name,) = arguments.names
     backend = get_backend(name)
-    checks = _chosen(name, backend.selftest(), arguments.only)
+    checks = _chosen(name, checks_of(name), arguments.only)
     found = backend.probe()
     rows: list[dict[str, Any]] = []
     report.data = {

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from subgraphkit import InferenceSession
+from subgraphkit.backend import Conformance, SelfCheck
 from subgraphkit.backend.events import Check
 from subgraphkit.binding import bind
 from subgraphkit.compiling import compile_subgraphs
@@ -23,13 +24,20 @@ _BUILD_SECONDS: Final = 600.0
 _SHOWN: Final = 400
 
 
+def checks_of(name: str) -> Sequence[SelfCheck]:
+    """Return the checks that a backend declares of its device."""
+    suite = Conformance()
+    get_backend(name).conformance(suite)
+    return suite.checks
+
+
 class Bench:
     """Opens sessions on one backend, with the fallback behind it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._fallback = resolve().fallback
-        self._checks = get_backend(name).selftest()
+        self._checks = checks_of(name)
 
     def attempt(self, place: int) -> dict[str, Any]:
         """Make one check; whatever it raises, which it should not, is a finding."""

@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple, Self, overload
 
-from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.operator import SubgraphOperator, set_maker
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.boundary import walking
@@ -259,7 +259,7 @@ def compile_elsewhere(
     properties = list(properties_of(claim.backend))
     division = partition_within(subgraph, properties, claim, partitioning.constraints)
     operator = _composed(means, division)
-    operator.made_by = claim.backend.name
+    set_maker(operator, claim.backend.name)
     return operator
 
 

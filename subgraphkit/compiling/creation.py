@@ -11,7 +11,7 @@ from operator import index as as_index
 from typing import NamedTuple
 
 from subgraphkit import backend as contract
-from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.operator import SubgraphOperator, set_maker
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.property import BindContext, PartitionSummary, SubgraphProperty
 from subgraphkit.backend.refusal import Refusal, Unsupported
@@ -80,9 +80,9 @@ class Creation(NamedTuple):
             Exception: Whatever the fallback backend raises.
         """
         if claim.fallback is None:
-            return claim.context.fallback(subgraph)  # which says that there is none
+            return claim.context.compile(subgraph)  # which says that there is none
         operator = self._asked(subgraph, claim.fallback)
-        operator.made_by = claim.fallback.backend.name
+        set_maker(operator, claim.fallback.backend.name)
         return operator
 
     def _asked(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
@@ -104,9 +104,8 @@ class Creation(NamedTuple):
         """Return what a property is told while it compiles, or restores, an operator."""
         return replace(
             claim.context,
-            fallback=partial(self.on_fallback, claim=claim),
+            compile=partial(self._compile, claim),
             partition=partial(self._partition, claim),
-            compose=partial(self._compose, claim),
             shares_processors=self.shares_processors,
             progress=self.progress,
         )
@@ -117,14 +116,16 @@ class Creation(NamedTuple):
         with _giving_back():
             return partition_within(subgraph, properties, claim, self.constraints)
 
-    def _compose(self, claim: Claim, partitioning: PartitionSummary) -> SubgraphOperator:
-        if not isinstance(partitioning, Partitioning):
+    def _compile(self, claim: Claim, what: Subgraph | PartitionSummary) -> SubgraphOperator:
+        if isinstance(what, Subgraph):
+            return self.on_fallback(what, claim)
+        if not isinstance(what, Partitioning):
             raise claim.fault(
                 "SGK122",
-                f"compose() was given {partitioning!r}, expected what partition() returned",
+                f"compile() was given {what!r}, expected a subgraph or what partition() returned",
             )
         with _giving_back():
-            return self.compose(partitioning)
+            return self.compose(what)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.operator import SubgraphOperator, maker_of
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.binding.model_process import MODEL
@@ -84,7 +84,7 @@ class Workshop:
         with _bounded_time(self._graph.settings.limits):
             if engine is not None:
                 context = replace(claim.context, shares_processors=recipe["shares"])
-                operator = claim.backend.restore(engine.tobytes(), subgraph, context)
+                operator = claim.backend.deserialize(engine.tobytes(), subgraph, context)
             else:
                 operator, restored = obtained(partitioning, subgraph, claim, means.on(subgraph))
         number = len(self._kinds) + 1
@@ -95,7 +95,7 @@ class Workshop:
             became = "unproven"
         elif means.cache is not None and subgraph.id in means.cache.kept:
             became = "kept"
-        facts = {"made_by": operator.made_by, "restored": restored, "engine": became}
+        facts = {"maker": maker_of(operator), "restored": restored, "engine": became}
         return {"number": number, **facts}
 
     def prove(self, number: int, given: str) -> str:

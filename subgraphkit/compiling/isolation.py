@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from subgraphkit.backend.operator import SubgraphOperator, fill_buffers
+from subgraphkit.backend.operator import SubgraphOperator, fill_buffers, set_maker
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.traits import Traits
 from subgraphkit.binding import BoundModel
@@ -195,7 +195,7 @@ class IsolatedOperator(SubgraphOperator):
         new = self._recipe, list(self._weights), values
         answer = process.ask(".create", *new, progress=progress, tells=True)
         self._generation, self._number = generation, answer["number"]
-        self.made_by = answer["made_by"]
+        set_maker(self, answer["maker"])
         self.restored, self.engine = answer["restored"], answer["engine"]
 
     def _asked(self, what: str) -> Any:

@@ -10,8 +10,7 @@ from typing import Any, Final, Literal
 
 from subgraphkit.configuration.selection import BackendChoice, parse_selection
 from subgraphkit.errors import ConfigError, SubgraphkitError
-from subgraphkit.processes.answering_child import NoAnswer
-from subgraphkit.processes.calling import Child
+from subgraphkit.processes.calling import Child, NoAnswer
 from subgraphkit.processes.child_process import how_it_ended
 
 IS_PROBE: Final = "_SUBGRAPHKIT_TRIES_A_PLUGIN"

@@ -6,12 +6,12 @@ its cause; ``KeyboardInterrupt`` alone passes. An import that does not return ca
 inside the process; see ``child_probe``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint
 from typing import Any, TypeVar
 
 from subgraphkit import backend as contract
-from subgraphkit.backend.contract import Backend, ProbeResult
+from subgraphkit.backend.contract import Backend, ProbeResult, option_class_of
 from subgraphkit.backend.hookspecs import (
     BACKEND_HOOKS,
     EXTENSION_HOOKS,
@@ -52,7 +52,6 @@ class HookFactory:
         self._hooks = hook_manager()
         self._hooks.register(namespace, name=record.name)
         self.options: tuple[Option, ...] = ()
-        self.option_class = PlainOptions
         self.api = "1.0"
         _check_hooks(self._hooks, record, namespace)
         if record.manifest is not None:
@@ -89,10 +88,6 @@ class HookFactory:
         """Declare to the conformance kit what is known not to work."""
         type(self()).conformance(suite)
         self._hooks.hook.subgraphkit_conformance(suite=suite)
-
-    def selftest(self) -> "Sequence[contract.SelfCheck]":
-        """Return the checks of what only the device can show."""
-        return type(self()).selftest()
 
 
 BackendFactory = type[Backend] | HookFactory
@@ -192,6 +187,10 @@ def probe(
     return found
 
 
+def _option_class(factory: BackendFactory) -> Callable[..., Any]:
+    return option_class_of(factory) if isinstance(factory, type) else PlainOptions
+
+
 def build(
     record: BackendRecord,
     factory: BackendFactory,
@@ -204,7 +203,7 @@ def build(
     Raises:
         BackendLoadError: If the plugin raised (SGK103).
     """
-    values = factory.option_class(**options)
+    values = _option_class(factory)(**options)
     return _run_plugin(lambda: factory(values), record, raise_errors=raise_errors)
 
 
@@ -223,7 +222,7 @@ def build_planner(
     Raises:
         BackendLoadError: If the plugin raised (SGK103), or returned something else (SGK115).
     """
-    values = factory.option_class(**options)
+    values = _option_class(factory)(**options)
     made: object = _run_plugin(lambda: factory.planner(values), record, raise_errors=raise_errors)
     if made is not None and not isinstance(made, Backend):
         problem = f"its planner returned {made!r:.60}, expected a Backend or None"

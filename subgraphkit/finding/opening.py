@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint
 from typing import Any, Final
 
 from subgraphkit import backend as contract
-from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.contract import Backend, lack_of, set_lack
 from subgraphkit.backend.notices import warn_user
 from subgraphkit.backend.options import validate_options
 from subgraphkit.configuration.config import ResolvedConfig
@@ -66,8 +66,8 @@ def open_in_turn(
     Who needs no more of them stops, so that no library is imported for nodes that are taken.
 
     ``dry_run``: Whether a backend that would raise because it cannot run here is opened all the
-    same, to plan, if it can do that much; it has ``cannot_run`` set. What would be left out is left
-    out.
+    same, to plan, if it can do that much; ``lack_of`` says what it lacks. What would be left out is
+    left out.
 
     Raises:
         BackendNotFoundError: If a backend that somebody named is not installed (SGK101) or unknown
@@ -110,10 +110,10 @@ def open_in_turn(
 
 def _neighbours(opened: Sequence[Backend], resolved: ResolvedConfig) -> Iterator[Backend]:
     """Open what runs the leavings of a backend that was named alone, if it can run here."""
-    is_alone = len(opened) == len(resolved.backends) == 1 and opened[0].cannot_run is None
+    is_alone = len(opened) == len(resolved.backends) == 1 and lack_of(opened[0]) is None
     if not is_alone or resolved.strict or resolved.sources["fallback"][0] != "default":
         return
-    name, wanted = opened[0].name, opened[0].neighbour()
+    name, wanted = opened[0].name, opened[0].traits.neighbour
     for choice in parse_selection(wanted or NONE, f"what backend {name!r} asks for"):
         given = {key: (value, "default", choice.origin) for key, value in choice.options.items()}
         sources = resolved.option_sources
@@ -242,7 +242,7 @@ def _planner(
     values = _values(record, factory, resolved)
     made = build_planner(record, factory, values, raise_errors=resolved.raise_plugin_errors)
     if made is not None:
-        made.cannot_run = error.with_traceback(None)
+        set_lack(made, error.with_traceback(None))
     return made
 
 

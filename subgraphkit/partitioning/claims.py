@@ -232,7 +232,6 @@ def _claim(
     is_fallback: bool,
 ) -> Claim:
     context = BindContext(
-        backend.name,
         backend.option_values,
         kept_folder=partial(bound.kept_folder, backend.name),
         reshape=bound.reshape,

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.operator import SubgraphOperator, maker_of, set_maker
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.binding import BoundModel
@@ -71,11 +71,11 @@ class SubgraphStatus:
 
 def statuses(running: Plan) -> dict[str, SubgraphStatus]:
     """Return how a plan runs its subgraphs, by their ids: all are ready."""
-    made_by = {step.subgraph.id: step.operator.made_by for step in running.steps}
+    makers = {step.subgraph.id: maker_of(step.operator) for step in running.steps}
     return {
         one.id: SubgraphStatus(
             one.id,
-            made_by.get(one.id) or one.backend,
+            makers.get(one.id) or one.backend,
             one.backend,
             "ready",
             running.seconds.get(one.id, 0.0),
@@ -355,7 +355,8 @@ class _StandIn(SubgraphOperator):
         self._subgraph = subgraph
         self._compile = compile_
         self._operator = compile_(subgraph)
-        self.device, self.made_by = self._operator.device, self._operator.made_by
+        self.device = self._operator.device
+        set_maker(self, maker_of(self._operator))
         self.traits = self._operator.traits._replace(thread_safe=True)
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:

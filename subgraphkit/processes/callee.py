@@ -7,13 +7,13 @@ the pipe ``LINE``. To plugins, standard input is empty and standard output is th
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import reduce
 from importlib import import_module
 from typing import IO, Any
 
-from subgraphkit.processes.answering_child import answering
 from subgraphkit.processes.calling import plain_error
 
 
@@ -21,7 +21,7 @@ def main() -> None:
     """Call functions until no more are asked for."""
     _end_with_parent(int(sys.argv[1]))
     own, instances = os.getpid(), dict[str, Any]()
-    with answering() as answer:
+    with _answering() as answer:
         for line in _requests():
             request = json.loads(line)
             try:
@@ -47,6 +47,25 @@ def _called(
     if isinstance(function, type):
         instances[request["call"]], result = result, None
     return result
+
+
+@contextmanager
+def _answering() -> Iterator[Callable[[Any], None]]:
+    """Keep standard output for answers, a line of JSON each; other output is an error's."""
+    # The duplicate is ours alone; descriptor 1, which C code writes to, becomes standard error.
+    answer = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    lock = threading.Lock()  # a function may send events from its own threads
+    with os.fdopen(answer, "w", encoding="utf-8") as stream:
+
+        def send(what: Any) -> None:
+            text = json.dumps(what)
+            with lock:
+                stream.write(text + "\n")
+                stream.flush()
+
+        yield send
 
 
 def _requests() -> IO[str]:

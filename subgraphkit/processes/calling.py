@@ -6,20 +6,51 @@ it, and its methods are called on that.
 """
 
 import builtins
+import json
 import math
 import os
+import select
+import subprocess
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Self, cast
+from typing import IO, Any, Final, Self, cast
 
 from subgraphkit import errors
-from subgraphkit.processes.answering_child import AnsweringChild
+from subgraphkit.processes.child_process import (
+    KeptEnd,
+    child_command,
+    child_environment,
+    stop_child,
+)
 from subgraphkit.transport import Travelling, carried, rebuilt
 
 _PROGRAM: Final = "subgraphkit.processes.callee"
 
+_LOOK_SECONDS: Final = 0.1
+_PIECE: Final = 1 << 20
+_MOST_PRINTED: Final = 1 << 16
+_MOST_SHOWN: Final = 2000
+_CLOSING_SECONDS: Final = 10.0
+"""How long to wait for the last words of a child that was stopped."""
+
 Place = Callable[..., Any] | str
 """A function or class at the top of a module, or a method of such a class; or its place."""
+
+
+class NoAnswer(Exception):  # noqa: N818 (a state, told as part of a result)
+    """A child went down, or kept silent for too long; either way it is gone.
+
+    Attributes:
+        code: Its exit status, negative for a signal; None if it was stopped for keeping silent.
+        printed: The end of what it wrote to standard error.
+    """
+
+    def __init__(self, code: int | None, printed: str = "") -> None:
+        self.code = code
+        self.printed = printed
+        super().__init__(code)
 
 
 def call(
@@ -50,8 +81,11 @@ def call(
     return result
 
 
-class Child(AnsweringChild):
+class Child:
     """A process in which functions are called, one after the other; it ends with this process.
+
+    It reads requests from standard input and writes answers to standard output; the end of what it
+    writes to standard error is kept.
 
     ``variables``: Environment variables to add or to replace. ``inherited``: Descriptors of this
     process that are to be open in the child as well.
@@ -64,12 +98,32 @@ class Child(AnsweringChild):
     ) -> None:
         theirs, self._lifeline = os.pipe()  # whose closing ends the child, whatever it is doing
         try:
-            super().__init__(_PROGRAM, [str(theirs)], variables, [*inherited, theirs])
+            with KeptEnd(_MOST_PRINTED) as self._printed:
+                self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
+                    child_command(_PROGRAM, [str(theirs)]),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=self._printed.sink,
+                    env=child_environment(variables),
+                    start_new_session=True,
+                    pass_fds=[*inherited, theirs],
+                    text=True,
+                    encoding="utf-8",
+                )
+                self._printed.begin()
         except BaseException:
             self.disown()
             raise
         finally:
             os.close(theirs)
+        # Both are there, since pipes were asked for.
+        self._requests = cast("IO[str]", self._process.stdin)
+        self._stream = cast("IO[str]", self._process.stdout)
+        self._reading = threading.Lock()
+        self._pipe = self._stream.fileno()
+        self._poll = select.poll()
+        self._poll.register(self._pipe, select.POLLIN)
+        self._pending = bytearray()
 
     def call(
         self,
@@ -104,8 +158,8 @@ class Child(AnsweringChild):
         look: Callable[[], object] = lambda: None,
     ) -> Mapping[str, Any]:
         """Call a function; what it returned or raised comes out of ``result_of``."""
-        self.tell({"call": place_of(function), "plain": plain, "tells": event is not None})
-        while "event" in (reply := self.answer(timeout, look)):
+        self._send({"call": place_of(function), "plain": plain, "tells": event is not None})
+        while "event" in (reply := self._answer(timeout, look)):
             if event is not None:
                 event(reply["event"])
         return cast("Mapping[str, Any]", reply)
@@ -116,11 +170,105 @@ class Child(AnsweringChild):
         if line >= 0:
             os.close(line)
 
+    def _line(self, seconds: float) -> str | None:
+        """Return the next line, an empty one if the child has gone; None after some seconds."""
+        end = self._pending.find(b"\n")
+        while end < 0:
+            with self._reading:  # another thread may stop the child
+                if self._stream.closed:
+                    return ""
+                if not self._poll.poll(seconds * 1000):
+                    return None
+                piece = os.read(self._pipe, _PIECE)
+            if not piece:
+                return ""
+            if (place := piece.find(b"\n")) >= 0:
+                end = len(self._pending) + place
+            self._pending += piece
+        line = self._pending[: end + 1].decode()
+        del self._pending[: end + 1]
+        return line
+
+    @property
+    def number(self) -> int:
+        """The number of the process, as the system has it."""
+        return self._process.pid
+
+    def _send(self, request: Mapping[str, Any]) -> None:
+        """Send a request. That a child has gone is noticed when its answer is awaited."""
+        with suppress(OSError):
+            self._requests.write(json.dumps(request) + "\n")
+            self._requests.flush()
+
+    def _answer(self, seconds: float, look: Callable[[], object]) -> Any:
+        """Wait for the next answer; stop the child, and whatever it started, after some seconds."""
+        end = time.monotonic() + seconds
+        line, gone = None, False
+        while line is None:
+            # In pieces, because a signal that another thread was given wakes nobody here.
+            line = self._line(max(0.0, min(_LOOK_SECONDS, end - time.monotonic())))
+            if line is None:
+                look()
+                line = "" if gone else None
+                gone = self._process.poll() is not None  # what it started may hold the pipe open
+            if line is None and time.monotonic() >= end:
+                self.kill()
+                raise NoAnswer(None, self.printed())
+        if not line:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_CLOSING_SECONDS)
+            self.kill()  # if it closed the pipe and did not end
+            raise NoAnswer(self._process.wait(), self.printed())
+        return json.loads(line)
+
+    def finish(self, seconds: float) -> None:
+        """Say that nothing follows, and wait for the child to end by itself.
+
+        Raises:
+            NoAnswer: It took longer and was stopped, or did not end well, as one whose library
+                fails when it is unloaded.
+        """
+        with suppress(OSError):
+            self._requests.close()
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise NoAnswer(None, self.printed()) from None
+        if code:
+            raise NoAnswer(code, self.printed())
+
+    def printed(self, most: int = _MOST_SHOWN) -> str:
+        """Return the end of what the child wrote to standard error, in at most so many bytes."""
+        return self._printed.text(most).strip()
+
     def stop(self, patience: float = 0.0) -> int:
-        """Stop the process, and whatever it started; see ``AnsweringChild.stop``."""
-        code = super().stop(patience)
+        """Stop the process, and whatever it started.
+
+        Args:
+            patience: Seconds the process gets to end by itself, once told that nothing follows.
+
+        Returns:
+            Its exit status, negative for a signal, which may be the one that stopped it.
+        """
+        if patience:
+            with suppress(OSError):
+                self._requests.close()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(patience)
+        self.kill()
+        with suppress(OSError):
+            self._requests.close()  # after the end of who may not have read all of them
+        code = self._process.wait()
+        with self._reading:
+            self._stream.close()
         self.disown()
         return code
+
+    def kill(self) -> None:
+        """End the process, and whatever it started, at once; whoever waits for it is told."""
+        with suppress(ProcessLookupError, PermissionError):
+            stop_child(self._process)
 
     def __enter__(self) -> Self:
         """Return the child, which is stopped on leaving."""

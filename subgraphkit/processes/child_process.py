@@ -11,12 +11,9 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-_MOST_ANSWERED: Final = 64 << 20
-_MOST_PRINTED: Final = 1 << 20
 _PIECE: Final = 1 << 16
 _SETTLING_SECONDS: Final = 0.1
 """How long to wait for the last words of a process that may have ended."""
@@ -36,23 +33,6 @@ def crowd() -> float:
     if not hasattr(os, "getloadavg"):  # Windows
         return 1.0
     return min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), _MOST_CROWDED)
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a child process ended.
-
-    Attributes:
-        code: Its exit status, negative for a signal; None if it had to be stopped.
-        answer: What it wrote to standard output, the last 64 MiB of it.
-        printed: What it wrote to standard error, the last 1 MiB of it.
-        seconds: How long it took, the start of the process included.
-    """
-
-    code: int | None
-    answer: str
-    printed: str
-    seconds: float
 
 
 class KeptEnd:
@@ -129,57 +109,6 @@ def child_environment(variables: Mapping[str, str] | None = None) -> dict[str, s
     """
     folders = [folder or str(Path.cwd()) for folder in sys.path]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(folders), **(variables or {})}
-
-
-def run_child(
-    module: str,
-    words: Sequence[str],
-    timeout_seconds: float,
-    variables: Mapping[str, str] | None = None,
-) -> Ended:
-    """Run one of our modules in a child process to its end.
-
-    Args:
-        module: Full name of the module.
-        words: Its arguments.
-        timeout_seconds: After how long the child, and whatever it started, is stopped.
-        variables: Variables of its environment, beside this process's.
-
-    Thread-safety: may be called from any thread; several children may run at once.
-    """
-    started = time.monotonic()
-    with KeptEnd(_MOST_ANSWERED) as answer, KeptEnd(_MOST_PRINTED) as printed:
-        command = child_command(module, words)
-        code = _run(command, answer, printed, timeout_seconds, child_environment(variables))
-        return Ended(code, answer.text(), printed.text(), time.monotonic() - started)
-
-
-def _run(
-    command: Sequence[str],
-    answer: KeptEnd,
-    printed: KeptEnd,
-    timeout_seconds: float,
-    environment: Mapping[str, str],
-) -> int | None:
-    """Run the child; return its exit status, or None if it had to be stopped."""
-    with subprocess.Popen(  # noqa: S603 (our own interpreter and module)
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=answer.sink,
-        stderr=printed.sink,
-        env=environment,
-        start_new_session=True,
-    ) as child:
-        try:
-            answer.begin()
-            printed.begin()
-            return child.wait(timeout_seconds)
-        except subprocess.TimeoutExpired:
-            stop_child(child)
-            return None
-        except BaseException:
-            stop_child(child)
-            raise
 
 
 def stop_child(child: "subprocess.Popen[Any]") -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from subgraphkit.backend.operator import maker_of
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.boundary import pass_on, unforeseen
@@ -78,7 +79,7 @@ def made_elsewhere(plan: Plan, index: int, failure: ExecutionError) -> Plan:
     except (Unsupported, LookupError, InvalidModelError) as error:
         # The last is what the weights are that only an engine of a bundle has.
         raise failure from error
-    if type(operator) is type(step.operator) and operator.made_by == step.operator.made_by:
+    if type(operator) is type(step.operator) and maker_of(operator) == maker_of(step.operator):
         close_all([operator])
         raise failure
     return plan.with_operator(index, operator)

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
+from subgraphkit.backend.operator import maker_of
 from subgraphkit.errors import CallerError
 from subgraphkit.finding.messages import forked
 from subgraphkit.finding.registry import forbid
@@ -61,7 +62,7 @@ def goes_on(plan: Plan) -> bool:
 def _kept_from_children(plan: Plan) -> set[str]:
     """Return the backends of a plan whose operators a child cannot run."""
     return {
-        step.operator.made_by or step.subgraph.backend
+        maker_of(step.operator) or step.subgraph.backend
         for step in plan.steps
         if not (step.operator.traits.fork_safe and step.operator.traits.thread_safe)
     }

@@ -14,7 +14,7 @@ from typing import Any, Final, get_args
 
 from subgraphkit import backend as contract
 from subgraphkit import running
-from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.operator import SubgraphOperator, maker_of
 from subgraphkit.errors import ExecutionError, Fault, SubgraphkitError, SubgraphkitWarning
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.planning import Plan, Step
@@ -219,7 +219,7 @@ class Observer:
         twins = {} if self._recorder is None else self._recorder.twins
         operator, subgraph = twins.get(step.operator, step.operator), step.subgraph
         run = run_of(operator)
-        backend = step.operator.made_by or subgraph.backend
+        backend = maker_of(step.operator) or subgraph.backend
 
         def run_clocked(inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
             problem: str | None = None

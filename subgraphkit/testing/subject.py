@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from subgraphkit.backend.conformance import Conformance
-from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.contract import Backend, option_class_of
 from subgraphkit.backend.options import validate_options
 from subgraphkit.binding import BoundModel, Shapes, bind
 from subgraphkit.compiling import compile_subgraphs
@@ -146,7 +146,7 @@ class Subject:
         schema = tuple(self.backend_class.options)
         given = {name: (value, _ORIGIN) for name, value in self.options.items()}
         values = validate_options(self.name, schema, given)
-        return self.backend_class(self.backend_class.option_class(**values))
+        return self.backend_class(option_class_of(self.backend_class)(**values))
 
     @cached_property
     def declarations(self) -> Conformance:

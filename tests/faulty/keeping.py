@@ -20,7 +20,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from subgraphkit.backend import Option, SubgraphOperator, Traits
+from subgraphkit.backend import BindContext, Option, SubgraphOperator, Traits
 from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit.testing.cases import Outcome
@@ -150,36 +150,40 @@ class Stores(WrappingBackend):
 
     operator_class: ClassVar[type[WrappedOperator]] = _Storing
 
-    def deserialize(self, blob: bytes, subgraph: Subgraph) -> SubgraphOperator:
+    def deserialize(
+        self, blob: bytes, subgraph: Subgraph, context: BindContext
+    ) -> SubgraphOperator:
         """Restore an operator.
 
         Raises:
             ValueError: The bytes are damaged.
         """
-        del subgraph
+        del subgraph, context
         digest, model = blob[:_DIGEST], blob[_DIGEST:]
         if hashlib.sha256(model).digest() != digest:
             raise ValueError("the stored subgraph is damaged")
         return _Restored(model)
 
 
-def _restored_unseen(backend: Stores, blob: bytes, subgraph: Subgraph) -> SubgraphOperator:
+def _restored_unseen(backend: Stores, blob: bytes, *_: object) -> SubgraphOperator:
     return _Restored(blob[_DIGEST:])
 
 
-def _restored_stale(backend: Stores, blob: bytes, subgraph: Subgraph) -> SubgraphOperator:
+def _restored_stale(backend: Stores, blob: bytes, *_: object) -> SubgraphOperator:
     return _RestoredStale(blob[_DIGEST:])
 
 
-def _restored_rounded(*operators: str) -> Callable[[Any, bytes, Subgraph], SubgraphOperator]:
+def _restored_rounded(*operators: str) -> Callable[..., SubgraphOperator]:
     """Return a ``deserialize`` that loses digits where one of these operators is stored."""
 
     class Rounded(_Restored):
         def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
             return [(one * 1.1).astype(one.dtype) for one in super().run(inputs, outputs)]
 
-    def deserialize(backend: Any, blob: bytes, subgraph: Subgraph) -> SubgraphOperator:
-        sound = Stores.deserialize(backend, blob, subgraph)
+    def deserialize(
+        backend: Any, blob: bytes, subgraph: Subgraph, context: BindContext
+    ) -> SubgraphOperator:
+        sound = Stores.deserialize(backend, blob, subgraph, context)
         stored = {node.op_type for node in subgraph.members}
         return Rounded(blob[_DIGEST:]) if stored.intersection(operators) else sound
 
@@ -192,8 +196,10 @@ def _stored_address(operator: WrappedOperator) -> bytes:
     return place
 
 
-def _restored_address(backend: Stores, blob: bytes, subgraph: Subgraph) -> SubgraphOperator:
-    return Stores.deserialize(backend, _ENGINES[blob], subgraph)
+def _restored_address(
+    backend: Stores, blob: bytes, subgraph: Subgraph, context: BindContext
+) -> SubgraphOperator:
+    return Stores.deserialize(backend, _ENGINES[blob], subgraph, context)
 
 
 def _negated(owner: Any, subgraph: Subgraph, context: Any) -> Any:
@@ -215,7 +221,7 @@ class _RestoredNegated(_Restored):
         return [-one for one in super().run(inputs, outputs)]
 
 
-def _restored_with_option(backend: Stores, blob: bytes, subgraph: Subgraph) -> SubgraphOperator:
+def _restored_with_option(backend: Stores, blob: bytes, *_: object) -> SubgraphOperator:
     return (_RestoredNegated if blob[0] else _Restored)(blob[1 + _DIGEST :])
 
 

@@ -114,7 +114,7 @@ class WrappingProperty(SubgraphProperty):
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
         """Make the backend's operator."""
-        return self.backend.operator_class(context.fallback(subgraph), subgraph)
+        return self.backend.operator_class(context.compile(subgraph), subgraph)
 
 
 class WrappingBackend(Backend):

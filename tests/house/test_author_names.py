@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import subgraphkit.backend
+from subgraphkit.backend import Backend, BindContext, SubgraphOperator, SubgraphProperty
+from subgraphkit.errors import BackendIncompatibleError
 from tests.house.tree import PROJECTS, modules, shown
 
 FOR_AUTHORS = {
@@ -28,17 +30,7 @@ FOR_AUTHORS = {
     ],
     "subgraphkit.logs": ["logger_of"],
     "subgraphkit.onnx_io": ["load", "node_key", "outside_weights", "write_value_info"],
-    "subgraphkit.processes": [
-        "AnsweringChild",
-        "Child",
-        "Ended",
-        "NoAnswer",
-        "call",
-        "how_it_ended",
-        "result_of",
-        "run_child",
-        "stop_child",
-    ],
+    "subgraphkit.processes": ["Child", "NoAnswer", "call", "how_it_ended"],
     "subgraphkit.rewriting": [
         "Kind",
         "Precision",
@@ -100,6 +92,7 @@ CONTRACT = [
     "Refusal",
     "RunEvent",
     "SelfCheck",
+    "Side",
     "StepEvent",
     "SubgraphOperator",
     "SubgraphProperty",
@@ -133,6 +126,41 @@ _BACKENDS = [path for path in modules() if any(path.is_relative_to(p.parent) for
 
 def test_the_contract_is_this_and_nothing_else() -> None:
     assert sorted(subgraphkit.backend.__all__) == sorted(CONTRACT)
+
+
+_ON_INSTANCES: dict[type, list[str]] = {Backend: ["option_values"]}
+
+
+def test_the_classes_of_the_contract_have_at_most_45_members() -> None:
+    classes = [Backend, BindContext, SubgraphOperator, SubgraphProperty]
+    members = [
+        f"{one.__name__}.{name}"
+        for one in classes
+        for name in ({"option_values"} if one is Backend else set())
+        | {*dir(one), *one.__annotations__}
+        if not name.startswith("_")
+    ]
+    assert len(members) <= 45, sorted(members)
+
+
+@pytest.mark.parametrize(
+    ("base", "member", "remedy"),
+    [
+        (Backend, {"restore": None}, "deserialize(blob, subgraph, context)"),
+        (Backend, {"deserialize": lambda self, blob, subgraph: None}, "(blob, subgraph, context)"),
+        (Backend, {"loses_nan": frozenset({"Relu"})}, "traits = Traits(loses_nan=...)"),
+        (SubgraphOperator, {"thread_safe": True}, "traits = Traits(thread_safe=...)"),
+        (SubgraphProperty, {"accept_input": None}, "accept_boundary(node, value, side)"),
+        (SubgraphProperty, {"duplicable": None}, "no node is copied"),
+    ],
+)
+def test_a_class_that_defines_what_left_the_contract_is_told_so(
+    base: type, member: dict[str, object], remedy: str
+) -> None:
+    with pytest.raises(BackendIncompatibleError, match=next(iter(member))) as raised:
+        type("Old", (base,), member)
+    assert raised.value.code == "SGK105"
+    assert remedy in raised.value.hint
 
 
 def test_our_own_backends_import_nothing_that_others_may_not() -> None:

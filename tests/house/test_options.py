@@ -8,6 +8,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from subgraphkit.backend import Option, read_manifest
+from subgraphkit.backend.contract import option_class_of
 from subgraphkit.backend.plugin_api import api_text
 from subgraphkit.cli import main
 from subgraphkit.finding.registry import get_backend
@@ -40,7 +41,7 @@ def test_a_class_has_name_version_and_options_of_its_manifest(path: Path) -> Non
 @pytest.mark.parametrize("name", NAMES)
 def test_the_types_hold_every_default(name: str) -> None:
     backend = get_backend(name)
-    types, defaults = get_type_hints(backend.option_class), backend.option_class()
+    types, defaults = get_type_hints(option_class_of(backend)), option_class_of(backend)()
     assert [one.name for one in fields(defaults)] == [one.name for one in backend.options]
     for option in backend.options:
         value = getattr(defaults, option.name)

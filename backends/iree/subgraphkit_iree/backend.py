@@ -70,7 +70,7 @@ class IreeBackend(sk.Backend[Options]):
         """Name the weights that the module reads as parameters."""
         return list(outside_weights(subgraph.to_model(weights="outside"), subgraph))
 
-    def restore(
+    def deserialize(
         self, blob: bytes, subgraph: sk.Subgraph, context: BindContext[Options]
     ) -> sk.SubgraphOperator:
         """Load a compiled module, with the weights of the subgraph."""

@@ -242,7 +242,7 @@ def test_a_compiler_at_work_is_stopped_when_time_is_up() -> None:
 def test_a_compiler_that_was_killed_is_an_error_once() -> None:
     bound = sk.bind(sk.load(model()))
     proto = sk.partition(bound, ["iree", "numpy"]).subgraphs[0].to_model(weights="outside")
-    compiler, context = Compiler(), sk.backend.BindContext("iree")
+    compiler, context = Compiler(), sk.backend.BindContext()
     assert compiler.takes(proto, context) == ""
     os.kill(compiler._child.number, signal.SIGKILL)
     with pytest.raises(CompilerEndedError, match="SIGKILL"):

@@ -31,7 +31,7 @@ class CompiledModel:
                 raise Unsupported(f"{node.label}: {answer}")
         if len(bound.nodes):
             subgraph = make_subgraph(bound, tuple(bound.order), "numpy")
-            context = BindContext(backend="numpy", options=options, partition=partition)
+            context = BindContext(options, partition=partition)
             operator = property_.create_operator(subgraph, context)
             assert isinstance(operator, NumpyOperator)
             self.subgraph, self.operator = subgraph, operator

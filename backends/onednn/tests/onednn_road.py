@@ -78,7 +78,7 @@ def compile_model(model: onnx.ModelProto, **given: Any) -> OnednnOperator:
     bound, options = bind(load(model)), Options(**given)
     (property_,) = OnednnBackend(options).properties()
     subgraph = make_subgraph(bound, tuple(bound.order), "onednn")
-    operator = property_.create_operator(subgraph, BindContext("onednn", options))
+    operator = property_.create_operator(subgraph, BindContext(options))
     assert isinstance(operator, OnednnOperator)
     return operator
 

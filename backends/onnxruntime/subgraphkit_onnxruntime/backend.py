@@ -16,6 +16,7 @@ from subgraphkit.backend import (
     ProbeResult,
     Progress,
     Refusal,
+    Side,
     SubgraphOperator,
     SubgraphProperty,
     SubgraphSelector,
@@ -86,10 +87,8 @@ class OnnxRuntimeProperty(SubgraphProperty):
             "border", "strings or sequences and bfloat16 or float8 enter or leave together"
         )
 
-    def accept_input(self, node: Node, value: str) -> Answer:
-        return self._about(node.graph).may_cross(value)
-
-    def accept_output(self, node: Node, value: str) -> Answer:
+    def accept_boundary(self, node: Node, value: str, side: Side) -> Answer:
+        del side
         return self._about(node.graph).may_cross(value)
 
     def create_operator(

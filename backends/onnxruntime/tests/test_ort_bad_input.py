@@ -132,7 +132,7 @@ def test_a_region_refused_as_a_whole_gives_the_named_nodes_back() -> None:
     loaded.proto.graph.node[1].op_type = "Gemma"
     (property_,) = OnnxRuntimeBackend().properties()
     with pytest.raises(sk.Unsupported, match=r"ONNX Runtime: .*Gemma") as caught:
-        property_.create_operator(subgraph, BindContext("onnxruntime", Options()))
+        property_.create_operator(subgraph, BindContext(Options()))
     assert caught.value.nodes == (1,)
 
 

@@ -194,7 +194,7 @@ class OpenVINOBackend(Backend[Options]):
         held += constant_bytes(subgraph, _is_packed) + len(subgraph.members) * _CODE_OF_A_NODE
         return Footprint(held, _CONVERTING, values, values.bytes, keeps_work=True, library=_LIBRARY)
 
-    def restore(
+    def deserialize(
         self, blob: bytes | memoryview, subgraph: Subgraph, context: BindContext
     ) -> OpenVINOOperator:
         """Restore a compiled region.

@@ -87,7 +87,7 @@ def compile_subgraph(
         CompileError: The importer or the device fails (SGK130).
         Unsupported: Indices cannot be compared with the size of their axis.
     """
-    guard = _guarded(subgraph, options, context.fallback)
+    guard = _guarded(subgraph, options, context.compile)
     try:
         compiled, held = _compiled(subgraph, options, context, imported or _imported(subgraph))
         counted = _counting(subgraph, options, context)
@@ -142,7 +142,7 @@ def _counted(
     """Compile a region anew for an operator that records the times of its layers."""
     numbered = _imported(subgraph, is_numbered=True)  # names of layers lead back to nodes
     compiled, held = _compiled(subgraph, options, context, numbered, counts=True)
-    guard = _guarded(subgraph, options, context.fallback)
+    guard = _guarded(subgraph, options, context.compile)
     return CountedOperator(compiled, subgraph, guard, held, record=record)
 
 
@@ -160,7 +160,7 @@ def restore(
         settings = _settings(subgraph, options, context)
         compiled = library.core().import_model(tensor, options.device, settings)
         _check_edge(compiled, subgraph)
-        guard = _guarded(subgraph, options, context.fallback)
+        guard = _guarded(subgraph, options, context.compile)
         counted = _counting(subgraph, options, context)
         return OpenVINOOperator(compiled, subgraph, guard, (exported,), blob, counted)
     except Exception as error:

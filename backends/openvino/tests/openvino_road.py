@@ -51,7 +51,7 @@ class OpenedModel:
         self.backend = OpenVINOBackend(Options(**options))
         bound = sk.bind(sk.load(model))
         (property_,) = self.backend.properties()
-        self.context = BindContext(backend="openvino", options=self.backend.option_values)
+        self.context = BindContext(self.backend.option_values)
         property_.prepare(bound, self.context)
         self.subgraph: Subgraph = make_subgraph(bound, tuple(bound.order), "openvino")
         self.operator: SubgraphOperator = property_.create_operator(self.subgraph, self.context)

@@ -27,7 +27,7 @@ LARGE = "g (float[64,1024] x) => (float[64,1024] y, float[64,1024] z) { y = Exp(
 DYNAMIC = "g (float[N,M] x) => (float[N,M] y, float[N,M] z) { y = Exp(x) z = Neg(y) }"
 GRAPHS = {"small": SMALL, "large": LARGE, "dynamic": DYNAMIC}
 
-CONTEXT = BindContext("openvino")
+CONTEXT = BindContext()
 
 
 @pytest.fixture(params=GRAPHS)
@@ -165,7 +165,7 @@ def test_large_weights_are_not_copied_and_stay_alive() -> None:
 def test_a_stored_operator_computes_the_same(model: OpenedModel) -> None:
     blob = model.operator.serialize()
     assert blob is not None
-    restored = model.backend.restore(blob, model.subgraph, model.context)
+    restored = model.backend.deserialize(blob, model.subgraph, model.context)
     assert isinstance(restored, OpenVINOOperator)
     x = _input(model)
     for have, want in zip(restored.run([x]), model(x), strict=True):
@@ -184,14 +184,16 @@ def test_a_restored_operator_can_be_stored_again() -> None:
     x = _input(model)
     operator = model.operator
     for _ in range(3):
-        operator = model.backend.restore(operator.serialize() or b"", model.subgraph, model.context)
+        operator = model.backend.deserialize(
+            operator.serialize() or b"", model.subgraph, model.context
+        )
         np.testing.assert_allclose(operator.run([x])[0], model(x)[0], rtol=1e-5)
 
 
 def test_a_stored_operator_is_restored_for_another_number_of_threads() -> None:
     model = compiled(LARGE, threads=2)
     backend = OpenVINOBackend(Options(threads=1))
-    restored = backend.restore(model.operator.serialize() or b"", model.subgraph, model.context)
+    restored = backend.deserialize(model.operator.serialize() or b"", model.subgraph, model.context)
     assert restored.info()["threads"] == 1
     x = _input(model)
     _check(x, restored.run([x]))
@@ -205,14 +207,14 @@ def test_a_damaged_blob_is_refused_with_a_code(model: OpenedModel) -> None:
     damaged.append(blob[:middle] + bytes([blob[middle] ^ 1]) + blob[middle + 1 :])
     for bad in damaged:
         with pytest.raises(CompileError, match=r"\[SGK130\].* cannot be restored: "):
-            model.backend.restore(bad, model.subgraph, model.context)
+            model.backend.deserialize(bad, model.subgraph, model.context)
 
 
 def test_a_blob_of_another_subgraph_is_refused() -> None:
     blob = compiled("g (float[4] x) => (int32[4] y) { y = Cast<to=6>(x) }").operator.serialize()
     other = compiled(SMALL)
     with pytest.raises(CompileError, match="its outputs are"):
-        other.backend.restore(blob, other.subgraph, other.context)
+        other.backend.deserialize(blob, other.subgraph, other.context)
 
 
 def test_the_fingerprint_names_library_and_device() -> None:
@@ -310,11 +312,11 @@ def test_a_stored_operator_is_restored_for_the_setting_threads_and_its_neighbour
     model = compiled(LARGE)
     blob = model.operator.serialize() or b""
     for context, expected in (
-        (BindContext("openvino", threads=1), False),
-        (BindContext("openvino", shares_processors=True), False),
-        (BindContext("openvino"), model.operator.info()["pinned"]),
+        (BindContext(threads=1), False),
+        (BindContext(shares_processors=True), False),
+        (BindContext(), model.operator.info()["pinned"]),
     ):
-        restored = OpenVINOBackend().restore(blob, model.subgraph, context)
+        restored = OpenVINOBackend().deserialize(blob, model.subgraph, context)
         info = restored.info()
         assert info["threads"] == (context.threads or model.operator.info()["threads"])
         assert info["pinned"] == expected

@@ -1,7 +1,7 @@
 """The backend: it finds the library, checks the options, and hands both to claim, build and run."""
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -11,9 +11,9 @@ from subgraphkit.backend import (
     Answer,
     Backend,
     BindContext,
+    Conformance,
     EngineOrigin,
     ProbeResult,
-    SelfCheck,
     SubgraphOperator,
     SubgraphProperty,
     Traits,
@@ -69,7 +69,11 @@ class TensorRTBackend(Backend[Options]):
             check_library(self.option_values, self.library.capabilities)
             read_settings(self._found.library.trt, self.option_values.builder)
         self._check_device()
-        load_modules(self.option_values.modules)  # the fingerprint names what they register
+        options = self.option_values
+        self.traits = self.traits._replace(
+            neighbour=_neighbour(options), keeps_weights=options.refittable
+        )
+        load_modules(options.modules)  # the fingerprint names what they register
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return a property that takes what the parser takes, and one that looks again."""
@@ -104,25 +108,14 @@ class TensorRTBackend(Backend[Options]):
         return _Planner(options)
 
     @classmethod
-    def selftest(cls) -> Sequence[SelfCheck]:
-        """Return the GPU checklist."""
-        return checks()
+    def conformance(cls, suite: Conformance) -> None:
+        """Declare the GPU checklist."""
+        suite.selftest(checks())
 
     @classmethod
     def foreign_option(cls, name: str, value: Any) -> str:
         """Say what to write for an option of ONNX Runtime's TensorRT provider."""
         return foreign_option(name, value)
-
-    def neighbour(self) -> str:
-        """Name ONNX Runtime on the same GPU, which takes arrays where they are.
-
-        Nothing is near where engines are only built.
-        """
-        options = self.option_values
-        if options.build_only:
-            return ""
-        place = f":provider_options=device_id={options.device}" if options.device else ""
-        return f"onnxruntime:providers=cuda{place}"
 
     def fingerprint(self) -> str:
         """Return library, device and driver, and what plugin libraries and converters hold.
@@ -135,15 +128,11 @@ class TensorRTBackend(Backend[Options]):
         parts += [_digest(path) for path in self.option_values.plugin_libraries]
         return ";".join(filter(None, [*parts, identity()]))
 
-    def kept_weights(self, subgraph: Subgraph) -> Collection[str]:
-        """Name all constants if others may be put into engines."""
-        return tuple(subgraph.constants) if self.option_values.refittable else ()
-
     def accepts(self, made: EngineOrigin, here: EngineOrigin) -> Answer:
         """Say whether engines of a bundle fit here; see ``fit``."""
         return engine_fits(made, here)
 
-    def restore(
+    def deserialize(
         self, blob: bytes, subgraph: Subgraph, context: BindContext[Options]
     ) -> SubgraphOperator:
         """Restore a compiled region.
@@ -227,6 +216,17 @@ class _Planner(TensorRTBackend):
 
     def _usable(self) -> Library:
         return planning_library(self._found)
+
+
+def _neighbour(options: Options) -> str:
+    """Name ONNX Runtime on the same GPU, which takes arrays where they are.
+
+    Nothing is near where engines are only built.
+    """
+    if options.build_only:
+        return ""
+    place = f":provider_options=device_id={options.device}" if options.device else ""
+    return f"onnxruntime:providers=cuda{place}"
 
 
 def _cannot_run(found: Installation) -> BackendUnavailableError:

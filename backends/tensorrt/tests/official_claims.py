@@ -65,6 +65,6 @@ def _built(subgraph: Subgraph, chosen: Mapping[str, Any]) -> str:
 def _crossing(subgraph: Subgraph, borders: BoundaryRules) -> Iterator[bool]:
     for node in subgraph.members:
         for value in set(node.inputs).intersection(subgraph.inputs):
-            yield borders.accept_input(node, value) is True
+            yield borders.may_enter(node, value) is True
         for value in set(node.outputs).intersection(subgraph.outputs):
-            yield borders.accept_output(node, value) is True
+            yield borders.may_leave(node, value) is True

@@ -1,6 +1,5 @@
 """Small models for building, and the library to build them with."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -122,11 +121,9 @@ def cut(graph: BoundModel, block: int) -> Subgraph:
 def context_of(graph: Any, given: Mapping[str, Any]) -> BindContext:
     """Return what a property is told about a bind."""
     return BindContext(
-        "tensorrt",
         given,
         kept_folder=partial(graph.kept_folder, "tensorrt"),
         reshape=graph.reshape,
-        logger=logging.getLogger("subgraphkit.tensorrt"),
     )
 
 

@@ -163,13 +163,13 @@ def test_what_cannot_enter_is_refused_at_the_edge(
     body: str, node: int, value: str, expected: str
 ) -> None:
     graph = loaded(parsed(body, 19))
-    answer = edges(graph, rules()).accept_input(graph.nodes[node], value)
+    answer = edges(graph, rules()).may_enter(graph.nodes[node], value)
     assert expected in str(answer)
 
 
 def test_a_shape_the_caller_feeds_may_enter() -> None:
     graph = loaded("g (float[6] x, int64[2] s) => (float[a,b] y) { y = Reshape(x, s) }")
-    assert edges(graph, rules()).accept_input(graph.nodes[0], "s") is True
+    assert edges(graph, rules()).may_enter(graph.nodes[0], "s") is True
 
 
 @pytest.mark.parametrize(("kept", "told"), [("Tahn", "Tahn; did you mean 'Tanh'?"), ("Ta.*", "")])
@@ -183,7 +183,7 @@ def test_a_pattern_that_keeps_no_node_in_float32_is_told(
 def test_float8_lives_between_quantize_and_dequantize_only() -> None:
     # The parser takes a network whose output is float8, the builder does not.
     graph = loaded(parsed("g (float[4] x) => (float8e4m3fn[4] y) { y = Cast<to=17>(x) }", 19))
-    answer = edges(graph, rules()).accept_output(graph.nodes[0], "y")
+    answer = edges(graph, rules()).may_leave(graph.nodes[0], "y")
     assert str(answer) == "border: 'y' is float8_e4m3fn[4], which cannot leave TensorRT"
 
 
@@ -193,7 +193,7 @@ def test_what_a_region_alone_shows_is_known_at_the_second_look() -> None:
     )
     first, second = properties_of(rtx(), options(), "here")
     for one in (first, second):
-        one.prepare(graph, BindContext(backend="tensorrt"))
+        one.prepare(graph, BindContext())
     refusal = first.filters.refusals.pop(3)  # as if it were fine beside other nodes
     assert first.create_selector(graph).select(graph.nodes[3]) is True
     answer = first.accept(workers(graph))
@@ -273,7 +273,7 @@ def test_an_operator_of_another_domain_is_refused_with_the_way_to_add_it() -> No
 
 def _property_refusals(graph: BoundGraph) -> dict[int, str]:
     first, _ = properties_of(rtx(), options(), "here")
-    first.prepare(graph, BindContext(backend="tensorrt"))
+    first.prepare(graph, BindContext())
     selector = first.create_selector(graph)
     answers = ((node.id, selector.select(node)) for node in graph.nodes)
     return {place: str(answer) for place, answer in answers if answer is not True}

@@ -12,7 +12,7 @@ from backends.tensorrt.tests import double_road
 from backends.tensorrt.tests.double_road import DoubleBackend, parsed
 from backends.tensorrt.tests.onnxruntime_double import IOBinding, OnnxRuntimeDouble, OrtValue
 from backends.tensorrt.tests.tensorrt_double import Double
-from subgraphkit.backend import ON_DEVICE, Backend
+from subgraphkit.backend import ON_DEVICE, Traits
 from subgraphkit.errors import InputError
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_onnxruntime import (
@@ -26,7 +26,7 @@ from subgraphkit_onnxruntime import (
 from subgraphkit_onnxruntime import backend as ort_backend
 from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.tensors import as_ort_value
-from subgraphkit_tensorrt import TensorRTBackend
+from subgraphkit_tensorrt.backend import _neighbour
 from subgraphkit_tensorrt.backend_options import Options as TensorRTOptions
 from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running import arrays
@@ -187,24 +187,20 @@ class _OnHost:
         return self.array.__dlpack__()
 
 
-def test_tensorrt_alone_asks_for_onnxruntime_on_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TensorRTBackend, "__init__", Backend.__init__)
+def test_tensorrt_alone_asks_for_onnxruntime_on_its_gpu() -> None:
     for given, asked in (
         (TensorRTOptions(), "onnxruntime:providers=cuda"),
         (TensorRTOptions(device=1), "onnxruntime:providers=cuda:provider_options=device_id=1"),
         (TensorRTOptions(build_only=True), ""),
     ):
-        assert TensorRTBackend(given).neighbour() == asked
+        assert _neighbour(given) == asked
 
 
 class Choosy(DoubleBackend):
     """A backend that was named alone, and leaves Sin to a neighbour."""
 
     name = "choosy"
-    asked = "onnxruntime:providers=cuda"
-
-    def neighbour(self) -> str:
-        return self.asked
+    traits = Traits(neighbour="onnxruntime:providers=cuda")
 
 
 def test_what_a_backend_named_alone_leaves_runs_on_its_neighbour(
@@ -226,8 +222,8 @@ def test_what_a_backend_named_alone_leaves_runs_on_its_neighbour(
     assert homes("numpy") == {"choosy", "numpy"}  # who names others gets no more
     assert homes(fallback="numpy") == {"choosy", "numpy"}
     with caplog.at_level("INFO", "subgraphkit.registry"):
-        monkeypatch.setattr(Choosy, "asked", "onnxruntime:providers=rocm")
+        monkeypatch.setattr(Choosy, "traits", Traits(neighbour="onnxruntime:providers=rocm"))
         assert homes() == {"choosy", "numpy"}
-        monkeypatch.setattr(Choosy, "asked", "nobody")
+        monkeypatch.setattr(Choosy, "traits", Traits(neighbour="nobody"))
         assert homes() == {"choosy", "numpy"}
     assert "what 'choosy' leaves does not run on nobody" in caplog.text

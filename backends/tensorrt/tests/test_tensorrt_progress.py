@@ -175,7 +175,7 @@ def test_a_build_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
         "graph = sk.bind(sk.load(light_model_path('densenet121')), backend='none')\n"
         "subgraph = make_subgraph(graph, list(graph.order), 'tensorrt')\n"
         "print('building', flush=True)\n"
-        "context = BindContext('tensorrt', Options())\n"
+        "context = BindContext(Options())\n"
         "ranges = buckets_at_bind(subgraph, context)\n"
         "build_engine(subgraph, context, find('tensorrt_rtx').library, ranges)\n"
     )

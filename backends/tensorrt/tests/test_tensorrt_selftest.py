@@ -12,7 +12,14 @@ import subgraphkit as sk
 from backends.tensorrt.tests import double_road
 from backends.tensorrt.tests.double_road import DoubleBackend
 from backends.tensorrt.tests.tensorrt_double import Double
-from subgraphkit.backend import Backend, Check, ProbeResult, SelfCheck, validate_options
+from subgraphkit.backend import (
+    Backend,
+    Check,
+    Conformance,
+    ProbeResult,
+    SelfCheck,
+    validate_options,
+)
 from subgraphkit.cli import main, selftest
 from subgraphkit.finding.registry import registered
 from subgraphkit.processes import NoAnswer
@@ -164,16 +171,18 @@ class TriedOut(DoubleBackend):
         return ProbeResult(available=True, devices=("a device",))
 
     @classmethod
-    def selftest(cls) -> Sequence[SelfCheck]:
+    def conformance(cls, suite: Conformance) -> None:
         found = {"first": ("ok", "all is well"), "second": ("failure", "it is not")}
-        return [SelfCheck(name, "nothing", lambda _, n=name: Check(n, *found[n])) for name in found]
+        suite.selftest(
+            SelfCheck(name, "nothing", lambda _, n=name: Check(n, *found[n])) for name in found
+        )
 
 
 class Silent(TriedOut):
     """A backend without a self-test."""
 
     name = "silent"
-    selftest = Backend.selftest
+    conformance = Backend.conformance
 
 
 class Absent(TriedOut):
@@ -186,8 +195,10 @@ class Absent(TriedOut):
         return ProbeResult(available=False, problems=("there is no GPU",), hint="Buy one.")
 
     @classmethod
-    def selftest(cls) -> Sequence[SelfCheck]:
-        return [SelfCheck("first", "a GPU", lambda _: Check("first", "warning", "not tried"))]
+    def conformance(cls, suite: Conformance) -> None:
+        suite.selftest(
+            [SelfCheck("first", "a GPU", lambda _: Check("first", "warning", "not tried"))]
+        )
 
 
 def test_the_command_writes_a_report_and_fails_if_a_check_does(
@@ -247,9 +258,11 @@ class Three(TriedOut):
     name = "three"
 
     @classmethod
-    def selftest(cls) -> Sequence[SelfCheck]:
+    def conformance(cls, suite: Conformance) -> None:
         names = ("first", "second", "third")
-        return [SelfCheck(one, "nothing", lambda _: Check("", "ok", ""), 7.0) for one in names]
+        suite.selftest(
+            SelfCheck(one, "nothing", lambda _: Check("", "ok", ""), 7.0) for one in names
+        )
 
 
 def test_a_check_that_takes_its_process_down_keeps_no_other_from_being_made(

@@ -132,7 +132,7 @@ class TvmBackend(Backend[Options]):
         """Name the constants that are parameters of the code."""
         return weight_names(subgraph)
 
-    def restore(
+    def deserialize(
         self, blob: bytes, subgraph: Subgraph, context: BindContext[Options]
     ) -> SubgraphOperator:
         """Load code and prepare the weights of the subgraph for it.

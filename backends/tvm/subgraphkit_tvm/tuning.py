@@ -11,8 +11,11 @@ from typing import Any, Final
 
 from subgraphkit.backend import BindContext
 from subgraphkit.errors import BackendUnavailableError, OptionError
+from subgraphkit.logs import logger_of
 from subgraphkit_tvm.backend_options import Options
 from subgraphkit_tvm.library import tvm
+
+_logger = logger_of("backend")
 
 _NEEDED: Final = ("cloudpickle", "psutil", "xgboost")
 """What MetaSchedule imports, and apache-tvm does not install: worker processes, cost model."""
@@ -76,7 +79,7 @@ def make_tuner(context: BindContext[Options]) -> Tune | None:
     folder = options.tuning_dir
     if options.tuning == "none" or folder is None:
         return None
-    _require_json(context.backend)
+    _require_json()
 
     def tune(module: Any, target: Any) -> Any:
         return _tuned(module, target, folder, options.tuning_trials, context)
@@ -92,14 +95,14 @@ def _json_works() -> bool:
     return done.returncode == 0
 
 
-def _require_json(backend: str) -> None:
+def _require_json() -> None:
     """Try in a child process what records are written with, since a failure ends the process."""
     if not _json_works():
         raise BackendUnavailableError(
             "SGK104",
-            f"backend {backend!r} cannot tune: TVM {tvm().__version__} breaks down when it writes "
+            f"backend 'tvm' cannot tune: TVM {tvm().__version__} breaks down when it writes "
             f"records with apache-tvm-ffi {version('apache-tvm-ffi')}",
-            backend=backend,
+            backend="tvm",
             hint="pip install 'apache-tvm-ffi<0.1.15', or leave the option tuning at 'none'.",
         )
 
@@ -113,11 +116,11 @@ def _tuned(
     extracted = schedules.relax_integration.extract_tasks(module, target)
     tasks = _not_tuned(extracted, target, database)
     if tasks:
-        context.logger.info("tvm: tuning %d kernels, %d trials each", len(tasks), trials)
+        _logger.info("tvm: tuning %d kernels, %d trials each", len(tasks), trials)
         _measure(tasks, folder, database, trials, _advance(context, len(tasks) * trials))
         failed = len(_not_tuned(tasks, target, database))
         if failed:
-            context.logger.warning(
+            _logger.warning(
                 "tvm: %d of %d kernels stay untuned, since no trial of theirs ran; see %s",
                 failed,
                 len(tasks),

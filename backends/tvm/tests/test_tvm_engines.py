@@ -73,7 +73,7 @@ def test_an_engine_can_be_stored_and_serves_other_weights() -> None:
         assert operator.info()["storable"]
         (subgraph,) = second.partitioning.subgraphs
         assert set(TvmBackend().separate_weights(subgraph)) == {"w", "b"}
-        restored = TvmBackend().restore(blob, subgraph, BindContext("tvm"))
+        restored = TvmBackend().deserialize(blob, subgraph, BindContext())
         (y,) = restored.run([X])
         wanted = np.maximum(X @ other_weights["w"] + other_weights["b"], 0)
         np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-5)
@@ -110,7 +110,7 @@ def test_a_damaged_engine_is_refused(damage: str) -> None:
     flipped[-100] ^= 1
     broken = {"cut": blob[:-1], "flipped": bytes(flipped), "foreign": b"\x7fELF" + blob}[damage]
     with pytest.raises(ValueError, match="the stored engine is"):
-        TvmBackend().restore(broken, subgraph, BindContext("tvm"))
+        TvmBackend().deserialize(broken, subgraph, BindContext())
 
 
 def test_without_a_linker_code_is_compiled_in_memory_and_not_stored(

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from subgraphkit.backend.contract import option_class_of
 from subgraphkit.backend.manifest import MANIFEST_FILE, OPTIONS_FILE, Manifest, read_manifest
 from subgraphkit.backend.options import PlainOptions
 from subgraphkit.cli.command import Command, Parser
@@ -70,7 +71,7 @@ def _beside(folder: Path) -> tuple[str, list[str]]:
 
 def _to_change(backend: Any, folder: Path) -> Iterator[str]:
     name = getattr(backend, "__qualname__", "")  # a namespace of hooks has none
-    if name and backend.options and backend.option_class is PlainOptions:
+    if name and backend.options and option_class_of(backend) is PlainOptions:
         yield (
             f"In class {name}, replace `options = ...` by the types of those of the manifest:\n"
             f"  from {folder.name}.{OPTIONS_FILE.removesuffix('.py')} import Options\n"

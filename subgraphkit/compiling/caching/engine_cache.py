@@ -15,7 +15,7 @@ from typing import Final
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.notices import warn_user
-from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.operator import SubgraphOperator, maker_of
 from subgraphkit.backend.property import BindContext
 from subgraphkit.compiling.caching.entries import About, DamagedError, Description
 from subgraphkit.compiling.caching.keying import (
@@ -44,7 +44,7 @@ _logger = logger_of("cache")
 
 def stores_engines(kind: type[Backend]) -> bool:
     """Say whether a kind of backend can restore what its operators serialize."""
-    return kind.deserialize is not Backend.deserialize or kind.restore is not Backend.restore
+    return kind.deserialize is not Backend.deserialize
 
 
 class EngineCache:
@@ -134,7 +134,7 @@ class EngineCache:
                 self._held.discard(key.digest)
             if engine is not None:
                 check = came_back(
-                    claim.backend, partial(claim.backend.restore, engine, context=context)
+                    claim.backend, partial(claim.backend.deserialize, engine, context=context)
                 )
                 keep = partial(self._keep, store, _describe(key, subgraph, engine, seconds), engine)
                 release = holding.pop_all().close
@@ -180,7 +180,7 @@ class EngineCache:
         operator = compile_()
         seconds = time.perf_counter() - started
         # What another backend made, this one could not restore.
-        if not self._is_writable or operator.made_by:
+        if not self._is_writable or maker_of(operator):
             return operator, None, seconds
         engine = _serialized(operator, subgraph)
         if engine is not None and len(engine) > self._size_limit:
@@ -243,7 +243,7 @@ def _deserialized(
         CacheError: It could not (SGK152).
     """
     try:
-        operator: object = backend.restore(engine, subgraph, context)
+        operator: object = backend.deserialize(engine, subgraph, context)
     except Exception as error:
         problem = describe_exception(error)
         raise messages.engine_failed(backend.name, subgraph.id, "restore", problem) from error

@@ -88,7 +88,7 @@ def _loaded_at(parts: Iterable[object]) -> dict[str, float]:
     for cls in chain.from_iterable(type(part).__mro__ for part in parts):
         top = cls.__module__.partition(".")[0]
         if top not in _NOT_THE_PLUGINS:
-            dated = vars(cls).get("defined_at")
+            dated = vars(cls).get("_defined_at")
             moments.setdefault(top, []).extend([] if dated is None else [dated])
     known = [moment for dates in moments.values() for moment in dates]
     return {top: min(dates or known, default=0.0) for top, dates in moments.items()}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from subgraphkit.backend.property import SubgraphProperty
+from subgraphkit.backend.property import Side, SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import OpSelector, SubgraphSelector
 from subgraphkit.boundary import pass_on
@@ -42,14 +42,9 @@ class CheckedProperty:
         self._at_edges: dict[tuple[str, int, str], Refusal | None] = {}
 
     @cached_property
-    def watches_inputs(self) -> bool:
-        """Whether the property answers ``accept_input`` itself."""
-        return self.overrides("accept_input")
-
-    @cached_property
-    def watches_outputs(self) -> bool:
-        """Whether the property answers ``accept_output`` itself."""
-        return self.overrides("accept_output")
+    def watches_boundary(self) -> bool:
+        """Whether the property answers ``accept_boundary`` itself."""
+        return self.overrides("accept_boundary")
 
     def overrides(self, name: str) -> bool:
         """Say whether the property answers a question itself, in its class or on the instance."""
@@ -190,18 +185,21 @@ class CheckedProperty:
 
     def may_enter(self, node: Node, value: str) -> Refusal | None:
         """Ask whether a value may enter a region at a node; None means yes."""
-        return self._at_edge("accept_input", node, value) if self.watches_inputs else None
+        return self._at_edge("input", node, value)
 
     def may_leave(self, node: Node, value: str) -> Refusal | None:
         """Ask whether a value that a node makes may leave a region; None means yes."""
-        return self._at_edge("accept_output", node, value) if self.watches_outputs else None
+        return self._at_edge("output", node, value)
 
-    def _at_edge(self, question: str, node: Node, value: str) -> Refusal | None:
-        key = (question, node.id, value)
+    def _at_edge(self, side: Side, node: Node, value: str) -> Refusal | None:
+        if not self.watches_boundary:
+            return None
+        key = (side, node.id, value)
         if key not in self._at_edges:
-            refusal = self.ask(self.claim.property, question, node, value, about=node)
+            asked = self.claim.property
+            refusal = self.ask(asked, "accept_boundary", node, value, side, about=node)
             if refusal is not None and refusal.code == "declined":
-                verb = "enter" if question == "accept_input" else "leave"
+                verb = "enter" if side == "input" else "leave"
                 type_ = self.graph.types.get(value)
                 text = f"value {value!r} ({type_}) may not {verb} a subgraph of the backend here"
                 refusal = Refusal("border", text)

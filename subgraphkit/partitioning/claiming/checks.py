@@ -32,7 +32,7 @@ _TORN: Final = Refusal(
 
 def forbidden_at_borders(pass_: Pass, regions: Iterable[Iterable[int]]) -> Refused:
     """Refuse nodes with values that may not cross the edge of their region."""
-    if not (pass_.asked.watches_inputs or pass_.asked.watches_outputs):
+    if not pass_.asked.watches_boundary:
         return {}
     return _Borders(pass_, regions).prune()
 
@@ -52,7 +52,7 @@ class _Borders:
             for rank in ranks:
                 self.region_of[rank] = index
         self.leaving: set[str] = set()
-        for rank in range(pass_.state.count) if self._asked.watches_outputs else ():
+        for rank in range(pass_.state.count):
             self.leaving.update(value for value, _ in self._entering(rank))
 
     def prune(self) -> Refused:
@@ -88,10 +88,10 @@ class _Borders:
         if value is not None and self._state.producer(value) == rank:
             return asked.may_leave(node, value)
         entering = (name for name, _ in self._entering(rank)) if value is None else (value,)
-        for name in entering if asked.watches_inputs else ():
+        for name in entering:
             if (refusal := asked.may_enter(node, name)) is not None:
                 return refusal
-        for name in node.outputs if value is None and asked.watches_outputs else ():
+        for name in node.outputs if value is None else ():
             if name and self._leaves(name) and (refusal := asked.may_leave(node, name)) is not None:
                 return refusal
         return None
@@ -103,11 +103,10 @@ class _Borders:
     def _edges_made(self, rank: int) -> Iterator[tuple[int, str]]:
         """Yield the ends of the edges that dropping a node made, with what crosses there."""
         for value, producer in self._state.dynamic_inputs(rank):
-            if self._asked.watches_outputs and producer is not None and value not in self.leaving:
+            if producer is not None and value not in self.leaving:
                 self.leaving.add(value)
                 yield producer, value
-        if self._asked.watches_inputs:
-            yield from self._readers.get(rank, ())
+        yield from self._readers.get(rank, ())
 
     @cached_property
     def _readers(self) -> Mapping[int, Sequence[tuple[int, str]]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import compress
 from operator import attrgetter
 
-from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.contract import Backend, lack_of
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.traits import Evidence
@@ -103,7 +103,7 @@ class PartitioningData:
     @property
     def cannot_run(self) -> Mapping[str, BackendUnavailableError]:
         """By backend that takes part in a dry run, what it lacks here; raised at compile."""
-        found = {claim.backend.name: claim.backend.cannot_run for claim in self.passes.claims}
+        found = {claim.backend.name: lack_of(claim.backend) for claim in self.passes.claims}
         return {name: error for name, error in found.items() if error is not None}
 
     @property

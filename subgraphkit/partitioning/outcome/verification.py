@@ -183,8 +183,8 @@ def verify_edges(
 def verify_borders(state: PartitionState, made: Iterable[tuple[Subgraph, int]]) -> None:
     """Check that nothing crosses the edge of a subgraph that its property forbids.
 
-    Only properties that answer ``accept_input`` or ``accept_output`` themselves are concerned, and
-    hardly any is asked anew: their answers are kept with the partition state.
+    Only properties that answer ``accept_boundary`` themselves are concerned, and hardly any is
+    asked anew: their answers are kept with the partition state.
 
     Raises:
         InternalError: A forbidden value crosses.
@@ -200,13 +200,15 @@ def verify_borders(state: PartitionState, made: Iterable[tuple[Subgraph, int]]) 
 def _forbidden(
     graph: BoundGraph, subgraph: Subgraph, asked: CheckedProperty
 ) -> Iterator[tuple[str, Refusal]]:
-    entering = frozenset(subgraph.inputs if asked.watches_inputs else ())
+    if not asked.watches_boundary:
+        return
+    entering = frozenset(subgraph.inputs)
     for node in subgraph.nodes if entering else ():
         for value in entering.intersection(graph.read_by(node)):
             refusal = asked.may_enter(Node(graph, node), value)
             if refusal is not None:
                 yield value, refusal
-    for value in subgraph.outputs if asked.watches_outputs else ():
+    for value in subgraph.outputs:
         refusal = asked.may_leave(Node(graph, graph.producers[value]), value)
         if refusal is not None:
             yield value, refusal

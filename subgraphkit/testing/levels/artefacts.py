@@ -106,7 +106,7 @@ def fingerprint_of(subject: Subject) -> str:
 def _restored(bench: Workbench, blob: bytes) -> Iterator[Workbench]:
     """Restore an operator; close it at the end."""
     try:
-        operator: Any = bench.claim.backend.restore(blob, bench.subgraph, bench.claim.context)
+        operator: Any = bench.claim.backend.deserialize(blob, bench.subgraph, bench.claim.context)
     except Exception as error:
         text = f"deserialize() raised {type(error).__name__}: {error}"
         raise Stopped(Outcome.FAIL_CONTRACT, text) from error
@@ -219,7 +219,7 @@ def _net_restored(text: str, subject: Subject) -> Finding:
             blob = one.operator.serialize() if one.subgraph.backend == subject.name else None
             if blob is not None:
                 claim = compiled.partitioning.claim_of(one.subgraph)
-                restore = partial(claim.backend.restore, blob, context=claim.context)
+                restore = partial(claim.backend.deserialize, blob, context=claim.context)
                 check = came_back(claim.backend, restore)
                 proofs.waiting[one.subgraph.id] = Unproven(
                     claim.backend, one.subgraph, one.operator, check, int

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.contract import Backend, option_class_of
 from subgraphkit.backend.manifest import Manifest
 from subgraphkit.backend.options import PlainOptions
 from subgraphkit.backend.plugin_api import api_text, name_problem
@@ -134,7 +134,7 @@ def _second_declaration(backend: type[Backend], manifest: Manifest) -> str:
     """Say where a class contradicts its manifest, or declares options beside it."""
     if api_text(manifest.api) != backend.api:
         return f"the manifest: api is {api_text(manifest.api)}, the class says {backend.api}"
-    if (manifest.options or backend.options) and backend.option_class is PlainOptions:
+    if (manifest.options or backend.options) and option_class_of(backend) is PlainOptions:
         return (
             "the class does not have its options from the manifest; "
             f"`subgraphkit author manifest write {manifest.name}` adds them and says what to change"

@@ -43,7 +43,7 @@ class Property(SubgraphProperty):
         return Selector()
     def create_operator(self, subgraph, context):
         print(EVIL.replace("\\n", ""))
-        context.logger.warning("%s", EVIL)
+        logger_of("evil").warning("%s", EVIL)
         raise RuntimeError(EVIL)
 
 class Plugin(Backend):

@@ -38,7 +38,7 @@ class _Faulty(sk.SubgraphOperator):
         ends = [subgraph.nodes.index(fault) + 1 for fault in faults]
         starts = [0, *ends]
         self.stages = [
-            (part, context.fallback(part))
+            (part, context.compile(part))
             for start, end in zip(starts, [*ends, len(subgraph.nodes)], strict=True)
             if start < end
             for part in [make_subgraph(subgraph.graph, subgraph.nodes[start:end], "planted")]
@@ -76,7 +76,7 @@ class _Property(sk.SubgraphProperty):
         if wrong and backend.compiling:
             raise RuntimeError("out of registers")
         if not wrong:
-            return WrappedOperator(context.fallback(subgraph), subgraph)
+            return WrappedOperator(context.compile(subgraph), subgraph)
         return _Faulty(subgraph, context, here)
 
 

@@ -58,7 +58,7 @@ def dividing(*inner: sk.SubgraphProperty, log: list[Any] | None = None) -> Make:
         partitioning = context.partition(subgraph, inner)
         if log is not None:
             log.append((subgraph, partitioning))
-        return context.compose(partitioning)
+        return context.compile(partitioning)
 
     return make
 

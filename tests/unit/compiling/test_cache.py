@@ -97,7 +97,9 @@ def test_blocks_whose_weights_are_not_in_the_engine_share_one(engines: Path) -> 
             assert isinstance(operator, ProgramOperator)
             return Separate(operator.program, operator.constants)
 
-    def deserialize(self: Any, blob: bytes, subgraph: sk.Subgraph) -> sk.SubgraphOperator:
+    def deserialize(
+        self: Any, blob: bytes, subgraph: sk.Subgraph, context: Any
+    ) -> sk.SubgraphOperator:
         constants = [held.array() for held in subgraph.constants.values()]
         return Separate(restored(blob).program, constants)
 
@@ -125,16 +127,18 @@ def test_a_backend_may_restore_an_engine_with_what_it_knows_of_the_bind(home: Pa
         def fingerprint(self) -> str:
             return "one"
 
-        def restore(self, blob: bytes, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
-            told.append((context.backend, context.kept_folder(), context.reshape({"N": 4}, {})))
+        def deserialize(
+            self, blob: bytes, subgraph: sk.Subgraph, context: Any
+        ) -> sk.SubgraphOperator:
+            told.append((context.kept_folder(), context.reshape({"N": 4}, {})))
             return restored(blob)
 
     first, _ = run(Restoring)
     second, after = run(Restoring)
     assert (first.restored, second.restored) == (frozenset(), {"restoring_0"})
     np.testing.assert_array_equal(after[0], EXPECTED)
-    _, (name, folder, types) = told  # the first for the proof
-    assert (name, folder) == ("restoring", home / "cache/subgraphkit/backends/restoring")
+    _, (folder, types) = told  # the first for the proof
+    assert folder == home / "cache/subgraphkit/backends/restoring"
     assert folder.is_dir()
     assert types["x"].shape[0] == 4
 
@@ -166,7 +170,7 @@ def test_a_backend_that_stores_nothing_never_touches_the_disk(home: Path) -> Non
 def test_the_operators_of_another_backend_are_not_kept(engines: Path) -> None:
     class Property(StoringProperty):
         def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
-            return context.fallback(subgraph)
+            return context.compile(subgraph)
 
     backend = storing(properties=lambda self: [Property(self)])
     with registered(storing(name="other")):
@@ -209,7 +213,7 @@ def test_an_engine_that_cannot_be_restored_is_compiled_again(
 ) -> None:
     run(storing())
 
-    def failing(self: Any, blob: bytes, subgraph: Any) -> Any:
+    def failing(self: Any, *_: object) -> Any:
         raise ValueError("made for another driver")
 
     broken = storing(deserialize=failing)
@@ -223,7 +227,7 @@ def test_an_engine_that_cannot_be_restored_is_compiled_again(
 @pytest.mark.parametrize("returned", [None, 3, b"", object])
 def test_what_deserialize_returns_has_to_be_an_operator(returned: object) -> None:
     run(storing())
-    odd = storing(deserialize=lambda self, blob, subgraph: returned)
+    odd = storing(deserialize=lambda self, blob, subgraph, context: returned)
     with pytest.warns(SubgraphkitWarning, match=r"SGK155.*deserialize returned a"):
         _, results = run(odd)
     assert odd.compilations == 1

@@ -160,7 +160,7 @@ class Plugin(sk.Backend):
     name = "plugin"
     def properties(self):
         return []
-    def deserialize(self, blob, subgraph):
+    def deserialize(self, blob, subgraph, context):
         raise NotImplementedError
 """
 

@@ -195,7 +195,7 @@ class DividingProperty(StoringProperty):
     def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
         inner = StoringProperty(self.backend)
         inner.max_nodes = 1
-        return context.compose(context.partition(subgraph, [inner]))
+        return context.compile(context.partition(subgraph, [inner]))
 
 
 @pytest.fixture
@@ -224,7 +224,7 @@ def test_a_region_that_is_all_of_the_subgraph_waits_for_no_lock_of_its_own() -> 
                 return StoringProperty.create_operator(self, subgraph, context)
             inner = Same(self.backend)
             inner.inside = True
-            return context.compose(context.partition(subgraph, [inner]))
+            return context.compile(context.partition(subgraph, [inner]))
 
         inside = False
 

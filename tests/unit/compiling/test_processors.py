@@ -10,7 +10,7 @@ import subgraphkit as sk
 from subgraphkit.backend import BindContext, Pool, Traits
 from tests.fakes import ReferenceOperator, backend_of
 from tests.models import CHAIN, bound, parsed
-from tests.storing import storing
+from tests.storing import restored, storing
 
 X = np.ones((2, 4), np.float32)
 Told = list[tuple[str, int | None, bool]]
@@ -96,13 +96,13 @@ def test_who_may_spin_and_was_told_otherwise_is_compiled_again_when_another_come
 def test_a_backend_that_restores_an_engine_is_told_as_well(tmp_path: Path) -> None:
     told: list[tuple[int | None, bool]] = []
 
-    def restore(
+    def deserialize(
         self: Any, blob: bytes, subgraph: sk.Subgraph, context: BindContext
     ) -> sk.SubgraphOperator:
         told.append((context.threads, context.shares_processors))
-        return self.deserialize(blob, subgraph)  # type: ignore[no-any-return]
+        return restored(blob)
 
-    keeping = storing(operators=("Relu",), restore=restore)
+    keeping = storing(operators=("Relu",), deserialize=deserialize)
     other = listening([], "b", ("Neg",), "sleeps")
     for _ in range(2):
         sk.InferenceSession(

@@ -35,7 +35,7 @@ def _with(make: Callable[[ProgramOperator], sk.SubgraphOperator], **members: Any
     return storing(properties=lambda self: [Property(self)], **members)
 
 
-def _rounding(self: Any, blob: bytes, subgraph: sk.Subgraph) -> ProgramOperator:
+def _rounding(self: Any, blob: bytes, *_: object) -> ProgramOperator:
     """Restore what has lost half of its digits."""
     type(self).restorations += 1
     found = restored(blob)
@@ -86,7 +86,9 @@ def test_random_numbers_are_no_difference(engines: Path) -> None:
         def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
             return [np.random.default_rng().random(one.shape, np.float32) for one in inputs]
 
-    def deserialize(self: Any, blob: bytes, subgraph: sk.Subgraph) -> sk.SubgraphOperator:
+    def deserialize(
+        self: Any, blob: bytes, subgraph: sk.Subgraph, context: Any
+    ) -> sk.SubgraphOperator:
         return Drawing(restored(blob).program, ())
 
     operators, _ = run(_with(lambda one: Drawing(one.program, ()), deserialize=deserialize))
@@ -126,7 +128,9 @@ def test_what_is_built_for_another_machine_is_kept(engines: Path) -> None:
 def test_the_first_answer_does_not_wait_for_the_proof(engines: Path) -> None:
     may_restore, asked = threading.Event(), threading.Event()
 
-    def deserialize(self: Any, blob: bytes, subgraph: sk.Subgraph) -> sk.SubgraphOperator:
+    def deserialize(
+        self: Any, blob: bytes, subgraph: sk.Subgraph, context: Any
+    ) -> sk.SubgraphOperator:
         asked.set()
         assert may_restore.wait(30)
         return restored(blob)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import subgraphkit as sk
 from subgraphkit.backend import BindContext
+from subgraphkit.backend.operator import maker_of
 from subgraphkit.errors import CompileError, ConfigError, UnclaimedNodesError
 from subgraphkit.ir import BoundGraph, Graph
 from subgraphkit.partitioning import Constraints, Partitioning
@@ -181,7 +182,7 @@ looping (float[2] x, bool flag, int64 trips) => (float[2] y)
 def test_what_bodies_capture_crosses_inner_edges(*, flag: bool, inner: list[str]) -> None:
     feeds = {"x": X[0], "flag": np.array(flag), "trips": np.array(3)}
     (expected,) = sk.InferenceSession(parsed(LOOPING), "numpy").run(None, feeds)
-    make = dividing(Inner(inner, lambda subgraph, context: context.fallback(subgraph)))
+    make = dividing(Inner(inner, lambda subgraph, context: context.compile(subgraph)))
     operators = ["Mul", "Neg", "If", "Loop", "Relu"]
     with session(make, operators, model=LOOPING) as run:
         assert len(run.plan.steps) == 1
@@ -250,9 +251,9 @@ def test_the_fallback_backend_is_not_its_own_fallback() -> None:
         with sk.InferenceSession(parsed(CHAIN), "none", fallback="total") as run:
             regions = run.plan.steps[0].operator.info()["regions"]
             assert {one["backend"] for one in regions} == {"total"}
-        elsewhere = backend(Inner(OUTER, lambda subgraph, context: context.fallback(subgraph)))
+        elsewhere = backend(Inner(OUTER, lambda subgraph, context: context.compile(subgraph)))
         with sk.InferenceSession(parsed(CHAIN), [elsewhere], fallback="total") as run:
-            assert run.plan.steps[0].operator.made_by == "total"
+            assert maker_of(run.plan.steps[0].operator) == "total"
             np.testing.assert_array_equal(run.run(None, {"x": X})[0], EXPECTED[0])
     finally:
         sk.unregister_backend("total")
@@ -271,16 +272,16 @@ def test_a_failure_inside_names_the_region() -> None:
 def test_a_property_cannot_divide_its_own_region_again() -> None:
     class Endless(Inner):
         def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
-            return context.compose(context.partition(subgraph, [self]))
+            return context.compile(context.partition(subgraph, [self]))
 
     with pytest.raises(sk.errors.SelectorContractError, match="would never end") as caught:
         sk.InferenceSession(parsed(CHAIN), [backend(Endless(OUTER))])
     assert caught.value.code == "SGK122"
 
 
-def test_only_a_division_can_be_composed() -> None:
-    with pytest.raises(sk.errors.SelectorContractError, match=r"compose\(\) was given \[\]"):
-        session(lambda subgraph, context: context.compose([]))
+def test_only_a_subgraph_or_a_division_can_be_compiled() -> None:
+    with pytest.raises(sk.errors.SelectorContractError, match=r"compile\(\) was given \[\]"):
+        session(lambda subgraph, context: context.compile([]))
 
 
 def test_regions_are_divided_while_they_are_compiled_and_not_before() -> None:

@@ -14,6 +14,7 @@ from subgraphkit.backend import (
     SubgraphProperty,
     hookimpl,
 )
+from subgraphkit.backend.contract import lack_of
 from subgraphkit.backend.options import PlainOptions
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.names import KNOWN_BACKENDS
@@ -142,9 +143,10 @@ def test_a_dry_run_opens_what_plans_in_the_place_of_a_backend_that_cannot_run(
 
     with registered(Hooks() if hooks else Planner, "no_device"), registered(Alpha):
         alpha, planner = opened("alpha,no_device:level=3")
-        assert (alpha.cannot_run, planner.option_values.level) == (None, 3)
-        assert planner.cannot_run is not None
-        assert planner.cannot_run.code == "SGK104"
+        assert (lack_of(alpha), planner.option_values.level) == (None, 3)
+        lack = lack_of(planner)
+        assert lack is not None
+        assert lack.code == "SGK104"
         assert [one.name for one in opened("no_device?,alpha")] == ["alpha"]
         with pytest.raises(BackendUnavailableError, match="no device"):
             names(backend="no_device")

@@ -14,6 +14,7 @@ from subgraphkit.backend import (
     parse_manifest,
     read_manifest,
 )
+from subgraphkit.backend.contract import option_class_of
 from subgraphkit.backend.options import PlainOptions
 from subgraphkit.cli import main
 from subgraphkit.cli.scaffolding.typed_options import option_table, render_options
@@ -67,9 +68,9 @@ def test_a_class_has_the_options_of_its_manifest(install: Install) -> None:
     backend = get_backend("typed")
     assert [option.name for option in backend.options] == ["level", "size"]
     (opened,) = open_backends(resolve(backend="typed:size=1KiB"))
-    assert opened.option_values == backend.option_class(level=1, size=1024)
+    assert opened.option_values == option_class_of(backend)(level=1, size=1024)
     assert type(opened.option_values).__module__ == "sgk_typed.backend_options"
-    assert BindContext("typed", opened.option_values).options.size == 1024
+    assert BindContext(opened.option_values).options.size == 1024
     with pytest.raises(OptionError, match=r"'levle'.*did you mean 'level'"):
         open_backends(resolve(backend="typed:levle=1"))
 
@@ -77,7 +78,7 @@ def test_a_class_has_the_options_of_its_manifest(install: Install) -> None:
 def test_without_options_a_class_has_the_defaults(install: Install) -> None:
     _installed(install)
     backend = get_backend("typed")
-    assert backend().option_values == backend.option_class()
+    assert backend().option_values == option_class_of(backend)()
     assert Plain().option_values == PlainOptions(level=1)
 
 
@@ -115,7 +116,7 @@ def test_a_subclass_has_the_options_of_its_base_or_its_own(install: Install) -> 
     typed = get_backend("typed")
     assert isinstance(typed, type)
     heir = type("Heir", (typed,), {})
-    assert heir.option_class is typed.option_class
+    assert option_class_of(heir) is option_class_of(typed)
     other = type("Other", (typed,), {"options": (Option("depth", int, default=2),)})
     assert other().option_values == PlainOptions(depth=2)
 

@@ -14,6 +14,7 @@ from typing import Any
 import onnx
 
 import subgraphkit as sk
+from subgraphkit.backend import Side
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
@@ -127,11 +128,11 @@ def described(line: str, connectivity: str = "connected") -> Backend:
 
 
 def _no_border(property_: DescribedProperty, dtype: str, _: Sequence[str]) -> None:
-    def accept(node: Node, value: str) -> bool:
+    def accept(node: Node, value: str, side: Side) -> bool:
+        del side
         return node.graph.dtype(value).label != dtype
 
-    property_.accept_input = accept
-    property_.accept_output = accept
+    property_.accept_boundary = accept
 
 
 def _pattern(property_: DescribedProperty, pattern: str, _: Sequence[str]) -> None:

@@ -85,7 +85,7 @@ def grow_regions(
     graph = graph_of(rows, [f"v{adjacency.count - 1}"])
     made = selecting(lambda _: Following(rules), connectivity=connectivity)
     (property_,) = made.properties()
-    claim = Claim(made, BindContext("fake"), None, is_fallback=False, property_name="main",
+    claim = Claim(made, BindContext(), None, is_fallback=False, property_name="main",
                   property=property_)  # fmt: skip
     state = PartitionState(graph, [claim])
     state.free = bytearray(eligible)

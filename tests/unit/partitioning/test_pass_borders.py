@@ -2,6 +2,7 @@
 
 import pytest
 
+from subgraphkit.backend import Side
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import Node
 from subgraphkit.partitioning import partition
@@ -31,10 +32,10 @@ def test_the_reader_of_a_forbidden_value_stays_out() -> None:
 def test_a_border_refusal_may_come_with_its_own_reason() -> None:
     made = taking("Shape Reshape Exp", "main")
 
-    def accept(node: Node, value: str) -> bool | Refusal:
-        return value != "u" or Refusal("dtype", "no cosines here")
+    def accept(node: Node, value: str, side: Side) -> bool | Refusal:
+        return (side, value) != ("input", "u") or Refusal("dtype", "no cosines here")
 
-    made.properties()[0].accept_input = accept  # type: ignore[method-assign]
+    made.properties()[0].accept_boundary = accept  # type: ignore[method-assign]
     found = partition(bound(SHAPES), [made, taking("*", "rest")])
     assert [str(one.refusal) for one in found.refusals[3]] == ["dtype: no cosines here"]
 
@@ -42,18 +43,24 @@ def test_a_border_refusal_may_come_with_its_own_reason() -> None:
 def test_borders_between_regions_of_one_backend_count_as_well() -> None:
     rows = [("Exp", ["x"], ["a"]), ("Cos", ["a"], ["u"]), ("Add", ["a", "u"], ["y"])]
     made = taking("Exp Add", "main")
-    made.properties()[0].accept_input = lambda node, value: value != "a"  # type: ignore[method-assign]
+    made.properties()[0].accept_boundary = lambda node, value, side: (  # type: ignore[method-assign]
+        (side, value) != ("input", "a")
+    )
     found = partition(graph_of(rows, ["y"]), [made, taking("*", "rest")])
     assert regions(found, "main") == [[0]]
     assert [one.refusal.code for one in found.refusals[2]] == ["border"]
 
 
-@pytest.mark.parametrize("question", ["accept_input", "accept_output"])
-def test_a_long_chain_of_forbidden_values_falls_and_takes_nothing_else_along(question: str) -> None:
+@pytest.mark.parametrize("forbidden", ["input", "output"])
+def test_a_long_chain_of_forbidden_values_falls_and_takes_nothing_else_along(
+    forbidden: str,
+) -> None:
     count = 200
     rows = [("Neg", [f"s{at}"], [f"s{at + 1}"]) for at in range(count)]
     rows += [("Cos", [f"s{count}"], ["u"]), ("Exp", ["s0"], ["y"])]
     made = taking("Neg Exp", "main", connectivity="any")
-    setattr(made.properties()[0], question, lambda node, value: node.op_type == "Exp")
+    made.properties()[0].accept_boundary = lambda node, value, side: (  # type: ignore[method-assign]
+        node.op_type == "Exp" or side != forbidden
+    )
     found = partition(graph_of(rows, ["u", "y"]), [made, taking("*", "rest")])
     assert regions(found, "main") == [[count + 1]]

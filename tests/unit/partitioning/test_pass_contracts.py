@@ -134,9 +134,8 @@ def test_a_bare_no_is_kept_as_declined() -> None:
 
 
 @pytest.mark.parametrize(
-    "method", ["prepare", "create_selector", "groups", "accept", "finish", "accept_input",
-               "accept_output"]
-)  # fmt: skip
+    "method", ["prepare", "create_selector", "groups", "accept", "finish", "accept_boundary"]
+)
 def test_a_property_that_raises_is_named_with_the_method(method: str) -> None:
     made = taking("Relu Add")
     (property_,) = made.properties()
@@ -205,7 +204,7 @@ def test_a_flag_of_a_selector_that_raises_is_named(name: str) -> None:
     assert f"{name} raised ZeroDivisionError: by zero" in error.message
 
 
-@pytest.mark.parametrize("question", ["accept", "accept_input", "accept_output"])
+@pytest.mark.parametrize("question", ["accept", "accept_boundary"])
 def test_an_answer_of_a_property_that_is_none_is_the_propertys_fault(question: str) -> None:
     made = taking("Relu Add")
     setattr(made.properties()[0], question, lambda *_: None)

@@ -77,22 +77,29 @@ def spine(size: int) -> tuple[list[Row], list[str]]:
     return rows, [f"y{at}" for at in range(size)]
 
 
+def leaving(allowed: set[str]) -> Callable[[Node, str, str], bool]:
+    """Accept some values alone as outputs, and every input."""
+    return lambda node, value, side: side == "input" or value in allowed
+
+
 def hub_that_may_not_hand_out(size: int) -> Case:
-    refusing = with_property("Exp Neg", accept_output=lambda node, value: value == "h")
+    refusing = with_property("Exp Neg", accept_boundary=leaving({"h"}))
     return *hub(size), refusing
 
 
 def sum_of_what_may_not_enter(size: int) -> Case:
     rows: list[Row] = [("Neg", ["x"], [f"a{at}"]) for at in range(size)]
     rows.append(("Sum", [f"a{at}" for at in range(size)], ["y"]))
-    refusing = with_property("Neg Sum", accept_input=lambda node, value: value != "x")
+    refusing = with_property(
+        "Neg Sum", accept_boundary=lambda node, value, side: (side, value) != ("input", "x")
+    )
     return rows, ["y"], refusing
 
 
 def sum_of_what_may_not_leave(size: int) -> Case:
     rows: list[Row] = [("Neg", ["x"], [f"a{at}"]) for at in range(size)]
     rows.append(("Sum", [f"a{at}" for at in range(size)], ["y"]))
-    return rows, ["y"], with_property("Neg Sum", accept_output=lambda node, value: value == "y")
+    return rows, ["y"], with_property("Neg Sum", accept_boundary=leaving({"y"}))
 
 
 def group_refused_at_its_end(size: int) -> Case:
@@ -159,15 +166,15 @@ def test_a_graph_four_times_as_large_is_about_four_times_the_work(
 
 
 def test_a_value_is_asked_about_once_per_side() -> None:
-    asked: list[tuple[int, str]] = []
+    asked: list[tuple[int, str, str]] = []
 
-    def accept(node: Node, value: str) -> bool:
-        asked.append((node.id, value))
-        return value != "x"
+    def accept(node: Node, value: str, side: str) -> bool:
+        asked.append((node.id, value, side))
+        return (side, value) != ("input", "x")
 
     rows: list[Row] = [("Neg", ["x"], [f"a{at}"]) for at in range(50)]
     rows.append(("Sum", [f"a{at}" for at in range(50)], ["y"]))
-    one = with_property("Neg Sum", accept_input=accept)
+    one = with_property("Neg Sum", accept_boundary=accept)
     partition(graph_of(rows, ["y"]), [one, taking("*", "rest")])
     assert len(asked) == len(set(asked)) <= 100
 

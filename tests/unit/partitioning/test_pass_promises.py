@@ -143,15 +143,15 @@ def test_groups_on_cycles_are_named_by_strong_component() -> None:
 # Borders
 
 
-@pytest.mark.parametrize(("question", "value"), [("accept_input", "a"), ("accept_output", "b")])
-def test_a_forbidden_value_at_an_edge_is_a_bug_and_is_found(question: str, value: str) -> None:
+@pytest.mark.parametrize("crossing", [("input", "a"), ("output", "b")])
+def test_a_forbidden_value_at_an_edge_is_a_bug_and_is_found(crossing: tuple[str, str]) -> None:
     graph = graph_of(TRIPLE, ["c"])
     one = taking("Neg", "one")
     found = partition(graph, [one, taking("*", "rest")])
     made = list(zip(found.subgraphs, found.claimed_by, strict=True))
     verify_borders(PartitionState(graph, found.passes.claims), made)
-    having(one, **{question: lambda node, name: name != value})
-    with pytest.raises(InternalError, match=f"value '{value}' crosses the edge of .*'one_1'"):
+    having(one, accept_boundary=lambda node, name, side: (side, name) != crossing)
+    with pytest.raises(InternalError, match=f"value '{crossing[1]}' crosses the edge of .*'one_1'"):
         verify_borders(PartitionState(graph, found.passes.claims), made)
 
 
@@ -166,7 +166,7 @@ def test_without_rounds_left_whole_regions_are_dropped_for_one_bad_edge(
 
     def divide() -> Partitioning:
         one = having(taking("Exp Neg Add", "one"), accept=lambda subgraph: 3 not in subgraph.nodes)
-        one.properties()[0].accept_input = lambda node, value: value != "b"  # type: ignore[method-assign]
+        having(one, accept_boundary=lambda node, value, side: (side, value) != ("input", "b"))
         return partition(graph_of(rows, ["w"]), [one, taking("*", "rest")])
 
     assert regions(divide(), "one") == [[0, 1], [4]]

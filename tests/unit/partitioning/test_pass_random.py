@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import networkx as nx
 import pytest
 
+from subgraphkit.backend import Side
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import SubgraphSelector
@@ -96,11 +97,11 @@ def random_property(dice: random.Random) -> DescribedProperty:
     if chance:
         salt = dice.randrange(1 << 30)
 
-        def accept(node: Node, value: str) -> bool:
+        def accept(node: Node, value: str, side: Side) -> bool:
+            del side
             return random.Random(f"{salt} {node.id} {value}").random() > chance
 
-        property_.accept_input = accept
-        property_.accept_output = accept
+        property_.accept_boundary = accept
     return property_
 
 

@@ -46,7 +46,7 @@ class Slow:
             return self.operators[-1]
 
         class Storing(claiming(operators, name, make=compile_)):  # type: ignore[misc]
-            def deserialize(self, blob: bytes, subgraph: sk.Subgraph) -> Any:
+            def deserialize(self, blob: bytes, subgraph: sk.Subgraph, context: Any) -> Any:
                 slow.operators.append(make(subgraph))
                 return slow.operators[-1]
 

@@ -97,7 +97,7 @@ class RemoteProperty(SubgraphProperty):
         return OpSelector(graph, ["Relu", "Neg", "Abs"])
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
-        return RemoteOperator(context.fallback(subgraph), self._log)
+        return RemoteOperator(context.compile(subgraph), self._log)
 
 
 class RemoteBackend(Backend):

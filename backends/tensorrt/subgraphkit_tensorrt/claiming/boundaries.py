@@ -26,7 +26,7 @@ class BoundaryRules:
         self._rules = rules
         self._shapes = shape_values(graph)
 
-    def accept_input(self, node: Node, value: str) -> Answer:
+    def may_enter(self, node: Node, value: str) -> Answer:
         """Say whether a value may enter at a node."""
         answer = self._crossing(value, "enter")
         if answer is not None:
@@ -43,7 +43,7 @@ class BoundaryRules:
             return Refusal("border", text)
         return True
 
-    def accept_output(self, node: Node, value: str) -> Answer:
+    def may_leave(self, node: Node, value: str) -> Answer:
         """Say whether a value that a node makes may leave."""
         answer = self._crossing(value, "leave")
         if answer is not None:

@@ -1,7 +1,6 @@
 """The three filters of one bind: rules, parser and builder, and the nodes that stay in them."""
 
 import hashlib
-import logging
 import re
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from subgraphkit_tensorrt.building.model import NameMap
 from subgraphkit_tensorrt.claiming.boundaries import BoundaryRules
 from subgraphkit_tensorrt.claiming.parser_queries import ParserQueries
 from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.library.logger import listening, tail
+from subgraphkit_tensorrt.library.logger import LOGGER, listening, tail
 from subgraphkit_tensorrt.lowering import Conversions, load_modules, registered, rules_for
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
@@ -83,18 +82,18 @@ class Filters:
         """
         if self._graph is graph:
             return
-        options, library, logger = self.options, self.library, context.logger
+        options, library = self.options, self.library
         folder = context.kept_folder()
         load_modules(options.modules)
         load_plugins(library, options.plugin_libraries)
-        _warn_of_idle_patterns(graph, options, logger)
+        _warn_of_idle_patterns(graph, options)
         rules = rules_for(library, options)
         conversions = Conversions(rules)
         self._graph = graph
         self.borders = BoundaryRules(graph, rules)
         self._learned = Learned(graph, self._identity, options, folder)
         self.refusals = self._learned.refusals()
-        _warn_of_learned(self.refusals, logger)
+        _warn_of_learned(self.refusals)
         for node in graph.nodes:
             if graph.is_constant_node(node.id) or node.id in self.refusals:
                 continue
@@ -139,9 +138,9 @@ class Filters:
         self._learned.add(nodes, text)
 
 
-def _warn_of_learned(refusals: Mapping[int, Refusal], logger: logging.Logger) -> None:
+def _warn_of_learned(refusals: Mapping[int, Refusal]) -> None:
     if refusals:
-        logger.warning(
+        LOGGER.warning(
             "backend 'tensorrt' leaves %d %s out because an earlier build failed: %s\n"
             "  'subgraphkit deploy cache clear' forgets it.",
             len(refusals),
@@ -185,7 +184,7 @@ def _structure(graph: BoundGraph) -> str:
     return repr((rows, sorted(types.items()), sorted(graph.opset_imports.items())))
 
 
-def _warn_of_idle_patterns(graph: BoundGraph, options: Options, logger: logging.Logger) -> None:
+def _warn_of_idle_patterns(graph: BoundGraph, options: Options) -> None:
     """Name the patterns of ``keep_fp32`` that match nothing of the model."""
     if not options.keep_fp32:
         return
@@ -193,7 +192,7 @@ def _warn_of_idle_patterns(graph: BoundGraph, options: Options, logger: logging.
     words = names.union(*((node.name, *node.outputs) for node in graph.nodes))
     idle = [f"{one}{did_you_mean(one, names)}" for one in _idle(options.keep_fp32, words)]
     if idle:
-        logger.warning(
+        LOGGER.warning(
             "option keep_fp32 of backend 'tensorrt' matches no node of this model: %s",
             "; ".join(idle),
         )

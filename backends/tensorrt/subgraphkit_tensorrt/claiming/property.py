@@ -8,6 +8,7 @@ from subgraphkit.backend import (
     BindContext,
     PartitionSummary,
     Refusal,
+    Side,
     SubgraphOperator,
     SubgraphProperty,
     SubgraphSelector,
@@ -74,13 +75,10 @@ class TensorRTProperty(SubgraphProperty):
         """Ask the parser about the region as it will be built."""
         return self.filters.review(subgraph)
 
-    def accept_input(self, node: Node, value: str) -> Answer:
-        """Say whether TensorRT can be handed a value."""
-        return self.filters.borders.accept_input(node, value)
-
-    def accept_output(self, node: Node, value: str) -> Answer:
-        """Say whether TensorRT can hand out a value."""
-        return self.filters.borders.accept_output(node, value)
+    def accept_boundary(self, node: Node, value: str, side: Side) -> Answer:
+        """Say whether TensorRT can be handed a value, or hand it out."""
+        borders = self.filters.borders
+        return borders.may_enter(node, value) if side == "input" else borders.may_leave(node, value)
 
     def create_operator(
         self, subgraph: Subgraph, context: BindContext[Options]

@@ -33,7 +33,6 @@ Builder = Callable[[Subgraph, Mapping[str, InputRange]], EnginePlan]
 
 def builder_for(library: Library, context: BindContext[Options]) -> Builder:
     """Return what builds plans by this library."""
-    context = replace(context, logger=LOGGER)  # that of the property is of the bind
 
     def build(subgraph: Subgraph, ranges: Mapping[str, InputRange]) -> EnginePlan:
         return build_engine(subgraph, context, library, [ranges])
