@@ -31,6 +31,7 @@ from subgraphkit.onnx_io import write_value_info
 from subgraphkit.types import ValueType
 from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.claims import Claims, is_known
+from subgraphkit_onnxruntime.deviations import cuts_products_off
 from subgraphkit_onnxruntime.library import installed_wheels, is_refusal, onnxruntime, words_of
 from subgraphkit_onnxruntime.operator import OnnxRuntimeOperator
 from subgraphkit_onnxruntime.profiling import ProfiledOperator
@@ -45,6 +46,9 @@ _INSTALL: Final = (
 )
 _OURS: Final = re.compile(r"#(\d+)\b")
 """How nodes are named in sessions, so that ONNX Runtime's words lead back to them."""
+
+_OF_BYTES: Final = re.compile(r"Quantize|^Q|Integer")
+"""Operators that ONNX Runtime may join to products of 8-bit numbers."""
 
 _SESSION_OF_A_NODE: Final = 8 << 10
 """Bytes that a session has for a node beside its constants."""
@@ -138,6 +142,8 @@ class OnnxRuntimeProperty(SubgraphProperty):
         _name_nodes(model.graph, subgraph)
         _fill_types(model.graph, self._about(subgraph.graph))
         weights = HandedWeights.of(model, subgraph)
+        if any(map(_may_multiply_bytes, model.graph.node)) and cuts_products_off():
+            settings = settings.with_exact_products()
         try:
             return settings.open(write_for_library(model), weights, prefix, progress), weights
         except Exception as error:
@@ -154,6 +160,10 @@ class OnnxRuntimeProperty(SubgraphProperty):
         if self._claims is None or self._claims.graph is not graph:
             self._claims = Claims(graph, self._settings)
         return self._claims
+
+
+def _may_multiply_bytes(node: onnx.NodeProto) -> bool:
+    return bool(_OF_BYTES.search(node.op_type)) or any(one.HasField("g") for one in node.attribute)
 
 
 class OnnxRuntimeBackend(Backend[Options]):

@@ -29,7 +29,7 @@ _UNPACKED: Final = "session.disable_prepacking"
 
 _EXACT: Final = {"session.x64quantprecision": "1"}
 """Lets products of 8-bit numbers be exact. Without it, ONNX Runtime adds them up in 16 bits on x64
-processors that lack VNNI, and what does not fit is cut off; with VNNI it changes nothing."""
+processors that lack VNNI, and what does not fit is cut off. With VNNI it makes them slower."""
 
 _UNJOINED: Final = {"session.disable_quant_qdq": "1"}
 """Leaves QuantizeLinear and DequantizeLinear where they are, around operators on fractions."""
@@ -87,6 +87,10 @@ class SessionSettings:
         )
         config = {**(_QUIET if shares_processors else {}), **self.config}
         return replace(self, options=options, config=config)
+
+    def with_exact_products(self) -> "SessionSettings":
+        """Return the settings for sessions whose products of 8-bit numbers would be cut off."""
+        return replace(self, config={**_EXACT, **self.config})
 
     def without_joining(self) -> "SessionSettings":
         """Return the settings for sessions that run quantized operators on fractions."""
@@ -188,7 +192,7 @@ def read_settings(options: Options) -> SessionSettings:
         providers,
         tuple(given.values()),
         options,
-        _EXACT | _entries("session_config", options.session_config),
+        _entries("session_config", options.session_config),
     )
     if providers != (_CPU,):
         settings.open_quickly(small_model())  # what does not load is then known at once
