@@ -37,7 +37,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK124": "a plan file cannot be read, or is of another model",
         "SGK125": "a backend that was named has less of a model than was asked for",
         # whom to trust
-        "SGK126": "a configuration file that nobody vouches for names code, or widens trust",
+        "SGK126": "a file that nobody vouches for, or a spec, names code or widens trust",
         "SGK127": "a session or a backend of the parent process cannot be used in a forked child",
         "SGK128": "the metadata of an installed package cannot be read",
         "SGK129": "a package has a backend by the name of one that ships with subgraphkit",

@@ -78,6 +78,7 @@ class ResolvedConfig:
         data_roots: Folders in or below which a model may have external data, beside its own.
         model_root: The folder in which the models of specs are looked for; None if nobody said.
         trusted_folders: Folders in or below which a file may name code and widen what is trusted.
+        trust_specs: Whether specs that came as JSON may name code and widen what is trusted.
         verbose: How much to log to standard error: 1 warnings, 2 what happens as well, 3
             everything.
         raise_plugin_errors: Whether errors of plugins are raised at once, as they are.
@@ -120,6 +121,7 @@ class ResolvedConfig:
     data_roots: tuple[Path, ...]
     model_root: Path | None
     trusted_folders: tuple[Path, ...]
+    trust_specs: bool
     verbose: int
     raise_plugin_errors: bool
     sources: Mapping[str, tuple[str, str]]

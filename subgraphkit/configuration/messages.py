@@ -65,6 +65,18 @@ def untrusted_file(location: str, folder: str, user_file: str) -> ConfigError:
     )
 
 
+def untrusted_spec(what: str) -> ConfigError:
+    """SGK126: a spec that came as JSON asks for too much."""
+    return ConfigError(
+        "SGK126",
+        f"the spec says {what}, which names code to load or widens what is trusted, and it came as "
+        "JSON from whoever wrote it",
+        hint="If you trust who writes the specs that this process reads, say so where it starts:\n"
+        "  SUBGRAPH_TRUST_SPECS=1, or sk.config.set(trust_specs=True)\n"
+        "Or say the same for all specs, in the environment or a file of this process.",
+    )
+
+
 def _guess(name: str, valid: Sequence[str]) -> str:
     guess = did_you_mean(name, valid).removeprefix("; ")
     return f" ({guess})" if guess else ""

@@ -4,6 +4,7 @@ A setting is one line in ``SETTINGS``; its environment variable is its name in c
 ``SUBGRAPH_``. ``options`` is apart, because it is merged key by key.
 """
 
+import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -75,6 +76,7 @@ class OtherSettings(TypedDict, total=False):
     isolate: object
     data_roots: Folders
     trusted_folders: Folders
+    trust_specs: bool | str | None
     verbose: int | str | None
     raise_plugin_errors: bool | str | None
 
@@ -309,6 +311,13 @@ _ALL: Final = (
         "Folders in or below which a configuration file may name code to load, and widen what is "
         "trusted.",
         widens=more_folders,
+    ),
+    Setting(
+        "trust_specs",
+        read_bool,
+        default=False,
+        help="Whether specs that came as JSON may name code to load, and widen what is trusted.",
+        widens=operator.gt,
     ),
     Setting(
         "verbose",

@@ -46,7 +46,7 @@ _HOW: Final = "Specs are written by SessionSpec.to_json() and by 'subgraphkit de
 _PINS: Final = ("pin", "keep_off")
 _APART: Final = frozenset({"backend", "model_root", *_PINS})
 _OF_THE_PLACE: Final = frozenset(
-    {"cache_dir", "data_roots", "trusted_folders", "verbose", "progress"}
+    {"cache_dir", "data_roots", "trusted_folders", "trust_specs", "verbose", "progress"}
 )
 """Settings that say something of a machine; they are carried if the call says them."""
 

@@ -29,6 +29,7 @@ from subgraphkit.placing.carrying import (
     written,
 )
 from subgraphkit.placing.improving import ImprovingSession
+from subgraphkit.placing.outside import within_ceiling
 from subgraphkit.planning import plan
 from subgraphkit.running.messages import no_spec, refuse_arguments
 from subgraphkit.viewing.progress import ShownAs, shown
@@ -210,6 +211,8 @@ class SessionSpec:
     trust: bool = False
     warm_up: Any = False
     _text: str = field(init=False, repr=False)
+    _is_outside: bool = field(default=False, init=False, repr=False)
+    """Whether it came as JSON."""
 
     def __post_init__(self) -> None:
         """Take copies of what can be changed, and check kinds."""
@@ -292,27 +295,28 @@ class SessionSpec:
 
         Raises:
             CallerError: The model is another than when the spec was made (SGK194).
+            ConfigError: The spec came as JSON, and asks for more than it may (SGK126).
             SubgraphkitError: As ``InferenceSession``.
         """
-        folder = resolve(model_root=None if root is None else Path(root)).model_root
+        here = resolve(model_root=None if root is None else Path(root))
+        folder = here.model_root
         settings = dict(self.settings)
         backend = self.backend
         if backend is not None and backend.startswith("@"):
             backend = f"@{located(backend[1:], folder)}"
         session = InferenceSession.__new__(InferenceSession)
-        session._open(  # noqa: SLF001 (of the same module)
-            OpenCall(
-                located(self.source, folder),
-                backend,
-                dict(self.shapes) or None,
-                dict(self.options) or None,
-                None,
-                self.trust,
-                settings.pop("progress", None),
-                cast("OtherSettings", settings),
-                self.digest,
-            )
+        call = OpenCall(
+            located(self.source, folder),
+            backend,
+            dict(self.shapes) or None,
+            dict(self.options) or None,
+            None,
+            self.trust,
+            settings.pop("progress", None),
+            cast("OtherSettings", settings),
+            self.digest,
         )
+        session._open(within_ceiling(call, here) if self._is_outside else call)  # noqa: SLF001 (of the same module)
         if self.warm_up:
             session.warm_up(None if self.warm_up is True else self.warm_up)
         return session
@@ -329,17 +333,18 @@ class SessionSpec:
         Raises:
             SubgraphkitError: As ``open``; who asks next tries again.
         """
-        session = _OPENED.sessions.get(self._text)
+        key = self._key
+        session = _OPENED.sessions.get(key)
         if session is None or session._closed:  # noqa: SLF001 (of the same module)
-            with _OPENED.locks.setdefault(self._text, threading.Lock()):
-                session = _OPENED.sessions.get(self._text)
+            with _OPENED.locks.setdefault(key, threading.Lock()):
+                session = _OPENED.sessions.get(key)
                 if session is None or session._closed:  # noqa: SLF001 (of the same module)
-                    session = _OPENED.sessions[self._text] = self.open(root=root)
+                    session = _OPENED.sessions[key] = self.open(root=root)
         return session
 
     def release(self) -> None:
         """Close the session that ``get`` returns, if it is open; who has it can run it no more."""
-        session = _OPENED.sessions.pop(self._text, None)
+        session = _OPENED.sessions.pop(self._key, None)
         if session is not None:
             session.close()
 
@@ -349,13 +354,26 @@ class SessionSpec:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Read a spec.
+        """Read a spec, of whoever wrote it.
+
+        What this process sets, in the environment for one, is a ceiling for its limits, and what is
+        isolated here stays so. It names no code and no trust unless ``trust_specs`` is set.
 
         Raises:
             ConfigError: It is none, has members that are unknown, or was written by a newer
                 version (SGK193).
         """
+        made = cls._of_text(text)
+        object.__setattr__(made, "_is_outside", True)
+        return made
+
+    @classmethod
+    def _of_text(cls, text: str | bytes) -> Self:
         return cls(**read_members(text, [one.name for one in fields(cls) if one.init]))
+
+    @property
+    def _key(self) -> tuple[str, bool]:
+        return self._text, self._is_outside
 
     def _members(self) -> dict[str, Any]:
         return {one.name: getattr(self, one.name) for one in fields(self) if one.init}
@@ -367,19 +385,20 @@ class SessionSpec:
         return hash(self._text)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SessionSpec.from_json, (self._text,)
+        read = SessionSpec.from_json if self._is_outside else SessionSpec._of_text
+        return read, (self._text,)
 
 
 class _Opened:
-    """The sessions of this process that specs opened, by the text of the spec."""
+    """The sessions of this process that specs opened, by text and origin of the spec."""
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
         """Begin anew, in a forked child; what was opened is kept alive by ``running.forking``."""
-        self.sessions: dict[str, InferenceSession] = {}
-        self.locks: dict[str, threading.Lock] = {}
+        self.sessions: dict[tuple[str, bool], InferenceSession] = {}
+        self.locks: dict[tuple[str, bool], threading.Lock] = {}
 
 
 _OPENED: Final = _Opened()

@@ -105,6 +105,7 @@ MESSAGES: dict[str, SubgraphkitError] = {
         "/srv/a",
         "/etc/ann/subgraphkit/config.toml",
     ),
+    "SGK126_untrusted_spec": of_settings.untrusted_spec("option tensorrt.modules=['evil']"),
     "SGK127_forked": of_plugins.forked("openvino"),
     "SGK128_unreadable_metadata": of_settings.unreadable_metadata(
         "/site-packages/acme-1.0.dist-info",

@@ -235,6 +235,7 @@ SAID: dict[str, Any] = {
     "isolate": "openvino, tvm",
     "data_roots": [Path("/a"), "/b"],
     "trusted_folders": "/d",
+    "trust_specs": True,
     "verbose": 2,
     "raise_plugin_errors": True,
 }
@@ -250,6 +251,60 @@ def test_every_setting_arrives_as_it_was_said() -> None:
         name: getattr(said, name) for name in SAID
     }
     assert {arrived.sources[name][0] for name in SAID} == {"call"}
+
+
+def _of_json(**members: Any) -> sk.SessionSpec:
+    own = json.loads(sk.SessionSpec.of("m.onnx", "numpy").to_json())
+    return sk.SessionSpec.from_json(json.dumps(own | members))
+
+
+LOOSE = {"limits": "unlimited", "isolate": "none", "max_memory": "100GiB", "timeout_s": 900}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [("LIMITS", "max_nodes=1", "SGK216"), ("MAX_MEMORY", "1KiB", "SGK134")],
+)
+def test_what_a_process_sets_is_a_ceiling_for_specs_from_outside(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, code: str
+) -> None:
+    spec = _of_json(settings=LOOSE)
+    spec.open().close()
+    monkeypatch.setenv(f"SUBGRAPH_{name}", value)
+    refusal(code, spec.open)
+    refusal(code, pickle.loads(pickle.dumps(spec)).open)
+    refusal(code, spec.get)
+    sk.SessionSpec.of("m.onnx", "numpy", **LOOSE).open().close()  # a program's own
+
+
+def test_specs_from_outside_keep_what_is_tighter_on_either_side() -> None:
+    spec = _of_json(settings={**LOOSE, "limits": "max_nodes=9,max_depth=0", "timeout_s": 3})
+    with (
+        sk.config(
+            limits="max_nodes=99,max_depth=5", isolate="numpy", max_memory="1GiB", timeout_s=60
+        ),
+        spec.open() as session,
+    ):
+        found = session.resolved_config
+    assert (found.limits.max_nodes, found.limits.max_depth, found.timeout_s) == (9, 5, 3)
+    assert (found.isolate, found.max_memory) == ({"numpy"}, 1 << 30)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"settings": {"trusted_folders": ["/"]}},
+        {"settings": {"data_roots": "/"}},
+        {"options": {"tensorrt": {"plugin_libraries": ["x.so"]}}},
+        {"backend": "tensorrt:modules=evil,numpy"},
+        {"trust": True},
+    ],
+)
+def test_a_spec_from_outside_names_no_code_and_nothing_to_trust(members: dict[str, Any]) -> None:
+    assert "the spec says" in refusal("SGK126", _of_json(**members).open)
+    if "tensorrt" not in str(members):  # which need not run here
+        with sk.config(trust_specs=True):
+            _of_json(**members).open().close()
 
 
 def test_of_a_file_that_nobody_vouches_for_no_option_travels_that_may_name_code(
