@@ -105,6 +105,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         "PROGRESS": "log",
         "DATA_ROOTS": f"/a{os.pathsep}/b, /c",
         "TRUSTED_FOLDERS": "/d",
+        "TRUST_SPECS": "yes",
         "MODEL_ROOT": "/models",
         "VERBOSE": "2",
         "RAISE_PLUGIN_ERRORS": "1",
@@ -126,7 +127,11 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
     assert (resolved.tune, resolved.tune_seconds, resolved.max_error) == ("first", 1.5, 1e-2)
     assert resolved.data_roots == (Path("/a"), Path("/b"), Path("/c"))
     assert (resolved.trusted_folders, resolved.model_root) == ((Path("/d"),), Path("/models"))
-    assert (resolved.fold, resolved.raise_plugin_errors) == (False, True)
+    assert (resolved.fold, resolved.raise_plugin_errors, resolved.trust_specs) == (
+        False,
+        True,
+        True,
+    )
     assert (resolved.build, resolved.timeout_s, resolved.progress) == ("background", 90.0, "log")
     assert (resolved.isolate, resolved.nan_policy) == ({"a", "b"}, "propagate")
     assert {layer for layer, _ in resolved.sources.values()} == {"environment"}

@@ -278,7 +278,7 @@ def test_what_a_process_sets_is_a_ceiling_for_specs_from_outside(
 
 
 def test_specs_from_outside_keep_what_is_tighter_on_either_side() -> None:
-    spec = _of_json(settings={**LOOSE, "limits": "max_nodes=9,max_depth=0", "timeout_s": 3})
+    spec = _of_json(settings={**LOOSE, "limits": "max_nodes=9,max_depth=0", "timeout_s": 50})
     with (
         sk.config(
             limits="max_nodes=99,max_depth=5", isolate="numpy", max_memory="1GiB", timeout_s=60
@@ -286,7 +286,7 @@ def test_specs_from_outside_keep_what_is_tighter_on_either_side() -> None:
         spec.open() as session,
     ):
         found = session.resolved_config
-    assert (found.limits.max_nodes, found.limits.max_depth, found.timeout_s) == (9, 5, 3)
+    assert (found.limits.max_nodes, found.limits.max_depth, found.timeout_s) == (9, 5, 50)
     assert (found.isolate, found.max_memory) == ({"numpy"}, 1 << 30)
 
 
