@@ -211,14 +211,14 @@ class SessionSpec:
     trust: bool = False
     warm_up: Any = False
     _text: str = field(init=False, repr=False)
-    _is_outside: bool = field(default=False, init=False, repr=False)
-    """Whether it came as JSON."""
+    _key: str = field(init=False, repr=False)  # the text; another if it came as JSON
 
     def __post_init__(self) -> None:
         """Take copies of what can be changed, and check kinds."""
         for name, value in checked_members(self._members()).items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "_text", self.to_json())
+        object.__setattr__(self, "_key", self._text)
 
     @classmethod
     def of(  # noqa: PLR0913 (those of InferenceSession)
@@ -299,9 +299,7 @@ class SessionSpec:
             SubgraphkitError: As ``InferenceSession``.
         """
         here = resolve(model_root=None if root is None else Path(root))
-        folder = here.model_root
-        settings = dict(self.settings)
-        backend = self.backend
+        folder, settings, backend = here.model_root, dict(self.settings), self.backend
         if backend is not None and backend.startswith("@"):
             backend = f"@{located(backend[1:], folder)}"
         session = InferenceSession.__new__(InferenceSession)
@@ -316,7 +314,7 @@ class SessionSpec:
             cast("OtherSettings", settings),
             self.digest,
         )
-        session._open(within_ceiling(call, here) if self._is_outside else call)  # noqa: SLF001 (of the same module)
+        session._open(within_ceiling(call, here) if self._key != self._text else call)  # noqa: SLF001 (of the same module)
         if self.warm_up:
             session.warm_up(None if self.warm_up is True else self.warm_up)
         return session
@@ -333,13 +331,12 @@ class SessionSpec:
         Raises:
             SubgraphkitError: As ``open``; who asks next tries again.
         """
-        key = self._key
-        session = _OPENED.sessions.get(key)
+        session = _OPENED.sessions.get(self._key)
         if session is None or session._closed:  # noqa: SLF001 (of the same module)
-            with _OPENED.locks.setdefault(key, threading.Lock()):
-                session = _OPENED.sessions.get(key)
+            with _OPENED.locks.setdefault(self._key, threading.Lock()):
+                session = _OPENED.sessions.get(self._key)
                 if session is None or session._closed:  # noqa: SLF001 (of the same module)
-                    session = _OPENED.sessions[key] = self.open(root=root)
+                    session = _OPENED.sessions[self._key] = self.open(root=root)
         return session
 
     def release(self) -> None:
@@ -354,26 +351,21 @@ class SessionSpec:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Read a spec, of whoever wrote it.
+        """Read a spec, for which limits and isolation that this process sets are a ceiling.
 
-        What this process sets, in the environment for one, is a ceiling for its limits, and what is
-        isolated here stays so. It names no code and no trust unless ``trust_specs`` is set.
+        It names no code and no trust unless the setting ``trust_specs`` is set.
 
         Raises:
             ConfigError: It is none, has members that are unknown, or was written by a newer
                 version (SGK193).
         """
         made = cls._of_text(text)
-        object.__setattr__(made, "_is_outside", True)
+        object.__setattr__(made, "_key", f"JSON: {made._text}")
         return made
 
     @classmethod
     def _of_text(cls, text: str | bytes) -> Self:
         return cls(**read_members(text, [one.name for one in fields(cls) if one.init]))
-
-    @property
-    def _key(self) -> tuple[str, bool]:
-        return self._text, self._is_outside
 
     def _members(self) -> dict[str, Any]:
         return {one.name: getattr(self, one.name) for one in fields(self) if one.init}
@@ -385,20 +377,20 @@ class SessionSpec:
         return hash(self._text)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        read = SessionSpec.from_json if self._is_outside else SessionSpec._of_text
+        read = SessionSpec.from_json if self._key != self._text else SessionSpec._of_text
         return read, (self._text,)
 
 
 class _Opened:
-    """The sessions of this process that specs opened, by text and origin of the spec."""
+    """The sessions of this process that specs opened, by the key of the spec."""
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
         """Begin anew, in a forked child; what was opened is kept alive by ``running.forking``."""
-        self.sessions: dict[tuple[str, bool], InferenceSession] = {}
-        self.locks: dict[tuple[str, bool], threading.Lock] = {}
+        self.sessions: dict[str, InferenceSession] = {}
+        self.locks: dict[str, threading.Lock] = {}
 
 
 _OPENED: Final = _Opened()

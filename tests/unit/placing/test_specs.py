@@ -230,6 +230,7 @@ SAID: dict[str, Any] = {
     "limits": "max_nodes=7, max_value_bytes=2GiB",
     "tune": "first",
     "tune_seconds": 1.5,
+    "max_error": 0.01,
     "build": "background",
     "timeout_s": 90,
     "isolate": "openvino, tvm",
