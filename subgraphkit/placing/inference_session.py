@@ -360,7 +360,7 @@ class SessionSpec:
                 version (SGK193).
         """
         made = cls._of_text(text)
-        object.__setattr__(made, "_key", f"JSON: {made._text}")
+        object.__setattr__(made, "_key", f"JSON: {made.to_json()}")
         return made
 
     @classmethod
