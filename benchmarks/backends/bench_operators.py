@@ -4,9 +4,9 @@ Usage: ``python benchmarks/backends/bench_operators.py [--backends A,B] [--class
 
 Every class has a model that consists of it, measured by ``subgraphkit.comparing.bench``: a process
 per backend, taking turns. The figures belong into ``_COSTS`` of
-``subgraphkit/partitioning/costs.py``: seconds for 10**9 operations, or bytes where a class is bound
-by memory, and seconds for a node of four elements and for a run of one node. A backend that leaves
-nodes of the model to NumPy has no figure.
+``subgraphkit/partitioning/predictions.py``: seconds for 10**9 operations, or bytes where a class is
+bound by memory, and seconds for a node of four elements and for a run of one node. A backend that
+leaves nodes of the model to NumPy has no figure.
 """
 
 import sys
@@ -22,7 +22,8 @@ from onnx import numpy_helper  # noqa: E402 (see above)
 
 import subgraphkit as sk  # noqa: E402 (see above)
 from subgraphkit.comparing import Measured, Schedule, bench  # noqa: E402 (see above)
-from subgraphkit.partitioning.costs import NODE, RUN, work_of  # noqa: E402 (see above)
+from subgraphkit.ir.costs import work_of  # noqa: E402 (see above)
+from subgraphkit.partitioning.predictions import NODE, RUN  # noqa: E402 (see above)
 
 BEHIND: Final = "numpy"
 OTHERS: Final = "onnxruntime,openvino,onednn,tvm"
@@ -51,7 +52,7 @@ def main() -> int:
         schedule = Schedule(arguments.repeat, warmup=2, threads=threads)
         found = bench(model, feeds, lists, schedule=schedule, cache=False)
         bound = sk.bind(sk.load(model), backend=BEHIND)
-        work = [work_of(bound, node) for node in bound.order]
+        work = [work_of(sk.Node(bound, node)) for node in bound.order]
         units = len(work) if kind in SMALL else sum(units for one, units in work if one == kind)
         scale = 1.0 if kind in SMALL else 1e9
         cells = [

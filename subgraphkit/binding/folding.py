@@ -37,7 +37,7 @@ GROWTH: Final = 2
 FILLED: Final = 8
 """Weights that one element fills, as in models without data, may be this many times the limit."""
 
-EFFORT: Final = 64
+EFFORT: Final = 128
 """All that is computed may take this much for each element that the model stores, and as much as
 is not noticed."""
 

@@ -2,9 +2,9 @@ from .adjacency import Adjacency as Adjacency
 from .bounds import Bounds as Bounds
 from .bounds import integer_bounds as integer_bounds
 from .building import build_graph as build_graph
-from .effort import MOST_AT_BIND as MOST_AT_BIND
-from .effort import effort_of as effort_of
-from .effort import elements as elements
+from .costs import MOST_AT_BIND as MOST_AT_BIND
+from .costs import effort_of as effort_of
+from .costs import elements as elements
 from .graph import BoundGraph as BoundGraph
 from .graph import Graph as Graph
 from .graph import GraphWriter as GraphWriter

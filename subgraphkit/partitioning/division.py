@@ -21,7 +21,7 @@ from subgraphkit.partitioning.constraints import (
     kept_away,
     resolve_constraints,
 )
-from subgraphkit.partitioning.costs import Costs
+from subgraphkit.partitioning.predictions import Predictions
 
 
 def divided(
@@ -42,7 +42,7 @@ def divided(
         SubgraphkitError: As ``partition``.
     """
     weighs = demands is None and settings.auto is not None
-    costs = Costs(bound, settings) if weighs else None
+    costs = Predictions(bound, settings) if weighs else None
     among = partial(costs.candidates, fallback=settings.fallback) if costs is not None else None
     takes_all = partial(_takes_all, bound)
     choices = choose_claimants(
@@ -66,7 +66,7 @@ def claimed(
     bound: BoundModel,
     claims: Sequence[Claim],
     demanded: ResolvedConstraints = NO_DEMANDS,
-    costs: Costs | None = None,
+    costs: Predictions | None = None,
     told: Callable[[Claim], object] = lambda _: None,
 ) -> tuple[PartitionState, Passes]:
     """Let properties claim; ``costs`` weighs their regions, ``told`` hears of each."""
@@ -77,7 +77,10 @@ def claimed(
 
 
 def _weighed(
-    bound: BoundModel, claims: Sequence[Claim], found: tuple[PartitionState, Passes], costs: Costs
+    bound: BoundModel,
+    claims: Sequence[Claim],
+    found: tuple[PartitionState, Passes],
+    costs: Predictions,
 ) -> tuple[PartitionState, Passes]:
     """Give back small regions, or all to one backend, where what ``auto`` found is divided."""
     if len(_taking_part(found[0])) < 2:  # noqa: PLR2004 (nothing is divided)
@@ -99,7 +102,7 @@ def _taking_part(state: PartitionState) -> set[str]:
     return {state.properties[region.claim].claim.backend.name for region in state.regions}
 
 
-def _wants_more(state: PartitionState, costs: Costs | None) -> bool:
+def _wants_more(state: PartitionState, costs: Predictions | None) -> bool:
     """Say whether one more backend could have nodes: those that nobody took, or the fallback."""
     left = list(compress(state.order, state.free))
     for region in state.regions:

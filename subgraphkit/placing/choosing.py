@@ -14,19 +14,15 @@ from typing import Any, Final
 from subgraphkit.binding import BoundModel
 from subgraphkit.comparing.intervals import Interval, interval
 from subgraphkit.ir import Node, make_subgraph
+from subgraphkit.ir.costs import elements, weight_of
 from subgraphkit.ir.structure import NoKeyError, structure_digest
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.partitioning.placements import first_output
-from subgraphkit.partitioning.reports.flops import estimate_flops
-from subgraphkit.types import TensorType
 
 _MOST_VALUES: Final = 4
 _LEAST_REGIONS: Final = 4
 _WINDOW: Final = 3
 """How many nodes before and after a cut no place may be narrower."""
-
-_OF_AN_ELEMENT: Final = 10
-"""What to write an element weighs, beside the operations that compute it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +41,8 @@ class Piece:
 
 def node_weights(bound: BoundModel) -> dict[int, float]:
     """Return roughly what each node costs, in order of running; ``Constant`` nodes are left out."""
-    return {
-        node: 1.0
-        + estimate_flops(Node(bound, node))
-        + _OF_AN_ELEMENT * sum(_elements(bound, name) for name in bound.table.outputs[node])
-        for node in bound.order
-        if not bound.is_constant_node(node)
-    }
-
-
-def _elements(bound: BoundModel, name: str) -> int:
-    type_ = bound.types.get(name)
-    return (type_.element_count or 1) if isinstance(type_, TensorType) else 1
+    own = (node for node in bound.order if not bound.is_constant_node(node))
+    return {node: weight_of(Node(bound, node)) for node in own}
 
 
 def cut_regions(bound: BoundModel, weights: Mapping[int, float], most: int) -> list[Piece]:
@@ -86,24 +72,24 @@ def cut_regions(bound: BoundModel, weights: Mapping[int, float], most: int) -> l
 def _alive(bound: BoundModel, order: Sequence[int]) -> list[tuple[int, int]]:
     """Return, behind each node, how many values are read later on, and how many elements."""
     last = {name: at for at, node in enumerate(order) for name in bound.read_by(node)}
-    found, count, elements = [], 0, 0
+    found, count, room = [], 0, 0
     gone: Counter[int] = Counter()
     gone_elements: Counter[int] = Counter()
     for at, node in enumerate(order):
         for name in bound.table.outputs[node]:
             if name and last.get(name, at) > at and name not in bound.constants:
-                size = _elements(bound, name)
-                count, elements = count + 1, elements + size
+                size = elements(bound.shape(name))
+                count, room = count + 1, room + size
                 gone[last[name]] += 1
                 gone_elements[last[name]] += size
-        count, elements = count - gone[at], elements - gone_elements[at]
-        found.append((count, elements))
+        count, room = count - gone[at], room - gone_elements[at]
+        found.append((count, room))
     return found
 
 
 def _is_narrow(alive: Sequence[tuple[int, int]], at: int, values: int) -> bool:
     around = alive[max(0, at - _WINDOW) : min(at + _WINDOW + 1, len(alive) - 1)]
-    return alive[at][0] <= values and alive[at][1] <= min(elements for _, elements in around)
+    return alive[at][0] <= values and alive[at][1] <= min(room for _, room in around)
 
 
 def _spread_out(narrow: Sequence[int], weights: Sequence[float], most: int) -> list[int]:

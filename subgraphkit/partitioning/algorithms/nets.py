@@ -13,23 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.ir import Adjacency, Graph
+from subgraphkit.ir.costs import bytes_of
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.algorithms.arrays import Longs, as_array, as_ints, distinct
-from subgraphkit.types import DataType, Shape, SparseTensorType, TensorType, ValueType
-
-_BITS_OF_TEXT = 128
-"""Assumed for a string, and for an element type that is not known: two words."""
-
-
-def bytes_of(type_: ValueType | None) -> int:
-    """Return the size of a value; dimensions that are not known count as one element.
-
-    Returns:
-        At least 1, so that a value whose size is not known still weighs something.
-    """
-    if isinstance(type_, TensorType | SparseTensorType):
-        return _tensor_bytes(type_.dtype, type_.shape)
-    return _BITS_OF_TEXT // 8
+from subgraphkit.types import DataType, Shape, TensorType, ValueType
 
 
 def bytes_of_all(types: Iterable[ValueType | None]) -> "array[int]":
@@ -54,18 +41,10 @@ def _bytes_of_each(types: Iterable[ValueType | None]) -> "array[int]":
         # Keyed by shape alone, so that no pair of both is made for each.
         known_dtype, size = known.get(shape, nothing)
         if known_dtype is not dtype:
-            size = _tensor_bytes(dtype, shape)
+            size = bytes_of(type_)
             known[shape] = (dtype, size)
         append(size)
     return sizes
-
-
-def _tensor_bytes(dtype: DataType, shape: Shape | None) -> int:
-    count = 1
-    for dim in shape or ():
-        if isinstance(dim, int):
-            count *= dim
-    return max(1, (count * (dtype.bits or _BITS_OF_TEXT) + 7) // 8)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from subgraphkit.backend.footprint import Footprint
 from subgraphkit.binding import BoundModel
 from subgraphkit.errors import MemoryLimitError
 from subgraphkit.ir import Node, Subgraph, last_uses
-from subgraphkit.partitioning.algorithms.nets import bytes_of
+from subgraphkit.ir.costs import bytes_of
 from subgraphkit.partitioning.claims import Claim
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.texts import counted, in_bytes

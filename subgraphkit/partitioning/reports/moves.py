@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node
+from subgraphkit.ir.costs import estimate_flops
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
-from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import working_nodes
 from subgraphkit.viewing import Table
 

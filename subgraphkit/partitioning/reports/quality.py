@@ -5,10 +5,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from subgraphkit.ir import BoundGraph, Node, Subgraph
-from subgraphkit.partitioning.algorithms.nets import bytes_of
+from subgraphkit.ir.costs import bytes_of, estimate_flops, is_open
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.explanation import Roots
-from subgraphkit.partitioning.reports.flops import estimate_flops, is_open
 from subgraphkit.types import TensorType
 
 # Reasons that would remain if the backend had the operator.
@@ -51,7 +50,7 @@ class BackendQuality:
         maximal: False if the work budget ended before every possible merge had been tried.
         nodes: Nodes at home in its subgraphs; ``Constant`` nodes do not count.
         parameters: Elements of the constants its subgraphs read.
-        flops: Operations of its nodes, see ``subgraphkit.partitioning.reports.flops``.
+        flops: Operations of its nodes, see ``subgraphkit.ir.costs``.
         has_open_flops: Whether dimensions that are not known count as 1 in them.
         gains: What it refused and others run, by operator, and what it refused because sizes are
             open; the most operations first.

@@ -6,7 +6,7 @@ from typing import Any
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import BoundGraph, Node, Subgraph
-from subgraphkit.partitioning.algorithms.nets import bytes_of
+from subgraphkit.ir.costs import bytes_of, estimate_flops
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.refusals import RefusedBy
 from subgraphkit.partitioning.reports.explanation import (
@@ -17,7 +17,6 @@ from subgraphkit.partitioning.reports.explanation import (
     operators_of,
     symbol_words,
 )
-from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import BackendQuality, Quality
 from subgraphkit.texts import aligned, counted, in_bytes, printable
 

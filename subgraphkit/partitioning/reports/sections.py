@@ -5,11 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from subgraphkit.ir import Node, Subgraph
+from subgraphkit.ir.costs import bytes_of, estimate_flops
 from subgraphkit.lazy import cached_property
-from subgraphkit.partitioning.algorithms.nets import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.explanation import Cause, main_reason
-from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.moves import find_moves, homes, move_table
 from subgraphkit.partitioning.reports.quality import Quality
 from subgraphkit.partitioning.reports.renderings import (

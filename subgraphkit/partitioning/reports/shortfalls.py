@@ -17,6 +17,7 @@ from subgraphkit.backend.notices import PLACEMENT_LOG
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import UnclaimedNodesError
 from subgraphkit.ir import Node
+from subgraphkit.ir.costs import estimate_flops
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.constraints import nodes_that_lose_nan
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
@@ -27,7 +28,6 @@ from subgraphkit.partitioning.reports.explanation import (
     find_causes,
     symbol_words,
 )
-from subgraphkit.partitioning.reports.flops import estimate_flops
 from subgraphkit.partitioning.reports.quality import NOTICEABLE, working_nodes
 from subgraphkit.texts import counted, printable
 

@@ -29,7 +29,7 @@ from subgraphkit_numpy.kernels import (
 FOLD_GROWTH_BYTES: Final = 128 << 20
 """All that is folded at a bind may be larger by this than what it is folded from."""
 
-FOLD_EFFORT: Final = 32
+FOLD_EFFORT: Final = 64
 """Folding may take this much for each element that is stored, and what is not noticed."""
 
 BodyCompiler = Callable[[Graph, "GraphScope"], Any]

@@ -1,8 +1,9 @@
-"""The estimate of operations, formula by formula."""
+"""What a node costs: operations formula by formula, and the effort that is never too small."""
 
 import pytest
 
-from subgraphkit.partitioning.reports.flops import estimate_flops
+from subgraphkit.ir import effort_of
+from subgraphkit.ir.costs import estimate_flops
 from tests.models import parsed
 from tests.unit.partitioning.pass_support import bound
 
@@ -57,3 +58,21 @@ def test_an_own_operator_named_as_a_pool_needs_no_kernel() -> None:
     text = "one (float[1, 2, 7] a) => (float[1, 2, 5] y) { y = com.acme.MaxPool(a) }"
     graph = bound(parsed(text, header='"" : 18, "com.acme" : 1'))
     assert estimate_flops(graph.nodes[0]) == 10
+
+
+@pytest.mark.parametrize(
+    ("call", "inputs", "output", "least"),
+    [
+        ("MatMul(a, b)", "float[2, 900] a, float[900, 3] b", "float[2, 3] y", 2 * 6 * 900),
+        ('Einsum<equation = "ij,jk,kl->il">(a, a, a)', "float[9, 9] a", "float[9, 9] y", 2 * 9**4),
+        ("LRN<size = 1000>(a)", "float[1, 7, 2, 2] a", "float[1, 7, 2, 2] y", 2 * 28 * 1000),
+        ("Gather(a, i)", "float[4000] a, int64[2] i", "float[2] y", 2),
+        ("Unique(a)", "float[4] a", "float[n] y", 1 << 60),
+    ],
+)
+def test_the_effort_of_a_node_is_no_less_than_its_operations(
+    call: str, inputs: str, output: str, least: int
+) -> None:
+    graph = bound(f"one ({inputs}) => ({output}) {{ y = {call} }}")
+    assert least <= effort_of(graph.nodes[0]) <= 64 * least
+    assert effort_of(graph.nodes[0], [10**9] * len(graph.nodes[0].inputs)) >= least

@@ -16,10 +16,9 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.selection import AUTO, NONE
 from subgraphkit.ir import Node, boundary
+from subgraphkit.ir.costs import is_open, work_of
 from subgraphkit.lazy import cached_property
-from subgraphkit.partitioning.algorithms.nets import bytes_of
 from subgraphkit.partitioning.claiming.graph import PartitionState, Region
-from subgraphkit.partitioning.reports.flops import estimate_flops, is_open
 from subgraphkit.texts import counted
 
 NODE: Final = "node"
@@ -86,31 +85,8 @@ two threads, the first by 0.8 takes 1.36 times the best at most, 1.059 in the me
 1.019; on one thread, 0.95 takes more than 0.8.
 """
 
-_BY_OPERATIONS: Final = {
-    **dict.fromkeys(("Conv", "ConvTranspose", "DeformConv"), "convolution"),
-    **dict.fromkeys(("MatMul", "Gemm", "Attention"), "product"),
-    **dict.fromkeys(("LSTM", "GRU", "RNN"), "recurrent"),
-    "LRN": "power",
-    **dict.fromkeys(("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"), "quantized"),
-}
-_VIEWS: Final = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"})
 
-
-def work_of(bound: BoundModel, place: int) -> tuple[str, int]:
-    """Return the class of a node and how much of its work there is: operations, or bytes."""
-    node = Node(bound, place)
-    kind = _BY_OPERATIONS.get(node.op_type)
-    if kind is not None:
-        grouped = kind == "convolution" and node.attribute("group", 1) > 1
-        return ("depthwise" if grouped else kind), estimate_flops(node)
-    if node.op_type in _VIEWS:
-        return "movement", 0
-    names = [name for name in (*node.inputs, *node.outputs) if name]
-    moved = sum(bytes_of(bound.types.get(name)) for name in names)
-    return ("elementwise" if estimate_flops(node) else "movement"), moved
-
-
-class Costs:
+class Predictions:
     """Predictions for one bound model."""
 
     def __init__(self, bound: BoundModel, settings: ResolvedConfig) -> None:
@@ -232,7 +208,7 @@ class Costs:
         for node in nodes:
             if not self._bound.is_constant_node(node):
                 if node not in known:
-                    known[node] = work_of(self._bound, node)
+                    known[node] = work_of(Node(self._bound, node))
                 kind, count = known[node]
                 units[NODE] += 1
                 units[kind] = units.get(kind, 0) + count

@@ -11,7 +11,8 @@ from onnx import numpy_helper
 import subgraphkit as sk
 from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.finding.registry import registered
-from subgraphkit.partitioning.costs import Costs, work_of
+from subgraphkit.ir.costs import work_of
+from subgraphkit.partitioning.predictions import Predictions
 from tests.fakes import claiming
 from tests.models import parsed
 
@@ -81,16 +82,16 @@ def test_a_cheap_start_minds_the_threads_and_who_is_slow_at_lrn() -> None:
     names = ["onednn", "onnxruntime"]  # by the table the second takes 0.91 of the first
     for size, threads, expected in ((2048, 1, names), (2048, 2, names[::-1])):
         product = products(size, threads=threads)
-        assert Costs(product, product.settings).ranked(names) == expected
+        assert Predictions(product, product.settings).ranked(names) == expected
     names = ["onnxruntime", "openvino"]
     model = bound("g (float[1,96,54,54] x) => (float[1,96,54,54] y) { y = LRN<size=5>(x) }")
-    assert Costs(model, model.settings).ranked(names) == names[::-1]
+    assert Predictions(model, model.settings).ranked(names) == names[::-1]
 
 
 def test_backends_change_places_only_where_one_is_faster_by_a_twentieth(tmp_path: Path) -> None:
     product = products(512, cache_dir=tmp_path)
     names = ["tensorrt", "onnxruntime", "openvino", "third_party", "numpy"]
-    costs = Costs(product, product.settings)
+    costs = Predictions(product, product.settings)
     assert costs.ranked(names) == names  # by the table openvino is faster, but not by so much
     assert costs.of("third_party", product.order) is None
 
@@ -100,7 +101,7 @@ def test_a_library_is_opened_only_where_it_can_win(tmp_path: Path) -> None:
     small, large = (products(size, cache_dir=tmp_path) for size in (4, 512))
 
     def opened(model: Any, fallback: str) -> list[str]:
-        costs = Costs(model, model.settings)
+        costs = Predictions(model, model.settings)
         candidates = costs.candidates(names, fallback)
         first = [next(iter(candidates))]
         costs.left = model.order
@@ -115,7 +116,7 @@ def test_a_model_of_open_size_is_not_taken_for_a_small_one() -> None:
     names = ["onnxruntime", "numpy"]
     for size, expected in (("4", ["numpy", "onnxruntime"]), ("N", names)):
         model = bound(f"g (float[{size}, 4] x) => (float[{size}, 4] y) {{ y = Relu(x) }}")
-        assert Costs(model, model.settings).ranked(names) == expected
+        assert Predictions(model, model.settings).ranked(names) == expected
 
 
 def test_every_class_of_operators_has_its_unit() -> None:
@@ -127,7 +128,7 @@ def test_every_class_of_operators_has_its_unit() -> None:
         weight = np.ones(shape, np.float32)
         model.graph.initializer.append(numpy_helper.from_array(weight, name))
     found = sk.bind(sk.load(model), backend="numpy", fold=False)
-    assert [work_of(found, node) for node in found.order] == [
+    assert [work_of(sk.Node(found, node)) for node in found.order] == [
         ("convolution", 2 * 256 * 4),
         ("depthwise", 2 * 256),
         ("product", 2 * 16 * 4),
