@@ -8,8 +8,7 @@ more than a few thousand elements are read.
 Source: interval arithmetic; operators as the ONNX specification defines them.
 """
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from types import MappingProxyType
 from typing import Final
@@ -17,8 +16,9 @@ from typing import Final
 import numpy as np
 
 from subgraphkit.errors import InvalidModelError
+from subgraphkit.ir.costs import elements
 from subgraphkit.ir.graph import BoundGraph, Node
-from subgraphkit.types import DataType, TensorType
+from subgraphkit.types import DataType, Dim, TensorType
 
 Bounds = tuple[int, int]
 """The least and the greatest that an element may be."""
@@ -113,17 +113,13 @@ class _Pass:
         """Return the bounds of an input."""
         return self.of(node.inputs[place]) if place < len(node.inputs) else None
 
-    def size(self, name: str, axes: tuple[int, ...] | None = None) -> Bounds:
-        """Return bounds of the number of elements of a value, or of those along some axes."""
+    def size(self, name: str) -> Bounds:
+        """Return bounds of the number of elements of a value."""
         shape = self._graph.shape(name)
-        if shape is None:
+        if shape is None or not all(isinstance(dim, int) for dim in shape):
+            # No array has more elements than this, in however many dimensions.
             return 0, self.longest
-        dims = [shape[axis] for axis in axes] if axes is not None else shape
-        known = [dim for dim in dims if isinstance(dim, int)]
-        if len(known) == len(dims):
-            return math.prod(known), math.prod(known)
-        # No array has more elements than this, in however many dimensions.
-        return 0, self.longest
+        return (elements(shape),) * 2
 
 
 def _is_within(inner: Bounds, outer: Bounds) -> bool:
@@ -144,36 +140,54 @@ def _union(*several: Bounds | None) -> Bounds | None:
 _Rule = Callable[[_Pass, Node, int], Bounds | None]
 
 
-def _first(here: _Pass, node: Node, _: int) -> Bounds | None:
-    return here.input(node, 0)
+def _one_of(*places: int, zero: bool = False) -> _Rule:
+    """Return the rule of an operator that copies elements of these inputs, all if none is named."""
+
+    def rule(here: _Pass, node: Node, _: int) -> Bounds | None:
+        found = [here.input(node, place) for place in places or range(len(node.inputs))]
+        return _union(*found, *([(0, 0)] if zero else []))
+
+    return rule
 
 
-def _all_inputs(here: _Pass, node: Node, _: int) -> Bounds | None:
-    return _union(*(here.of(name) for name in node.inputs))
+def _rising(function: Callable[[Sequence[int]], int]) -> _Rule:
+    """Return the rule of an operator whose result grows with every operand."""
+
+    def rule(here: _Pass, node: Node, _: int) -> Bounds | None:
+        found = [one for name in node.inputs if (one := here.of(name)) is not None]
+        if not found or len(found) < len(node.inputs):
+            return None
+        return function([low for low, _ in found]), function([high for _, high in found])
+
+    return rule
 
 
-def _chosen(here: _Pass, node: Node, _: int) -> Bounds | None:
-    return _union(here.input(node, 1), here.input(node, 2))
+def _corners(function: Callable[..., int]) -> _Rule:
+    """Return the rule of an operator whose extremes are at the ends of its one or two operands."""
+
+    def rule(here: _Pass, node: Node, _: int) -> Bounds | None:
+        found = [one for name in node.inputs if (one := here.of(name)) is not None]
+        if len(found) < len(node.inputs):
+            return None
+        ends = [function(*corner) for corner in product(*found)]
+        return min(ends), max(ends)
+
+    return rule
 
 
-def _updated(here: _Pass, node: Node, _: int) -> Bounds | None:
+def _within_ends(low: int, high: int) -> _Rule:
+    return lambda *_: (low, high)
+
+
+def _updated(here: _Pass, node: Node, place: int) -> Bounds | None:
     if node.attribute("reduction", b"none") not in {b"none", "none"}:
         return None
-    return _union(here.input(node, 0), here.input(node, 2))
+    return _one_of(0, 2)(here, node, place)
 
 
-def _with_zero(here: _Pass, node: Node, _: int) -> Bounds | None:
-    return _union(here.input(node, 0), (0, 0))
-
-
-def _padded(here: _Pass, node: Node, _: int) -> Bounds | None:
+def _padded(here: _Pass, node: Node, place: int) -> Bounds | None:
     has_value = any(node.inputs[2:3])
-    return _union(here.input(node, 0), here.input(node, 2) if has_value else (0, 0))
-
-
-def _truth(here: _Pass, node: Node, _: int) -> Bounds | None:
-    del here, node
-    return _BOOLEAN
+    return (_one_of(0, 2) if has_value else _one_of(0, zero=True))(here, node, place)
 
 
 def _cast(here: _Pass, node: Node, _: int) -> Bounds | None:
@@ -192,57 +206,23 @@ def _shape(here: _Pass, node: Node, _: int) -> Bounds | None:
     return _union(*sizes) if sizes else (0, 0)
 
 
-def _size(here: _Pass, node: Node, _: int) -> Bounds | None:
-    return here.size(node.inputs[0])
-
-
 def _filled(here: _Pass, node: Node, _: int) -> Bounds | None:
     del here
     value = node.attribute("value")
     return (int(value.flat[0]),) * 2 if value is not None and value.size else None
 
 
-def _one_hot(here: _Pass, node: Node, _: int) -> Bounds | None:
-    return here.input(node, 2)
+def _place(axis: int | None) -> _Rule:
+    """Return the rule of an operator that makes places along an axis; along any if that is None."""
 
-
-def _place(here: _Pass, node: Node, _: int) -> Bounds | None:
-    shape = node.shape(0)
-    dims = shape if shape is not None else (None,)
-    sizes = [dim if isinstance(dim, int) else here.longest for dim in dims]
-    return 0, max([*sizes, 1]) - 1
-
-
-def _place_along(here: _Pass, node: Node, axis: int) -> Bounds:
-    shape = node.shape(0)
-    size = shape[axis] if shape else None
-    return 0, max(size if isinstance(size, int) else here.longest, 1) - 1
-
-
-def _place_of_most(here: _Pass, node: Node, _: int) -> Bounds | None:
-    return _place_along(here, node, node.attribute("axis", 0))
-
-
-def _place_of_top(here: _Pass, node: Node, place: int) -> Bounds | None:
-    if place:
-        return _place_along(here, node, node.attribute("axis", -1))
-    return here.input(node, 0)
-
-
-def _range(here: _Pass, node: Node, _: int) -> Bounds | None:
-    start, limit = here.input(node, 0), here.input(node, 1)
-    return _union(start, limit)
-
-
-def _pairs(function: Callable[[int, int], int]) -> _Rule:
-    """Return the rule of an operator whose extremes are at the ends of both operands."""
-
-    def rule(here: _Pass, node: Node, _: int) -> Bounds | None:
-        left, right = here.input(node, 0), here.input(node, 1)
-        if left is None or right is None:
-            return None
-        ends = [function(a, b) for a, b in product(left, right)]
-        return min(ends), max(ends)
+    def rule(here: _Pass, node: Node, output: int) -> Bounds | None:
+        if node.op_type == "TopK" and not output:
+            return here.input(node, 0)
+        shape = node.shape(0)
+        dims: Sequence[Dim] = (None,) if shape is None else shape
+        if axis is not None:
+            dims = (shape[node.attribute("axis", axis)],) if shape else (None,)
+        return 0, max([1, *(dim if isinstance(dim, int) else here.longest for dim in dims)]) - 1
 
     return rule
 
@@ -263,11 +243,6 @@ def _rest(here: _Pass, node: Node, _: int) -> Bounds | None:
     return (-most if node.attribute("fmod", 0) else 0), most
 
 
-def _negated(here: _Pass, node: Node, _: int) -> Bounds | None:
-    found = here.input(node, 0)
-    return None if found is None else (-found[1], -found[0])
-
-
 def _absolute(here: _Pass, node: Node, _: int) -> Bounds | None:
     found = here.input(node, 0)
     if found is None:
@@ -276,49 +251,15 @@ def _absolute(here: _Pass, node: Node, _: int) -> Bounds | None:
     return 0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high))
 
 
-def _sign(here: _Pass, node: Node, _: int) -> Bounds | None:
-    del here, node
-    return -1, 1
-
-
-def _extreme(function: Callable[..., int]) -> _Rule:
-    def rule(here: _Pass, node: Node, _: int) -> Bounds | None:
-        found = [here.of(name) for name in node.inputs]
-        known = [one for one in found if one is not None]
-        if not known or len(known) < len(found):
-            return None
-        return function(low for low, _ in known), function(high for _, high in known)
-
-    return rule
-
-
-def _sum(here: _Pass, node: Node, _: int) -> Bounds | None:
-    found = [here.of(name) for name in node.inputs]
-    if any(one is None for one in found):
-        return None
-    return sum(one[0] for one in found if one), sum(one[1] for one in found if one)
-
-
 def _clipped(here: _Pass, node: Node, _: int) -> Bounds | None:
-    found = here.input(node, 0)
-    low, high = here.input(node, 1), here.input(node, 2)
-    if found is None or (low is None and _has(node, 1)) or (high is None and _has(node, 2)):
-        return None
-    ends = found
-    if low is not None:
-        ends = max(ends[0], low[0]), max(ends[1], low[1])
-    if high is not None:
-        ends = min(ends[0], high[0]), min(ends[1], high[1])
+    ends = here.input(node, 0)
+    for place, nearest in ((1, max), (2, min)):
+        limit = here.input(node, place)
+        if ends is None or (limit is None and any(node.inputs[place : place + 1])):
+            return None
+        if limit is not None:
+            ends = nearest(ends[0], limit[0]), nearest(ends[1], limit[1])
     return ends
-
-
-def _has(node: Node, place: int) -> bool:
-    return place < len(node.inputs) and bool(node.inputs[place])
-
-
-def _relu(here: _Pass, node: Node, _: int) -> Bounds | None:
-    found = here.input(node, 0)
-    return None if found is None else (max(found[0], 0), max(found[1], 0))
 
 
 def _summed(here: _Pass, node: Node, _: int) -> Bounds | None:
@@ -352,41 +293,35 @@ _ASKING: Final = (
 )  # fmt: skip
 
 _RULES: Final[Mapping[str, _Rule]] = {
-    **dict.fromkeys(_MOVING, _first),
-    **dict.fromkeys(_ASKING, _truth),
+    **dict.fromkeys(_MOVING, _one_of(0)),
+    **dict.fromkeys((*_ASKING, "EyeLike"), _within_ends(*_BOOLEAN)),
+    **dict.fromkeys(("ArgMax", "ArgMin"), _place(0)),
+    **dict.fromkeys(("CumSum", "ReduceSum"), _summed),
+    **dict.fromkeys(("ReduceMax", "ReduceMin"), _reduced),
+    **dict.fromkeys(("ScatterElements", "ScatterND"), _updated),
+    **dict.fromkeys(("Add", "Sum"), _rising(sum)),
     "Abs": _absolute,
-    "Add": _pairs(int.__add__),
-    "ArgMax": _place_of_most,
-    "ArgMin": _place_of_most,
     "Cast": _cast,
     "Clip": _clipped,
-    "Concat": _all_inputs,
+    "Concat": _one_of(),
     "ConstantOfShape": _filled,
-    "CumSum": _summed,
     "Div": _divided,
-    "EyeLike": _truth,
-    "Max": _extreme(max),
-    "Min": _extreme(min),
+    "Max": _rising(max),
+    "Min": _rising(min),
     "Mod": _rest,
-    "Mul": _pairs(int.__mul__),
-    "Neg": _negated,
-    "NonZero": _place,
-    "OneHot": _one_hot,
+    "Mul": _corners(int.__mul__),
+    "Neg": _corners(int.__neg__),
+    "NonZero": _place(None),
+    "OneHot": _one_of(2),
     "Pad": _padded,
-    "Range": _range,
-    "ReduceMax": _reduced,
-    "ReduceMin": _reduced,
-    "ReduceSum": _summed,
-    "Relu": _relu,
-    "ScatterElements": _updated,
-    "ScatterND": _updated,
+    "Range": _one_of(0, 1),
+    "Relu": _rising(lambda ends: max(*ends, 0)),
     "Shape": _shape,
-    "Sign": _sign,
-    "Size": _size,
-    "Sub": _pairs(int.__sub__),
-    "Sum": _sum,
-    "TopK": _place_of_top,
-    "Trilu": _with_zero,
-    "Where": _chosen,
+    "Sign": _within_ends(-1, 1),
+    "Size": lambda here, node, _: here.size(node.inputs[0]),
+    "Sub": _corners(int.__sub__),
+    "TopK": _place(-1),
+    "Trilu": _one_of(0, zero=True),
+    "Where": _one_of(1, 2),
 }
 """By operator, a function from its inputs to the bounds of an output."""

@@ -17,9 +17,9 @@ from onnx import shape_inference
 
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Node
+from subgraphkit.ir.values import EVALUATED, evaluate, is_open, size_of
 from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io.branches import branch_name, replaceable, require_conditions
-from subgraphkit.onnx_io.evaluation import EVALUATED, evaluate, is_open, size_of
 from subgraphkit.onnx_io.fitting import require_fitting
 from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.operator_types import BLIND, inferred_by, is_foreign, node_types

@@ -13,7 +13,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from subgraphkit.ir import Graph, Initializer
-from subgraphkit.onnx_io.evaluation import is_open
+from subgraphkit.ir.values import is_open
 from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.operator_types import LARGEST_READ, corrected, inferred
 from subgraphkit.onnx_io.protos import drop_notes, substitute_symbols, write_value_info

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.ir import Node
+from subgraphkit.ir.graph import Node
 from subgraphkit.types import DataType, Dim, Shape
 
 LARGEST_VALUE: Final = 512
