@@ -60,7 +60,7 @@ def _arguments(parser: Parser) -> None:
     parser.word(
         "--operators OPERATOR,...",
         "what it takes, in the order of a chain (default: Conv,BatchNormalization,Relu); "
-        "where there is no kernel in NumPy for one, the fallback computes it until there is",
+        "of others there is no kernel in NumPy, and the fallback computes them until there is",
         several=True,
     )
     parser.word(

@@ -5,7 +5,6 @@ folder ``package`` becomes the package, and every file loses its last suffix, wh
 taking the template for Python.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,6 @@ from subgraphkit.backend.manifest import OPTIONS_FILE, Manifest
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.options import Option
 from subgraphkit.backend.plugin_api import BACKEND_NAME, PLUGIN_API, RESERVED_NAMES
-from subgraphkit.cli.scaffolding.kernels import KERNELS, WIDTH, OperatorKernel
 from subgraphkit.cli.scaffolding.typed_options import option_table, render_options
 from subgraphkit.configuration.names import KNOWN_BACKENDS
 from subgraphkit.errors import CallerError
@@ -27,15 +25,18 @@ from subgraphkit.errors import CallerError
 _HERE: Final = Path(__file__).parent
 _TEMPLATE: Final = _HERE / "template"
 _PACKAGE: Final = "package"
-_APART: Final = "\n\n\n"
-"""What is between the parts of a module."""
 _CHAIN: Final = ("Conv", "BatchNormalization", "Relu")
-_SEVERAL: Final = ("Add", "BatchNormalization", "Conv", "Exp", "MatMul", "Mul", "Relu", "Sub")
+"""Operators for which the package has kernels, and tests where it takes just these."""
 _FOREIGN: Final = ("LeakyRelu", "Elu", "Celu", "Softsign", "Identity")
-"""Operators of which the test needs one that is not taken."""
+"""Operators of which a test needs one that is not taken."""
 _SEVERAL_OUTPUTS: Final = """\
     if len(node.outputs) > 1:
         return sk.Refusal("border", f"{len(node.outputs)} outputs, one is computed")
+"""
+_WITHOUT_KERNELS: Final = """\
+        if any(node.op_type not in KERNELS for node in subgraph.members):
+            # until there is a kernel, the fallback computes such a region
+            return super().create_operator(subgraph, context)
 """
 SELECTORS: Final[Mapping[str, str]] = {
     "stateful": "a selector of its own that grows a chain of operators and keeps its place in it",
@@ -80,8 +81,7 @@ class Design:
                 "'acme_npu'.",
                 name=self.name,
             )
-        usual = _SEVERAL if self.selector == "operators" else _CHAIN
-        object.__setattr__(self, "operators", tuple(self.operators) or usual)
+        object.__setattr__(self, "operators", tuple(self.operators) or _CHAIN)
         known = {schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain}
         for one in self.operators:
             if one not in known:
@@ -112,16 +112,6 @@ class Design:
         """The manifest, as far as the typed options come from it."""
         return Manifest(self.name, PLUGIN_API, options=(_OPTION, *self.options))
 
-    @property
-    def idle_tests(self) -> Sequence[str]:
-        """The beginnings of tests that the operators give nothing to do."""
-        tried = dict(self._tried())
-        has_weights = any(kernel.weights for kernel in tried.values())
-        return [
-            *([] if has_weights else ["def test_new_weights"]),
-            *([] if tried else ["def test_option"]),
-        ]
-
     def words(self) -> dict[str, Any]:
         """Return by word what is to be in the gaps of the template."""
         stem = "".join(part.capitalize() for part in self.name.split("_"))
@@ -147,100 +137,28 @@ class Design:
                 f"| `{one.name}` | {'' if one.default is None else one.default} | {one.help} |"
                 for one in options
             ),
+            "foreign": next((one for one in _FOREIGN if one not in self.operators), "Sin"),
             **self._about_selector(f"{stem}Selector"),
-            **self._about_kernels(),
-            **self._about_test(),
         }
 
-    @property
-    def _kernels(self) -> Mapping[str, OperatorKernel]:
-        return {one: KERNELS[one] for one in sorted({*self.operators} & KERNELS.keys())}
-
-    @property
-    def _is_complete(self) -> bool:
-        return set(self.operators) == self._kernels.keys()
-
     def _about_selector(self, selector_class: str) -> dict[str, str]:
-        only = [
-            f'\n    "{one}": {json.dumps(kernel.only)},'
-            for one, kernel in self._kernels.items()
-            if kernel.only
-        ]
-        source = (_HERE / "selectors" / f"{self.selector}.txt").read_text(encoding="utf-8")
-        every = self.operators
+        every, has_kernels = self.operators, set(self.operators) <= {*_CHAIN}
         lines = "".join(f'    "{operator}",\n' for operator in every)
         chain = "The chain, in this order; all but the first may be absent."
         inputs = "{node.dtype(place).label for place, name in enumerate(node.inputs) if name}"
+        from_kernels = f"from {self.package}.kernels import KERNELS\n"
         return {
-            "selector": Template(source).substitute(selector_class=selector_class).rstrip(),
+            "selector": _part(
+                f"selectors/{self.selector}", {"selector_class": selector_class}
+            ).rstrip(),
             "selector_arguments": "" if self.selector == "stateful" else "graph",
             "operators": f'("{every[0]}",)' if len(every) == 1 else f"(\n{lines})",
             "operators_meaning": "What is taken." if self.selector == "operators" else chain,
-            "dtypes": inputs
-            if len(self._kernels) == len(self.operators)
-            else "{node.dtype().label}",
-            "only": f"{{{''.join(only)}\n}}" if only else "{}",
-            "several": _SEVERAL_OUTPUTS if self._is_complete else "",
+            "dtypes": inputs if has_kernels else "{node.dtype().label}",
+            "several": _SEVERAL_OUTPUTS if has_kernels else "",
+            "without_kernels": "" if has_kernels else _WITHOUT_KERNELS,
+            "backend_imports": "" if has_kernels else from_kernels,
         }
-
-    def _about_kernels(self) -> dict[str, str]:
-        codes = [kernel.code for kernel in self._kernels.values()]
-        entries = [f'    "{one}": {kernel.entry},' for one, kernel in self._kernels.items()]
-        text = "\n".join([*codes, *entries])
-        words = {
-            "sliding_window_view": "from numpy.lib.stride_tricks import sliding_window_view",
-            "np.": "import numpy as np",
-        }
-        imports = [words[word] for word in ("np.", "sliding_window_view") if word in text]
-        ours = ["import subgraphkit as sk"] if any(codes) else []
-        lines = ["from collections.abc import Callable", "from typing import Any"]
-        lacking = (
-            "        if any(node.op_type not in KERNELS for node in subgraph.members):\n"
-            "            # until there is a kernel, the fallback computes such a region\n"
-            "            return super().create_operator(subgraph, context)\n"
-        )
-        table = "".join(f"\n{entry}" for entry in entries)
-        groups = ["\n".join(group) for group in (lines, imports, ours) if group]
-        from_kernels = f"from {self.package}.kernels import KERNELS\n"
-        return {
-            "kernel_imports": "\n\n".join(groups),
-            "kernel_code": "".join(f"\n{code}" for code in codes if code),
-            "kernel_table": f"{{{table}\n}}" if entries else "{}",
-            "without_kernels": "" if self._is_complete else lacking,
-            "backend_imports": "" if self._is_complete else from_kernels,
-        }
-
-    def _about_test(self) -> dict[str, str]:
-        tried = list(self._tried())
-        rank = max((kernel.rank for _, kernel in tried), default=0) or 4
-        shape = ", ".join(["2", *[str(WIDTH)] * (rank - 1)])
-        weights = {name: size for _, kernel in tried for name, size in kernel.weights.items()}
-        places = ["x", *(f"v{place}" for place in range(1, len(tried) + 1))]
-        nodes = [
-            f"  {places[place + 1]} = {kernel.call.format(x=places[place])}"
-            for place, (_, kernel) in enumerate(tried)
-        ]
-        shapes = [f'    "{name}": {_as_tuple(size[1:-1])},' for name, size in weights.items()]
-        foreign = next((one for one in _FOREIGN if one not in self.operators), "Sin")
-        taken = "".join(f'\n        "{operator}",' for operator, _ in tried)
-        return {
-            "model_shape": shape,
-            "input_shape": _as_tuple(shape),
-            "model_nodes": "\n".join([*nodes, f"  y = {foreign}({places[-1]})"]),
-            "model_weights": "\n".join(["{", *shapes, "}"]) if shapes else "{}",
-            "model_taken": f"[{taken}\n    ]" if tried else "[]",
-        }
-
-    def _tried(self) -> Iterator[tuple[str, OperatorKernel]]:
-        """Yield the operators of the test's model: those that go together and have a kernel."""
-        rank = 0
-        for operator in self.operators:
-            kernel = KERNELS.get(operator)
-            if kernel is None and self.selector != "operators":
-                return
-            if kernel is not None and (not rank or kernel.rank in {0, rank}):
-                rank = rank or kernel.rank
-                yield operator, kernel
 
 
 def write_package(design: Design, folder: Path) -> list[Path]:
@@ -263,22 +181,18 @@ def write_package(design: Design, folder: Path) -> list[Path]:
 
 def _rendered(design: Design) -> Iterator[tuple[Path, str]]:
     words = design.words()
+    words["tests"] = _part(f"own_tests/{'chain' if design.operators == _CHAIN else 'other'}", words)
     for source in sorted(_TEMPLATE.rglob("*.txt")):
         path = source.relative_to(_TEMPLATE).with_suffix("")
         if path.parts[0] == _PACKAGE:
             path = Path(design.package, *path.parts[1:])
         text = Template(source.read_text(encoding="utf-8")).substitute(words)
-        yield path, _without(text, design.idle_tests)
+        yield path, text.rstrip() + "\n"
     yield Path(design.package, OPTIONS_FILE), render_options(design.manifest)
 
 
-def _as_tuple(sizes: str) -> str:
-    return f"({sizes})" if "," in sizes else f"({sizes},)"
-
-
-def _without(text: str, tests: Sequence[str]) -> str:
-    blocks = [one for one in text.split(_APART) if not one.startswith(tuple(tests))]
-    return _APART.join(blocks).rstrip() + "\n"
+def _part(name: str, words: Mapping[str, str]) -> str:
+    return Template((_HERE / f"{name}.txt").read_text(encoding="utf-8")).substitute(words)
 
 
 def _objection(name: str) -> str:
