@@ -1,4 +1,4 @@
-"""What a node costs, counted from the shapes of its inputs and outputs: the one model of it.
+"""Costs of a node, counted from the shapes of what it reads and makes: the one model of them.
 
 Everything is counted in operations; a multiply-add counts as two, and so does what a matrix product
 does per term. Dimensions that are not known before running count as 1, so estimates of a model with
