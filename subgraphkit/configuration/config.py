@@ -21,13 +21,11 @@ from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack
 
 from subgraphkit.backend.options import Option
 from subgraphkit.configuration.demands import EVERYBODY, Pin
-from subgraphkit.configuration.environment import read_environment
-from subgraphkit.configuration.files import read_config_files
-from subgraphkit.configuration.layers import Layer, default_layer, make_layer
+from subgraphkit.configuration.files import read_config_files, require_trust, untrusted
+from subgraphkit.configuration.layers import Layer, default_layer, make_layer, read_environment
 from subgraphkit.configuration.names import BACKEND_NAMES
 from subgraphkit.configuration.selection import AUTO, BackendChoice
 from subgraphkit.configuration.settings import SETTINGS, SettingValues
-from subgraphkit.configuration.trust import require_trust, untrusted
 from subgraphkit.limits import LoadLimits
 
 _Parameters = ParamSpec("_Parameters")

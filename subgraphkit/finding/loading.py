@@ -28,7 +28,7 @@ from subgraphkit.configuration.names import BACKENDS_GROUP
 from subgraphkit.errors import SubgraphkitError, describe_exception
 from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import BackendRecord
-from subgraphkit.finding.requirements import missing_requirements
+from subgraphkit.finding.listing import missing_requirements
 
 _Result = TypeVar("_Result")
 

@@ -9,7 +9,7 @@ from onnx import helper
 
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Initializer
-from subgraphkit.onnx_io.attributes import body_protos
+from subgraphkit.onnx_io.attribute_rules import body_protos
 from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.operator_types import LARGEST_READ
 from subgraphkit.onnx_io.protos import copy_fields

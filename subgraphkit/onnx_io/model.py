@@ -13,7 +13,7 @@ from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph
 from subgraphkit.lazy import collector_paused
 from subgraphkit.limits import LoadLimits
-from subgraphkit.onnx_io.attributes import body_protos
+from subgraphkit.onnx_io.attribute_rules import body_protos
 from subgraphkit.onnx_io.external_data import DataFolders, MoreFolders
 from subgraphkit.onnx_io.payloads import Payload, taken_out
 from subgraphkit.onnx_io.protos import ALIAS, normal_domain, without_alias

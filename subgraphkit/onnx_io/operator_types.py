@@ -14,7 +14,7 @@ import numpy.typing as npt
 import onnx
 from onnx import checker, defs, helper, shape_inference
 
-from subgraphkit.onnx_io.attributes import LazyAttributes, body_protos
+from subgraphkit.onnx_io.attribute_rules import LazyAttributes, body_protos
 from subgraphkit.onnx_io.microsoft_rules import MICROSOFT
 from subgraphkit.onnx_io.operator_rules import STANDARD, WITHOUT_SHAPE, Call, Types
 from subgraphkit.onnx_io.protos import normal_domain, read_type, write_value_info

@@ -10,7 +10,7 @@ import onnx
 
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Initializer, NodeTable, build_graph
-from subgraphkit.onnx_io.attributes import LazyAttributes, body_protos, constant_of
+from subgraphkit.onnx_io.attribute_rules import LazyAttributes, body_protos, constant_of
 from subgraphkit.onnx_io.external_data import DataFolders
 from subgraphkit.onnx_io.protos import normal_domain, read_type
 from subgraphkit.onnx_io.weights import initializer_of, sparse_initializer_of

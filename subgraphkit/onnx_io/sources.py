@@ -15,7 +15,7 @@ from onnx import defs, helper, parser
 
 from subgraphkit.errors import CallerError, InvalidModelError, ModelNotFoundError
 from subgraphkit.limits import LoadLimits
-from subgraphkit.onnx_io.attributes import body_protos
+from subgraphkit.onnx_io.attribute_rules import body_protos
 from subgraphkit.onnx_io.external_data import DataFolders, MoreFolders
 from subgraphkit.onnx_io.payloads import Payload, read_apart
 from subgraphkit.onnx_io.protos import normal_domain

@@ -15,8 +15,7 @@ import onnx
 from onnx import AttributeProto, defs
 
 from subgraphkit.errors import InvalidModelError, UnsupportedModelError
-from subgraphkit.onnx_io.attribute_rules import shown
-from subgraphkit.onnx_io.attributes import body_protos
+from subgraphkit.onnx_io.attribute_rules import body_protos, shown
 from subgraphkit.onnx_io.external_data import DataFolders
 from subgraphkit.onnx_io.microsoft_rules import MICROSOFT
 from subgraphkit.onnx_io.node_checks import NodeCheck, label_of

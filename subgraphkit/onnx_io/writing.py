@@ -9,7 +9,7 @@ import onnx
 from onnx import AttributeProto, numpy_helper
 
 from subgraphkit.ir import Initializer, Node, Subgraph, WeightsPlace
-from subgraphkit.onnx_io.attributes import body_protos
+from subgraphkit.onnx_io.attribute_rules import body_protos
 from subgraphkit.onnx_io.protos import drop_notes, state_value
 from subgraphkit.types import DataType, TensorType
 

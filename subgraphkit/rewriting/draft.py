@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import Initializer
-from subgraphkit.onnx_io.attributes import body_protos
+from subgraphkit.onnx_io.attribute_rules import body_protos
 from subgraphkit.onnx_io.inference import infer
 from subgraphkit.onnx_io.model import Model, load
 from subgraphkit.onnx_io.protos import normal_domain, write_value_info

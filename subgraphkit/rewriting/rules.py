@@ -11,7 +11,7 @@ import numpy.typing as npt
 import onnx
 from onnx import defs
 
-from subgraphkit.onnx_io.attributes import body_protos
+from subgraphkit.onnx_io.attribute_rules import body_protos
 from subgraphkit.onnx_io.protos import normal_domain
 from subgraphkit.rewriting.draft import Draft, attribute, label_of
 from subgraphkit.rewriting.ranges import Ranges

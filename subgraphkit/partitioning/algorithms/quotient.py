@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.algorithms.arrays import Longs, as_array
 from subgraphkit.partitioning.algorithms.components import strong_components
+from subgraphkit.partitioning.algorithms.nets import Longs, as_array
 
 # How often one group per strong component is dropped, before half of those that are left are.
 _ROUNDS_ONE_BY_ONE = 8

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from subgraphkit.onnx_io.attributes import LazyAttributes, constant_of
+from subgraphkit.onnx_io.attribute_rules import LazyAttributes, constant_of
 from subgraphkit.types import DataType, SequenceType, TensorType
 
 
