@@ -2,9 +2,16 @@
 
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+import subgraphkit as sk
 from subgraphkit.backend import parse_manifest
+from subgraphkit.finding.registry import registered
+from tests.models import parsed
 from tests.unit.cli.conftest import ROOT, Cli
 
 GUIDE = ("your-own-backend.md", "walk.txt")
@@ -80,3 +87,21 @@ def test_what_comes_next_is_in_the_ci_file_the_readme_the_guide_and_its_transcri
     assert [one for one in steps if f"$ cd acme; {one}\n" not in walk] == []
     names = [name for name in data["files"] if name not in guide]
     assert names == []
+
+
+@pytest.mark.parametrize("words", [["--operators", "Softmax,Relu"], []])
+def test_a_region_is_computed_with_kernels_or_else_by_the_fallback(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    name = f"acme_{len(words)}"
+    cli("author", "new-backend", name, tmp_path / "new", "--selector", "operators", *words)
+    monkeypatch.syspath_prepend(tmp_path / "new")
+    backend = getattr(import_module(f"subgraphkit_{name}"), f"Acme{len(words)}Backend")
+    model = parsed("g (float[2, 3] x) => (float[2, 3] z) { y = Relu(x)  z = Softmax(y) }")
+    x = np.array([[-1, 2, 3], [4, 0, 0.5]], np.float32)
+    with registered(backend), sk.InferenceSession(model, backend=f"{name},numpy") as opened:
+        expected = np.exp(np.maximum(x, 0))
+        expected /= expected.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(opened(x=x)["z"], expected, rtol=1e-5)
+        taken = [one.backend for one in opened.partitioning.subgraphs]
+        assert taken == ([name] if words else [name, "numpy"])
