@@ -3,7 +3,7 @@
 Usage: ``python benchmarks/backends/bench_backends.py [--models A,B] [--backends A,B]
 [--also LIST] [--write FOLDER]``
 
-Measured by ``subgraphkit.comparing.bench``: every contender in a process of its own, taking turns,
+Measured by ``subgraphkit.comparing.bench``: every candidate in a process of its own, taking turns,
 with the same number of threads, and its results compared with numpy's. The networks are those of
 ``numpy_backend/architectures.py``. ``--write docs/benchmarks`` writes the CSV files of that page.
 """
@@ -35,7 +35,7 @@ def main() -> int:
     """Measure every network on every backend, print the tables and, if asked to, store them.
 
     Returns:
-        How many contenders could not run or differ from the first.
+        How many candidates could not run or differ from the first.
     """
     parser = base_parser("Networks exported from PyTorch on every installed backend.", repeat=10)
     parser.add_argument("--models", default=",".join(ARCHITECTURES), help="separated by commas")

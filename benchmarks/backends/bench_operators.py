@@ -35,7 +35,7 @@ def main() -> int:
     """Measure every class on every backend and print the table.
 
     Returns:
-        How many contenders could not run.
+        How many candidates could not run.
     """
     parser = base_parser("What each class of operators costs on each backend.", repeat=7)
     parser.add_argument("--backends", default=f"{BEHIND},{OTHERS}", help="separated by commas")

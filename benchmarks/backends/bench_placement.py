@@ -192,7 +192,7 @@ def _real(name: str) -> Model:
 
 
 def _row(name: str, threads: int, arguments: Namespace) -> dict[str, Any]:
-    """Tune, measure all contenders in turns, and return the figures as plain data."""
+    """Tune, measure all candidates in turns, and return the figures as plain data."""
     model = _models()[name]()
     installed = {"iree", "numpy", "onnxruntime", "openvino", "onednn", "tvm", "tensorrt"}
     blocked = sorted(installed.difference(arguments.backends))
@@ -216,14 +216,14 @@ def _row(name: str, threads: int, arguments: Namespace) -> dict[str, Any]:
 
         def measured(lists: Mapping[str, str], turns: int) -> dict[str, Any]:
             taken = replace(schedule, rounds=turns)
-            contenders = [*lists.values()]
-            found = bench(path, model.feeds, contenders, schedule=taken, cache=False, **settings)
+            candidates = [*lists.values()]
+            found = bench(path, model.feeds, candidates, schedule=taken, cache=False, **settings)
             return dict(zip(lists, map(_figures, found.measured), strict=True))
 
         figures, near = _compared(measured, arguments, "" if problem else f"@{plan}")
     if problem:
         figures[TUNED] = {"error": problem}
-    return {"contenders": figures, "near": near, "tuning": spent}
+    return {"candidates": figures, "near": near, "tuning": spent}
 
 
 def _compared(
@@ -278,7 +278,7 @@ def _said(row: Mapping[str, Any]) -> str:
         f"{label} {one['seconds'] * 1e3:.2f} ms"
         if "seconds" in one
         else f"{label} {one['error'][:90]}"
-        for label, one in row["contenders"].items()
+        for label, one in row["candidates"].items()
     )
 
 
@@ -289,26 +289,26 @@ class Row(NamedTuple):
     threads: str
     best: str
     whole: bool
-    contenders: Mapping[str, Any]
+    candidates: Mapping[str, Any]
     tuning: float
 
     def seconds(self, label: str) -> float | None:
-        """Return the median of a contender; None if it is out, or its results differ."""
-        one = self.contenders.get(label, {})
+        """Return the median of a candidate; None if it is out, or its results differ."""
+        one = self.candidates.get(label, {})
         return one["seconds"] if one.get("agrees") else None
 
     def ratio(self, label: str, other: str) -> float | None:
-        """Return the time of a contender by that of another, turn by turn."""
+        """Return the time of a candidate by that of another, turn by turn."""
         if self.seconds(label) is None or self.seconds(other) is None:
             return None
-        return ratio(*(self.contenders[one]["turns"] for one in (label, other))).median
+        return ratio(*(self.candidates[one]["turns"] for one in (label, other))).median
 
     def decided(self, label: str) -> float | None:
         """Return the ratio that a decision for one backend alone would have without noise.
 
-        It is that of the contender that runs this backend; None if several run the model.
+        It is that of the candidate that runs this backend; None if several run the model.
         """
-        found = set(self.contenders.get(label, {}).get("regions", ()))
+        found = set(self.candidates.get(label, {}).get("regions", ()))
         return self.ratio(found.pop(), self.best) if len(found) == 1 else None
 
 
@@ -324,7 +324,7 @@ def _tables(rows: Mapping[str, Any], arguments: Namespace) -> Iterator[Table]:
             f"{(one.seconds(one.best) or 0) * 1e3:.2f} ms",
             *(_ratio(one, label) for label in shown),
             "-" if (decided := one.decided(TUNED)) is None else f"{decided:.3f}",
-            _runs_on(one.contenders[TUNED]),
+            _runs_on(one.candidates[TUNED]),
         ]
         for one in read
     ]
@@ -344,7 +344,7 @@ def _tables(rows: Mapping[str, Any], arguments: Namespace) -> Iterator[Table]:
 
 def _read(key: str, row: Mapping[str, Any], arguments: Namespace) -> Row | None:
     name, _, threads = key.rpartition("|")
-    found = row["contenders"]
+    found = row["candidates"]
     running = [one for one in arguments.backends if found.get(one, {}).get("agrees")]
     near = [one for one in row["near"] if one in running]
     if not near:
@@ -393,7 +393,7 @@ def _costs(rows: Sequence[Row]) -> Table:
     columns += ["memory, best single", f"{COLD} ", f"{TUNED} "]
     cells = []
     for one in rows:
-        three = [one.contenders.get(label, {}) for label in (one.best, COLD, TUNED)]
+        three = [one.candidates.get(label, {}) for label in (one.best, COLD, TUNED)]
         binds = [f"{each['bind']:.2f} s" if "bind" in each else "-" for each in three]
         sizes = [
             f"{each['memory'] / 2**20:.0f} MiB" if each.get("memory") else "-" for each in three
@@ -403,12 +403,12 @@ def _costs(rows: Sequence[Row]) -> Table:
 
 
 def _ratio(row: Row, label: str) -> str:
-    found = row.contenders.get(label, {})
+    found = row.candidates.get(label, {})
     if "seconds" in found and not found["agrees"]:
         return "differs"
     if row.seconds(label) is None or row.seconds(row.best) is None:
         return "-"
-    taken = ratio(*(row.contenders[each]["turns"] for each in (label, row.best)))
+    taken = ratio(*(row.candidates[each]["turns"] for each in (label, row.best)))
     return f"{taken.median:.3f} ({taken.low:.2f} to {taken.high:.2f})"
 
 

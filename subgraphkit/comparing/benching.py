@@ -1,6 +1,6 @@
 """Backends on one model, measured in one sitting.
 
-Every contender has a process of its own, started once, and they take their turns one after the
+Every candidate has a process of its own, started once, and they take their turns one after the
 other, round by round: a machine that slows down slows all of them down. A turn is a pause in which
 threads go to sleep, a run that wakes them and is not counted, the runs that count, and one run with
 clocks around the operators.
@@ -21,8 +21,8 @@ from subgraphkit.backend.notices import PLACEMENT_LOG
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.comparing.benchmark import Benchmark, Measured, Schedule, Share
-from subgraphkit.comparing.contenders import Contender
-from subgraphkit.comparing.measured_contender import MeasuredContender
+from subgraphkit.comparing.candidates import BenchEntry
+from subgraphkit.comparing.measured_candidate import MeasuredContender
 from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import parse_selection
@@ -51,22 +51,22 @@ def bench(
     """Measure backends on one model, taking turns.
 
     What a call or a context manager has configured, and backends registered by a call, are not
-    known to the processes of the contenders; the environment and files are.
+    known to the processes of the candidates; the environment and files are.
 
     Args:
         source: A path, the bytes of a model, or a ``ModelProto``.
         feeds: Arrays by input name, the same for all.
-        backends: A selection of backends for each contender, such as ``["numpy",
+        backends: A selection of backends for each candidate, such as ``["numpy",
             "openvino,numpy"]``; None for what is configured.
         schedule: How often and how long.
         tolerance: From an element type to its tolerance; if not given, that of
-            ``tolerance_for``, widened for each contender by what its backends declare.
+            ``tolerance_for``, widened for each candidate by what its backends declare.
         progress: Told before every step; stops the work.
         **settings: What else ``bind`` takes: ``shapes``, ``options`` and other settings; values
             that JSON can hold.
 
     Returns:
-        What was measured. A contender that cannot run says why and does not stop the others.
+        What was measured. A candidate that cannot run says why and does not stop the others.
 
     Raises:
         ConfigError: A selection cannot be read (SGK107).
@@ -96,7 +96,7 @@ def bench(
         for number, one in enumerate(backends):
             tell("binding", number, len(backends), one or "as configured")
             place = Path(folder) / str(number)
-            entry = stack.enter_context(Contender(one, job, place, schedule))
+            entry = stack.enter_context(BenchEntry(one, job, place, schedule))
             entry.bind()  # alone, so nobody is disturbed
             if entry.facts.get("warning"):
                 PLACEMENT_LOG.warning("%s", entry.facts["warning"])
@@ -115,8 +115,8 @@ def file_of(source: Any, folder: Path) -> str:
     return os.fspath(path)
 
 
-def _run(entries: Sequence[Contender], schedule: Schedule, tell: Callable[..., None]) -> None:
-    """Let all contenders run once, take turns, and report the memory they took."""
+def _run(entries: Sequence[BenchEntry], schedule: Schedule, tell: Callable[..., None]) -> None:
+    """Let all candidates run once, take turns, and report the memory they took."""
     for number, entry in enumerate(entries):
         tell("first run", number, len(entries), entry.label)
         doing = "running for the first time"
@@ -134,7 +134,7 @@ def _run(entries: Sequence[Contender], schedule: Schedule, tell: Callable[..., N
 
 
 def _all_measured(
-    entries: Sequence[Contender], tolerance: ToleranceOf | None
+    entries: Sequence[BenchEntry], tolerance: ToleranceOf | None
 ) -> Iterator[Measured]:
     expected: dict[str, Any] | None = None
     for entry in entries:
@@ -160,7 +160,7 @@ def _all_measured(
         )
 
 
-def _shares(entry: Contender) -> Iterator[Share]:
+def _shares(entry: BenchEntry) -> Iterator[Share]:
     for subgraph in entry.facts["subgraphs"]:
         name = subgraph["id"]
         seconds = [turn["subgraphs"][name] for turn in entry.turns]

@@ -1,4 +1,4 @@
-"""Benchmarks: what was measured of each contender, in words, as a page and for a notebook."""
+"""Benchmarks: what was measured of each candidate, in words, as a page and for a notebook."""
 
 import statistics
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ class Schedule:
     """The schedule of a benchmark: rounds, warm-up, threads and time limit.
 
     Attributes:
-        rounds: How many turns each contender takes, of 3 counted runs or 50 ms, whichever is more.
+        rounds: How many turns each candidate takes, of 3 counted runs or 50 ms, whichever is more.
         warmup: Runs after the first one that do not count.
         threads: The setting ``threads``, and what the environment variables of OpenMP, OpenBLAS,
             MKL and TVM say. None leaves it to what is configured.
@@ -64,12 +64,12 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The measurements of one contender.
+    """The measurements of one candidate.
 
     Attributes:
         selection: Its backends, as given or, where nothing was, as configured.
         seconds: The runs that count, in order; empty if it is out.
-        turns: The median of every turn; those of two contenders belong together one by one.
+        turns: The median of every turn; those of two candidates belong together one by one.
         bind_seconds: From loading the model to a session that is ready, the imports of libraries
             and everything that is compiled included.
         first_seconds: The first run.
@@ -77,7 +77,7 @@ class Measured:
             before the model was loaded: libraries, weights, engines and values. None where the
             system does not tell.
         shares: What each subgraph takes, in their order; the rest of a run is the session's.
-        differences: Its results against those of the first contender that ran, one per tensor.
+        differences: Its results against those of the first candidate that ran, one per tensor.
         code: Why it is out, as a code; empty if it is not.
         kind: Name of the class of that error in ``subgraphkit.errors``.
         text: What happened, as a user would be told.
@@ -104,7 +104,7 @@ class Measured:
 
     @property
     def agrees(self) -> bool:
-        """Whether its results are those of the first contender, to the tolerance."""
+        """Whether its results are those of the first candidate, to the tolerance."""
         return all(one.agrees for one in self.differences)
 
     @property
@@ -135,12 +135,12 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Benchmark(Paged):
-    """The contenders side by side.
+    """The candidates side by side.
 
     Attributes:
         model: What the model is called; empty if nobody could load it.
         schedule: How it was measured.
-        measured: The contenders, in the order given.
+        measured: The candidates, in the order given.
     """
 
     model: str
@@ -154,7 +154,7 @@ class Benchmark(Paged):
         return all(one.agrees for one in self.measured)
 
     def ratio(self, one: Measured) -> float | None:
-        """Return what a contender takes by what the first takes; None if one of them is out.
+        """Return what a candidate takes by what the first takes; None if one of them is out.
 
         It is the median over the rounds, so what slows the machine down in one is in both times.
         """
@@ -187,7 +187,7 @@ class Benchmark(Paged):
 
 def _sections(found: Benchmark) -> Iterator[Section]:
     yield Text("\n".join(_verdict(found)), "Who is fastest")
-    yield _contenders(found)
+    yield _candidates(found)
     yield _further(found)
     shares = [
         (
@@ -201,7 +201,7 @@ def _sections(found: Benchmark) -> Iterator[Section]:
         for one in found.measured
         for share in sorted(one.shares, key=lambda share: -share.seconds)
     ]
-    columns = ("contender", "subgraph", "backend", "nodes", "time, ms", "% of the run")
+    columns = ("candidate", "subgraph", "backend", "nodes", "time, ms", "% of the run")
     what = "The rest of a run is the session's own: it checks feeds and hands values over."
     yield Table(columns, shares, "Where the time of a run goes", what, bars=("time, ms",))
     rows = [
@@ -210,13 +210,13 @@ def _sections(found: Benchmark) -> Iterator[Section]:
         if not one.ran
     ]
     if rows:
-        yield Table(("contender", "code", "what happened"), rows, "Out of the race")
+        yield Table(("candidate", "code", "what happened"), rows, "Out of the race")
     schedule = found.schedule
     threads = "as many threads as each likes" if schedule.threads is None else schedule.threads
     yield Text(
-        f"Every contender has a process of its own. They took {schedule.rounds} turns each, one "
+        f"Every candidate has a process of its own. They took {schedule.rounds} turns each, one "
         f"after the other, after {schedule.warmup} runs that do not count; threads: {threads}. A "
-        "time is the median of all counted runs. A ratio is a contender's turn by the turn of the "
+        "time is the median of all counted runs. A ratio is a candidate's turn by the turn of the "
         "first one beside it, so what slows the machine down for a while is in both; its median "
         "comes with the interval that holds the true one with a confidence of 95 %.",
         "How it was measured",
@@ -226,7 +226,7 @@ def _sections(found: Benchmark) -> Iterator[Section]:
 def _verdict(found: Benchmark) -> Iterator[str]:
     best = found.fastest
     if best is None:
-        yield "Nobody: no contender ran with the results that were expected."
+        yield "Nobody: no candidate ran with the results that were expected."
         return
     yield f"{best.selection} is fastest: {in_seconds(best.median)} a run."
     others = [one for one in found.measured if one.ran and one is not best]
@@ -243,7 +243,7 @@ def _verdict(found: Benchmark) -> Iterator[str]:
             yield f"{one.selection} takes {_words(slower)} as long."
 
 
-def _contenders(found: Benchmark) -> Table:
+def _candidates(found: Benchmark) -> Table:
     first = found.measured[0]
     what = (
         "Half of all runs take less than the median. The true one is between from and to with a "
@@ -259,10 +259,10 @@ def _contenders(found: Benchmark) -> Table:
         if one is not first:
             against = ratio(one.turns, first.turns) if first.ran else (None,) * 3
         rows.append((one.selection, _word(found, one), *times, *against))
-    return contender_table(first.selection, rows, what)
+    return candidate_table(first.selection, rows, what)
 
 
-def contender_table(first: str, rows: Sequence[Sequence[Cell]], what: str, *more: str) -> Table:
+def candidate_table(first: str, rows: Sequence[Sequence[Cell]], what: str, *more: str) -> Table:
     """Return the table of who takes how long, and what of the time of the first one that is.
 
     Args:
@@ -272,13 +272,13 @@ def contender_table(first: str, rows: Sequence[Sequence[Cell]], what: str, *more
         *more: The heads of further columns.
     """
     times = ("median, ms", "from", "to", f"ratio to {first}", "ratio from", "ratio to")
-    columns = ("contender", "verdict", *times, *more)
-    return Table(columns, rows, "Contenders", what, bars=times[:1])
+    columns = ("candidate", "verdict", *times, *more)
+    return Table(columns, rows, "Candidates", what, bars=times[:1])
 
 
 def _further(found: Benchmark) -> Table:
     columns = (
-        "contender",
+        "candidate",
         "99 % of runs below, ms",
         "first run, ms",
         "to open, s",

@@ -12,12 +12,12 @@ from subgraphkit.backend.operator import SubgraphOperator, set_maker
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.boundary import walking
-from subgraphkit.compiling.attendance import attended
 from subgraphkit.compiling.caching import EngineCache, stores_engines
 from subgraphkit.compiling.composition import ComposedOperator, IdleOperator
 from subgraphkit.compiling.creation import Creation, close_all, given_back, tell_compiled
 from subgraphkit.compiling.isolation import IsolatedOperator
 from subgraphkit.compiling.proving import Proofs, ProofStep, Unproven
+from subgraphkit.compiling.timeouts import attended
 from subgraphkit.errors import CompileError, SubgraphkitWarning
 from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
@@ -138,7 +138,7 @@ def _attended(partitioning: Partitioning, means: "Means", *, proves: bool) -> Co
     if partitioning.graph.settings.max_memory is not None:
         reports.check_memory(partitioning)
     compiled = attended(
-        lambda course: _compiled(partitioning, means._replace(progress=course), proves=proves),
+        lambda watched: _compiled(partitioning, means._replace(progress=watched), proves=proves),
         means.progress,
         CompiledSubgraphs.close,
         partitioning.graph.settings.timeout_s,

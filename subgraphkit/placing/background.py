@@ -28,8 +28,8 @@ from subgraphkit.compiling import (
     compile_subgraphs,
     given_back,
 )
-from subgraphkit.compiling.attendance import attended
 from subgraphkit.compiling.caching import stores_engines
+from subgraphkit.compiling.timeouts import attended
 from subgraphkit.errors import CompileError, SubgraphkitError, describe_exception
 from subgraphkit.finding.opening import load_in_turn
 from subgraphkit.ir import Initializer, Subgraph
@@ -143,14 +143,14 @@ class BackgroundBuild:
         self._starter = self._start.passes.claims[0]
         self._display = ExitStack()
         told, graph = self._display.enter_context(shown(how)), self._start.graph
-        self._course = _Course(None, graph.extensions.hearing(told))
+        self._progress = _BuildProgress(None, graph.extensions.hearing(told))
         self._is_decided = False
         self._is_running = False
         self._statuses: dict[str, SubgraphStatus] = {}
         self._pool: dict[str, SubgraphOperator] = {}
         self._problem = _STOPPED
         self._thread = threading.Thread(target=self._run, name="subgraphkit build")
-        weakref.finalize(session, self._course.cancel).atexit = False
+        weakref.finalize(session, self._progress.cancel).atexit = False
         self._thread.start()
 
     @property
@@ -166,7 +166,7 @@ class BackgroundBuild:
 
     def stop(self) -> None:
         """Have the build end at its next step."""
-        self._course.cancel()
+        self._progress.cancel()
 
     def status(self, running: Plan) -> dict[str, SubgraphStatus]:
         """Return how far the subgraphs are, by their ids."""
@@ -201,7 +201,7 @@ class BackgroundBuild:
             self._display.close()
 
     def _build(self) -> None:
-        self._course.check()
+        self._progress.check()
         wanted = partition(self._start.graph)
         if _work(wanted) == _work(self._start):
             self._statuses, self._is_decided = dict(self._started), True
@@ -216,10 +216,10 @@ class BackgroundBuild:
 
     def _build_all(self) -> None:
         shares = len(self._wanted.subgraphs) > 1
-        means = Means.of(self._wanted, self._course, shares_processors=shares)
+        means = Means.of(self._wanted, self._progress, shares_processors=shares)
         try:
             while (subgraph := self._next()) is not None:
-                self._course.check()
+                self._progress.check()
                 part = means.on(subgraph)
                 total = len(self._wanted.subgraphs)
                 part.progress("compiling", len(self._statuses), total, subgraph.id)
@@ -230,7 +230,7 @@ class BackgroundBuild:
         finally:
             if means.cache is not None:
                 means.cache.proofs.drop_all()
-        self._course("compiling", len(self._statuses), len(self._statuses))
+        self._progress("compiling", len(self._statuses), len(self._statuses))
 
     def _next(self) -> Subgraph | None:
         """Return what to compile next: first what the starting backends take, which is quick."""
@@ -245,8 +245,8 @@ class BackgroundBuild:
         try:
             try:
                 self._pool[subgraph.id] = attended(
-                    lambda course: compile_subgraph(
-                        self._wanted, subgraph, means._replace(progress=course)
+                    lambda progress: compile_subgraph(
+                        self._wanted, subgraph, means._replace(progress=progress)
                     ),
                     means.progress,
                     lambda operator: operator.close(),
@@ -263,7 +263,7 @@ class BackgroundBuild:
                 self._prove(means)
             self._statuses[subgraph.id] = replace(status, state="ready", seconds=seconds)
         except Exception as error:  # noqa: BLE001 (it stays where it is, which is told)
-            self._course.check()
+            self._progress.check()
             reason = describe_exception(error)
             self._statuses[subgraph.id] = replace(status, state="failed", reason=reason)
             _logger.warning(
@@ -279,7 +279,7 @@ class BackgroundBuild:
             kept = self._kept(session.plan)
             for one in self._wanted.subgraphs:
                 if one.id not in self._pool and _place(one) not in kept:
-                    self._course.check()
+                    self._progress.check()
                     self._pool[one.id] = self._stand_in(one)
             session.exchange(self._made)
             self._is_running = True
@@ -333,7 +333,7 @@ def _work(partitioning: Partitioning) -> list[Any]:
     return [(one.backend, one.nodes, one.outputs) for one in partitioning.subgraphs]
 
 
-class _Course(Progress):
+class _BuildProgress(Progress):
     """The progress of a build: that of the caller, which also ends with the main thread."""
 
     @property

@@ -11,7 +11,7 @@ from subgraphkit.placing.choosing import (
     cut_regions,
     name_choice,
 )
-from subgraphkit.placing.measuring import Arena, Candidate
+from subgraphkit.placing.measuring import Candidate, TuningRun
 
 _MOST_REGIONS: Final = 16
 _MOST_COMPOSED: Final = 3
@@ -34,8 +34,8 @@ class Compositions:
     Thread-safety: used by one thread.
     """
 
-    def __init__(self, arena: Arena, takes: Mapping[str, frozenset[int]]) -> None:
-        self._arena, self._takes, self.base = arena, takes, ""
+    def __init__(self, run: TuningRun, takes: Mapping[str, frozenset[int]]) -> None:
+        self._run, self._takes, self.base = run, takes, ""
         self.composed: dict[_Assignment, Candidate] = {}
 
     @cached_property
@@ -46,19 +46,19 @@ class Compositions:
     @cached_property
     def regions(self) -> list[Piece]:
         """The regions, in order of running."""
-        return cut_regions(self._arena.bound, self._arena.weights, _MOST_REGIONS)
+        return cut_regions(self._run.bound, self._run.weights, _MOST_REGIONS)
 
     def opening(self, name: str, base: str) -> float:
         """Return about how long a backend compiles the whole model, from one region of it.
 
         0 where a region tells nothing of the whole. What fails is out.
         """
-        arena, weights = self._arena, self._arena.weights
+        run, weights = self._run, self._run.weights
         if len(self.regions) < 2:  # noqa: PLR2004 (a part, not the whole)
             return 0.0
         region = sorted(self.regions, key=lambda one: one.weight)[len(self.regions) // 2]
         rest = tuple(node for node in weights if node not in set(region.nodes))
-        one = arena.opened(name, arena.placed({name: region.nodes, base: rest}))
+        one = run.opened(name, run.placed({name: region.nodes, base: rest}))
         if one is None:
             return 0.0
         one.close()
@@ -76,7 +76,7 @@ class Compositions:
         """
         pair = [self._alternating(name, start) for start in (0, 1)]
         for turn in range(_TURNS):
-            self._arena.take_turns([one for one in pair if one is not None], turn)
+            self._run.take_turns([one for one in pair if one is not None], turn)
         for one in filter(None, pair):
             if not one.failed:
                 self._note(one, name)
@@ -85,13 +85,13 @@ class Compositions:
     def _alternating(self, name: str, start: int) -> Candidate | None:
         regions = enumerate(self.regions)
         assignment = tuple(name if at % 2 == start else self.base for at, _ in regions)
-        return self._arena.opened(f"regions on {name}", self._placed(assignment), clocked=True)
+        return self._run.opened(f"regions on {name}", self._placed(assignment), clocked=True)
 
     def _note(self, one: Candidate, name: str) -> None:
-        turns = one.node_turns(self._arena.weights)
+        turns = one.node_turns(self._run.weights)
         for region in self.regions:
             for backend in (self.base, name):
-                if one.part_on(backend, region.nodes, self._arena.weights) >= _PARTLY:
+                if one.part_on(backend, region.nodes, self._run.weights) >= _PARTLY:
                     taken = [sum(turn[node] for node in region.nodes) for turn in turns]
                     self.times.note(region, backend, taken)
         self.times.handing[name] = one.between()
@@ -111,18 +111,18 @@ class Compositions:
                 yield one
 
     def _opened(self, assignment: _Assignment) -> Candidate | None:
-        self._arena.tell("opening", len(self.composed), None, "a composition")
-        one = self._arena.opened(name_choice(assignment), self._placed(assignment))
+        self._run.tell("opening", len(self.composed), None, "a composition")
+        one = self._run.opened(name_choice(assignment), self._placed(assignment))
         if one is not None:
             self.composed[assignment] = one
         return one
 
     def _placed(self, assignment: _Assignment) -> Placement:
-        base, last = self.base, self._arena.bound.settings.fallback
+        base, last = self.base, self._run.bound.settings.fallback
         # who runs everything is asked last, for what the others refuse
         names = sorted({*assignment, base}, key=lambda name: (name == last, name == base, name))
         nodes: dict[str, list[int]] = {name: [] for name in names}
         for region, name in zip(self.regions, assignment, strict=True):
             for node in region.nodes:
                 nodes[name if node in self._takes[name] else base].append(node)
-        return self._arena.placed(nodes)
+        return self._run.placed(nodes)

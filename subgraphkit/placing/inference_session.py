@@ -115,12 +115,12 @@ class InferenceSession(ImprovingSession):
             super().__init__(start)
             self._build = placing.background.BackgroundBuild(self, progress)
         else:
-            with shown(progress) as course:
+            with shown(progress) as visible:
                 if tuning == "first":
-                    found = placing.tuning_child.tuned(bound, course)
+                    found = placing.tuning_child.tuned(bound, visible)
                 else:
                     found = partition(bound, constraints=constraints)
-                self._run_compiled(compile_unproven(found, progress=course))
+                self._run_compiled(compile_unproven(found, progress=visible))
             if tuning != "background" and bound.settings.on_run_error != "fallback":
                 self._let_go(call.source)
         if tuning == "background":

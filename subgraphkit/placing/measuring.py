@@ -1,6 +1,6 @@
-"""Contenders for a placement: opened in this process, held to a reference, timed in turns.
+"""Candidates for a placement: opened in this process, held to a reference, timed in turns.
 
-Contenders take their turns one after the other, round by round, so that a machine that slows down
+Candidates take their turns one after the other, round by round, so that a machine that slows down
 slows all of them down. A turn is a pause in which threads go to sleep, a run that wakes them and
 does not count, and the runs that count; its time is their median.
 """
@@ -106,9 +106,9 @@ class Candidate:
         here = sum(weights[node] for node, home in homes if home == name)
         return here / sum(weights[node] for node in nodes)
 
-    def run(self, feeds: Mapping[str, Any], patience: float | None = None) -> list[Any]:
+    def run(self, feeds: Mapping[str, Any], timeout_s: float | None = None) -> list[Any]:
         """Compute all outputs, within so many seconds."""
-        return self.session.run(None, feeds, timeout_s=patience)
+        return self.session.run(None, feeds, timeout_s=timeout_s)
 
     def own_part(self, name: str, feeds: Mapping[str, Any]) -> float:
         """Return the part of a run that a backend takes, without what others run for it."""
@@ -190,17 +190,17 @@ class Candidate:
         self.close()
 
 
-class Arena:
-    """A model and what its contenders share: arrays to run on, a reference, a budget of time.
+class TuningRun:
+    """A model and what its candidates share: arrays to run on, a reference, a budget of time.
 
-    Contenders that are opened are closed on leaving it, if they were not before.
+    Candidates that are opened are closed on leaving it, if they were not before.
 
     Attributes:
         options: The options of the backends that take part, by name.
         weights: The nodes in order of running, with what each weighs.
         max_error: The relative L2 error that results may have in shorter floats.
         seconds: About how long all of it may take.
-        patience: How long the first run of a contender may take.
+        timeout_s: How long the first run of a candidate may take.
 
     Thread-safety: used by one thread.
     """
@@ -217,7 +217,7 @@ class Arena:
         self.weights = node_weights(bound)
         self.max_error = bound.settings.max_error
         self.began, self.seconds = time.monotonic(), math.inf
-        self.patience: float | None = None
+        self.timeout_s: float | None = None
         self.out: dict[str, str] = {}
         self.notes: list[str] = []
         self._progress, self._holds = progress, circumstances
@@ -269,14 +269,14 @@ class Arena:
     def opened(
         self, label: str, placement: Placement, *, clocked: bool = False, max_error: float = 0.0
     ) -> Candidate | None:
-        """Open a contender and let it run once; None if it cannot, or its results differ.
+        """Open a candidate and let it run once; None if it cannot, or its results differ.
 
         ``max_error``: The relative L2 error it may have; 0 for the tolerances of its types.
         """
         try:
             one = Candidate(label, self.bound, placement, self._quiet, clocked=clocked)
             self._stack.enter_context(one)
-            one.results = one.run(self.feeds, self.patience)
+            one.results = one.run(self.feeds, self.timeout_s)
         except SubgraphkitError as error:
             self.out[label] = error.message
             return None
@@ -329,7 +329,7 @@ class Arena:
         )
 
     def take_turns(self, several: Sequence[Candidate], at: int) -> None:
-        """Let contenders take a turn each, in another order every round; who fails is out."""
+        """Let candidates take a turn each, in another order every round; who fails is out."""
         at %= max(1, len(several))  # so that nobody always comes after the same neighbour
         for one in (*several[at:], *several[:at]):
             self._progress.check()

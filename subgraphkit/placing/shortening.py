@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from subgraphkit.partitioning.placements import first_output
 from subgraphkit.placing.choosing import Piece, cut_regions
-from subgraphkit.placing.measuring import Arena, Candidate
+from subgraphkit.placing.measuring import Candidate, TuningRun
 
 _MOST_REGIONS: Final = 8
 """Regions of which some may be given back to float32."""
@@ -27,8 +27,10 @@ class ShorterFloats:
     Thread-safety: used by one thread.
     """
 
-    def __init__(self, arena: Arena, name: str, precision: str, exact: Sequence[Candidate]) -> None:
-        self._arena, self._name, self._precision = arena, name, precision
+    def __init__(
+        self, run: TuningRun, name: str, precision: str, exact: Sequence[Candidate]
+    ) -> None:
+        self._run, self._name, self._precision = run, name, precision
         self._exact = [one for one in exact if one.label != name]
         self._label = f"{name}:precision={precision}"
         self.spent: list[dict[str, Any]] = []
@@ -40,24 +42,24 @@ class ShorterFloats:
 
         ``usual``: Seconds of a run in float32. ``reserve``: Seconds to keep for what comes after.
         """
-        arena = self._arena
-        arena.tell("trying shorter floats", 0, None, self._label)
-        placement = arena.placed({self._name: tuple(arena.weights)}, {self._name: self._precision})
-        whole = arena.opened(self._label, placement, max_error=math.inf)
-        if whole is None or whole.error <= arena.max_error:
+        run = self._run
+        run.tell("trying shorter floats", 0, None, self._label)
+        placement = run.placed({self._name: tuple(run.weights)}, {self._name: self._precision})
+        whole = run.opened(self._label, placement, max_error=math.inf)
+        if whole is None or whole.error <= run.max_error:
             return whole
-        arena.out[self._label] = (
-            f"relative error {whole.error:.2g} as a whole, more than {arena.max_error:g}"
+        run.out[self._label] = (
+            f"relative error {whole.error:.2g} as a whole, more than {run.max_error:g}"
         )
-        arena.take_turns([whole], 0)
+        run.take_turns([whole], 0)
         whole.close()
-        regions = cut_regions(arena.bound, arena.weights, _MOST_REGIONS)
+        regions = cut_regions(run.bound, run.weights, _MOST_REGIONS)
         if not self._exact or len(regions) == 1 or whole.median > _WORTH * usual:
             return None
         ranked = self._rank(regions, whole.error, reserve)
         for count in range(1, len(ranked)):
             found = self._without(regions, ranked[:count])
-            if found is not None and found.error <= arena.max_error:
+            if found is not None and found.error <= run.max_error:
                 return found
             if found is not None:
                 found.close()
@@ -67,11 +69,11 @@ class ShorterFloats:
         """Return the regions by the part of the error that leaves with each, the largest first."""
         gains: dict[int, float] = {}
         for at, region in enumerate(regions):
-            found = self._without(regions, [at]) if self._arena.left() > reserve else None
+            found = self._without(regions, [at]) if self._run.left() > reserve else None
             if found is not None:
                 found.close()
                 gains[at] = math.sqrt(max(0.0, whole**2 - found.error**2))
-                ends = [first_output(self._arena.bound, region.nodes[end]) for end in (0, -1)]
+                ends = [first_output(self._run.bound, region.nodes[end]) for end in (0, -1)]
                 self.spent.append({"from": ends[0], "to": ends[1], "error": gains[at]})
         return sorted(gains, key=gains.__getitem__, reverse=True)
 
@@ -83,6 +85,6 @@ class ShorterFloats:
             nodes[exact if at in back else self._name].extend(region.nodes)
         places = ",".join(str(at + 1) for at in sorted(back))
         label = f"{self._label}, {exact} {places} of {len(regions)}"
-        self._arena.tell("giving regions back", len(back), len(regions), label)
-        placement = self._arena.placed(nodes, {self._name: self._precision})
-        return self._arena.opened(label, placement, max_error=math.inf)
+        self._run.tell("giving regions back", len(back), len(regions), label)
+        placement = self._run.placed(nodes, {self._name: self._precision})
+        return self._run.opened(label, placement, max_error=math.inf)

@@ -8,7 +8,7 @@ from typing import Any
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
-from subgraphkit.comparing.benchmark import contender_table
+from subgraphkit.comparing.benchmark import candidate_table
 from subgraphkit.comparing.feeding import make_feeds
 from subgraphkit.configuration import messages
 from subgraphkit.configuration.config import ResolvedConfig
@@ -24,8 +24,8 @@ from subgraphkit.partitioning.placements import (
     find_placement,
     keep_placement,
 )
-from subgraphkit.placing.course import Course
-from subgraphkit.placing.measuring import Arena
+from subgraphkit.placing.measuring import TuningRun
+from subgraphkit.placing.tuning_loop import TuningLoop
 from subgraphkit.texts import aligned, printable
 from subgraphkit.viewing import Facts, Paged, Section, Table, Text
 from subgraphkit.viewing.sections import Cell
@@ -52,7 +52,7 @@ class Tuning(Paged):
         Keys: ``best`` (the label of what was chosen), ``single`` (of the quickest backend alone),
         ``present`` (of what ran so far, or None), ``times`` (by label of those, and of ONNX
         Runtime: their time by the best one's), ``ratio`` (the best one's time by ``single``'s),
-        ``error`` and ``max_error`` (relative L2), ``contenders`` (what ran as a whole, the quickest
+        ``error`` and ``max_error`` (relative L2), ``candidates`` (what ran as a whole, the quickest
         first: ``label``, ``seconds``, ``ratio`` to the present choice, ``error``, ``subgraphs``),
         ``out`` (by label, why one is out), ``regions`` (``places`` of those that are equal,
         ``from`` and ``to`` the first and the last value made, ``nodes``, ``seconds`` by backend,
@@ -108,13 +108,13 @@ def _sections(figures: Mapping[str, Any]) -> Iterator[Section]:
     """Go through the sections of a page: the answer, who took part, regions, and how."""
     yield Text("\n".join((*_answer(figures), *figures["notes"])), "The answer")
     against = _reference(figures)
-    rows = [_contender(one, figures) for one in figures["contenders"]]
+    rows = [_candidate(one, figures) for one in figures["candidates"]]
     what = (
         f"Each runs the whole model; the numbers behind a backend are its regions, listed below. A "
         f"ratio is the time by that of {against} beside it: below 1 is faster. The true median is "
         "between from and to with a confidence of 95 %."
     )
-    yield contender_table(against, rows, what, "subgraphs")
+    yield candidate_table(against, rows, what, "subgraphs")
     if figures["regions"]:
         yield _regions(figures)
     if figures["errors"]:
@@ -122,7 +122,7 @@ def _sections(figures: Mapping[str, Any]) -> Iterator[Section]:
         yield Table(("first value", "last value", "relative error"), spent, "Error by region")
     out = [(label, why) for label, why in figures["out"].items()]
     if out:
-        yield Table(("contender", "why"), out, "Out of the race")
+        yield Table(("candidate", "why"), out, "Out of the race")
     taken = [(f"handing a value to {n}, us", one * 1e6) for n, one in figures["handing"].items()]
     yield Facts([("seconds spent", figures["spent"]), *taken], "How it was measured")
 
@@ -148,7 +148,7 @@ def _answer(figures: Mapping[str, Any]) -> Iterator[str]:
             f"Its relative error is {figures['error']:.2g}, and you allow "
             f"{figures['max_error']:g}; in float32 {single} is the fastest backend."
         )
-    elif best == single and len(figures["contenders"]) > 1 and best != present:
+    elif best == single and len(figures["candidates"]) > 1 and best != present:
         yield "Nothing divided is faster."
     if figures["sizes"]:
         sizes = ", ".join(f"{name}={size}" for name, size in figures["sizes"].items())
@@ -168,7 +168,7 @@ def _times_as_fast(found: Sequence[float]) -> str:
     return f"{median:.2f} times ({low:.2f} to {high:.2f}) as fast"
 
 
-def _contender(one: Mapping[str, Any], figures: Mapping[str, Any]) -> Sequence[Cell]:
+def _candidate(one: Mapping[str, Any], figures: Mapping[str, Any]) -> Sequence[Cell]:
     seconds, found, label = one["seconds"], one["ratio"], one["label"]
     if label == figures["best"]:
         verdict = "chosen"
@@ -210,7 +210,7 @@ def _report(figures: Mapping[str, Any], width: int | None) -> Iterator[str]:
     yield ""
     against = _reference(figures)
     rows: list[Sequence[str]] = [("", "model", "median", "interval", f"of {against}", "subgraphs")]
-    for one in figures["contenders"]:
+    for one in figures["candidates"]:
         found = _ratio(one["ratio"]) if one["ratio"] else ""
         mark = ">" if one["label"] == figures["best"] else ""
         rows.append((mark, one["label"], *_times(one["seconds"]), found, str(one["subgraphs"])))
@@ -309,7 +309,7 @@ def tune(  # noqa: PLR0913 (keywords)
         return Tuning(found, measured=False, model=bound.name)
     opened = open_backends(settings.selecting(choices, "call", origin))
     fed = _made_up(bound) if feeds is None else feeds
-    arena = Arena(
+    run = TuningRun(
         bound,
         {one.name: _options(settings, choices, origin, one.name) for one in opened},
         fed,
@@ -317,7 +317,7 @@ def tune(  # noqa: PLR0913 (keywords)
         _circumstances(bound),
     )
     shorter = _precisions(opened) if settings.max_error else {}
-    placement = Course(arena, seconds, found or _divided_now(bound, arena, anybody), shorter).run()
+    placement = TuningLoop(run, seconds, found or _divided_now(bound, run, anybody), shorter).run()
     figures = {"asked": asked, "sizes": _sizes(bound, fed), **placement.figures}
     kept = keep if keep is not None else not figures["busy"]
     if feeds is None and settings.max_error:
@@ -337,7 +337,7 @@ def _precisions(opened: Sequence[Backend]) -> dict[str, tuple[str, ...]]:
     return {name: precisions for name, precisions in found.items() if precisions}
 
 
-def _divided_now(bound: BoundModel, arena: Arena, settings: ResolvedConfig) -> Placement | None:
+def _divided_now(bound: BoundModel, run: TuningRun, settings: ResolvedConfig) -> Placement | None:
     """Return the placement that ``auto`` predicts; None if no backend takes the model."""
     try:
         divided = partition(
@@ -349,7 +349,7 @@ def _divided_now(bound: BoundModel, arena: Arena, settings: ResolvedConfig) -> P
     for subgraph in divided.subgraphs:
         nodes.setdefault(subgraph.backend, []).extend(subgraph.nodes)
     order = [name for name in divided.backends if name in nodes]
-    return arena.placed({name: nodes[name] for name in order}) if order else None
+    return run.placed({name: nodes[name] for name in order}) if order else None
 
 
 def _sizes(bound: BoundModel, feeds: Mapping[str, Any]) -> dict[str, int]:

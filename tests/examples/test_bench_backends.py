@@ -45,7 +45,7 @@ def test_each_table_is_written_to_a_file_named_after_its_title(
         timeout=120,
         check=False,
     )
-    # one of the two contenders cannot run, which is a cell of the table and the exit status
+    # one of the two candidates cannot run, which is a cell of the table and the exit status
     assert done.returncode == 1, done.stderr
     assert "### Latency" in done.stdout
     with (folder / "latency.csv").open(newline="") as file:

@@ -51,7 +51,7 @@ def test_a_run_is_shared_out_between_subgraphs_and_backends() -> None:
     assert min(slow.shares[0].seconds, slow.shares[2].seconds) >= 0.02
 
 
-def test_memory_is_that_of_the_contender_and_not_of_us(tmp_path: Path) -> None:
+def test_memory_is_that_of_the_candidate_and_not_of_us(tmp_path: Path) -> None:
     ours = np.ones(30_000_000)  # 240 MB in this process
     model = parsed("g (float[4000, 2000] x) => (float[4000, 2000] y) { a = Neg(x)  y = Exp(a) }")
     small, large = (

@@ -55,4 +55,4 @@ def test_nobody_wins_if_nobody_ran() -> None:
     out = Measured("out", code="SGK104", kind="BackendUnavailableError", text="no device")
     found = Benchmark("", Schedule(), (out,))
     assert found.fastest is None
-    assert "Nobody: no contender ran" in found.to_html()
+    assert "Nobody: no candidate ran" in found.to_html()

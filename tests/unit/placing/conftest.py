@@ -10,7 +10,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.compiling import compilation
-from subgraphkit.placing import course, measuring
+from subgraphkit.placing import measuring, tuning_loop
 from subgraphkit.running import observing, profiling
 from tests.models import LINEAR, parsed
 from tests.unit.placing.made_up import Clock, Operator, Register
@@ -30,7 +30,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    for module in (course, measuring, observing, profiling, compilation):
+    for module in (tuning_loop, measuring, observing, profiling, compilation):
         monkeypatch.setattr(module, "time", made)
     monkeypatch.setattr(measuring, "_others_seconds", lambda: None)
     return made

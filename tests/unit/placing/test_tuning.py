@@ -13,7 +13,7 @@ import subgraphkit as sk
 from subgraphkit.backend.progress import Progress, ProgressEvent
 from subgraphkit.errors import BackendUnavailableError, ConfigError
 from subgraphkit.partitioning.placements import Placement, read_placement
-from subgraphkit.placing import Tuning, course, tune
+from subgraphkit.placing import Tuning, tune, tuning_loop
 from tests.models import parsed
 from tests.unit.placing.made_up import (
     CHAIN,
@@ -84,7 +84,7 @@ def test_what_another_process_would_not_gain_is_no_gain(register: Register, tmp_
     found = tune(bind(tmp_path), backends="left,right")
     assert homes(found) == {"left": 8}
     assert found.gain == 0
-    rows = [one for one in found.figures["contenders"] if "right 5-8" in one["label"]]
+    rows = [one for one in found.figures["candidates"] if "right 5-8" in one["label"]]
     assert rows[0]["ratio"][0] == pytest.approx(4 * 2 / (4 * 2.03))
 
 
@@ -137,7 +137,7 @@ def test_what_is_wrong_slow_or_broken_is_out_with_a_word(
     assert "9 times slower than right" in out["slow"]
     assert "out of luck" in out["broken"]
     assert out["idle"].startswith("takes no node: operator ")
-    assert "idle" not in str(found.figures["contenders"])
+    assert "idle" not in str(found.figures["candidates"])
     assert "slow: " in found.report()
     with pytest.raises(BackendUnavailableError, match="wrong: out, because") as caught:
         tune(bind(tmp_path), backends="wrong")
@@ -177,7 +177,7 @@ def test_who_takes_too_long_for_a_run_is_out_even_the_one_all_are_held_to(
         zeros = np.zeros(shape, np.float32)
         model.graph.initializer.append(numpy_helper.from_array(zeros, name))
     monkeypatch.setitem(COMPUTED, "DeformConv", lambda x: x)
-    monkeypatch.setattr(course, "_PATIENCE", 0.5)
+    monkeypatch.setattr(tuning_loop, "_LEAST_TIMEOUT", 0.5)
     register("quick", lambda _: 0.001, takes=["DeformConv"])
     found = tune(
         sk.bind(sk.load(model), backend="auto", cache_dir=tmp_path), backends="quick", seconds=0.1
@@ -280,7 +280,7 @@ def test_a_tuning_says_who_won_and_why_in_a_line_and_on_a_page() -> None:
         "kept": True,
         "sizes": {"batch": 1},
         "errors": [],
-        "contenders": [
+        "candidates": [
             {"label": "quick 1, slow 2", "seconds": [2, 1, 3], "ratio": won, "subgraphs": 2},
             {"label": "slow", "seconds": [3, 2, 4], "ratio": None, "subgraphs": 1},
             {"label": "near", "seconds": [3, 2, 4], "ratio": [1.0, 0.9, 1.1], "subgraphs": 1},

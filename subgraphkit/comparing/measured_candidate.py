@@ -1,4 +1,4 @@
-"""One contender of a benchmark, in a process of its own, which takes a turn when it is called.
+"""One candidate of a benchmark, in a process of its own, which takes a turn when it is called.
 
 Memory is that of this process, and a backend that crashes ends this process alone.
 """

@@ -1,4 +1,4 @@
-"""The course of a tuning: backends alone, shorter floats, regions exchanged, a last comparison.
+"""The loop of a tuning: backends alone, shorter floats, regions exchanged, a last comparison.
 
 What regions gain one by one does not add up, because fusion across the cuts is lost and noise is
 chosen for gain. So the choice made from the times of regions is only a proposal: each composition
@@ -19,7 +19,7 @@ from subgraphkit.configuration.selection import AUTO, NONE
 from subgraphkit.errors import InternalError
 from subgraphkit.partitioning.placements import Placement
 from subgraphkit.placing.composing import Compositions
-from subgraphkit.placing.measuring import Arena, Candidate
+from subgraphkit.placing.measuring import Candidate, TuningRun
 from subgraphkit.placing.shortening import ShorterFloats
 
 _SLOW: Final = 3.0
@@ -32,7 +32,7 @@ _USUAL: Final = "onnxruntime"
 
 _LEAST_SECONDS: Final = 17.0
 _MOST_SECONDS: Final = 90.0
-_PATIENCE: Final = 10.0
+_LEAST_TIMEOUT: Final = 10.0
 """Seconds that the first run of anybody may take, where all of them may take less."""
 _RUNS: Final = 300
 """About how many runs a tuning takes, where nobody said how long it may take."""
@@ -51,7 +51,7 @@ _WORTH: Final = 0.97
 _MEDIAN: Final = attrgetter("median")
 
 
-class Course:
+class TuningLoop:
     """Measures a model on backends, alone and composed.
 
     ``seconds``: About how long it may take; None for what suits the model, 17 to 90.
@@ -63,14 +63,14 @@ class Course:
 
     def __init__(
         self,
-        arena: Arena,
+        run: TuningRun,
         seconds: float | None,
         present: Placement | None = None,
         precisions: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
-        self._arena, self._has_limit = arena, seconds is not None
-        arena.seconds = _MOST_SECONDS if seconds is None else seconds
-        arena.patience = _MOST_SECONDS if seconds is None else max(seconds, _PATIENCE)
+        self._run, self._has_limit = run, seconds is not None
+        run.seconds = _MOST_SECONDS if seconds is None else seconds
+        run.timeout_s = _MOST_SECONDS if seconds is None else max(seconds, _LEAST_TIMEOUT)
         self._placed_now, self._precisions = present, precisions
         self._alone: dict[str, Candidate] = {}
         self._short: list[Candidate] = []
@@ -82,7 +82,7 @@ class Course:
         self._rough: dict[str, float] = {}
         self._near: list[Candidate] = []
         self._takes: dict[str, frozenset[int]] = {}
-        self._compositions = Compositions(arena, self._takes)
+        self._compositions = Compositions(run, self._takes)
         self._present: Candidate | None = None
         self._single: Candidate | None = None
         self._best: Candidate | None = None
@@ -95,7 +95,7 @@ class Course:
             BackendUnavailableError: No backend can run the model (SGK104).
             KeyboardInterrupt: It was stopped before anything was measured.
         """
-        with self._arena:
+        with self._run:
             try:
                 self._open_alone()
                 self._open_present()
@@ -120,10 +120,10 @@ class Course:
         near = list(self._alone.values())
         for at in range(_TURNS_ALONE):
             are_known = len(near[0].turns) >= _LEAST_TURNS
-            if are_known and self._arena.left() < _FOR_REGIONS * self._arena.seconds:
+            if are_known and self._run.left() < _FOR_REGIONS * self._run.seconds:
                 break
-            self._arena.tell("measuring backends", at, _TURNS_ALONE)
-            self._arena.take_turns(near, at)
+            self._run.tell("measuring backends", at, _TURNS_ALONE)
+            self._run.take_turns(near, at)
             self._best = self._single = self._preferred(near)
             if are_known:
                 near = [one for one in near if interval(one.turns).low <= self._single.median]
@@ -151,28 +151,28 @@ class Course:
                 one.close()
 
     def _is_whole(self, one: Candidate) -> bool:
-        return len(self._takes[one.label]) == len(self._arena.weights)
+        return len(self._takes[one.label]) == len(self._run.weights)
 
     def _open_alone(self) -> None:
         """Open every backend for the whole model, and leave out whose results most contradict."""
-        options, whole = self._arena.options, tuple(self._arena.weights)
-        last = self._arena.bound.settings.fallback
+        options, whole = self._run.options, tuple(self._run.weights)
+        last = self._run.bound.settings.fallback
         names = sorted(options, key=lambda name: name != last)
         opened: list[Candidate] = []
         if last not in {AUTO, NONE, *options}:  # it has a voice in what is right, and no more
-            reference = self._arena.opened(last, self._arena.placed({last: whole}))
+            reference = self._run.opened(last, self._run.placed({last: whole}))
             opened += [reference] if reference is not None else []
         for at, name in enumerate(names):
-            self._arena.tell("opening", at, len(names), name)
+            self._run.tell("opening", at, len(names), name)
             if len(self._takes) < 2 or not self._is_slow_to_open(name):  # noqa: PLR2004 (two real)
-                one = self._arena.opened(name, self._arena.placed({name: whole}))
+                one = self._run.opened(name, self._run.placed({name: whole}))
                 if one is not None and self._enter(name, one):
                     opened.append(one)
-        kept = self._arena.hear_majority(opened, last) if opened else []
+        kept = self._run.hear_majority(opened, last) if opened else []
         self._alone = {one.label: one for one in kept if one.label in options}
         self._close(one for one in kept if one.label not in options)
         if not self._alone:
-            raise self._arena.nobody()
+            raise self._run.nobody()
         if _USUAL in self._alone:
             self._lasting[_USUAL] = self._alone[_USUAL]
 
@@ -187,9 +187,9 @@ class Course:
         if alone is None:
             shares = [f"{name} {len(now.nodes[name])}" for name in names]
             label = f"{', '.join(shares) if len(names) > 1 else names[0]} (now)"
-            self._arena.tell("opening", 0, None, "the present choice")
-            bound = self._arena.max_error if shorter else 0.0
-            alone = self._arena.opened(label, now, max_error=bound)
+            self._run.tell("opening", 0, None, "the present choice")
+            bound = self._run.max_error if shorter else 0.0
+            alone = self._run.opened(label, now, max_error=bound)
         self._present = alone
         if alone is not None:
             self._lasting["now"] = alone
@@ -197,8 +197,8 @@ class Course:
     def _enter(self, name: str, one: Candidate) -> bool:
         """Note which nodes a backend takes; it is out if that is none."""
         takes = one.taken(name)
-        if self._arena.weights and not takes:  # its time would be that of another
-            self._arena.out[name] = f"takes no node: {one.first_cause(name)}"
+        if self._run.weights and not takes:  # its time would be that of another
+            self._run.out[name] = f"takes no node: {one.first_cause(name)}"
             one.close()
             return False
         self._takes[name] = takes
@@ -207,24 +207,24 @@ class Course:
     def _is_slow_to_open(self, name: str) -> bool:
         """Whether compiling one region tells that all would take longer than there is."""
         opening = self._compositions.opening(name, next(iter(self._takes)))
-        if opening > self._arena.left() / 2:
-            self._arena.out[name] = (
+        if opening > self._run.left() / 2:
+            self._run.out[name] = (
                 f"compiling it would take about {opening:.2g} s, more than there is"
             )
-        return name in self._arena.out
+        return name in self._run.out
 
     def _drop_slow(self) -> None:
         """Let all take three turns; leave those out that are slow in each, with a word."""
         several = list(self._alone.values())
         for at in range(_FIRST_TURNS):
-            self._arena.tell("trying backends", at, _FIRST_TURNS)
-            self._arena.take_turns(several, at)
+            self._run.tell("trying backends", at, _FIRST_TURNS)
+            self._run.take_turns(several, at)
         if all(one.failed for one in several):
-            raise self._arena.nobody()
+            raise self._run.nobody()
         best = min(several, key=_MEDIAN)
         if not self._has_limit:
-            suits = _MOST_SECONDS - self._arena.left() + _RUNS * best.median
-            self._arena.seconds = min(max(_LEAST_SECONDS, suits), _MOST_SECONDS)
+            suits = _MOST_SECONDS - self._run.left() + _RUNS * best.median
+            self._run.seconds = min(max(_LEAST_SECONDS, suits), _MOST_SECONDS)
         for name, one in list(self._alone.items()):
             self._rough[name] = one.median
             slower = min(a / b for a, b in zip(one.turns, best.turns, strict=True))
@@ -236,22 +236,22 @@ class Course:
         del self._alone[name]
         if not one.failed:
             text = f"{slower:.2g} times slower than {best} in {_FIRST_TURNS} turns of three"
-            if slower * one.own_part(name, self._arena.feeds) > _SLOW:
-                self._arena.out[name] = text
+            if slower * one.own_part(name, self._run.feeds) > _SLOW:
+                self._run.out[name] = text
             else:
                 self._notes.append(f"{name}: {text}, for what others run for it")
         self._close([one])
 
     def _shorten(self) -> None:
         """Try shorter floats: for the whole model, then without the regions that err most."""
-        single, most = self._single, self._arena.max_error
+        single, most = self._single, self._run.max_error
         if single is None or not most:
             return
         exact = [one for one in self._alone.values() if self._is_whole(one) and not one.failed]
         for name, precisions in self._precisions.items():
-            if name in self._takes and name not in self._arena.out:
+            if name in self._takes and name not in self._run.out:
                 for precision in precisions:
-                    tried = ShorterFloats(self._arena, name, precision, exact)
+                    tried = ShorterFloats(self._run, name, precision, exact)
                     found = tried.search(single.median, self._reserve())
                     self._spent += tried.spent
                     self._short += [found] if found is not None else []
@@ -272,7 +272,7 @@ class Course:
         self._best = self._duel([single, *self._near, *several], "comparing compositions")
 
     def _has_time(self) -> bool:
-        return self._arena.left() > 2 * self._reserve()
+        return self._run.left() > 2 * self._reserve()
 
     def _exchange_regions(self) -> None:
         """Let each backend run every second region, the nearest to the best alone first."""
@@ -280,13 +280,13 @@ class Course:
         if single is None or len(work.regions) < 2:  # noqa: PLR2004 (nothing to exchange)
             return
         work.base = single.label
-        others = [one for one in self._rough if one != work.base and one not in self._arena.out]
+        others = [one for one in self._rough if one != work.base and one not in self._run.out]
         others.sort(key=self._rough.__getitem__)
         for at, name in enumerate(others):
-            if self._arena.left() < _FOR_COMPOSING * self._arena.seconds:
+            if self._run.left() < _FOR_COMPOSING * self._run.seconds:
                 self._notes.append(f"no time was left for regions on {', '.join(others[at:])}")
                 break
-            self._arena.tell("exchanging regions", at, len(others), name)
+            self._run.tell("exchanging regions", at, len(others), name)
             work.exchange(name)
 
     def _duel(self, several: Sequence[Candidate], phase: str) -> Candidate:
@@ -295,10 +295,10 @@ class Course:
         starts = {one: len(one.turns) for one in several}
         ratios: dict[Candidate, Interval] = {}
         for at in range(_MOST_TURNS):
-            if not others or (at >= _LEAST_TURNS and self._arena.left() < self._reserve()):
+            if not others or (at >= _LEAST_TURNS and self._run.left() < self._reserve()):
                 break
-            self._arena.tell(phase, at, _MOST_TURNS, f"{len(others)} beside {first.label}")
-            self._arena.take_turns([first, *others], at)
+            self._run.tell(phase, at, _MOST_TURNS, f"{len(others)} beside {first.label}")
+            self._run.take_turns([first, *others], at)
             if at + 1 >= _LEAST_TURNS:
                 usual = first.turns[starts[first] :]
                 ratios |= {one: ratio(one.turns[starts[one] :], usual) for one in others}
@@ -320,10 +320,10 @@ class Course:
         if len(several) < 2:  # noqa: PLR2004 (nobody to compare with)
             return
         for at in range(_MOST_TURNS):
-            if at >= _LEAST_TURNS and self._arena.left() < 0:
+            if at >= _LEAST_TURNS and self._run.left() < 0:
                 break
-            self._arena.tell("comparing the best", at, _MOST_TURNS, best.label)
-            self._arena.take_turns(several, at)
+            self._run.tell("comparing the best", at, _MOST_TURNS, best.label)
+            self._run.take_turns(several, at)
         last = {one: one.turns[starts[one] :] for one in several}
         for rival in filter(None, (single if best is not single else None, self._rival())):
             found = ratio(last[best], last[rival])
@@ -341,7 +341,7 @@ class Course:
     def _rival(self) -> Candidate | None:
         """Return the present choice, if it is of the backends that take part."""
         now = self._placed_now
-        return self._present if now and now.backends.keys() <= self._arena.options.keys() else None
+        return self._present if now and now.backends.keys() <= self._run.options.keys() else None
 
     def _reserve(self) -> float:
         run = self._single.median if self._single is not None else 0.0
@@ -352,7 +352,7 @@ class Course:
         if best is None or single is None:
             raise InternalError("no backend has taken a turn")
         if best.failed:
-            raise self._arena.nobody()
+            raise self._run.nobody()
         several = (
             *self._lasting.values(),
             *self._alone.values(),
@@ -361,24 +361,24 @@ class Course:
         )
         ran = [one for one in several if one.turns and not one.failed]
         rows = {one.label: self._row(one) for one in sorted(ran, key=_MEDIAN)}
-        busy = self._arena.busy_part()
+        busy = self._run.busy_part()
         figures = {
             "complete": self._complete,
-            "spent": round(time.monotonic() - self._arena.began, 3),
+            "spent": round(time.monotonic() - self._run.began, 3),
             "single": single.label,
             "best": best.label,
             "present": self._present.label if self._present is not None else None,
             "times": {label: list(found) for label, found in self._versus.items()},
             "ratio": list(self._to_single(best, single)),
             "error": best.error,
-            "max_error": self._arena.max_error,
+            "max_error": self._run.max_error,
             "busy": round(busy, 3),
-            "contenders": list(rows.values()),
-            "out": self._arena.out,
+            "candidates": list(rows.values()),
+            "out": self._run.out,
             "regions": list(self._compositions.times.rows(best.partitioning)),
             "errors": self._spent,
             "handing": self._compositions.times.handing,
-            "notes": [*self._arena.notes, *self._notes],
+            "notes": [*self._run.notes, *self._notes],
         }
         return replace(best.placement, figures=figures)
 

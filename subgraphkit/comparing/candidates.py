@@ -1,4 +1,4 @@
-"""The parent's end of a contender: start it, ask it, survive it."""
+"""The parent's end of a candidate: start it, ask it, survive it."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from subgraphkit.comparing.benchmark import Schedule
-from subgraphkit.comparing.measured_contender import MeasuredContender
+from subgraphkit.comparing.measured_candidate import MeasuredContender
 from subgraphkit.comparing.messages import crashed, hung
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.processes import Child, NoAnswer
@@ -23,7 +23,7 @@ _VARIABLES: Final = (
 _PATIENCE_AT_THE_END: Final = 10.0
 
 
-class Contender:
+class BenchEntry:
     """A child process that binds a model on a selection of backends, and what is known of it.
 
     ``selection``: Its backends; None for what is configured.
@@ -62,7 +62,7 @@ class Contender:
         self.facts |= self.ask(MeasuredContender.facts, doing="binding the model")
 
     def ask(self, function: Callable[..., Any], *plain: Any, doing: str) -> dict[str, Any]:
-        """Call a method of the contender in its process; return what that returns."""
+        """Call a method of the candidate in its process; return what that returns."""
         if self.failed:
             return {}
         try:
@@ -83,7 +83,7 @@ class Contender:
         self.failed = {**failed, "printed": self._process.printed()}
 
     def __enter__(self) -> Self:
-        """Return the contender, which is stopped on leaving."""
+        """Return the candidate, which is stopped on leaving."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

@@ -49,11 +49,11 @@ def attended(
 
     Thread-safety: may be called from any thread.
     """
-    course = Progress(None, progress)
+    watched = Progress(None, progress)
     future: Future[_Result] = Future()
     thread = threading.Thread(
         target=contextvars.copy_context().run,
-        args=(_do, future, work, course),
+        args=(_do, future, work, watched),
         name="subgraphkit compile",
         daemon=True,
     )
@@ -62,12 +62,12 @@ def attended(
         thread.start()  # which waits as well, and is left by Ctrl-C with the thread under way
         while not wait((future,), min(_LOOK_SECONDS, end - time.monotonic())).done:
             if time.monotonic() >= end:
-                course.cancel(_too_long(course.latest, seconds or 0))
-            course.check()
+                watched.cancel(_too_long(watched.latest, seconds or 0))
+            watched.check()
         return future.result()
     except BaseException as error:
         if not future.done():
-            course.cancel(error)
+            watched.cancel(error)
             with contextlib.suppress(KeyboardInterrupt):  # a second one is not to be waited for
                 wait((future,), _PATIENCE_SECONDS)
         if not future.done():
