@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     with heard():
         try:
-            from subgraphkit.cli.carrying_out import (  # noqa: PLC0415 (Ctrl-C is heard meanwhile)
+            from subgraphkit.cli.dispatch import (  # noqa: PLC0415 (Ctrl-C is heard meanwhile)
                 carry_out,
             )
 

@@ -15,7 +15,9 @@ from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, partition
-from subgraphkit.placing.carrying import (
+from subgraphkit.placing.improving import ImprovingSession
+from subgraphkit.placing.outside import within_ceiling
+from subgraphkit.placing.specs import (
     OpenCall,
     bound_by,
     carried_call,
@@ -28,8 +30,6 @@ from subgraphkit.placing.carrying import (
     read_members,
     written,
 )
-from subgraphkit.placing.improving import ImprovingSession
-from subgraphkit.placing.outside import within_ceiling
 from subgraphkit.planning import plan
 from subgraphkit.running.messages import no_spec, refuse_arguments
 from subgraphkit.viewing.progress import ShownAs, shown

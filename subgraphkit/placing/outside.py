@@ -15,7 +15,7 @@ from subgraphkit.configuration.messages import untrusted_spec
 from subgraphkit.configuration.settings import SETTINGS
 from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.limits import LoadLimits
-from subgraphkit.placing.carrying import OpenCall
+from subgraphkit.placing.specs import OpenCall
 
 
 def within_ceiling(call: OpenCall, here: ResolvedConfig) -> OpenCall:
