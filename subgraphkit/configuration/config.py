@@ -245,8 +245,12 @@ def _locate_process(key: str, value: object) -> str:
 def _merge(layers: list[Layer]) -> ResolvedConfig:
     values: dict[str, Any] = {}
     sources: dict[str, tuple[str, str]] = {}
+    saying: dict[str, list[Layer]] = {name: [] for name in SETTINGS}
+    for layer in layers:
+        for name in layer.values:
+            saying[name].append(layer)
     for name, setting in SETTINGS.items():
-        said = [layer for layer in layers if name in layer.values]
+        said = saying[name]
         values[name] = said[0].values[name].value
         sources[name] = said[0].name, said[0].values[name].location
         if setting.union:

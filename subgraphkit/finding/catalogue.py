@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
+from operator import attrgetter
 from typing import Final, Literal
 
 from subgraphkit.backend.manifest import Manifest, find_manifest, read_manifest
@@ -77,6 +78,9 @@ class BackendRecord:
         return ships_with_us(self.name, self.distribution)
 
 
+_KEY: Final = attrgetter("name", "distribution")
+
+
 class Catalogue:
     """Every backend this process knows of, with the state of those it tried.
 
@@ -97,8 +101,10 @@ class Catalogue:
                 self._installed = tuple(_discover())
             shadowed = self._registered.keys()
             installed = [record for record in self._installed if record.name not in shadowed]
-            records = [self._current(r) for r in (*installed, *self._registered.values())]
-        return sorted(records, key=lambda record: record.key)
+            records = [*installed, *self._registered.values()]
+            if self._outcomes:
+                records = [self._current(record) for record in records]
+        return sorted(records, key=_KEY)
 
     def find(self, name: str, distribution: str = "") -> list[BackendRecord]:
         """Return the records of a name, of one distribution if that is given."""
@@ -148,10 +154,8 @@ class Catalogue:
             callback()
 
     def _current(self, record: BackendRecord) -> BackendRecord:
-        if record.key not in self._outcomes:
-            return record
-        state, error = self._outcomes[record.key]
-        return replace(record, state=state, error=error)
+        outcome = self._outcomes.get(_KEY(record))
+        return record if outcome is None else replace(record, state=outcome[0], error=outcome[1])
 
 
 CATALOGUE: Final = Catalogue()

@@ -74,6 +74,7 @@ class PartitionState:
 
     Attributes:
         properties: Those that claim, in order, to be asked.
+        count: Number of nodes worked on.
         rank_of: The rank of each node; -1 for nodes the pass does not work on.
         in_file_order: Whether every rank is the number of its node.
         constant: By rank, 1 for nodes that only state a constant.
@@ -100,6 +101,7 @@ class PartitionState:
         self.graph = graph
         self.properties = [CheckedProperty(claim, graph) for claim in claims]
         self.order = array("i", graph.order if nodes is None else nodes)
+        self.count = len(self.order)
         self.rank_of = array("i", [-1]) * len(graph.table.op_types)
         as_ints(self.rank_of)[as_ints(self.order)] = np.arange(self.count, dtype=np.int32)
         self.adjacency = _by_rank(graph, self.order, self.rank_of)
@@ -110,11 +112,6 @@ class PartitionState:
         self.regions: list[Region] = []
         self.weigh: Callable[[PartitionState, Region], Refusal | None] | None = None
         self.atoms = self._quantized_pairs()
-
-    @property
-    def count(self) -> int:
-        """Number of nodes worked on."""
-        return len(self.order)
 
     def contract(
         self, groups: Sequence[Sequence[int]]
@@ -158,8 +155,14 @@ class PartitionState:
         """Return the values a node reads that are not constant, with the ranks that make them."""
         graph, node = self.graph, self.order[rank]
         read = graph.read_by(node) if node in graph.table.bodies else graph.table.inputs[node]
-        constants, producer = graph.constants, self.producer
-        return [(value, producer(value)) for value in read if value and value not in constants]
+        constants, maker_of, ranks = graph.constants, graph.producers.get, self.rank_of
+        found: list[tuple[str, int | None]] = []
+        for value in read:
+            if value and value not in constants:
+                maker = maker_of(value)
+                made_at = -1 if maker is None else ranks[maker]
+                found.append((value, made_at if made_at >= 0 else None))
+        return found
 
     def nodes_of(self, region: Region, also: Collection[int] = ()) -> list[int]:
         """Return the nodes a region runs, with those of other ranks, in running order."""
