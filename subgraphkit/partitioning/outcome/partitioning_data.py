@@ -2,7 +2,7 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import attrgetter
@@ -13,7 +13,8 @@ from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.traits import Evidence
 from subgraphkit.binding import BoundModel
 from subgraphkit.errors import BackendUnavailableError, ConfigError
-from subgraphkit.ir import Subgraph, boundaries, make_subgraph
+from subgraphkit.ir import Node, Subgraph, boundaries, make_subgraph
+from subgraphkit.ir.costs import estimate_flops
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.claiming.claim import Passes
 from subgraphkit.partitioning.claiming.graph import PartitionState, Region
@@ -140,6 +141,21 @@ class PartitioningData:
         counts = Counter(compress(self.claimed_by, map(attrgetter("outputs"), self.subgraphs)))
         return [(self.passes.claims[place].backend, count) for place, count in counts.items()]
 
+    def flops_of(self, nodes: Iterable[int]) -> int:
+        """Return the operations of nodes, each counted once for all who ask."""
+        return sum(map(self._flops.__getitem__, nodes))
+
+    def crossings(self) -> Iterator[tuple[int, int, list[str]]]:
+        """Yield places of two subgraphs, with the values that the first hands to the second."""
+        maker = {name: place for place, one in enumerate(self.subgraphs) for name in one.outputs}
+        for place, subgraph in enumerate(self.subgraphs):
+            crossing: dict[int, list[str]] = {}
+            for name in subgraph.inputs:
+                if name in maker:
+                    crossing.setdefault(maker[name], []).append(name)
+            for source, names in crossing.items():
+                yield source, place, names
+
     @property
     def refusals(self) -> Mapping[int, tuple[RefusedBy, ...]]:
         """By node, the properties that refused it and their reasons, in the order of asking.
@@ -216,6 +232,11 @@ class PartitioningData:
             raise ConfigError("SGK123", f"node {node} is in no subgraph: {became}")
         if self._home[node] < 0:
             raise ConfigError("SGK123", f"node {node} is not in the subgraph that was divided")
+
+    @cached_property
+    def _flops(self) -> Mapping[int, int]:
+        nodes = (node for subgraph in self.subgraphs for node in subgraph.nodes)
+        return {node: estimate_flops(Node(self.graph, node)) for node in nodes}
 
     @cached_property
     def _places(self) -> dict[str, int]:

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from subgraphkit.errors import ConfigError
-from subgraphkit.ir import Node
-from subgraphkit.ir.costs import estimate_flops
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.quality import working_nodes
 from subgraphkit.viewing import Table
@@ -47,8 +45,7 @@ def find_moves(partitioning: PartitioningData, against: PartitioningData) -> lis
         if before.get(node, backend) != backend:
             found.setdefault((before[node], backend), []).append(node)
     moves = [
-        Move(*ends, tuple(nodes), sum(estimate_flops(Node(partitioning.graph, n)) for n in nodes))
-        for ends, nodes in found.items()
+        Move(*ends, tuple(nodes), partitioning.flops_of(nodes)) for ends, nodes in found.items()
     ]
     return sorted(moves, key=lambda move: (-move.flops, -len(move.nodes)))
 

@@ -205,7 +205,7 @@ def _gains(partitioning: PartitioningData, backend: str, roots: Roots) -> tuple[
             name,
             () if name else tuple(sizes),
             len(nodes),
-            sum(estimate_flops(Node(graph, node)) for node in nodes),
+            partitioning.flops_of(nodes),
         )
         for name, nodes in refused.items()
     ]
@@ -224,16 +224,10 @@ def _elements(partitioning: PartitioningData, names: set[str]) -> int:
 
 def _crossing(partitioning: PartitioningData) -> tuple[set[str], set[str]]:
     """Return the values that cross between subgraphs, and those that cross between backends."""
-    maker = {
-        value: subgraph.backend for subgraph in partitioning.subgraphs for value in subgraph.outputs
-    }
     cut: set[str] = set()
     forced: set[str] = set()
-    for subgraph in partitioning.subgraphs:
-        for value in subgraph.inputs:
-            backend = maker.get(value)
-            if backend is not None:
-                cut.add(value)
-                if backend != subgraph.backend:
-                    forced.add(value)
+    for *ends, names in partitioning.crossings():
+        cut.update(names)
+        if len({partitioning.subgraphs[place].backend for place in ends}) > 1:
+            forced.update(names)
     return cut, forced

@@ -6,7 +6,7 @@ from typing import Any
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import BoundGraph, Node, Subgraph
-from subgraphkit.ir.costs import bytes_of, estimate_flops
+from subgraphkit.ir.costs import bytes_of
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.refusals import RefusedBy
 from subgraphkit.partitioning.reports.explanation import (
@@ -78,24 +78,18 @@ def as_networkx(partitioning: PartitioningData) -> Any:
 
     graph, types = partitioning.graph, partitioning.graph.types
     quotient = nx.DiGraph(name=graph.name)
-    maker = {}
     for subgraph in partitioning.subgraphs:
         quotient.add_node(
             subgraph.id,
             backend=subgraph.backend,
             property=subgraph.property_name,
             nodes=sum(not graph.is_constant_node(node) for node in subgraph.nodes),
-            flops=sum(estimate_flops(Node(graph, node)) for node in subgraph.nodes),
+            flops=partitioning.flops_of(subgraph.nodes),
         )
-        maker.update(dict.fromkeys(subgraph.outputs, subgraph.id))
-    for subgraph in partitioning.subgraphs:
-        crossing: dict[str, list[str]] = {}
-        for value in subgraph.inputs:
-            if value in maker:
-                crossing.setdefault(maker[value], []).append(value)
-        for source, values in crossing.items():
-            size = sum(bytes_of(types.get(value)) for value in values)
-            quotient.add_edge(source, subgraph.id, tensors=tuple(values), bytes=size)
+    for *ends, values in partitioning.crossings():
+        source, target = (partitioning.subgraphs[place].id for place in ends)
+        size = sum(bytes_of(types.get(value)) for value in values)
+        quotient.add_edge(source, target, tensors=tuple(values), bytes=size)
     path, flops = _critical_path(partitioning, quotient)
     quotient.graph["critical_path"] = path
     quotient.graph["critical_flops"] = flops

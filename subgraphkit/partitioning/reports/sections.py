@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from subgraphkit.ir import Node, Subgraph
-from subgraphkit.ir.costs import bytes_of, estimate_flops
+from subgraphkit.ir.costs import bytes_of
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.explanation import Cause, main_reason
@@ -96,7 +96,7 @@ class _Portrait:
         opened = " Open a box to see what is in it." if opens else ""
         return Drawing(
             [self._box(one, size) for one, size in zip(running, sizes, strict=True)],
-            self._arrows(running),
+            self._arrows(),
             title=title,
             caption=words + moved + opened,
             opens=opens,
@@ -106,14 +106,14 @@ class _Portrait:
         """Return what areas stand for, and the sizes: times if all are known, else operations."""
         if running and all(one.id in self.times for one in running):
             return "its time", [self.times[one.id] for one in running]
-        flops = [float(self._flops(one)) for one in running]
+        flops = [float(self.partitioning.flops_of(one.nodes)) for one in running]
         if any(flops):
             return "its arithmetic (FLOPs)", flops
         return "its number of nodes", [float(len(one.nodes)) for one in running]
 
     def _box(self, subgraph: Subgraph, size: float) -> Box:
         nodes = self._running(subgraph)
-        flops, seconds = self._flops(subgraph), self.times.get(subgraph.id)
+        flops, seconds = self.partitioning.flops_of(subgraph.nodes), self.times.get(subgraph.id)
         share = _share(flops, self.quality.flops)
         worth = in_seconds(seconds) if seconds is not None else share
         graph = self.partitioning.graph
@@ -156,19 +156,20 @@ class _Portrait:
             for backend, reasons in said.items()
         ]
 
-    def _arrows(self, running: Sequence[Subgraph]) -> list[Arrow]:
-        maker = {name: at for at, one in enumerate(running) for name in one.outputs}
-        types = self.partitioning.graph.types
-        arrows = []
-        for at, subgraph in enumerate(running):
-            crossing: dict[int, list[str]] = {}
-            for name in subgraph.inputs:
-                if name in maker:
-                    crossing.setdefault(maker[name], []).append(name)
-            for source, names in crossing.items():
-                size = sum(bytes_of(types.get(name)) for name in names)
-                arrows.append(Arrow(source, at, size, self._typed(names)))
-        return arrows
+    def _arrows(self) -> list[Arrow]:
+        types, subgraphs = self.partitioning.graph.types, self.partitioning.subgraphs
+        running = [place for place, one in enumerate(subgraphs) if one.outputs]
+        box = {place: at for at, place in enumerate(running)}
+        return [
+            Arrow(
+                box[source],
+                box[target],
+                sum(bytes_of(types.get(name)) for name in names),
+                self._typed(names),
+            )
+            for source, target, names in self.partitioning.crossings()
+            if target in box
+        ]
 
     def _nodes(self) -> Table:
         rows = [
@@ -195,7 +196,7 @@ class _Portrait:
             node.name or f"({next(filter(None, node.outputs), '')})",
             subgraph.backend,
             self.before[node.id] if self._moved(node.id, subgraph) else "",
-            self._flops_of[node.id] / _MILLION,
+            self.partitioning.flops_of([node.id]) / _MILLION,
             None if seconds is None else seconds * 1e3,
             ", ".join(str(types.get(name, "?")) for name in node.inputs if name),
             ", ".join(str(types.get(name, "?")) for name in node.outputs if name),
@@ -214,7 +215,7 @@ class _Portrait:
                     subgraph.id,
                     subgraph.backend,
                     len(nodes),
-                    self._flops(subgraph) / _MILLION,
+                    self.partitioning.flops_of(subgraph.nodes) / _MILLION,
                     None if seconds is None else seconds * 1e3,
                     *(ends or ("", "")),
                     len(subgraph.inputs),
@@ -266,14 +267,6 @@ class _Portrait:
     def _running(self, subgraph: Subgraph) -> list[int]:
         graph = self.partitioning.graph
         return [node for node in subgraph.nodes if not graph.is_constant_node(node)]
-
-    def _flops(self, subgraph: Subgraph) -> int:
-        return sum(self._flops_of[node] for node in subgraph.nodes)
-
-    @cached_property
-    def _flops_of(self) -> Mapping[int, int]:
-        graph, several = self.partitioning.graph, self.partitioning.subgraphs
-        return {n: estimate_flops(Node(graph, n)) for one in several for n in one.nodes}
 
     def _moved(self, node: int, subgraph: Subgraph) -> bool:
         return self.before.get(node, subgraph.backend) != subgraph.backend
@@ -331,13 +324,8 @@ def _without_empty(table: Table) -> Table:
         for at in range(len(table.columns))
         if not at or any(row[at] not in {None, ""} for row in table.rows)
     ]
-    return Table(
-        [table.columns[at] for at in kept],
-        [[row[at] for at in kept] for row in table.rows],
-        table.title,
-        table.caption,
-        table.bars,
-    )
+    columns = [table.columns[at] for at in kept]
+    return replace(table, columns=columns, rows=[[row[at] for at in kept] for row in table.rows])
 
 
 def _share(flops: int, whole: int) -> str:
