@@ -47,7 +47,8 @@ def test_every_page_of_the_documentation_is_in_a_table_of_contents() -> None:
     listed = set()
     for page in (ROOT / "docs").rglob("*.md"):
         for block in re.findall(r"```\{toctree\}(.*?)```", page.read_text(), re.DOTALL):
-            entries = [line for line in block.splitlines() if line and not line.startswith(":")]
+            lines = [line for line in block.splitlines() if line and not line.startswith(":")]
+            entries = [re.sub(r".*<(.*)>", r"\1", line) for line in lines]
             listed |= {(page.parent / f"{entry}.md").resolve() for entry in entries}
     pages = {path.resolve() for path in (ROOT / "docs").rglob("*.md")}
     assert sorted(map(shown, pages - listed)) == ["docs/index.md"]
