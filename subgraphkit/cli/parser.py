@@ -47,7 +47,7 @@ class CommandLine:
             "--completion SHELL", f"write a script for {', '.join(_SHELLS)}", choices=_SHELLS
         )
         self.command = _command(called) if called else None
-        self._called, self._groups = self.parser, {"": _commands_of(self.parser)}
+        self.called, self._groups = self.parser, {"": _commands_of(self.parser)}
         for name, purpose in PURPOSES.items():
             group, _, last = name.rpartition(" ")
             if group not in self._groups:
@@ -55,7 +55,7 @@ class CommandLine:
             parser = self._groups[group].add_parser(last, help=purpose)
             command = _command(name) if every else self.command if name == called else None
             if command is not None:
-                self._called = parser
+                self.called = parser
                 parser.description = f"{purpose[0].upper()}{purpose[1:]}."
                 command.add_arguments(parser)
                 parser.word("--json", "write one JSON document")
@@ -106,7 +106,7 @@ class CommandLine:
 
     def _refuse(self, unknown: Sequence[str], command: str | None) -> NoReturn:
         word = next((word for word in unknown if word.startswith("-")), unknown[0])
-        parser = self._called if self.command else self._groups[""].choices.get(command or "")
+        parser = self.called if self.command else self._groups[""].choices.get(command or "")
         parser, guess = parser or self.parser, ""
         if word.startswith("--"):
             options = re.findall(r"(?<!\S)--[a-z][a-z-]*", parser.format_help())

@@ -59,8 +59,7 @@ def _arguments(parser: Parser) -> None:
     )
     parser.word(
         "--operators OPERATOR,...",
-        "what it takes, in the order of a chain (default: Conv,BatchNormalization,Relu); "
-        "of others there is no kernel in NumPy, and the fallback computes them until there is",
+        "what it takes, in the order of a chain (default: Conv,BatchNormalization,Relu)",
         several=True,
     )
     parser.word(

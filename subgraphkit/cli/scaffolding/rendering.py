@@ -39,9 +39,9 @@ _WITHOUT_KERNELS: Final = """\
             return super().create_operator(subgraph, context)
 """
 SELECTORS: Final[Mapping[str, str]] = {
-    "stateful": "a selector of its own that grows a chain of operators and keeps its place in it",
-    "pattern": "the same chains, taken by the PatternSelector of subgraphkit",
-    "operators": "every node of some operators, taken by the OpSelector of subgraphkit",
+    "stateful": "a selector of its own",
+    "pattern": "PatternSelector",
+    "operators": "OpSelector, every node of some operators",
 }
 """The kinds of selectors, each with what it is."""
 _OPTION: Final = Option(

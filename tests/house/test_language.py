@@ -1,0 +1,70 @@
+"""Pages and help in plain words: short sentences, no turn that is read twice, and a next step."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from subgraphkit.cli.commands import PURPOSES
+from subgraphkit.cli.parser import CommandLine
+from tests.house.tree import ROOT, shown
+
+MOST_WORDS: Final = 30
+BANNED: Final = re.compile(
+    r"as if nothing had happened|\bgo(?:es)? by\b|\b(?:held|holds?) (?:\w+ )?against\b"
+    r"|\b(?:is|are|was|were) told\b|\bwhoever\b|\bwho runs what\b|\bwhat is written\b"
+    r"|\bwhat was measured\b|\bbelongs? to whom\b|\bhave it quicker\b|\bwhat runs what\b",
+    re.IGNORECASE,
+)
+PAGES: Final = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+LEFT: Final = {
+    "conformance.md": 4,
+    "many-requests.md": 3,
+    "migrating-to-tensorrt.md": 4,
+    "scaling.md": 12,
+    "tensorrt.md": 11,
+    "write-a-backend.md": 23,
+}
+"""Pages that still have some; the numbers only go down."""
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Go through the sentences of a page; code counts as a word, and a cell as a paragraph."""
+    text = re.sub(
+        r"^(`{3,}|:{3,}).*?^\1\s*$|\A---.*?^---$", "", text, flags=re.DOTALL | re.MULTILINE
+    )
+    text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "code", text))
+    text = re.sub(r"^(#.*|\s*(?:[-*:]|\d+\.) )", r"\n\n\1", text, flags=re.MULTILINE)
+    for paragraph in re.split(r"\n\s*\n|\|", text):
+        yield from re.split(r"(?<=[.!?])\s+", " ".join(paragraph.split()))
+
+
+def _wrong(text: str) -> list[str]:
+    long = [one for one in sentences(text) if len(one.split()) > MOST_WORDS]
+    return [*long, *(found[0] for found in BANNED.finditer(text))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=shown)
+def test_a_page_is_in_plain_words(page: Path) -> None:
+    wrong = _wrong(page.read_text(encoding="utf-8"))
+    assert len(wrong) <= LEFT.get(page.name, 0), wrong
+
+
+@pytest.mark.parametrize("command", PURPOSES)
+def test_the_help_of_a_command_is_in_plain_words(command: str) -> None:
+    helps = [action.help or "" for action in CommandLine(command).called._actions]
+    assert _wrong("\n\n".join([PURPOSES[command], *helps])) == []
+
+
+@pytest.mark.parametrize("page", [one for one in PAGES if one.name != "changes.md"], ids=shown)
+def test_a_page_has_a_next_step(page: Path) -> None:
+    steps = re.findall(r"^Next: \[.+\]\(.+\)\.$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(steps) == 1
+
+
+def test_long_sentences_and_banned_turns_are_found() -> None:
+    assert _wrong(" ".join(["word"] * (MOST_WORDS + 1)))
+    assert _wrong("It goes by what was measured.") == ["goes by", "what was measured"]
+    assert not _wrong("A short one. " * MOST_WORDS)
