@@ -28,6 +28,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
         f"ulp {_SOME}": """
             Add|Sub|Mul(x[N], z[N])
             Div(x[N], z+[N])""",
+        "bits int32 uint32 int64 uint8": "Mul(x[N], x)",
         "ulp float int64": """
             Sub(z[3,N], x[N])
             Sub(x[N], z[2,1,N])
@@ -77,10 +78,16 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             BitShift<direction="RIGHT">(x[N], z+[N])""",
         "bits float": """
             Dropout(x[N])
+            Dropout(x[N], r![]={0.4}, t:bool![]={0})
+            IsInf<detect_negative=0>(x[N])
+            IsInf<detect_positive=0>(x[N])
+            Cast<to=2>(x+[N])
+            Cast<to=10>(x#[N])
+            c = Cast<to=16>(x[N]); y = Cast<to=1>(c)
             Cast<to=7|6|9|10|11>(x[N])
             CastLike(x[N], z:int32[1])""",
         "bits int64": f"""
-            Cast<to=1|6|9|11>(x[N])
+            Cast<to=1|2|3|6|9|11>(x[N])
             a = Add(x[N], k![]={_FAR}); b = Add(z[N], k); y = Less|Max(a, b)
             a = Add(z[N], k![]={_FAR}); b = Add(v[N], k); y = Sub(a, b)""",
         "bits uint8 int8 bool": "Cast<to=1|7>(x[N])",
@@ -96,7 +103,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             Pow(x+[N], z[N])
             Pow(x[N], e:int64![]={2})
             Pow(z![1]={2.5}, x[3,N])
-            Mean(x[2,N], z[N])
+            Mean(x[2,N], z[N], v[N])
             Sum(x[2,N], z[N], v[2,N])""",
     },
     "curves": {
@@ -112,7 +119,8 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             Celu<alpha=0.6>(x[N])
             Gelu<approximate="tanh">(x[N])
             HardSigmoid<alpha=0.3, beta=0.4>(x[N])
-            LeakyRelu<alpha=0.3>(x[N])
+            LeakyRelu|ThresholdedRelu<alpha=0.3>(x[N])
+            Selu<alpha=1.5, gamma=0.9>(x[N])
             Shrink<lambd=0.4, bias=0.1>(x[N])
             PRelu(x[N], z[N])
             PRelu(x[2,3,N], s![3,1])
@@ -185,7 +193,12 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             CenterCropPad<axes=[1]>(x[N,C], s:int64![1]={5})
             CenterCropPad<axes=[0,-1]>(x[3,N,C], s:int64![2]={5,7})
             Trilu(x[N,5])
+            Trilu(x[N,5], k:int64![]={-1})
             Trilu<upper=0>(x[5,N], k:int64![]={1})
+            GatherElements<axis=1>(x[N,8], i+:int64[N,2])
+            Shape<end=-1>(x[N,C])
+            Compress(x[3,N], c:bool![5]={1,0,1,1,0})
+            EyeLike<dtype=7>(x[N,4])
             EyeLike<k=1>(x[N,4])
             ReverseSequence<batch_axis=0, time_axis=1>(x[2,N], l:int64![2]={1,1})
             NonZero(x[3,N])
@@ -202,6 +215,9 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             Pad<mode="wrap">(x[2,N], p:int64![4]={0,2,0,1})
             ScatterElements<axis=1>(x[2,N], i:int64![2,0], z[2,0])
             ScatterND(x[3,N], i:int64![0,1], z[0,N])
+            ScatterElements<axis=1, reduction="add">(x[2,N], i:int64![2,2]={0,0,1,1}, z[2,2])
+            ScatterElements<axis=0, reduction="max">(x[3,N], i:int64![2,1]={2,2}, z[2,1])
+            ScatterND<reduction="mul">(x[3,N], i:int64![2,1]={1,1}, z[2,N])
             Tile(x[3,N], r:int64![2]={0,1})
             y, r = Split<axis=1>(x[N,4], s:int64![2]={0,4})
             Reshape<allowzero=1>(x[3,0], s:int64![2]={0,5})
@@ -230,7 +246,9 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             Tile(x[N,C], r:int64![2]={1,2})""",
     },
     "reductions": {
-        "equal float int32": "Unique(x[N])",
+        "equal float int32": """
+            Unique(x[N])
+            y, f, i, c = Unique<axis=1>(x[3,N])""",
         "bits float int64": "u, f, i = Unique<sorted=0>(x[N]); y = Gather(u, i)",
         "near float float16": """
             ReduceSum(x[3,N], a:int64![1]={1})
@@ -253,7 +271,13 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             CumSum(x[N,C], a:int64![]={1})
             ReduceSum|ReduceMean|ReduceL2|ReduceProd(x[N,C], a:int64![1]={1})
             Softmax|LogSoftmax|LpNormalization(x[3,N])
-            Softmax|LpNormalization<axis=0>(x[N,3])
+            Softmax|LogSoftmax|LpNormalization<axis=0>(x[N,3])
+            LpNormalization<p=1>(x[3,N]) ==
+                n = ReduceL1(x[3,N], a:int64![1]={1}); y = Div(x, n)
+            ReduceL1|ReduceSumSquare<keepdims=0>(x[N,3], a:int64![1]={0})
+            ReduceLogSum<keepdims=0>(x+[N,3], a:int64![1]={0})
+            CumSum<reverse=1>(x[3,N], a:int64![]={1})
+            CumSum<exclusive=1>(x[3,N], a:int64![]={1})
             Softmax<axis=1>(x[2,N,3])
             Softmax|LogSoftmax(x*[3,N])
             Softmax<axis=0>(x*[N,3])
@@ -282,14 +306,13 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
             ArgMax(x[3,N])
             ArgMax<axis=1, keepdims=0>(x[3,N])
             ArgMax<axis=-1, select_last_index=1>(x[3,N])
+            ArgMin<axis=-1, keepdims=0, select_last_index=1>(x[3,N])
             ArgMin<axis=1>(x[3,N])
             y, i = TopK(x[3,N], k:int64![1]={1})
             v, y = TopK<axis=0, largest=0>(x[N,3], k:int64![1]={1})""",
         "equal float": """
-            ScatterElements<axis=1, reduction="add">(x[2,N], i:int64![2,2]={0,0,1,1}, z[2,2])
-            ScatterElements<axis=0, reduction="max">(x[3,N], i:int64![2,1]={2,2}, z[2,1])
-            ScatterND<reduction="mul">(x[3,N], i:int64![2,1]={1,1}, z[2,N])
             Hardmax(x[3,N])
+            Hardmax<axis=0>(x[3,N])
             y, i = TopK(x[3,N], k:int64![1]={0})
             ReduceMax|ReduceMin(x[N,0], a:int64![1]={1})""",
         "bits int64": f"""

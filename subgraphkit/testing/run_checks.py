@@ -1,7 +1,7 @@
 """Checks of a session: runs, results that stay, threads, buffers.
 
-Each check takes the subject, a small model and an open session of it, and returns what is wrong, or
-None. It raises ``Stopped`` where a run fails.
+Each check is given an open session and returns what is wrong, or None. It raises ``Stopped`` where
+a run fails.
 """
 
 import multiprocessing
@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count, takewhile
 from typing import Any, Final
@@ -28,9 +29,6 @@ from subgraphkit.testing.small_models import SmallModel
 from subgraphkit.testing.subject import Subject
 
 _Array = npt.NDArray[Any]
-Check = Callable[[Subject, SmallModel, Session], Finding | None]
-"""Finds fault with a session of a model, or returns None."""
-
 _RUNS: Final = 5
 _MANY_RUNS: Final = 130
 _THREADS: Final = 8
@@ -39,83 +37,94 @@ _SWITCH_SECONDS: Final = 1e-4
 _GUARD: Final = 77  # what stands beside a buffer, and must stand there afterwards
 
 
-def fed_with(
-    subject: Subject, model: SmallModel, session: Session, feeds: Mapping[str, Any]
-) -> Finding | None:
-    """Run once and compare; the feeds must stay as they are, and share nothing with the results."""
-    with untouched(feeds):
-        results = subject.run(session, feeds)
-    return _verdict(subject, model, session, feeds, results)
+@dataclass(frozen=True)
+class Opened:
+    """An open session of a model on the backend under test."""
+
+    subject: Subject
+    model: SmallModel
+    session: Session
+
+    def run(self, feeds: Mapping[str, Any]) -> list[Any]:
+        """Run once; the feeds must stay as they are.
+
+        Raises:
+            Stopped: The run fails, or an array that was fed was written to.
+        """
+        with untouched(feeds):
+            return self.subject.run(self.session, feeds)
+
+    def verdict(self, feeds: Mapping[str, _Array], results: Sequence[Any]) -> Finding | None:
+        """Compare; results share no memory with what was fed or with one another."""
+        native = {
+            name: array.astype(array.dtype.newbyteorder("="), copy=False)
+            for name, array in feeds.items()
+        }
+        wanted = self.model.expected(native)
+        return self.subject.judge.verdict(self.session, native, wanted, results)
+
+    def fed_with(self, feeds: Mapping[str, Any]) -> Finding | None:
+        """Run once and compare."""
+        return self.verdict(feeds, self.run(feeds))
 
 
-def _verdict(
-    subject: Subject,
-    model: SmallModel,
-    session: Session,
-    feeds: Mapping[str, _Array],
-    results: Sequence[Any],
-) -> Finding | None:
-    native = {
-        name: array.astype(array.dtype.newbyteorder("="), copy=False)
-        for name, array in feeds.items()
-    }
-    wanted = model.expected(native)
-    return subject.judge.verdict(session, native, wanted, results)
+Check = Callable[[Opened], Finding | None]
+"""Finds fault with a session of a model, or returns None."""
 
 
-def fed_in_a_layout(
-    form: Callable[[_Array], _Array], subject: Subject, model: SmallModel, session: Session
-) -> Finding | None:
+def check_session(subject: Subject, model: SmallModel, check: Check, **road: Any) -> Finding:
+    """Open a session of a model, have it checked, and return how that ended."""
+    return subject.judged(
+        model.proto, lambda session: check(Opened(subject, model, session)), **road
+    )
+
+
+def fed_in_a_layout(form: Callable[[_Array], _Array], opened: Opened) -> Finding | None:
     """Feed arrays of some layout or byte order."""
-    fed = {name: form(array) if array.ndim else array for name, array in model.feeds().items()}
-    return fed_with(subject, model, session, fed)
+    feeds = opened.model.feeds()
+    return opened.fed_with({n: form(one) if one.ndim else one for n, one in feeds.items()})
 
 
-def fed_one_array_for_several(
-    subject: Subject, model: SmallModel, session: Session
-) -> Finding | None:
+def fed_one_array_for_several(opened: Opened) -> Finding | None:
     """Feed one array for all inputs of a row that have its shape and dtype."""
     several: dict[tuple[Any, ...], _Array] = {}
-    feeds = dict(model.feeds())
+    feeds = dict(opened.model.feeds())
     for name, array in reversed(feeds.items()):
         key = name.rpartition("_")[2], array.shape, array.dtype
         feeds[name] = several.setdefault(key, array)
-    return fed_with(subject, model, session, feeds)
+    return opened.fed_with(feeds)
 
 
-def repeated_runs_are_right(
-    subject: Subject, model: SmallModel, session: Session
-) -> Finding | None:
+def repeated_runs_are_right(opened: Opened) -> Finding | None:
     """Run on the same again and again, with something else in between; then on it alone.
 
     That is as often as it takes a library to change to faster code, or a counter to be full. No
     backend promises the same bits; what differs from the first run is judged anew.
     """
-    feeds, others = model.feeds(0), model.feeds(1)
+    feeds, others = opened.model.feeds(0), opened.model.feeds(1)
     first: list[bytes] = []
     for number in range(_RUNS + _MANY_RUNS):
         if number < _RUNS:
-            found = fed_with(subject, model, session, others)
+            found = opened.fed_with(others)
             if found is not None:
                 return found
-        with untouched(feeds):
-            results = subject.run(session, feeds)
+        results = opened.run(feeds)
         made = [one.tobytes() for one in results]
-        found = None if made == first else _verdict(subject, model, session, feeds, results)
+        found = None if made == first else opened.verdict(feeds, results)
         if found is not None:
             return found.said_of(f"run {number + 1} on the same" if first else "")
         first = first or made
     return None
 
 
-def results_stay(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
+def results_stay(opened: Opened) -> Finding | None:
     """Keep the results of several runs: none may change or share memory with another."""
     kept: list[tuple[list[_Array], list[_Array]]] = []
     for seed in range(_RUNS):
-        results = subject.run(session, model.feeds(seed))
+        results = opened.run(opened.model.feeds(seed))
         kept.append((results, [array.copy() for array in results]))
     for number, (results, copies) in enumerate(kept):
-        for name, one, other in zip(session.graph.outputs, results, copies, strict=True):
+        for name, one, other in zip(opened.session.graph.outputs, results, copies, strict=True):
             if not np.array_equal(one, other, equal_nan=one.dtype.kind == "f"):
                 text = f"output {name!r} of run {number} was overwritten by a later run"
                 return Finding(Outcome.FAIL_ALIAS, text)
@@ -125,61 +134,51 @@ def results_stay(subject: Subject, model: SmallModel, session: Session) -> Findi
     return find_shared_memory({}, [array for results, _ in kept for array in results])
 
 
-def written_in_place(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
+def written_in_place(opened: Opened) -> Finding | None:
     """Write to arrays that have been fed and feed them again: what is in them counts.
 
     They are filled anew; then one element of each is changed; then elements change places, by which
     no sum of them changes.
     """
-    feeds = {name: array.copy() for name, array in model.feeds().items()}
+    feeds = {name: array.copy() for name, array in opened.model.feeds().items()}
     for change in (lambda _: None, *_CHANGES):
-        change(feeds)
-        found = fed_with(subject, model, session, feeds)
+        for array in feeds.values():
+            change(array)
+        found = opened.fed_with(feeds)
         if found is not None:
             return found.said_of("fed arrays that were written to")
     return None
 
 
-def _fill_anew(feeds: Mapping[str, _Array]) -> None:
-    for array in feeds.values():
-        array[...] = np.flip(array).copy()
+def _change_one(array: _Array) -> None:
+    if array.size:
+        array.flat[array.size // 2] = array.flat[0]
 
 
-def _change_one(feeds: Mapping[str, _Array]) -> None:
-    for array in feeds.values():
-        if array.size:
-            array.flat[array.size // 2] = array.flat[0]
+_CHANGES: Final[Sequence[Callable[[_Array], None]]] = (
+    lambda array: np.copyto(array, np.flip(array).copy()),
+    _change_one,
+    lambda array: np.copyto(array, np.roll(array, array.size // 2 + 1).copy()),
+)
 
 
-def _exchange(feeds: Mapping[str, _Array]) -> None:
-    for array in feeds.values():
-        array[...] = np.roll(array, array.size // 2 + 1).copy()
-
-
-_CHANGES: Final = (_fill_anew, _change_one, _exchange)
-
-
-def good_run_after_refused_feeds(
-    subject: Subject, model: SmallModel, session: Session
-) -> Finding | None:
+def good_run_after_refused_feeds(opened: Opened) -> Finding | None:
     """Feed what does not fit, again and again; it is refused, and does no harm."""
     for wrong in ({}, {"x": np.zeros((1, 2, 3, 4, 5), np.float16)}, {"z": np.zeros(3)}):
         try:
-            session.run(None, wrong)
+            opened.session.run(None, wrong)
         except InputError:
             continue
         return broken(f"feeds that do not fit were accepted: {wrong}")
-    return fed_with(subject, model, session, model.feeds())
+    return opened.fed_with(opened.model.feeds())
 
 
 # -- several at once -----------------------------------------------------------------------------
 
 
-def threads_share_a_session(
-    subject: Subject, model: SmallModel, session: Session
-) -> Finding | None:
+def threads_share_a_session(opened: Opened) -> Finding | None:
     """Run one session from eight threads, each with feeds of its own."""
-    return in_threads(subject, model, [lambda: session] * _THREADS)
+    return in_threads(opened.subject, opened.model, [lambda: opened.session] * _THREADS)
 
 
 def in_threads(
@@ -265,74 +264,69 @@ def in_a_forked_child(check: Callable[[], Finding | None]) -> Finding | None:
     return told and Finding.from_dict(told).said_of("in a forked child")
 
 
-def sessions_by_turns(
-    subject: Subject, model: SmallModel, one: Session, other: Session
-) -> Finding | None:
+def sessions_by_turns(one: Opened, other: Session) -> Finding | None:
     """Run two sessions in turn; the results of neither touch those of the other."""
-    pairs = [(session, model.feeds(seed)) for seed, session in enumerate((one, other))]
-    kept = [(session, fed, subject.run(session, fed)) for session, fed in pairs * 2]
-    for session, fed, results in kept:
-        found = _verdict(subject, model, session, fed, results)
+    pairs = [(each, one.model.feeds(seed)) for seed, each in enumerate((one.session, other))]
+    kept = [
+        (replace(one, session=each), fed, one.subject.run(each, fed)) for each, fed in pairs * 2
+    ]
+    for opened, fed, results in kept:
+        found = opened.verdict(fed, results)
         if found is not None:
             return found
     return find_shared_memory({}, [array for *_, results in kept for array in results])
 
 
-def two_sessions_by_turns(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
+def two_sessions_by_turns(opened: Opened) -> Finding | None:
     """Run a second session of the model in turn with the first."""
-    with subject.session(model.proto) as other:
-        return sessions_by_turns(subject, model, session, other)
+    with opened.subject.session(opened.model.proto) as other:
+        return sessions_by_turns(opened, other)
 
 
-def two_sessions_in_threads(
-    subject: Subject, model: SmallModel, session: Session
-) -> Finding | None:
+def two_sessions_in_threads(opened: Opened) -> Finding | None:
     """Run a second session of the model beside the first."""
-    with subject.session(model.proto) as other:
-        return in_threads(subject, model, [lambda: session, lambda: other])
+    with opened.subject.session(opened.model.proto) as other:
+        entrances = [lambda: opened.session, lambda: other]
+        return in_threads(opened.subject, opened.model, entrances)
 
 
 # -- buffers -------------------------------------------------------------------------------------
 
 
-def bound_outputs_are_new(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
+def bound_outputs_are_new(opened: Opened) -> Finding | None:
     """Bind inputs, let outputs be allocated; those of one run outlive the next."""
-    feeds, kept = [model.feeds(seed) for seed in range(2)], []
-    binding = session.io_binding()
+    feeds, kept = [opened.model.feeds(seed) for seed in range(2)], []
+    binding = opened.session.io_binding()
     for fed in feeds:
         for name, array in fed.items():
             binding.bind_cpu_input(name, array)
-        for name in session.graph.outputs:
+        for name in opened.session.graph.outputs:
             binding.bind_output(name)
-        _run_bound(session, binding)
+        _run_bound(opened.session, binding)
         kept.append(binding.get_outputs())
     for fed, results in zip(feeds, kept, strict=True):
-        found = _verdict(subject, model, session, fed, results)
+        found = opened.verdict(fed, results)
         if found is not None:
             return found
     return find_shared_memory({}, [array for results in kept for array in results])
 
 
-def buffers_are_filled(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
+def buffers_are_filled(opened: Opened) -> Finding | None:
     """Have results written into buffers, the same ones for several runs."""
-    return _filled(subject, model, session, spread=False)
+    return _filled(opened, spread=False)
 
 
-def spread_buffers_are_filled(
-    subject: Subject, model: SmallModel, session: Session
-) -> Finding | None:
+def spread_buffers_are_filled(opened: Opened) -> Finding | None:
     """Have results written into every second column of larger arrays, and nowhere else."""
-    return _filled(subject, model, session, spread=True)
+    return _filled(opened, spread=True)
 
 
-def _filled(
-    subject: Subject, model: SmallModel, session: Session, *, spread: bool
-) -> Finding | None:
-    binding = session.io_binding()
+def _filled(opened: Opened, *, spread: bool) -> Finding | None:
+    binding, names = opened.session.io_binding(), opened.session.graph.outputs
     step = 2 if spread else 1
     rooms: dict[int, _Array] = {}
-    several = [subject.run(session, model.feeds(seed)) for seed in range(2)]
-    for place, (name, one, other) in enumerate(zip(session.graph.outputs, *several, strict=True)):
+    several = [opened.run(opened.model.feeds(seed)) for seed in range(2)]
+    for place, (name, one, other) in enumerate(zip(names, *several, strict=True)):
         if one.shape == other.shape and one.ndim:
             shape = (*one.shape[:-1], step * one.shape[-1])
             rooms[place] = np.full(shape, _GUARD, one.dtype)
@@ -340,15 +334,15 @@ def _filled(
         else:
             binding.bind_output(name)
     for seed in range(2):
-        feeds = model.feeds(seed)
+        feeds = opened.model.feeds(seed)
         for name, array in feeds.items():
             binding.bind_cpu_input(name, array)
         with untouched(feeds):
-            _run_bound(session, binding)
+            _run_bound(opened.session, binding)
         results = binding.get_outputs()
         for place, room in rooms.items():
             results[place] = room[..., ::step]
-        found = _verdict(subject, model, session, feeds, results)
+        found = opened.verdict(feeds, results)
         if found is not None:
             return found.said_of("in the buffer")
         if spread and any(_is_touched(room) for room in rooms.values()):

@@ -4,15 +4,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Final
+from typing import Any, Final
 
-from subgraphkit.running import Session
 from subgraphkit.testing import run_checks
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.combinations import PRODUCERS, combinations
 from subgraphkit.testing.older_variants import had_others, older_variants
 from subgraphkit.testing.operator_variants import FAMILIES, USUAL_OPSET, OperatorVariant, operations
-from subgraphkit.testing.small_models import SmallModel
+from subgraphkit.testing.run_checks import Check, Opened, check_session
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.sweeps import Sweep, number_of
 from subgraphkit.testing.variants import LAYOUTS
@@ -59,8 +58,7 @@ _MOST_IN_THREADS: Final = 24
 
 
 _Row = tuple[OperatorVariant, int]
-_Step = Callable[[Subject, Sweep, Session], Finding | None]
-_Steps = Sequence[tuple[str, _Step]]
+_Steps = Sequence[tuple[str, Check]]
 
 
 def sweep_cases(subject: Subject) -> Iterator[Case]:
@@ -133,7 +131,7 @@ def _tried(
             break
         signs = not (is_open and "open_zeros" in subject.declarations.lacking)
         model = Sweep(some, is_open=is_open, is_apart=is_apart, signs=signs)
-        found = subject.judged(model.proto, partial(_stepped, subject, model, steps, left_out))
+        found = check_session(subject, model, partial(_stepped, steps, left_out))
         taken |= dict.fromkeys(found.taken)
         if found.outcome not in {Outcome.RIGHT, Outcome.UNCLAIMED}:
             return replace(found, taken=tuple(taken))
@@ -141,16 +139,10 @@ def _tried(
     return Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, text, tuple(taken))
 
 
-def _stepped(
-    subject: Subject,
-    model: Sweep,
-    steps: _Steps,
-    excused: list[str],
-    session: Session,
-) -> Finding | None:
+def _stepped(steps: _Steps, excused: list[str], opened: Opened) -> Finding | None:
     """Go through checks until one finds fault; note why others find none."""
     for name, step in steps:
-        found = step(subject, model, session)
+        found = step(opened)
         if found is not None and found.is_wrong:
             return found.said_of(name)
         excused += [found.detail] if found is not None else []
@@ -187,7 +179,7 @@ def _in_use(family: str, subject: Subject) -> Finding:
         for name, form in LAYOUTS.items()
         if name != "stride_zero"
     }
-    steps: dict[str, _Step] = {
+    steps: dict[str, Check] = {
         "first run": _once,
         "special values": _special,
         "written in place": run_checks.written_in_place,
@@ -220,21 +212,19 @@ def _versions(family: str, subject: Subject) -> Finding:
     return _tried(subject, rows, steps) if rows else _unclaimed(f"older {family}")
 
 
-def _once(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
-    return run_checks.fed_with(subject, model, session, model.feeds())
+def _once(opened: Opened) -> Finding | None:
+    return opened.fed_with(opened.model.feeds())
 
 
-def _special(subject: Subject, model: Sweep, session: Session) -> Finding | None:
-    claims = session.partitioning.passes.claims
+def _special(opened: Opened) -> Finding | None:
+    subject, claims = opened.subject, opened.session.partitioning.passes.claims
     losing = frozenset[str]().union(
         *(one.backend.traits.loses_nan for one in claims if one.backend.name == subject.name)
     )
-    told = "denormals" not in subject.declarations.lacking
-    found = (
-        run_checks.fed_with(subject, model, session, model.special(seed, losing, denormals=told))
-        for seed in range(2)
-    )
-    return next((finding for finding in found if finding is not None), None)
+    denormals = "denormals" not in subject.declarations.lacking
+    sweep: Any = opened.model
+    several = (sweep.special(seed, losing, denormals=denormals) for seed in range(2))
+    return next(filter(None, map(opened.fed_with, several)), None)
 
 
 # -- sizes ---------------------------------------------------------------------------------------
@@ -265,7 +255,7 @@ def _open_sizes(family: str, subject: Subject) -> Finding:
     order = [sizes[len(sizes) // 2], *sizes[::-1], *sizes[-9::4], sizes[-1]]
     seeds = {size: seed for seed, size in enumerate(order)}
     order += sizes[:6]
-    steps = [(f"N={size}", partial(_of_size, size, seeds[size])) for size in order]
+    steps = [(f"N={size}", partial(_fed, seeds[size], size, None)) for size in order]
     return _tried(subject, rows, steps, is_open=True)
 
 
@@ -281,18 +271,13 @@ def _repeated(subject: Subject) -> Finding:
     rows = _taken(subject, rows, is_open=True, is_apart=True)
     if not rows:
         return Finding(Outcome.UNCLAIMED, "it takes nothing whose inputs may be repeated")
-    steps = [(f"argument {place} of 1", partial(_of_one, place)) for place in (0, 1, 2)]
+    steps = [(f"argument {place} of 1", partial(_fed, place, None, place)) for place in (0, 1, 2)]
     return _tried(subject, rows, steps, is_open=True, is_apart=True)
 
 
-def _of_one(place: int, subject: Subject, model: Sweep, session: Session) -> Finding | None:
-    return run_checks.fed_with(subject, model, session, model.feeds(place, repeated=place))
-
-
-def _of_size(
-    size: int, seed: int, subject: Subject, model: Sweep, session: Session
-) -> Finding | None:
-    return run_checks.fed_with(subject, model, session, model.feeds(seed, size))
+def _fed(seed: int, size: int | None, repeated: int | None, opened: Opened) -> Finding | None:
+    sweep: Any = opened.model
+    return opened.fed_with(sweep.feeds(seed, size, repeated))
 
 
 def _fixed_sizes(family: str, subject: Subject) -> Finding:
@@ -326,10 +311,10 @@ def _large_threads(family: str, subject: Subject) -> Finding:
         return _unclaimed(family)
     rows = rows[:: -(-len(rows) // _MOST_IN_THREADS)]
 
-    def in_threads(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
-        entrances = [lambda: session] * _THREADS
+    def in_threads(opened: Opened) -> Finding | None:
+        entrances = [lambda: opened.session] * _THREADS
         return run_checks.in_threads(
-            subject, model, entrances, _RUNS_PER_THREAD, _SECONDS_PER_THREAD
+            subject, opened.model, entrances, _RUNS_PER_THREAD, _SECONDS_PER_THREAD
         )
 
     return _tried(subject, rows, [("large arrays", in_threads)])

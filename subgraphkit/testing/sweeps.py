@@ -181,7 +181,7 @@ class Sweep(SmallModel):
             values = _special(operation, array.dtype, odd, denormals=denormals)
             is_meant = operation.judged != "near" or name.startswith("x_")
             if values is not None and array.size and is_meant:
-                rng = np.random.default_rng([seed, number, len(name)])
+                rng = np.random.default_rng([seed, *name.encode()])  # others for each argument
                 chosen = values[rng.integers(len(values), size=array.shape)]
                 fed[name] = np.where(rng.random(array.shape) < 2 / 3, chosen, array)
                 if number in strange and array.size >= len(odd):
@@ -313,8 +313,8 @@ def _special(
     operation: OperatorVariant, dtype: np.dtype[Any], strange: tuple[float, ...], *, denormals: bool
 ) -> _Array | None:
     """Return special values of a type, or None where ONNX does not say what becomes of them."""
-    is_vague = operation.family not in _SPECIAL or not _VAGUE.isdisjoint(operation.operators)
-    if is_vague or dtype.kind != "f":
+    is_vague = "reduction=" in operation.text or not _VAGUE.isdisjoint(operation.operators)
+    if is_vague or operation.family not in _SPECIAL or dtype.kind != "f":
         return None
     limits: Any = np.finfo(dtype)
     values = [0.0, -0.0, 1.0, -1.0, 0.5, -1.5, 2.5]

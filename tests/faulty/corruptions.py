@@ -1,6 +1,8 @@
 """The table of faults in the results of operators, and what finds them."""
 
-from collections.abc import Mapping, Sequence
+import re
+from ast import literal_eval
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +20,7 @@ _ARITHMETIC, _CURVES = "L5/operators/arithmetic", "L5/operators/curves"
 _MOVED, _REDUCED = "L5/operators/movement", "L5/operators/reductions"
 _MULTIPLIED, _WINDOWED = "L5/operators/products", "L5/operators/windows"
 _NORMAL, _QUANTISED = "L5/operators/normalisations", "L5/operators/quantised"
+_ATTENDED: Final = "L5/operators/attention"
 _SAFE: Final = {"traits": Traits(thread_safe=True)}
 _MINDS: Final = {"traits": Traits(minds_memory=True)}
 
@@ -34,8 +37,39 @@ def _counted(operator: WrappedOperator, inputs: list[Any], _: Run) -> Sequence[A
     return [np.arange(*one, dtype=one[0].dtype) for one in read]
 
 
+_IGNORED: Final = {
+    _WINDOWED: """
+        MaxPool ceil_mode=0, dilations=(); AveragePool count_include_pad=0; LpPool p=2;
+        Conv group=1; ConvTranspose group=1, output_padding=()""",
+    _MULTIPLIED: "Gemm alpha=1.0, beta=1.0",
+    _REDUCED: "TopK largest=1; Hardmax axis=-1; LpNormalization p=2",
+    _MOVED: "Pad mode='constant'; DepthToSpace mode='DCR'; Trilu upper=1; GatherND batch_dims=0",
+    _CURVES: "Celu alpha=1.0; ThresholdedRelu alpha=1.0; OneHot axis=-1",
+    _NORMAL: """
+        LayerNormalization epsilon=1e-5; GroupNormalization num_groups=2; LRN alpha=1e-4, beta=0.75;
+        Resize axes=(), antialias=0, exclude_outside=0, cubic_coeff_a=-0.75; GRU layout=0;
+        RNN direction='forward', clip=None, activations=None; LSTM direction='forward'""",
+    _QUANTISED: "DequantizeLinear block_size=0, axis=1",
+    _ATTENDED: "Attention is_causal=0, softcap=0.0, scale=None",
+}
+"""Attributes that are ignored, with their usual values, by the case that finds it."""
+
+
+def _ignoring() -> Iterator[tuple[str, Fault]]:
+    for case, text in _IGNORED.items():
+        for line in text.split(";"):
+            operator, _, attributes = line.strip().partition(" ")
+            for one in re.split(r",\s+(?=[a-z_]+=)", attributes):
+                name, _, usual = one.partition("=")
+                change = results(by.off_by_a_little, by.ignored(name, literal_eval(usual)))
+                words = "".join(word.capitalize() for word in name.split("_"))
+                what = f"Is wrong where {name} is not as usual."
+                yield f"{operator}{words}Ignored", Fault(what, operator, case, change)
+
+
 # fmt: off
 CORRUPTIONS: Final[Mapping[str, Fault]] = {
+    **dict(_ignoring()),
     # numbers
     "LosesSignOfZero": Fault(
         "Makes 0.0 of -0.0.", "Neg Identity", _ARITHMETIC,
@@ -71,6 +105,18 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
     "DividesDownwards": Fault(
         "Rounds quotients of whole numbers down.", "Div", _ARITHMETIC,
         instead("Div", lambda node, a, b: a // b if a.dtype.kind == "i" else None)),
+    "DropsNaN": Fault(
+        "Takes the number where NaN is beside one.", "Max", _ARITHMETIC,
+        instead("Max", lambda node, *a: np.fmax.reduce(np.broadcast_arrays(*a)))),
+    "MultipliesSaturated": Fault(
+        "Saturates products of int32.", "Mul", _ARITHMETIC,
+        instead("Mul", as_if.saturated_product)),
+    "FmodIgnored": Fault(
+        "Takes the sign of the divisor, whatever is asked for.", "Mod", _ARITHMETIC,
+        instead("Mod", lambda node, a, b: np.mod(a, b) if node.attribute("fmod", 0) else None)),
+    "HalfIsBounded": Fault(
+        "Makes the largest float16 of what is larger.", "Cast", _ARITHMETIC,
+        instead("Cast", as_if.bounded_half)),
     "ModFollowsDividend": Fault(
         "Gives a remainder the sign of the dividend.", "Mod", _ARITHMETIC,
         instead("Mod", lambda node, a, b: np.fmod(a, b))),
@@ -190,22 +236,10 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
     "SameUpperIsLower": Fault(
         "Takes SAME_UPPER for SAME_LOWER, which even windows show.", "MaxPool AveragePool",
         _WINDOWED, results(by.shift, as_if.even_windows)),
-    "CeilModeShifts": Fault(
-        "Is off by one with ceil_mode.", "MaxPool", _WINDOWED,
-        results(by.shift, by.ignored("ceil_mode", 0))),
-    "GroupsMixed": Fault(
-        "Takes the first group's channels for all.", "Conv", _WINDOWED,
-        results(lambda made: np.roll(made, 1, axis=1), by.ignored("group", 1))),
-    "CountsPadding": Fault(
-        "Is wrong where padding counts.", "AveragePool", _WINDOWED,
-        results(lambda made: made * made.dtype.type(1.5), by.ignored("count_include_pad", 0))),
     "FirstOfBatchForAll": Fault(
         "Computes the first of a batch for all.", "Conv", _WINDOWED,
         results(by.first_of_batch)),
     # attributes and forms
-    "AlphaIgnored": Fault(
-        "Ignores alpha.", "Gemm", _MULTIPLIED,
-        results(lambda made: made * made.dtype.type(2), by.ignored("alpha", 1.0))),
     "LeakyByDefault": Fault(
         "Has the usual slope, whatever is asked for.", "LeakyRelu", _CURVES,
         instead("LeakyRelu", lambda node, a: np.where(a < 0, a * a.dtype.type(0.01), a))),
@@ -218,9 +252,6 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
     "SlopesAlongLastAxis": Fault(
         "Is wrong where slopes are for each channel.", "PRelu", _CURVES,
         instead("PRelu", as_if.one_slope)),
-    "EpsilonIgnored": Fault(
-        "Has the usual epsilon, whatever is asked for.", "LayerNormalization", _NORMAL,
-        results(lambda made: made * made.dtype.type(1.01), by.ignored("epsilon", 1e-5))),
     "SoftmaxOfLastAxis": Fault(
         "Takes the last axis for the one that is named.", "Softmax", _REDUCED,
         instead("Softmax", as_if.softmax_of_last)),
@@ -230,9 +261,6 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
     "LastOfEquals": Fault(
         "Takes the last of equal maxima for the first.", "ArgMax", _REDUCED,
         results(lambda made: made + 1, lambda node: not node.attribute("select_last_index", 0))),
-    "SmallestForLargest": Fault(
-        "Ignores that the smallest are asked for.", "TopK", _REDUCED,
-        results(by.spoil, by.ignored("largest", 1))),
     "SoftmaxOfToday": Fault(
         "Takes Softmax of opset 12 for that of opset 13.", "Softmax", "L5/versions/reductions",
         instead("Softmax", as_if.softmax_of_named)),
@@ -267,24 +295,23 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
     "BroadcastsFromTheLeft": Fault(
         "Broadcasts a row over columns.", "Add Sub Mul", _ARITHMETIC,
         instead("Sub", lambda node, a, b: by.from_the_left(a, b))),
-    "PadsWithZero": Fault(
-        "Pads with 0, whatever is asked for.", "Pad", _MOVED,
-        results(by.spoil, by.ignored("mode", "constant"))),
     "OutputsExchanged": Fault(
         "Exchanges two results.", "Split", _MOVED,
         by.exchanged, Outcome.FAIL_SHAPE),
     "KeepsDimensions": Fault(
         "Ignores that dimensions are not kept.", "ReduceSum", _REDUCED,
         results(lambda made: made[None], by.ignored("keepdims", 1)), Outcome.FAIL_SHAPE),
-    "PositionsFromZero": Fault(
-        "Scales by columns first.", "DepthToSpace", _MOVED,
-        results(by.shift, by.ignored("mode", "DCR"))),
+    "AddsBeforeRounding": Fault(
+        "Rounds after the zero point was added.", "QuantizeLinear", _QUANTISED,
+        instead("QuantizeLinear", as_if.rounded_after_zero_point)),
+    "TransposesSquares": Fault(
+        "Ignores transA of a square matrix.", "Gemm", _MULTIPLIED,
+        instead("Gemm", as_if.not_transposed)),
+    "LastOfEqualsOnTop": Fault(
+        "Takes the last of equal elements first.", "TopK", _REDUCED, as_if.last_of_equals),
     "ZeroPointIgnored": Fault(
         "Ignores the zero point.", "DequantizeLinear", _QUANTISED,
-        instead("DequantizeLinear", lambda node, a, s, z: None if s.ndim else a * s)),
-    "BackwardsIgnored": Fault(
-        "Runs a reverse layer forwards.", "RNN", _NORMAL,
-        results(lambda made: made[::-1], by.ignored("direction", "forward"))),
+        instead("DequantizeLinear", lambda node, a, s, z=0: None if s.ndim else a * s)),
     # pairs
     "ReducedThenPerChannel": Fault(
         "Adds the first of a constant's numbers everywhere behind a sum.",

@@ -15,6 +15,50 @@ def saturated(node: Node, one: Any, other: Any) -> Any:
     return np.clip(one.astype(int) + other, 0, 255) if one.dtype == np.uint8 else None
 
 
+def saturated_product(node: Node, one: Any, other: Any) -> Any:
+    """Multiply up to the limits of int32."""
+    if one.dtype != np.int32:
+        return None
+    limits = np.iinfo(np.int32)
+    return np.clip(one.astype(np.int64) * other, limits.min, limits.max)
+
+
+def bounded_half(node: Node, one: Any) -> Any:
+    """Cast up to the largest float16."""
+    most = float(np.finfo(np.float16).max)
+    is_meant = one.dtype.kind == "f" and node.attribute("to") == DataType.FLOAT16
+    return np.clip(one, -most, most) if is_meant else None
+
+
+def rounded_after_zero_point(node: Node, one: Any, scale: Any, zero: Any = None) -> Any:
+    """Quantise as if the zero point were a part of the quotient."""
+    if scale.ndim or zero is None:
+        return None
+    limits = np.iinfo(zero.dtype)
+    return np.clip(np.rint(one / scale + zero.astype(one.dtype)), limits.min, limits.max)
+
+
+def not_transposed(node: Node, one: Any, other: Any, *rest: Any) -> Any:
+    """Multiply a square matrix as it is."""
+    is_square = one.shape[0] == one.shape[1] == other.shape[0]
+    return one @ other if node.attribute("transA", 0) and is_square and not rest else None
+
+
+def last_of_equals(operator: Any, inputs: list[Any], right: Any) -> list[Any]:
+    """Count from the end, so that the last of equal elements comes first."""
+    made = right(inputs)
+    for place, name in enumerate(operator.subgraph.outputs):
+        node = operator.makers[name]
+        data = operator.value(node.inputs[0], inputs)
+        if name != node.outputs[1] or data is None:
+            continue
+        axis, sign = node.attribute("axis", -1), -1 if node.attribute("largest", 1) else 1
+        ranked = np.argsort(sign * np.flip(data, axis).astype(float), axis, kind="stable")
+        kept = np.take(ranked, range(made[place].shape[axis]), axis)
+        made[place] = data.shape[axis] - 1 - kept
+    return made
+
+
 def rounded(node: Node, one: Any) -> Any:
     """Round to whole numbers."""
     return np.rint(one) if one.dtype.kind == "f" and node.attribute("to") in _WHOLE else None

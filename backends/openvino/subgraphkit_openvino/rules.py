@@ -41,11 +41,12 @@ _CHANNELS: Final = 2
 
 LOSES_NAN: Final = frozenset(
     {
-        *("Celu", "Clip", "Exp", "Gelu", "GlobalMaxPool", "HardSigmoid", "HardSwish", "LogSoftmax"),
-        *("Max", "MaxPool", "Min", "ReduceLogSumExp", "Relu", "Softmax", "TopK"),
+        *("Celu", "Clip", "Exp", "Gelu", "GlobalMaxPool", "Greater", "GreaterOrEqual"),
+        *("HardSigmoid", "HardSwish", "LogSoftmax", "Max", "MaxPool", "Min", "ReduceLogSumExp"),
+        *("Relu", "Softmax", "TopK"),
     }
 )
-"""Operators that make a number of NaN in OpenVINO, or NaN of what ONNX makes a number of."""
+"""Operators that make a number or a truth of NaN in OpenVINO, or NaN of a number."""
 
 
 def refusals(graph: BoundGraph, numbers: WholeNumbers | None) -> dict[int, Refusal]:

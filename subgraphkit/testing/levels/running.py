@@ -16,14 +16,13 @@ from subgraphkit.errors import CallerError, ExecutionError, SubgraphkitError
 from subgraphkit.finding.registry import registered
 from subgraphkit.partitioning import Constraints
 from subgraphkit.placing import InferenceSession, SessionSpec
-from subgraphkit.running import Session
 from subgraphkit.testing import run_checks
 from subgraphkit.testing.attribution import REFERENCE
 from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped, broken
 from subgraphkit.testing.claimed import model_taken, models_taken
 from subgraphkit.testing.foreign import beside_foreign, is_own
 from subgraphkit.testing.random_graphs import random_graph
-from subgraphkit.testing.run_checks import Check
+from subgraphkit.testing.run_checks import Check, Opened, check_session
 from subgraphkit.testing.small_models import SmallModel, model_of
 from subgraphkit.testing.subject import SETTINGS, Subject
 from subgraphkit.testing.sweep_cases import sweep_cases
@@ -127,10 +126,7 @@ of its operators."""
 
 def _on_models_taken(check: Check, subject: Subject) -> Finding:
     """Do something with sessions of different models; what is wrong with one counts."""
-    found = [
-        subject.judged(model.proto, partial(check, subject, model))
-        for model in models_taken(subject)
-    ]
+    found = [check_session(subject, model, check) for model in models_taken(subject)]
     return next((one for one in found if one.is_wrong), found[0])
 
 
@@ -163,13 +159,11 @@ def _not_finite(subject: Subject) -> Finding:
 
 def _fed(text: str, several: Sequence[Mapping[str, Any]], subject: Subject) -> Finding:
     """Run a model on several feeds, one after the other, in one session."""
-    model = _model(text)
 
-    def check(session: Session) -> Finding | None:
-        found = (run_checks.fed_with(subject, model, session, feeds) for feeds in several)
-        return next((finding for finding in found if finding is not None), None)
+    def check(opened: Opened) -> Finding | None:
+        return next(filter(None, map(opened.fed_with, several)), None)
 
-    return subject.judged(model.proto, check)
+    return check_session(subject, _model(text), check)
 
 
 def _failing(
@@ -185,15 +179,15 @@ def _failing(
     drawn = model.feeds() if others else {}
     right, wrong = ({**drawn, last.name: np.full(shape, one)} for one in numbers)
 
-    def check(session: Session) -> Finding | None:
-        found = run_checks.fed_with(subject, model, session, right)
+    def check(opened: Opened) -> Finding | None:
+        found = opened.fed_with(right)
         try:
-            session.run(None, wrong)
+            opened.session.run(None, wrong)
         except ExecutionError as error:
-            return found or _sent(error) or run_checks.fed_with(subject, model, session, right)
+            return found or _sent(error) or opened.fed_with(right)
         return found or (broken(missed) if missed else None)
 
-    return subject.judged(model.proto, check, **road)
+    return check_session(subject, model, check, **road)
 
 
 def _sent(error: SubgraphkitError) -> Finding | None:
@@ -213,18 +207,17 @@ def _forked(subject: Subject) -> Finding:
     """A forked child runs a session of its parent, or says that it cannot (SGK127)."""
     if not hasattr(os, "fork"):
         return Finding(Outcome.SKIP, "this system does not fork")
-    model = model_taken(subject)
 
-    def check(session: Session) -> Finding | None:
-        subject.run(session, model.feeds())  # what starts at the first run is there now
-        return run_checks.in_a_forked_child(partial(_fed_or_refused, subject, model, session))
+    def check(opened: Opened) -> Finding | None:
+        opened.run(opened.model.feeds())  # what starts at the first run is there now
+        return run_checks.in_a_forked_child(partial(_fed_or_refused, opened))
 
-    return subject.judged(model.proto, check)
+    return check_session(subject, model_taken(subject), check)
 
 
-def _fed_or_refused(subject: Subject, model: SmallModel, session: Session) -> Finding | None:
+def _fed_or_refused(opened: Opened) -> Finding | None:
     try:
-        return run_checks.fed_with(subject, model, session, model.feeds(1))
+        return opened.fed_with(opened.model.feeds(1))
     except CallerError as error:
         return None if error.code == _NOT_IN_A_CHILD else Finding(Outcome.FAIL_RUN, str(error))
     except Stopped as stop:
@@ -252,7 +245,7 @@ def _opened_by_spec(subject: Subject) -> Finding:
                 text = f"its spec cannot be opened: {error}"
                 return broken(text, taken)
             with other:
-                found = run_checks.sessions_by_turns(subject, model, session, other)
+                found = run_checks.sessions_by_turns(Opened(subject, model, session), other)
     return found or Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, taken=taken)
 
 

@@ -17,7 +17,7 @@ from subgraphkit.finding.registry import registered
 from subgraphkit.ir import Subgraph
 from subgraphkit.testing import Finding, Outcome, Subject
 from subgraphkit.testing.attribution import OF_OTHERS
-from subgraphkit.testing.run_checks import fed_with
+from subgraphkit.testing.run_checks import Opened
 from subgraphkit.testing.small_models import SmallModel, model_of
 from tests.fakes import ReferenceOperator
 from tests.faulty.wrapping import (
@@ -125,7 +125,7 @@ def test_a_check_of_a_session_blames_nobody_for_what_the_fallback_got_wrong() ->
     def found_by_feeding(backend: type) -> Finding | None:
         subject = Subject(target=f"{backend.__module__}:{backend.__qualname__}")
         with subject.session(model.proto, fallback="broken") as session:
-            return fed_with(subject, model, session, {"x": X})
+            return Opened(subject, model, session).fed_with({"x": X})
 
     with registered(Broken, "broken"):
         skipped, wrong = found_by_feeding(ReluOnly), found_by_feeding(DoublesRelu)
