@@ -16,6 +16,5 @@ from .feeding import make_feeds as make_feeds
 from .findings import SubgraphFinding as SubgraphFinding
 from .findings import Verification as Verification
 from .finiteness import NotFinite as NotFinite
-from .finiteness import ValueRange as ValueRange
 from .finiteness import find_not_finite as find_not_finite
 from .verification import verify as verify

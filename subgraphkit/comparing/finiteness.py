@@ -21,35 +21,6 @@ _Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class ValueRange:
-    """The numbers of one value.
-
-    Attributes:
-        name: Name of the value.
-        type: Element type and shape, such as ``float32[2,3]``.
-        low: The least finite number; None if there is none. Of complex ones the least magnitude.
-        high: The largest.
-        nan: How many elements are NaN.
-        infinite: How many are infinite.
-    """
-
-    name: str
-    type: str
-    low: float | None
-    high: float | None
-    nan: int
-    infinite: int
-
-    @property
-    def text(self) -> str:
-        """The value in words, such as ``x float32[2,3]: -1 .. 2, 1 NaN``."""
-        finite = "nothing finite" if self.low is None else f"{self.low:.6g} .. {self.high:.6g}"
-        counts = ((self.nan, "NaN"), (self.infinite, "infinite"))
-        others = "".join(f", {count:,} {kind}" for count, kind in counts if count)
-        return f"{printable(self.name)} {self.type}: {finite}{others}"
-
-
-@dataclass(frozen=True, slots=True)
 class NotFinite:
     """Where a run stops being finite.
 
@@ -59,25 +30,29 @@ class NotFinite:
         node: Label of the first node that makes NaN of inputs without NaN, or infinity of finite
             ones; empty if none does.
         subgraph: The subgraph it is in.
-        reads: What it reads.
-        makes: What it makes.
+        kind: ``NaN`` or ``infinity``; empty if no node makes either.
+        reads: What it reads, such as ``x float32[2,3]: -1 .. 2, 1 NaN``: the least and the largest
+            finite number, of complex ones their magnitudes, and how many are not finite.
+        makes: What it makes, in the same way.
     """
 
     backend: str
     outputs: tuple[str, ...] = ()
     node: str = ""
     subgraph: str = ""
-    reads: tuple[ValueRange, ...] = ()
-    makes: tuple[ValueRange, ...] = ()
+    kind: str = ""
+    reads: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         """What was found, in a few lines for people."""
         if self.node:
-            what = "NaN" if any(one.nan for one in self.makes) else "infinity"
-            lines = [f"{self.backend}: {self.node} in {self.subgraph} is the first to make {what}"]
-            lines += [f"  reads {one.text}" for one in self.reads]
-            return "\n".join([*lines, *(f"  makes {one.text}" for one in self.makes)])
+            head = (
+                f"{self.backend}: {self.node} in {self.subgraph} is the first to make {self.kind}"
+            )
+            reads = (f"  reads {one}" for one in self.reads)
+            return "\n".join([head, *reads, *(f"  makes {one}" for one in self.makes)])
         if self.outputs:
             return (
                 f"{self.backend}: not finite: {', '.join(self.outputs)}; but no node makes it of "
@@ -125,13 +100,15 @@ def find_not_finite(
     known |= {name: bound.constants[name].array() for name in read if name in bound.constants}
     inner = [name for name in (*read, *filter(None, node.outputs)) if name not in known]
     values = known | _tapped(bound, inner, feeds)
+    made = [name for name in node.outputs if name]
     return NotFinite(
         selection,
         wrong,
         node.label,
         plan.partitioning.home_of(found).id,
-        tuple(_ranges(read, values)),
-        tuple(_ranges(node.outputs, values)),
+        "NaN" if any(_marks(values[name])[0] for name in made) else "infinity",
+        tuple(_descriptions(read, values)),
+        tuple(_descriptions(made, values)),
     )
 
 
@@ -181,19 +158,16 @@ def _numbers(value: Any) -> _Array:
     return value if value.dtype.kind in "fc" else value.astype(np.float32)
 
 
-def _ranges(names: Iterable[str], values: Mapping[str, Any]) -> Iterator[ValueRange]:
-    for name in filter(None, names):
+def _descriptions(names: Iterable[str], values: Mapping[str, Any]) -> Iterator[str]:
+    for name in names:
         value = values.get(name)
         if not isinstance(value, np.ndarray) or value.dtype.kind in "OUSMm":
             continue
         numbers = value if value.dtype.kind in "iub" else _numbers(value)
         finite = numbers[np.isfinite(numbers)]
         finite = np.abs(finite) if finite.dtype.kind == "c" else finite
-        yield ValueRange(
-            name,
-            f"{DataType.of(value.dtype).label}[{','.join(map(str, value.shape))}]",
-            float(finite.min()) if finite.size else None,
-            float(finite.max()) if finite.size else None,
-            int(np.isnan(numbers).sum()),
-            int(np.isinf(numbers).sum()),
-        )
+        text = f"{finite.min():.6g} .. {finite.max():.6g}" if finite.size else "nothing finite"
+        counts = {"NaN": np.isnan(numbers).sum(), "infinite": np.isinf(numbers).sum()}
+        more = "".join(f", {count:,} {kind}" for kind, count in counts.items() if count)
+        type_ = f"{DataType.of(value.dtype).label}[{','.join(map(str, value.shape))}]"
+        yield f"{printable(name)} {type_}: {text}{more}"

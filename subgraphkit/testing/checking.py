@@ -29,12 +29,12 @@ _SHARES: Final = {3: 4, 4: 1, 5: 5}
 """The drawn levels, whose cases come in an order that is drawn, with their parts of the time."""
 _FIRST: Final = ("operators", "versions")
 """The groups of level 5 that come before all others, in order: what operators compute."""
-_PATIENCE_OF_LARGE: Final = 2.0
+_LARGE_FACTOR: Final = 2.0
 """What has more is large: a real network."""
 _BEGIN_LARGE: Final = 0.75
 """The part of the time after which no large case is begun: one takes long."""
 
-GATES: Final = frozenset({"L0/import", "L0/probe"})
+REQUIRED: Final = frozenset({"L0/import", "L0/probe"})
 """Cases without which no other level has any sense."""
 _LOOPBACK: Final = {"loopback": "subgraphkit.testing.loopback:LoopbackBackend"}
 _MOST_CHILDREN: Final = 2
@@ -124,7 +124,7 @@ class _Run:
             for number in self.levels:
                 shut = False
                 for finding in self._of_level(pool, number, end, large):
-                    shut |= finding.is_wrong and finding.case in GATES
+                    shut |= finding.is_wrong and finding.case in REQUIRED
                     yield finding
                 if shut:
                     return
@@ -156,7 +156,7 @@ class _Run:
             yield from pool.findings([task] for task in tasks)
             return
         drawn = drawn_batches(tasks, self.subject["seed"])
-        most = _PATIENCE_OF_LARGE * self.timeout_seconds
+        most = _LARGE_FACTOR * self.timeout_seconds
         large += [batch for batch in drawn if batch[0].seconds > most]
         small = [batch for batch in drawn if batch[0].seconds <= most]
         now = time.monotonic()

@@ -1,19 +1,18 @@
-"""Operators as their tables have them: what a line reads, its nodes, and how it is judged."""
+"""Operators as ``operators.txt`` has them: what a line reads, its nodes, and how it is judged."""
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Final
 
 import onnx
 from onnx import parser
 
-from subgraphkit.testing.operator_tables import TABLES
-
-FAMILIES: Final = tuple(TABLES)
-"""The tables, by name: operators that are varied in the same sizes."""
-
+_FILE: Final = Path(__file__).with_name("operators.txt")
+_FAMILY: Final = re.compile(r"^\[(\w+)\]\n", re.MULTILINE)
+_HEAD: Final = re.compile(r"^(\w.*):\n", re.MULTILINE)
 _ARGUMENT: Final = re.compile(
     r"\b(?P<name>\w+)(?P<kind>[+~*#^]?)(?::(?P<type>\w+))?(?P<stored>!?)"
     r"\[(?P<dims>[\w,]*)\](?:=\{(?P<values>[^}]*)\})?"
@@ -157,11 +156,19 @@ class OperatorVariant:
 
 @lru_cache(maxsize=1)
 def _all() -> Mapping[str, tuple[OperatorVariant, ...]]:
-    return {family: tuple(_read(family, table)) for family, table in TABLES.items()}
+    tables = tables_of(_FILE.read_text(encoding="utf-8"))
+    return {family: tuple(_read(family, table)) for family, table in tables}
 
 
-def _read(family: str, table: Mapping[str, str]) -> Iterator[OperatorVariant]:
-    for head, body in table.items():
+def tables_of(text: str) -> Iterator[tuple[str, str]]:
+    """Read the tables of a file: their names in brackets, and what is below each."""
+    _, *parts = _FAMILY.split(text)
+    return zip(parts[::2], map(str.strip, parts[1::2]), strict=True)
+
+
+def _read(family: str, table: str) -> Iterator[OperatorVariant]:
+    _, *parts = _HEAD.split(table)
+    for head, body in zip(parts[::2], parts[1::2], strict=True):
         judged, *words = head.split()
         opset = int(words.pop()[1:]) if words[-1].startswith("@") else USUAL_OPSET
         for line in _NEW_LINE.split(body.strip()):
@@ -180,7 +187,7 @@ def _each_choice(line: str) -> Iterator[str]:
         yield from _each_choice(line[: found.start()] + word.strip() + line[found.end() :])
 
 
-@lru_cache(maxsize=len(FAMILIES))
+@lru_cache
 def operations(family: str) -> tuple[OperatorVariant, ...]:
     """Return the operations of a family in their usual sizes, in the order of its table."""
     return tuple(one.sized(one.width) for one in _all()[family])
@@ -201,3 +208,7 @@ def probed_variants() -> Iterator[OperatorVariant]:
         if key not in known:
             known.add(key)
             yield form
+
+
+FAMILIES: Final = tuple(_all())
+"""The tables, by name: operators that are varied in the same sizes."""

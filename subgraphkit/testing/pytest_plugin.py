@@ -1,14 +1,12 @@
 """The conformance kit under pytest.
 
 ``pytest --pyargs subgraphkit.testing --subgraph-backend=NAME`` runs one test per case.
-``--backend`` is understood as well, but only in a command line that names ``subgraphkit.testing``:
-other projects have an option of that name, and pytest takes each name once.
 
 Nothing but pytest is imported here until a backend is given, because pytest loads the plugin for
 everybody who has subgraphkit installed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -48,24 +46,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
-    """Add the short option where it is surely meant for us."""
-    if _names_us(args):
-        parser.addoption("--backend", dest="subgraph_backend", metavar="NAME")
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse to test nothing.
 
     Raises:
         UsageError: The kit was asked to run, and not on what.
     """
-    if _names_us(config.invocation_params.args) and not config.option.subgraph_backend:
+    names = [str(word).partition("::")[0] for word in config.invocation_params.args]
+    if _PACKAGE in names and not config.option.subgraph_backend:
         raise pytest.UsageError(f"{_PACKAGE} tests a backend: add --subgraph-backend=NAME")
-
-
-def _names_us(arguments: Iterable[Any]) -> bool:
-    return any(str(word).partition("::")[0] == _PACKAGE for word in arguments)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ConformanceFile | None":
@@ -110,8 +99,8 @@ class ConformanceFile(pytest.File):
         subject = checking.subject_of(option.subgraph_backend, {}) | {"seed": option.subgraph_seed}
         # pytest asks for one case after the other; who wants more at once has pytest-xdist.
         self.pool = children.Pool(subject, 1)
-        self.gates = checking.GATES
-        self.shut = ""
+        self.required = checking.REQUIRED
+        self.ended_by = ""
         self.config.stash[_FILE] = self
 
     def collect(self) -> Iterator[pytest.Item]:
@@ -131,12 +120,12 @@ class ConformanceFile(pytest.File):
     def carry_out(self, listed: Any) -> Any:
         """Have a case carried out; return what is found."""
         blank = import_module(f"{_PACKAGE}.cases").Finding.from_dict(listed["case"])
-        if self.shut:
-            return replace(blank, detail=f"not tried after {self.shut}")
+        if self.ended_by:
+            return replace(blank, detail=f"not tried after {self.ended_by}")
         task = self._task(blank, _SECONDS * listed["timeout_factor"])
         (found,) = self.pool.findings([[task]])
-        if found.is_wrong and found.case in self.gates:
-            self.shut = found.case
+        if found.is_wrong and found.case in self.required:
+            self.ended_by = found.case
         return found
 
 

@@ -1,7 +1,9 @@
 """Small models in onnx's text form, with something to feed and what they must compute."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +20,8 @@ _HEADER: Final = '<ir_version: 10, opset_import: ["" : 17]>'
 POSITIVE: Final = "var"
 """How the name of a weight or an input begins that must not be negative."""
 
+_FILE: Final = Path(__file__).with_name("graphs.txt")
+_GRAPH: Final = re.compile(r"^(\w+) (.*(?:\n .*)*)", re.MULTILINE)
 _Array = npt.NDArray[Any]
 
 
@@ -44,6 +48,13 @@ class SmallModel:
         from onnx.reference import ReferenceEvaluator  # noqa: PLC0415 (few compare)
 
         return list(ReferenceEvaluator(without_foreign(self.proto)).run(None, dict(feeds)))
+
+
+def graphs_of(section: str) -> dict[str, str]:
+    """Return the graphs of a section of ``graphs.txt``, by name; the text is what is behind it."""
+    _, _, rest = _FILE.read_text(encoding="utf-8").partition(f"[{section}]\n")
+    graphs = _GRAPH.findall(rest.partition("\n[")[0])
+    return {name: " ".join(text.split()) for name, text in graphs}
 
 
 def model_of(text: str, header: str = _HEADER) -> onnx.ModelProto:

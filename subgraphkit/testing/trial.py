@@ -13,19 +13,16 @@ from onnx import ModelProto
 
 from subgraphkit.backend.differences import compare_values
 from subgraphkit.backend.tolerances import tolerance_for
-from subgraphkit.binding import BoundModel, bind
+from subgraphkit.binding import BoundModel, Shapes
 from subgraphkit.comparing.messages import wrong
-from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import resolve
-from subgraphkit.configuration.selection import NONE
-from subgraphkit.errors import SubgraphkitError, UnclaimedNodesError
+from subgraphkit.configuration.selection import NONE, BackendChoice
+from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.child_probe import end_of_traceback
 from subgraphkit.finding.opening import open_fallback
-from subgraphkit.onnx_io import load
-from subgraphkit.partitioning import partition
-from subgraphkit.planning import plan
-from subgraphkit.running import Session
-from subgraphkit.testing.loopback import Stub
+from subgraphkit.lazy import cached_property
+from subgraphkit.onnx_io import Model, ModelSource
+from subgraphkit.testing.cases import Outcome, Stopped
 from subgraphkit.testing.probe_models import (
     Ask,
     ProbeModel,
@@ -33,6 +30,7 @@ from subgraphkit.testing.probe_models import (
     claims_whole,
     models_claimed,
 )
+from subgraphkit.testing.subject import Subject
 
 # Reduced precision is a choice of the user's; what is looked for here are results that are wrong.
 _RELATIVE: Final = 0.05
@@ -78,7 +76,7 @@ def try_backend(
     Returns:
         What became of it; this function does not raise because of a plugin.
     """
-    last = ""
+    subject, last = _Selected(backend=backend), ""
 
     def starts(operators: str) -> None:
         nonlocal last
@@ -88,15 +86,16 @@ def try_backend(
 
     def ask(model: ModelProto) -> Sequence[tuple[str, str]]:
         starts(model.graph.name)
-        return _claimed(backend, model)
+        return subject.claimed(model)
 
     try:
-        for offer in _claims(ask):
-            starts(offer.name)
-            trial = _tried(backend, offer, runs=runs)
+        for probe in _claims(ask):
+            starts(probe.name)
+            trial = _trial_of(subject, probe, runs=runs)
             if trial is not None:
                 return trial
-    except SubgraphkitError as error:
+    except (Stopped, SubgraphkitError) as stop:
+        error: Any = stop.__cause__ if isinstance(stop, Stopped) else stop
         trace = end_of_traceback(error.__cause__) if error.__cause__ is not None else ""
         return Trial("error", last, error.code, str(error), trace)
     except Exception as error:  # noqa: BLE001 (errors of plugins that are raised as they are)
@@ -122,61 +121,55 @@ def _as_selected(name: str) -> str:
     return next((str(replace(one, optional=False)) for one in chosen), name)
 
 
+@dataclass(frozen=True)
+class _Selected(Subject):
+    """A backend as it is named in a selection, with the options that are configured for it."""
+
+    backend: Any = None
+
+    @cached_property
+    def choice(self) -> BackendChoice:
+        return resolve(backend=[self.backend]).backends[0]
+
+    @cached_property
+    def name(self) -> str:
+        return self.choice.name
+
+    def bound(
+        self, source: ModelSource | Model, shapes: Shapes | None = None, **settings: Any
+    ) -> BoundModel:
+        return super().bound(source, shapes, **{"fallback": _healthy_fallback(), **settings})
+
+
 def _claims(ask: Ask) -> Iterator[ProbeModel]:
     """Yield what a backend claims, looking no further than it is asked for."""
-    by_name = {offer.name: offer for offer in all_probe_models()}
+    by_name = {probe.name: probe for probe in all_probe_models()}
     first = [by_name[name] for name in _FIRST]
     yield from (one for one in first if claims_whole(one, ask(one.model().proto)))
     yield from (one for one in models_claimed(ask) if one not in first)
 
 
-def _claimed(backend: Any, model: ModelProto) -> list[tuple[str, str]]:
-    bound = _bound(backend, model, Stub)
-    name = bound.settings.backends[0].name
-    mine = [one for one in partition(bound).subgraphs if one.backend == name]
-    return [
-        (node.op_type, next(filter(None, node.outputs), "")) for one in mine for node in one.members
-    ]
-
-
-def _bound(backend: Any, model: ModelProto, *others: Any) -> BoundModel:
-    return bind(
-        load(model),
-        backend=[backend, *others],
-        on_run_error="raise",
-        on_compile_error="raise",
-        strict=False,
-        on_fallback="ok",
-        require={},
-        cache=False,  # an engine of another day would hide that it no longer compiles
-        fallback=_healthy_fallback(),
-    )
-
-
-def _tried(backend: Any, offer: ProbeModel, *, runs: bool) -> Trial | None:
+def _trial_of(subject: Subject, probe: ProbeModel, *, runs: bool) -> Trial | None:
     """Return what became of one model; None if the backend gives it back."""
-    model = offer.model()
-    bound = _bound(backend, model.proto)
-    name = bound.settings.backends[0].name
-    try:
-        partitioning = partition(bound)
-        planned = plan(partitioning, compile_subgraphs(partitioning))
-    except UnclaimedNodesError:  # it gave back what it had claimed, and there is no fallback
-        return None
+    model = probe.model()
     feeds = model.feeds()
-    with Session(planned) as session:
-        if all(one.backend != name for one in session.partitioning.subgraphs):
+    try:
+        with subject.session(model.proto) as session:
+            if not runs:
+                return Trial("ok", probe.name)
+            (y,) = subject.run(session, feeds)
+    except Stopped as stop:
+        if stop.finding.outcome in {Outcome.UNCLAIMED, Outcome.SKIP}:
             return None
-        if not runs:
-            return Trial("ok", offer.name)
-        (y,) = session.run(None, feeds)
+        raise
     (found,) = compare_values(
         "y", y, model.expected(feeds)[0], lambda dtype: tolerance_for(dtype, _RELATIVE, _ABSOLUTE)
     )
     if found.agrees:
-        return Trial("ok", offer.name)
-    error = wrong(name, offer.name, found.problem or f"{found.got}, expected {found.expected}")
-    return Trial("wrong", offer.name, error.code, str(error))
+        return Trial("ok", probe.name)
+    what = found.problem or f"{found.got}, expected {found.expected}"
+    error = wrong(subject.name, probe.name, what)
+    return Trial("wrong", probe.name, error.code, str(error))
 
 
 def _healthy_fallback() -> str:

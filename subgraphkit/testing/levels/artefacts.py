@@ -23,7 +23,7 @@ from subgraphkit.ir import Initializer
 from subgraphkit.processes.child_process import crowd
 from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, broken
 from subgraphkit.testing.operator_checks import Workbench, new_weights, workbench
-from subgraphkit.testing.small_models import model_of
+from subgraphkit.testing.small_models import graphs_of, model_of
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.subprocesses import call_in_subprocess, check_in_subprocess
 
@@ -51,7 +51,7 @@ def cases(subject: Subject) -> Iterator[Case]:
         yield _case(check.__name__[1:], _with_blob(check))
     for name, damage in _DAMAGES.items():
         yield _case(f"damaged/{name}", _with_blob(_surviving(damage)))
-    for name, text in NETS.items():
+    for name, text in graphs_of("networks").items():
         yield _case(f"nets/{name}", partial(_net_restored, f"{name} {text}"))
     yield _case("fingerprint_in_another_process", _fingerprint)
 
@@ -151,65 +151,10 @@ def _foreign_weights(bench: Workbench, blob: bytes) -> Finding:
 
 
 NETS_HEADER: Final = '<ir_version: 10, opset_import: ["" : 21]>'
-NETS: Final = {
-    "deep_recurrent": """
-        (float[12, 2, 16] x) => (float[12, 1, 2, 16] y)
-        <float[2, 64, 16] w0, float[2, 64, 16] r0, float[2, 64, 32] w1, float[2, 64, 16] r1,
-         float[1, 48, 32] w2, float[1, 48, 16] r2, int64[3] flat = {0, 0, 32}>
-        {
-          d0 = LSTM <hidden_size = 16, direction = "bidirectional"> (x, w0, r0)
-          t0 = Transpose <perm = [0, 2, 1, 3]> (d0)
-          s1 = Reshape(t0, flat)
-          d1 = LSTM <hidden_size = 16, direction = "bidirectional"> (s1, w1, r1)
-          t1 = Transpose <perm = [0, 2, 1, 3]> (d1)
-          s2 = Reshape(t1, flat)
-          y = GRU <hidden_size = 16> (s2, w2, r2)
-        }""",
-    "quantised": """
-        (float[2, 8] x) => (float[2, 6] y)
-        <float s = {0.05}, int8 z = {0}, int8[8, 6] w, float v = {0.0137}>
-        {
-          q = QuantizeLinear(x, s, z)
-          d = DequantizeLinear(q, s, z)
-          u = DequantizeLinear(w, v, z)
-          m = MatMul(d, u)
-          r = Relu(m)
-          p = QuantizeLinear(r, s, z)
-          y = DequantizeLinear(p, s, z)
-        }""",
-    "bfloat16": """
-        (float[2, 8] x) => (float[2, 6] y)
-        <float[8, 6] w>
-        {
-          a = Cast <to = 16> (x)
-          b = Cast <to = 16> (w)
-          c = MatMul(a, b)
-          d = Relu(c)
-          y = Cast <to = 1> (d)
-        }""",
-    "control_flow": """
-        (float[4] x) => (float[4] y)
-        <float[4] w, float zero = {0}, int64 trips = {3}, bool go = {1}>
-        {
-          s = ReduceSum <keepdims = 0> (x)
-          c = Greater(s, zero)
-          i = If (c) <
-            then_branch = left () => (float[4] t) { t = Mul(x, w) },
-            else_branch = right () => (float[4] e) { e = Sub(x, w) }
-          >
-          y = Loop (trips, go, i) <
-            body = again (int64 n, bool g, float[4] v) => (bool h, float[4] o) {
-              h = Identity(g)
-              o = Add(v, w)
-            }
-          >
-        }""",
-}
-"""Networks in which libraries have lost something when they stored or restored them."""
 
 
 def _net_restored(text: str, subject: Subject) -> Finding:
-    """Every subgraph of a network comes back as it was compiled."""
+    """Every subgraph of a network comes back as it was compiled; libraries have lost some so."""
     bound = subject.bound(model_of(text, NETS_HEADER))
     with closing(compile_subgraphs(subject.partitioned(bound))) as compiled:
         proofs = Proofs(bound)

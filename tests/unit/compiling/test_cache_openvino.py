@@ -11,8 +11,8 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.compiling.caching.store import EngineStore
 from subgraphkit.errors import SubgraphkitWarning
-from subgraphkit.testing.levels.artefacts import NETS, NETS_HEADER
-from subgraphkit.testing.small_models import model_of
+from subgraphkit.testing.levels.artefacts import NETS_HEADER
+from subgraphkit.testing.small_models import graphs_of, model_of
 from tests.models import LIGHT, parsed
 from tests.unit.compiling.cache_checks import EXPECTED
 from tests.unit.compiling.conftest import LINEAR
@@ -57,7 +57,7 @@ def test_a_network_is_restored_and_computes_the_same() -> None:
 
 
 def test_a_deep_recurrent_network_is_never_opened_with_other_results() -> None:
-    model = model_of(f"deep_recurrent {NETS['deep_recurrent']}", NETS_HEADER)
+    model = model_of(f"deep_recurrent {graphs_of('networks')['deep_recurrent']}", NETS_HEADER)
     x = np.random.default_rng(0).standard_normal((12, 2, 16)).astype(np.float32)
     (expected,) = sk.InferenceSession(model, "onnxruntime").run(None, {"x": x})
     for _ in range(3):

@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.house.tree import ROOT
 from tests.ready import python_command
 
@@ -35,11 +33,9 @@ def run_pytest(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("option", ["--subgraph-backend=loopback", "--backend=loopback"])
-def test_one_test_runs_per_case_and_the_headline_is_told(option: str, tmp_path: Path) -> None:
-    done = run_pytest(
-        "--pyargs", "subgraphkit.testing", option, "--subgraph-level=0", "-v", folder=tmp_path
-    )
+def test_one_test_runs_per_case_and_the_headline_is_told(tmp_path: Path) -> None:
+    words = ("--subgraph-backend=loopback", "--subgraph-level=0", "-v")
+    done = run_pytest("--pyargs", "subgraphkit.testing", *words, folder=tmp_path)
     assert done.returncode == 0, done.stdout
     assert "L0/import PASSED" in done.stdout
     assert "L0/manifest SKIPPED" in done.stdout
@@ -83,17 +79,6 @@ def test_testing_nothing_is_a_usage_error(tmp_path: Path) -> None:
     done = run_pytest("--pyargs", "subgraphkit.testing", folder=tmp_path)
     assert done.returncode == 4
     assert "add --subgraph-backend=NAME" in done.stderr
-
-
-def test_an_option_called_backend_stays_free_for_others(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text(
-        "def pytest_addoption(parser):\n    parser.addoption('--backend', default='theirs')\n"
-    )
-    (tmp_path / "test_theirs.py").write_text(
-        "def test_it(request):\n    assert request.config.option.backend == 'mine'\n"
-    )
-    done = run_pytest("--backend=mine", folder=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_loading_the_plugin_imports_nothing_heavy() -> None:
