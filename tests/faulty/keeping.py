@@ -230,6 +230,14 @@ def _option(*, cache: bool) -> Mapping[str, Any]:
     return {"options": (Option("negated", bool, default=False, help=text, cache=cache),)}
 
 
+_ROUNDED: Final = {
+    "deep_recurrent": "GRU LSTM",
+    "quantised": "DequantizeLinear",
+    "bfloat16": "Cast",
+    "control_flow": "If Loop",
+}
+"""What is restored in another precision, by the network that shows it."""
+
 # fmt: off
 KEPT: Final[Mapping[str, Fault]] = {
     "StartsThreads": Fault(
@@ -297,18 +305,12 @@ KEPT: Final[Mapping[str, Fault]] = {
         "Says that weights are not in its engines, and restores those of whoever stored them.", "",
         "L6/foreign_weights", base=Stores,
         backend={"separate_weights": lambda self, subgraph: list(subgraph.constants)}),
-    "RoundsDeepRecurrent": Fault(
-        "Restores recurrent layers in another precision.", "", "L6/nets/deep_recurrent",
-        base=Stores, backend={"deserialize": _restored_rounded("GRU", "LSTM")}),
-    "RoundsQuantised": Fault(
-        "Restores quantised networks with other scales.", "", "L6/nets/quantised",
-        base=Stores, backend={"deserialize": _restored_rounded("DequantizeLinear")}),
-    "RoundsShortFloats": Fault(
-        "Restores what computes in bfloat16 otherwise.", "", "L6/nets/bfloat16",
-        base=Stores, backend={"deserialize": _restored_rounded("Cast")}),
-    "RoundsControlFlow": Fault(
-        "Restores branches and loops otherwise.", "", "L6/nets/control_flow",
-        base=Stores, backend={"deserialize": _restored_rounded("If", "Loop")}),
+    **{
+        f"RoundsIn_{net}": Fault(
+            "Restores some operators in another precision.", "", f"L6/nets/{net}", base=Stores,
+            backend={"deserialize": _restored_rounded(*operators.split())})
+        for net, operators in _ROUNDED.items()
+    },
     "LosesOptions": Fault(
         "Restores operators without their options.", "", "L6/options_told_apart",
         _maybe_negated, base=Stores, strategy={"create_operator": _negated},

@@ -59,11 +59,6 @@ def last_of_equals(operator: Any, inputs: list[Any], right: Any) -> list[Any]:
     return made
 
 
-def rounded(node: Node, one: Any) -> Any:
-    """Round to whole numbers."""
-    return np.rint(one) if one.dtype.kind == "f" and node.attribute("to") in _WHOLE else None
-
-
 def cast_through_int32(node: Node, one: Any) -> Any:
     """Cast what is too large for int32 to the largest number that is not."""
     is_meant = one.dtype.kind == "f" and node.attribute("to") == DataType.INT64

@@ -241,11 +241,6 @@ def shift(made: Any) -> Any:
     return np.roll(made, 1, axis=-1)
 
 
-def dilated(node: Node) -> bool:
-    """Say whether there is dilation."""
-    return any(one > 1 for one in node.attribute("dilations", ()))
-
-
 def auto(word: str) -> Callable[[Node], bool]:
     """Return what says whether padding is by itself, in a way."""
     return lambda node: node.attribute("auto_pad", "NOTSET") == word
@@ -271,18 +266,6 @@ def from_the_left(one: Any, other: Any) -> Any:
     if (one.ndim, other.ndim) != (2, 1) or not other.size:
         return None
     return one - np.resize(other, one.shape[::-1]).T
-
-
-def exchanged(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
-    """Exchange the two results of nodes."""
-    made = right(inputs)
-    names = operator.subgraph.outputs
-    for node in {*operator.makers.values()}:
-        places = [names.index(name) for name in node.outputs if name in names]
-        if len(places) == 2:
-            first, second = places
-            made[first], made[second] = made[second], made[first]
-    return made
 
 
 def spoil(made: Any) -> Any:

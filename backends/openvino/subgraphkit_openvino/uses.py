@@ -8,6 +8,7 @@ from subgraphkit.ir import Node
 
 _CORNERS: Final = 4
 _PEEPHOLES: Final = 7
+_LENGTHS: Final = 4
 _STEPS: Final = 4
 _SUMMAND: Final = 2
 
@@ -54,15 +55,18 @@ def _lrn(node: Node) -> str:
 
 
 def _recurrent(node: Node) -> str:
-    """Refuse peepholes, coupled gates, and weights of which a size is open."""
+    """Refuse peepholes, coupled gates, and sizes that are open where they must not be."""
     if len(node.inputs) > _PEEPHOLES and node.inputs[_PEEPHOLES]:
         return "peepholes, which OpenVINO leaves out"
     if node.attribute("input_forget", 0):
         return "gates that are coupled, which OpenVINO takes one by one"
     sizes = (*(node.shape(1) or (None,)), *(node.shape(2) or (None,)))
-    if all(isinstance(size, int) for size in sizes):
-        return ""
-    return "weights of an open size, which OpenVINO fails to compile"
+    if not all(isinstance(size, int) for size in sizes):
+        return "weights of an open size, which OpenVINO fails to compile"
+    has_lengths = any(node.inputs[_LENGTHS:_PEEPHOLES][:1])
+    if has_lengths and not all(isinstance(size, int) for size in node.shape(0) or (None,)):
+        return "lengths beside an open size, behind which OpenVINO goes on"
+    return ""
 
 
 def _roi_align(node: Node) -> str:
