@@ -1,14 +1,19 @@
 """Models of a server by name, opened from specs, and exchanged while they are asked."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import subgraphkit as sk
+from subgraphkit.serving.live_model import LiveModel, refuse
 
 _RECENT_SECONDS: Final = 10.0
+MOST_BYTES: Final = 64 << 20
+"""Of the body of a request, unless a server says otherwise."""
+MOST_JSON_BYTES: Final = 8 << 20
+"""Of the JSON in it: what reads JSON is not interrupted, and makes more of it than it is."""
 
 
 def with_threads(spec: sk.SessionSpec, processors: float) -> sk.SessionSpec:
@@ -25,12 +30,24 @@ class Models:
     def __init__(self) -> None:
         self._served: dict[str, LiveModel] = {}
         self._turn = asyncio.Lock()
+        self.is_draining = False
+        self.max_body_bytes, self.max_json_bytes = MOST_BYTES, MOST_JSON_BYTES
 
-    async def exchange(self, specs: Mapping[str, str], batching: Any = None) -> None:
+    async def drain(self) -> None:
+        """Take no request more, and return when those that have begun are answered."""
+        self.is_draining = True
+        for model in self._served.values():
+            await model.idle.wait()
+
+    async def exchange(
+        self, specs: Mapping[str, str], batching: Any = None, timeout_s: float | None = None
+    ) -> None:
         """Serve these models from now on.
 
         What is new is opened first; then all are exchanged at once, and what has gone is closed
         when its requests are over. Equal specs keep their models, and exchanges take turns.
+
+        ``timeout_s``: Seconds that a request may take; None for as long as it takes.
 
         Raises:
             SubgraphkitError: A model cannot be opened; all is as before.
@@ -47,6 +64,8 @@ class Models:
                 error.add_note(f"This was model {name!r}.")
                 await _close(after, before)
                 raise
+            for one in after.values():
+                one.timeout_s = timeout_s
             self._served = after
             await _close(before, after)
 
@@ -69,7 +88,7 @@ class Models:
                     if error.code != "SGK197":
                         raise
 
-    def find(self, name: str = "", version: str = "") -> "LiveModel":
+    def find(self, name: str = "", version: str = "") -> LiveModel:
         """Return a model, whose name may be left out where there is one.
 
         Raises:
@@ -84,54 +103,9 @@ class Models:
         return model
 
 
-class LiveModel:
-    """A model as one spec has it."""
-
-    def __init__(self, spec: str, batching: dict[str, Any]) -> None:
-        self.words, said = (spec, batching), sk.SessionSpec.from_json(spec)
-        self.session, self.version = said.open(), said.digest[:12]
-        self._batcher = sk.Batcher(self.session, **batching) if batching else None
-        self._busy, self.idle = 0, asyncio.Event()
-        self.idle.set()
-
-    async def run(
-        self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None
-    ) -> list[Any]:
-        """Compute outputs, with other requests if there are batches.
-
-        Raises:
-            SubgraphkitError: As for ``InferenceSession.arun``.
-        """
-        with self.in_use():
-            return await (self._batcher or self.session).arun(feeds, outputs)
-
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Keep the session open."""
-        self._busy += 1
-        self.idle.clear()
-        try:
-            yield
-        finally:
-            self._busy -= 1
-            if not self._busy:
-                self.idle.set()
-
-    def close(self) -> None:
-        """Release what it holds."""
-        if self._batcher is not None:
-            self._batcher.close()
-        self.session.close()
-
-
 async def _close(some: Mapping[str, LiveModel], others: Mapping[str, LiveModel]) -> None:
     """Close the models that others do not have as well, each when its requests are over."""
     for model in some.values():
         if all(model is not one for one in others.values()):
             await model.idle.wait()
             await asyncio.to_thread(model.close)
-
-
-def refuse(status: int, message: str, hint: str = "") -> NoReturn:
-    """Raise that a request cannot be answered (SGK341), with its status for HTTP."""
-    raise sk.errors.InputError("SGK341", message, hint=hint, status=status)

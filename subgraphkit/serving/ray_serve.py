@@ -8,6 +8,7 @@ Serve bounds queues, starts replicas anew that do not pass ``check_health``, and
 request that ended with its replica; a client may, since inference changes nothing.
 """
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -18,19 +19,21 @@ from starlette.responses import Response
 
 import subgraphkit as sk
 from subgraphkit.serving.http import answer, answer_to
-from subgraphkit.serving.models import Models, refuse, with_threads
+from subgraphkit.serving.live_model import refuse
+from subgraphkit.serving.models import MOST_BYTES, MOST_JSON_BYTES, Models, with_threads
 
-_MOST_BYTES: Final = 64 << 20
+_SECONDS: Final = 60.0
 
 
 class Replica:
     """What a process of Serve's holds: models, as ``user_config`` says."""
 
     def __init__(self) -> None:
-        self._models, self._most = Models(), _MOST_BYTES
+        self._models = Models()
+        self._seconds: float | None = _SECONDS
 
     async def reconfigure(self, config: Mapping[str, Any]) -> None:
-        """Serve what is said here from now on.
+        """Serve what is said here from now on; ``draining`` ends when all is answered.
 
         Raises:
             SubgraphkitError: A model cannot be opened.
@@ -39,8 +42,13 @@ class Replica:
             name: spec if isinstance(spec, str) else json.dumps(spec)
             for name, spec in config["models"].items()
         }
-        await self._models.exchange(specs, config.get("batching"))
-        self._most = config.get("max_body_bytes", _MOST_BYTES)
+        models, self._seconds = self._models, config.get("timeout_s", _SECONDS)
+        models.max_body_bytes = config.get("max_body_bytes", MOST_BYTES)
+        models.max_json_bytes = config.get("max_json_bytes", MOST_JSON_BYTES)
+        if config.get("draining"):
+            await models.drain()
+        else:
+            await models.exchange(specs, config.get("batching"), self._seconds)
 
     async def check_health(self) -> None:
         """Have every model answer a ping; Serve starts a replica anew that does not."""
@@ -60,9 +68,11 @@ class Replica:
         if not isinstance(request, Request):
             return await self._models.find(model).run(request, outputs)
         try:
-            body = await self._body(request)
-        except sk.SubgraphkitError as error:
+            async with asyncio.timeout(self._seconds):
+                body = await self._body(request)
+        except (sk.SubgraphkitError, TimeoutError) as error:
             status, headers, body = answer_to(error)
+            status = 408 if isinstance(error, TimeoutError) else status
         else:
             status, headers, body = await answer(
                 self._models, request.method, request.scope["path"], request.headers, body
@@ -73,8 +83,9 @@ class Replica:
         body = bytearray()
         async for piece in request.stream():
             body += piece
-            if len(body) > self._most:
-                refuse(413, f"the body of the request has more than {self._most} bytes")
+            most = self._models.max_body_bytes
+            if len(body) > most:
+                refuse(413, f"the body of the request has more than {most} bytes")
         return bytes(body)
 
 
@@ -89,11 +100,16 @@ def deployment(  # noqa: PLR0913 (those of Serve's that matter here)
     num_gpus: float = 0,
     max_ongoing_requests: int | None = None,
     max_queued_requests: int = 100,
-    max_body_bytes: int = _MOST_BYTES,
+    max_body_bytes: int = MOST_BYTES,
+    max_json_bytes: int = MOST_JSON_BYTES,
+    timeout_s: float | None = _SECONDS,
+    draining: bool = False,
 ) -> serve.Deployment:
     """Return a deployment of Serve; ``bind`` makes an application of it.
 
     ``num_cpus``: Processors of a replica; a session has as many threads, unless its spec says.
+    ``timeout_s``: Seconds that a request may take, its body's arrival apart; None for no limit.
+    ``draining``: Whether replicas answer what they have begun, and refuse all else with 503.
     ``max_ongoing_requests``: How many requests a replica has at once; None for two batches or 8.
 
     For all else there is ``Deployment.options``.
@@ -102,6 +118,9 @@ def deployment(  # noqa: PLR0913 (those of Serve's that matter here)
     config = {
         "models": {one: with_threads(said, num_cpus).to_json() for one, said in specs.items()},
         "max_body_bytes": max_body_bytes,
+        "max_json_bytes": max_json_bytes,
+        "timeout_s": timeout_s,
+        "draining": draining,
         "batching": {"max_batch": max_batch, "max_wait_s": max_wait_s} if max_batch > 1 else {},
     }
     made = serve.deployment(Replica, name="models")

@@ -1,11 +1,14 @@
 """Models are asked by name over the Open Inference Protocol, and exchanged while they are asked."""
 
 import asyncio
+import gzip
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import subgraphkit as sk
@@ -13,6 +16,7 @@ from subgraphkit.errors import InputError, ModelNotFoundError
 from subgraphkit.serving import oip
 from subgraphkit.serving.http import answer
 from subgraphkit.serving.models import Models
+from tests.models import parsed
 
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
 
@@ -153,3 +157,88 @@ def test_what_cannot_be_opened_leaves_everything_as_it_was(
         asyncio.run(served.exchange({"new": text(models, "eight"), "gone": gone}))
     assert np.array_equal(asyncio.run(served.find("doubling").run({"x": X}))[0], X + X)
     assert ask(served, "/v2/models/new")[0] == 404
+
+
+def posted(
+    models: Models, body: bytes, model: str = "doubling", **headers: str
+) -> tuple[int, Any, Any]:
+    path = f"/v2/models/{model}/infer"
+    status, said, sent = asyncio.run(answer(models, "POST", path, headers, body))
+    return status, said, json.loads(sent)
+
+
+def asking(**parameters: Any) -> bytes:
+    x = {"name": "x", "datatype": "FP32", "shape": [2, 4], "data": X.tolist()}
+    return json.dumps({"inputs": [x], "parameters": parameters}).encode()
+
+
+def test_bodies_may_be_packed_and_are_no_larger_for_that(served: Models) -> None:
+    for pack, encoding in ((gzip.compress, "gzip"), (zlib.compress, "deflate")):
+        found = posted(served, pack(asking()), **{"content-encoding": encoding})
+        assert found[0] == 200
+        assert found[2]["outputs"][0]["data"] == (2 * X).reshape(-1).tolist()
+    for body, encoding, status in (
+        (b"none", "gzip", 400),
+        (gzip.compress(asking())[:-9], "gzip", 413),
+        (asking(), "br", 415),
+        (gzip.compress(bytes(served.max_body_bytes + 1)), "gzip", 413),
+    ):
+        assert posted(served, body, **{"content-encoding": encoding})[0] == status
+
+
+def test_json_has_a_limit_of_its_own(served: Models) -> None:
+    served.max_json_bytes = len(asking())
+    assert posted(served, asking())[0] == 200
+    status, _, said = posted(served, asking() + b" ")
+    assert (status, "Send tensors as binary data" in said["error"]) == (413, True)
+
+
+def test_what_a_request_says_of_its_time_holds_or_is_refused(served: Models) -> None:
+    assert posted(served, asking(timeout=0, priority=0))[0] == 200
+    assert posted(served, asking(timeout=60_000_000))[0] == 200
+    for wrong in ({"timeout": "1"}, {"timeout": -1}, {"timeout": True}, {"priority": 1}):
+        assert posted(served, asking(**wrong))[0] == 400
+
+
+def test_a_loop_that_never_ends_is_ended_and_others_are_answered(
+    tmp_path: Path, models: Path
+) -> None:
+    text_of_loop = """g (int64 n, float[1] x) => (float[1] y) { c = Constant<value = bool {1}>()
+        y = Loop <body = b (int64 i, bool ci, float[1] s) => (bool co, float[1] t)
+        { co = Identity(ci) t = Neg(s) }> (n, c, x) }"""
+    onnx.save(parsed(text_of_loop), tmp_path / "loop.onnx")
+    spec = sk.SessionSpec.of(tmp_path / "loop.onnx", "numpy", threads=4).to_json()
+    served = Models()
+    asyncio.run(served.exchange({"m": spec, "one": text(models, "doubling")}, None, 30))
+    x = {"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}
+    n = {"name": "n", "datatype": "INT64", "shape": [], "data": [2**60]}
+    body = json.dumps({"inputs": [x, n], "parameters": {"timeout": 500_000}}).encode()
+
+    async def ask_all() -> list[Any]:
+        asked = [answer(served, "POST", "/v2/models/m/infer", {}, body) for _ in range(2)]
+        others = [answer(served, "POST", "/v2/models/one/infer", {}, asking()) for _ in range(8)]
+        return await asyncio.gather(*asked, *others)
+
+    found = asyncio.run(ask_all())
+    assert [status for status, *_ in found] == [504] * 2 + [200] * 8
+
+
+def test_a_server_that_drains_answers_what_it_has_begun_and_refuses_the_rest(
+    served: Models,
+) -> None:
+    async def drain() -> Any:
+        path = "/v2/models/doubling/infer"
+        begun = asyncio.create_task(answer(served, "POST", path, {}, asking()))
+        await asyncio.sleep(0)
+        draining = asyncio.create_task(served.drain())
+        await asyncio.sleep(0)
+        late = await answer(served, "POST", path, {}, asking())
+        ready = await answer(served, "GET", "/v2/health/ready", {}, b"")
+        live = await answer(served, "GET", "/v2/health/live", {}, b"")
+        await draining
+        assert begun.done()
+        return await begun, late, ready, live
+
+    begun, late, ready, live = asyncio.run(drain())
+    assert [one[0] for one in (begun, late, ready, live)] == [200, 503, 503, 200]
+    assert late[1]["Retry-After"] == ready[1]["Retry-After"] == "1"

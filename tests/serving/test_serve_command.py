@@ -19,6 +19,7 @@ class Engine:
 
     def __init__(self, problem: str = "") -> None:
         self.done: list[str] = []
+        self.draining: list[bool] = []
         self.http: dict[str, Any] = {}
         self.specs: dict[str, Any] = {}
         self._problem = problem
@@ -32,8 +33,9 @@ class Engine:
     def start(self, http_options: dict[str, Any]) -> None:
         self.http = http_options
 
-    def deployment(self, specs: dict[str, Any], **_: Any) -> Any:
+    def deployment(self, specs: dict[str, Any], draining: bool, **_: Any) -> Any:  # noqa: FBT001 (by keyword)
         self.specs = specs
+        self.draining.append(draining)
         return SimpleNamespace(options=lambda **_: SimpleNamespace(bind=lambda: None))
 
     def run(self, _: Any, name: str) -> None:
@@ -74,7 +76,8 @@ def test_it_listens_to_this_machine_unless_told_and_ends_with_ctrl_c(
     assert code == 0
     assert engine.http == {"host": "127.0.0.1", "port": 18439}
     assert list(engine.specs) == ["one"]
-    assert engine.done == ["init", "subgraphkit", "shutdown", "shutdown"]
+    assert engine.done == ["init", "subgraphkit", "subgraphkit", "shutdown", "shutdown"]
+    assert engine.draining == [False, True]
     assert "POST to http://127.0.0.1:18439/v2/models/one/infer" in capsys.readouterr().err
     assert served(Engine(), "--host", "0.0.0.0")[1].http["host"] == "0.0.0.0"
 

@@ -7,6 +7,7 @@ import socket
 import threading
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import PurePath
@@ -33,17 +34,22 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         for name, place in places.items()
     }
     ray, serve = import_module("ray"), import_module("ray.serve")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with report.doing("starting Ray"):
             ray.init(address="local", include_dashboard=False, log_to_driver=False)
             serve.start(http_options={"host": arguments.host, "port": arguments.port})
             _deploy(serve, specs, arguments)
+        # Ray has handlers of its own for these, which abort, and sets them when it starts.
+        for sent in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(sent, signal.default_int_handler)
         address = f"http://{arguments.host}:{arguments.port}/v2/models"
         for name in specs:
             report.note(f"GET {address}/{name} says what to POST to {address}/{name}/infer")
-        report.note("Ctrl-C ends it")
-        _wait()
+        report.note("Ctrl-C ends it, once what has begun is answered")
+        with suppress(KeyboardInterrupt):
+            _wait()
+        report.note("draining; Ctrl-C ends it at once")
+        _deploy(serve, specs, arguments, draining=True)
     except KeyboardInterrupt:
         report.note("ending")
     finally:
@@ -58,13 +64,17 @@ def _wait() -> None:
     threading.Event().wait()
 
 
-def _deploy(serve: Any, specs: Mapping[str, Any], arguments: Namespace) -> None:
+def _deploy(
+    serve: Any, specs: Mapping[str, Any], arguments: Namespace, *, draining: bool = False
+) -> None:
     made = import_module("subgraphkit.serving.ray_serve").deployment(
         specs,
         max_batch=arguments.max_batch,
         max_wait_s=arguments.max_wait_ms / 1e3,
         replicas=arguments.replicas,
         num_cpus=arguments.num_cpus,
+        timeout_s=arguments.timeout_s,
+        draining=draining,
     )
     try:
         serve.run(made.options(max_constructor_retry_count=1).bind(), name="subgraphkit")
@@ -121,6 +131,7 @@ def _arguments(parser: Parser) -> None:
         ("--num-cpus", 1, "processors, and threads, of each"),
         ("--max-batch", 1, "requests that run together, at most"),
         ("--max-wait-ms", 2, "how long a request waits for others, at most"),
+        ("--timeout-s", 60, "seconds that a request may take"),
     ):
         kind = counting(1, 65535 if word == "--port" else None)
         parser.word(f"{word} N", purpose, kind, default)

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any, Final, NoReturn
 
 import ml_dtypes
+import msgspec
 import numpy as np
 
 from subgraphkit.errors import InputError
@@ -31,6 +32,9 @@ BINARY_ONLY: Final = ("FP16", "BF16")
 
 LENGTH: Final = struct.Struct("<I")
 """How many bytes an element of BYTES has, before it."""
+
+_PIECE: Final = 1 << 14
+"""Values that are written at a stroke, which no other thread can interrupt."""
 
 _NAMES: Final = {dtype: name for name, (_, dtype) in DATATYPES.items()}
 
@@ -70,8 +74,8 @@ def to_binary(array: Any, where: str) -> Any:
     return np.asarray(array, array.dtype.newbyteorder("<"), order="C").reshape(-1).view(np.uint8)
 
 
-def to_json(array: Any, where: str) -> list[Any]:
-    """Return the values of an array in row-major order.
+def to_json(array: Any, where: str) -> msgspec.Raw:
+    """Return the values of an array in row-major order, written piece by piece.
 
     Raises:
         InputError: It cannot be written, or JSON has no such values (SGK344).
@@ -82,13 +86,14 @@ def to_json(array: Any, where: str) -> list[Any]:
     if datatype == "BYTES":
         encoded = [_encoded(one, where) for one in np.asarray(array, object).flat]
         try:
-            return [str(one, "utf-8") for one in encoded]
+            return msgspec.Raw(msgspec.json.encode([str(one, "utf-8") for one in encoded]))
         except UnicodeDecodeError:
             refuse(f"{where} has bytes that are not UTF-8", hint, code="SGK344")
     if datatype.startswith("FP") and not np.isfinite(array).all():
         refuse(f"{where} has NaN or infinity, which JSON has not", hint, code="SGK344")
-    values: list[Any] = array.reshape(-1).tolist()
-    return values
+    flat = array.reshape(-1)
+    pieces = (flat[at : at + _PIECE].tolist() for at in range(0, flat.size, _PIECE))
+    return msgspec.Raw(b"[%b]" % b",".join(msgspec.json.encode(one)[1:-1] for one in pieces))
 
 
 def _encoded(one: Any, where: str) -> bytes:

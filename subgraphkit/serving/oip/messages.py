@@ -1,14 +1,25 @@
 """Messages of the Open Inference Protocol: a request or an answer as JSON with data behind it."""
 
-import json
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from subgraphkit.serving.oip.datatypes import datatype_of, refuse, to_binary, to_json
-from subgraphkit.serving.oip.parsing import HEADER, flag, named, parameters, parted
-from subgraphkit.serving.oip.reading import from_binary, from_json, type_and_shape
+from subgraphkit.serving.oip.json_values import from_json
+from subgraphkit.serving.oip.parsing import (
+    HEADER,
+    Request,
+    Response,
+    Tensor,
+    flag,
+    named,
+    parameters,
+    parted,
+)
+from subgraphkit.serving.oip.reading import checked_shape, from_binary
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +54,22 @@ def decode_request(body: Any, header_length: str | int | None = None) -> Inferen
     Raises:
         InputError: It is none (SGK343). Nothing larger than the body was allocated for it.
     """
-    head, data = parted(body, header_length)
-    settings, label = parameters(head, "the request"), head.get("id")
-    if not isinstance(label, str | None):
-        refuse(f"the id is {reprlib.repr(label)}; expected text")
+    head, data = parted(body, header_length, Request)
+    settings = parameters(head.parameters, "the request")
     binary = flag(settings, "binary_data_output", default=False)
-    asked, outputs = head.get("outputs"), {}
-    for name, one, where in named([] if asked is None else asked, "outputs"):
-        outputs[name] = flag(parameters(one, where), "binary_data", default=binary)
-    return InferenceRequest(_arrays(head, data, "inputs"), outputs, binary, label, settings)
+    outputs = {}
+    for one, where in named(head.outputs or (), "outputs"):
+        wanted = parameters(one.parameters, where)
+        outputs[one.name] = flag(wanted, "binary_data", default=binary)
+    return InferenceRequest(
+        _arrays(head.inputs, data, "inputs"), outputs, binary, head.id, settings
+    )
 
 
 def decode_response(body: Any, header_length: str | int | None = None) -> dict[str, Any]:
     """Read the outputs of an answer by name, as a client does; otherwise as a request is read."""
-    return _arrays(*parted(body, header_length), "outputs")
+    head, data = parted(body, header_length, Response)
+    return _arrays(head.outputs, data, "outputs")
 
 
 def encode_request(request: InferenceRequest) -> Message:
@@ -103,26 +116,27 @@ def _message(
         else:
             one["data"] = to_json(array, where)
         tensors.append(one)
-    text = json.dumps({**head, key: tensors}, separators=(",", ":")).encode()
+    text = msgspec.json.encode({**head, key: tensors})
     headers = {"Content-Type": "application/octet-stream" if chunks else "application/json"}
     headers |= {HEADER: str(len(text))} if chunks else {}
     return Message(b"".join([text, *chunks]), headers)
 
 
-def _arrays(head: Mapping[str, Any], data: memoryview, key: str) -> dict[str, Any]:
+def _arrays(tensors: list[Tensor], data: memoryview, key: str) -> dict[str, Any]:
     arrays, place = {}, 0
-    for name, one, where in named(head.get(key), key):
-        size: Any = parameters(one, where).get("binary_data_size")
-        datatype, shape = type_and_shape(one, where)
-        if (size is None) is (one.get("data") is None):
+    for one, where in named(tensors, key):
+        size: Any = parameters(one.parameters, where).get("binary_data_size")
+        shape = checked_shape(one, where)
+        values = bytes(one.data)
+        if (size is None) is (values in {b"", b"null"}):
             refuse(f"{where} has neither or both of 'data' and 'binary_data_size'; expected one")
         if size is None:
-            arrays[name] = from_json(datatype, shape, one["data"], where)
+            arrays[one.name] = from_json(one.datatype, shape, values, where)
             continue
         rest = len(data) - place
         if type(size) is not int or not 0 <= size <= rest:
             refuse(f"{where} has the binary_data_size {reprlib.repr(size)}; {rest} bytes are left")
-        arrays[name] = from_binary(datatype, shape, data[place : place + size], where)
+        arrays[one.name] = from_binary(one.datatype, shape, data[place : place + size], where)
         place += size
     if place != len(data):
         refuse(f"{len(data) - place} bytes are left behind its last tensor")

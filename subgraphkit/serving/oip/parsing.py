@@ -1,62 +1,106 @@
-"""The parts of a message in the Open Inference Protocol, looked at for form alone."""
+"""The parts of a message in the Open Inference Protocol, looked at for form alone.
 
-import json
+The JSON is read by msgspec into these forms, and the values of tensors are left as they were sent:
+``reading`` takes them in pieces, into the arrays themselves.
+"""
+
 import re
 import reprlib
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
 
 from subgraphkit.serving.oip.datatypes import refuse
 
 HEADER: Final = "Inference-Header-Content-Length"
 """The HTTP header that says how many bytes of JSON come before binary data."""
 
-_FOREIGN: Final = {"classification", "shared_memory_region"}  # these change what an answer means
+_FOREIGN: Final = {"classification", "priority", "sequence_id", "shared_memory_region"}
+"""Parameters that change what an answer means, or when it comes."""
+
+_NO_NUMBERS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|NaN|Infinity')
+_AS_NUMBERS: Final = {b"NaN": b"0e99999999", b"Infinity": b"1e99999999"}
+"""What JSON has not and Triton reads, as numbers that nobody writes."""
+_MOST_ODD: Final = 64 << 10
+"""Bytes of JSON in which such words are looked for: it takes far longer than to read it."""
+
+Parameters = dict[str, str | int | float | bool] | None
+_Name = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-def parted(body: Any, header_length: str | int | None) -> tuple[dict[str, Any], memoryview]:
+class Output(msgspec.Struct):
+    """An output that is asked for."""
+
+    name: _Name
+    parameters: Parameters = None
+
+
+class Tensor(msgspec.Struct):
+    """A tensor: its values are JSON that nobody has read, or binary data behind it."""
+
+    name: _Name
+    datatype: str
+    shape: list[Annotated[int, msgspec.Meta(ge=0)]]
+    parameters: Parameters = None
+    data: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+
+
+class Request(msgspec.Struct):
+    """The JSON of a request."""
+
+    inputs: list[Tensor]
+    outputs: list[Output] | None = None
+    id: str | None = None
+    parameters: Parameters = None
+
+
+class Response(msgspec.Struct):
+    """The JSON of an answer, as far as a client reads it."""
+
+    outputs: list[Tensor]
+
+
+_Form = TypeVar("_Form")
+_Named = TypeVar("_Named", Tensor, Output)
+
+
+def parted(
+    body: Any, header_length: str | int | None, form: type[_Form]
+) -> tuple[_Form, memoryview]:
     """Return the JSON of a body and the binary data behind it.
 
     Raises:
-        InputError: They cannot be told apart, or the JSON is no object (SGK343), as from all here.
+        InputError: They cannot be told apart, or the JSON is not as its form says (SGK343), as from
+            all here.
     """
     view = memoryview(body).cast("B")
     given = str(len(view) if header_length is None else header_length)
     if not re.fullmatch("[0-9]{1,19}", given) or int(given) > len(view):
         refuse(f"{HEADER} is {given[:40]!r}; expected a number up to {len(view)}, the body's bytes")
+    text: Any = view[: int(given)]
+    if len(text) <= _MOST_ODD and re.search(b"NaN|Infinity", text):
+        text = _NO_NUMBERS.sub(lambda found: _AS_NUMBERS.get(found[0], found[0]), text)
     try:
-        head = json.loads(bytes(view[: int(given)]))
-    except (ValueError, RecursionError) as error:
+        return msgspec.json.decode(text, type=form), view[int(given) :]
+    except (ValueError, RecursionError) as error:  # msgspec's own are the former
         refuse(f"its {given} bytes of JSON cannot be parsed: {error}")
-    if not isinstance(head, dict):
-        refuse(f"its JSON is {reprlib.repr(head)}; expected an object")
-    return head, view[int(given) :]
 
 
-def named(listed: Any, key: str) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Go through descriptions of tensors, with their names and what errors call them."""
-    if not isinstance(listed, list):
-        refuse(f"its {key!r} is {reprlib.repr(listed)}; expected a list")
+def named(listed: Sequence[_Named], key: str) -> Iterator[tuple[_Named, str]]:
+    """Go through descriptions of tensors, with what errors call them."""
     seen = set()
     for place, one in enumerate(listed):
-        name = one.get("name") if isinstance(one, dict) else None
-        if not isinstance(name, str) or not name:
-            refuse(f"{key}[{place}] is {reprlib.repr(one)}; expected an object with a name")
-        if name in seen:
-            refuse(f"{key}[{place}] has the name {reprlib.repr(name)} again")
-        seen.add(name)
-        yield name, one, f"{key[:-1]} {reprlib.repr(name)}"
+        if one.name in seen:
+            refuse(f"{key}[{place}] has the name {reprlib.repr(one.name)} again")
+        seen.add(one.name)
+        yield one, f"{key[:-1]} {reprlib.repr(one.name)}"
 
 
-def parameters(owner: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return the parameters of a request or a tensor."""
-    found = owner.get("parameters")
-    found = {} if found is None else found  # some clients write null for what they leave away
-    if not isinstance(found, dict) or any(
-        not isinstance(value, str | int | float) for value in found.values()
-    ):
-        refuse(f"the parameters of {where} are {reprlib.repr(found)}; expected text and numbers")
-    if foreign := _FOREIGN & found.keys():
+def parameters(given: Parameters, where: str) -> Mapping[str, str | int | float | bool]:
+    """Return the parameters of a request or a tensor; a 0 is what some clients write for none."""
+    found = given or {}
+    if foreign := {name for name in _FOREIGN & found.keys() if found[name]}:
         refuse(f"{where} asks for {min(foreign)}, which is not supported")
     return found
 

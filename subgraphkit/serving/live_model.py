@@ -1,0 +1,61 @@
+"""One model of a server: its session, and the requests that are in it."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import subgraphkit as sk
+
+
+class LiveModel:
+    """A model as one spec has it."""
+
+    def __init__(self, spec: str, batching: dict[str, Any]) -> None:
+        self.words, said = (spec, batching), sk.SessionSpec.from_json(spec)
+        self.session, self.version = said.open(), said.digest[:12]
+        self._batcher = sk.Batcher(self.session, **batching) if batching else None
+        self.timeout_s: float | None = None
+        self._busy, self.idle = 0, asyncio.Event()
+        self.idle.set()
+
+    async def run(
+        self,
+        feeds: Mapping[str, Any],
+        outputs: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> list[Any]:
+        """Compute outputs, with other requests if there are batches.
+
+        ``timeout_s``: Seconds that the caller gives it; that of the model holds if it is shorter.
+
+        Raises:
+            SubgraphkitError: As for ``InferenceSession.arun``.
+        """
+        with self.in_use():
+            given = [one for one in (timeout_s, self.timeout_s) if one is not None]
+            runner = self._batcher or self.session
+            return await runner.arun(feeds, outputs, timeout=min(given, default=None))
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep the session open."""
+        self._busy += 1
+        self.idle.clear()
+        try:
+            yield
+        finally:
+            self._busy -= 1
+            if not self._busy:
+                self.idle.set()
+
+    def close(self) -> None:
+        """Release what it holds."""
+        if self._batcher is not None:
+            self._batcher.close()
+        self.session.close()
+
+
+def refuse(status: int, message: str, hint: str = "") -> NoReturn:
+    """Raise that a request cannot be answered (SGK341), with its status for HTTP."""
+    raise sk.errors.InputError("SGK341", message, hint=hint, status=status)
