@@ -11,9 +11,9 @@ from subgraphkit.serving.oip.datatypes import datatype_of, refuse, to_binary, to
 from subgraphkit.serving.oip.json_values import from_json
 from subgraphkit.serving.oip.parsing import (
     HEADER,
-    Request,
-    Response,
-    Tensor,
+    RequestForm,
+    ResponseForm,
+    TensorForm,
     flag,
     named,
     parameters,
@@ -54,7 +54,7 @@ def decode_request(body: Any, header_length: str | int | None = None) -> Inferen
     Raises:
         InputError: It is none (SGK343). Nothing larger than the body was allocated for it.
     """
-    head, data = parted(body, header_length, Request)
+    head, data = parted(body, header_length, RequestForm)
     settings = parameters(head.parameters, "the request")
     binary = flag(settings, "binary_data_output", default=False)
     outputs = {}
@@ -68,7 +68,7 @@ def decode_request(body: Any, header_length: str | int | None = None) -> Inferen
 
 def decode_response(body: Any, header_length: str | int | None = None) -> dict[str, Any]:
     """Read the outputs of an answer by name, as a client does; otherwise as a request is read."""
-    head, data = parted(body, header_length, Response)
+    head, data = parted(body, header_length, ResponseForm)
     return _arrays(head.outputs, data, "outputs")
 
 
@@ -122,7 +122,7 @@ def _message(
     return Message(b"".join([text, *chunks]), headers)
 
 
-def _arrays(tensors: list[Tensor], data: memoryview, key: str) -> dict[str, Any]:
+def _arrays(tensors: list[TensorForm], data: memoryview, key: str) -> dict[str, Any]:
     arrays, place = {}, 0
     for one, where in named(tensors, key):
         size: Any = parameters(one.parameters, where).get("binary_data_size")

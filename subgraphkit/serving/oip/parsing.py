@@ -29,14 +29,14 @@ Parameters = dict[str, str | int | float | bool] | None
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class Output(msgspec.Struct):
+class OutputForm(msgspec.Struct):
     """An output that is asked for."""
 
     name: _Name
     parameters: Parameters = None
 
 
-class Tensor(msgspec.Struct):
+class TensorForm(msgspec.Struct):
     """A tensor: its values are JSON that nobody has read, or binary data behind it."""
 
     name: _Name
@@ -46,23 +46,23 @@ class Tensor(msgspec.Struct):
     data: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
 
 
-class Request(msgspec.Struct):
+class RequestForm(msgspec.Struct):
     """The JSON of a request."""
 
-    inputs: list[Tensor]
-    outputs: list[Output] | None = None
+    inputs: list[TensorForm]
+    outputs: list[OutputForm] | None = None
     id: str | None = None
     parameters: Parameters = None
 
 
-class Response(msgspec.Struct):
+class ResponseForm(msgspec.Struct):
     """The JSON of an answer, as far as a client reads it."""
 
-    outputs: list[Tensor]
+    outputs: list[TensorForm]
 
 
 _Form = TypeVar("_Form")
-_Named = TypeVar("_Named", Tensor, Output)
+_Named = TypeVar("_Named", TensorForm, OutputForm)
 
 
 def parted(

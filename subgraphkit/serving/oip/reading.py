@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.serving.oip.datatypes import DATATYPES, LENGTH, refuse
-from subgraphkit.serving.oip.parsing import Tensor
+from subgraphkit.serving.oip.parsing import TensorForm
 
 _Array = npt.NDArray[Any]
 
@@ -21,7 +21,7 @@ _MOST_BYTES: Final = 2**63 - 1
 _MOST_AXES: Final = 64  # of NumPy's arrays
 
 
-def checked_shape(tensor: Tensor, where: str) -> tuple[int, ...]:
+def checked_shape(tensor: TensorForm, where: str) -> tuple[int, ...]:
     """Return the shape of a tensor whose data nobody has looked at yet.
 
     Raises:
