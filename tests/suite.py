@@ -93,13 +93,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "(20000 is the full check)",
     )
     parser.addoption(
-        "--fused-combinations",
-        type=int,
-        default=40,
-        help="random chains of operators that each library fuses, with fixed and with open shapes, "
-        "and that are held against the reference (2000 is the full check)",
-    )
-    parser.addoption(
         "--swept-families",
         type=int,
         default=2,

@@ -32,28 +32,6 @@ def test_a_loop_that_never_runs_returns_its_state_and_empty_outputs(
     assert collected.dtype == np.float32
 
 
-def test_the_body_of_a_loop_is_compiled_once() -> None:
-    compiled = compile_model(parsed(SUMS))
-    assert compiled.operator is not None
-    kernels = [step.kernel for step in compiled.operator._program.steps]
-    compiled(np.array(50), GO, START, STEP)
-    assert [step.kernel for step in compiled.operator._program.steps] == kernels
-
-
-def test_shapes_may_change_from_one_iteration_to_the_next() -> None:
-    growing = """
-    g (int64 n, bool go, float[k] start) => (float[m] last) {
-      last = Loop (n, go, start) <body = b (int64 i, bool c, float[j] s) => (bool c2, float[l] s2) {
-        c2 = Identity(c)
-        sine = Sin(s)
-        s2 = Concat <axis = 0> (s, sine)
-      }>
-    }
-    """
-    (last,) = compile_model(parsed(growing))(np.array(3), GO, START)
-    assert last.shape == (16,)
-
-
 def test_bodies_nest_and_capture_across_levels() -> None:
     nested = """
     g (int64 n, bool go, float[2] x) => (float[2] y) <float[2] w = {1, 2}> {
@@ -89,15 +67,3 @@ def test_a_scan_may_run_backwards_along_any_axis() -> None:
     last, collected = compile_model(parsed(scan))(np.zeros(2, np.float32), x)
     assert last.tolist() == [6, 60]
     assert collected.tolist() == [[6, 5, 3], [60, 50, 30]]
-
-
-def test_strings_stay_objects() -> None:
-    compiled = compile_model(
-        parsed(
-            "g (string[N] x) => (string[N] y, bool[N] same) { y = Identity(x) same = Equal(x, y) }"
-        )
-    )
-    y, same = compiled(np.array(["a", "longer"], object))
-    assert y.dtype == object
-    assert y.tolist() == ["a", "longer"]
-    assert same.dtype == np.bool_

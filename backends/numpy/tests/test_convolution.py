@@ -16,15 +16,10 @@ from backends.numpy.tests.models import node_model
 from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit.binding import bind
 from subgraphkit.ir import Node
-from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io import load
 from subgraphkit_numpy import parallel
-from subgraphkit_numpy.backend_options import Options
-from subgraphkit_numpy.compiler.constants import Constants
-from subgraphkit_numpy.compiler.lowering import GraphScope
-from subgraphkit_numpy.kernels import Kernel, Site
 from subgraphkit_numpy.kernels import convolution_depthwise as depthwise
-from subgraphkit_numpy.kernels.convolution import convolution, working_memory
+from subgraphkit_numpy.kernels.convolution import working_memory
 
 CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "one element, cut by filters": ((1, 64, 20, 20), (512, 64, 1, 1), {}),
@@ -75,20 +70,6 @@ def test_large_convolutions_agree_with_onnxruntime(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize(("constant", "typed"), [(True, False), (False, True)])
-def test_what_is_known_beforehand_changes_nothing(name: str, constant: bool, typed: bool) -> None:  # noqa: FBT001 (called by place)
-    x_shape, w_shape, attributes = CASES[name]
-    inputs = [floats(*x_shape), floats(*w_shape), floats(w_shape[0])]
-    feeds = {f"x{i}": value for i, value in enumerate(inputs)}
-    known = node_model("Conv", inputs, [F32], constants=(1, 2), **attributes)
-    stored = (1, 2) if constant else ()
-    loose = node_model("Conv", inputs, [F32], constants=stored, typed=typed, **attributes)
-    expected = compile_model(known).run({"x0": inputs[0]})
-    given_ = {key: value for key, value in feeds.items() if int(key[1]) not in stored}
-    np.testing.assert_array_equal(compile_model(loose).run(given_)[0], expected[0])
-
-
-@pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, ml_dtypes.bfloat16])
 def test_other_element_types_agree_with_float32(name: str, dtype: Any) -> None:
     model, feeds = _model(name, dtype)
@@ -134,41 +115,6 @@ def test_concurrent_runs_do_not_touch_each_other(name: str) -> None:
     with ThreadPoolExecutor(4) as threads:
         for done in [threads.submit(repeat, place) for place in range(4)]:
             done.result()
-
-
-def _site(model: Any) -> Site:
-    graph = bind(load(model))
-    constants = Constants(graph.constants)
-    scope = GraphScope(
-        graph, constants, Options(), _no_bodies, trusts_shapes=True, limits=LoadLimits(), growth=[0]
-    )
-    return Site(Node(graph, 0), scope)
-
-
-def _no_bodies(*_: Any) -> Any:
-    raise AssertionError
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_every_element_is_finished_once_after_its_bias(name: str) -> None:
-    model, feeds = _model(name)
-    (plain,) = compile_model(model).run(feeds)
-    by_pixel = plain.reshape(*plain.shape[:2], -1)
-    visits = np.zeros(by_pixel.shape, np.int64)
-    other = floats(*by_pixel.shape)
-
-    def finish(tile: Any, place: Any, operand: Any) -> None:
-        assert tile.shape == by_pixel[place].shape
-        np.testing.assert_array_equal(tile, by_pixel[place])
-        np.add.at(visits, place, 1)
-        np.add(tile, operand[place], tile)
-
-    kernel = convolution(_site(model), finish)
-    assert isinstance(kernel, Kernel)
-    with parallel.BlasAlone():
-        result = kernel.call(feeds["x0"], other, *kernel.extra)
-    assert (visits == 1).all()
-    np.testing.assert_array_equal(result, (by_pixel + other).reshape(plain.shape))
 
 
 _SPREADING = [n for n in CASES if n.startswith(("depthwise", "more padding", "many rows"))]
@@ -287,24 +233,6 @@ def _bytes_of(module: ModuleType) -> int:
     """Return the bytes that are held of what a module has made."""
     traces = tracemalloc.take_snapshot().traces
     return sum(one.size for one in traces if one.traceback[0].filename == module.__file__)
-
-
-def test_scratch_memory_does_not_grow_with_the_number_of_runs() -> None:
-    model, feeds = _model("many rows")
-    kernel = convolution(_site(model))
-    assert isinstance(kernel, Kernel)
-    kernel.call(feeds["x0"])
-    tracemalloc.start()
-    try:
-        kernel.call(feeds["x0"])
-        before, _ = tracemalloc.get_traced_memory()
-        for _ in range(10):
-            kernel.call(feeds["x0"])
-        after, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    # one more thread may have met the convolution for the first time
-    assert after - before < 16 << 20
 
 
 @given(st.integers(1, 5000), st.integers(1, 9), st.sampled_from([1, 16]), st.floats(1e3, 1e9))

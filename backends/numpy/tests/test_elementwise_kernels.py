@@ -6,9 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as stn
 
 from subgraphkit_numpy import parallel
 from subgraphkit_numpy.kernels import elementwise, rows
@@ -98,13 +95,6 @@ def test_a_block_function_is_as_exact_as_its_element_type(
     assert error.max() <= limit
 
 
-def test_the_relative_error_of_erf_is_small_down_to_tiny_numbers() -> None:
-    x = samples("f4")
-    x = x[x != 0]
-    wanted = np.array([math.erf(value) for value in x.astype(np.float64).tolist()])
-    assert np.abs(applied(elementwise.erf, x) / wanted - 1).max() < 3e-7
-
-
 @pytest.mark.parametrize("name", BLOCKS)
 def test_a_block_function_passes_nan_on_and_knows_infinity(name: str) -> None:
     x = np.array([np.nan, np.inf, 0.0], np.float32)
@@ -157,11 +147,6 @@ def test_layout_and_place_do_not_show(name: str) -> None:
         BLOCKS[name](laid_out, view)
         np.testing.assert_array_equal(laid_out, wanted)
         laid_out[...] = x
-
-
-def test_an_array_of_repeated_elements_can_be_gone_through() -> None:
-    x = np.broadcast_to(np.linspace(-1, 1, 400, dtype=np.float32), (300, 400))
-    np.testing.assert_array_equal(blocked(elementwise.relu, x), np.maximum(x, np.zeros_like(x)))
 
 
 def with_threads(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
@@ -268,19 +253,3 @@ def test_neither_threads_nor_blocks_show_in_rows(
         alone = slice(0, len(x), 1 + len(x) // 50)
         np.testing.assert_array_equal(found[3][alone], found[0][alone])
         assert rows.in_rows(function, x.copy(), shape[1], None, 1.0, *parameters).shape == shape
-
-
-@settings(deadline=None, max_examples=50)
-@given(
-    stn.arrays(
-        np.float32,
-        st.tuples(st.integers(1, 9), st.integers(1, 9)),
-        elements=st.floats(-1e4, 1e4, width=32),
-    )
-)
-def test_rows_of_softmax_sum_to_one_in_place_too(x: np.ndarray[Any, Any]) -> None:
-    wanted = softmax(x.astype(np.float64))
-    y = rows.in_rows(rows.softmax, x, x.shape[1], x)
-    assert y is x
-    np.testing.assert_allclose(y, wanted, rtol=1e-6, atol=1e-30)
-    np.testing.assert_allclose(y.sum(axis=1), 1, rtol=1e-6)

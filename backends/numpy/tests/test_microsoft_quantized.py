@@ -75,12 +75,6 @@ def test_products_of_bytes_become_numbers(
     agrees("DynamicQuantizeMatMul", [np.abs(x), b, b_scale, None, bias])
 
 
-def test_zeros_alone_are_quantised() -> None:
-    numbers = Numbers()
-    b, b_scale, b_zero = _scaled_weights(numbers, S8, by_column=False)
-    agrees("DynamicQuantizeMatMul", [np.zeros((2, 16), np.float32), b, b_scale, b_zero])
-
-
 def test_sums_too_large_for_float32_are_exact() -> None:
     terms = 4096
     a, b = np.full((1, terms), 255, U8), np.full((terms, 2), 255, U8)
@@ -315,15 +309,6 @@ def test_weights_of_a_few_bits_are_unpacked(
     # of a bias ONNX Runtime wants to know the shape
     bias = numbers.floats(16, dtype=dtype)
     agrees("MatMulNBits", [*inputs, None, bias], shapes=(True,), **more)
-
-
-@settings(max_examples=20, deadline=None)
-@given(k=st.integers(1, 80), rows=st.integers(1, 3), has_zeros=st.booleans())
-def test_rows_need_not_fill_blocks(k: int, rows: int, *, has_zeros: bool) -> None:
-    numbers = Numbers()
-    inputs = _packed(numbers, FLOAT, k, 16, 4, "packed" if has_zeros else "none")
-    inputs[0] = numbers.floats(rows, k)
-    agrees("MatMulNBits", inputs, K=k, N=16, bits=4, block_size=16)
 
 
 @pytest.mark.parametrize("zeros", ["none", "numbers"])

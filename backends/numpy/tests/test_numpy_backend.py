@@ -4,7 +4,6 @@ import re
 import sys
 from pathlib import Path
 
-import numpy as np
 import onnxruntime
 import pytest
 from onnx import defs, helper
@@ -126,10 +125,3 @@ def test_a_node_whose_body_cannot_run_is_refused() -> None:
     )  # fmt: skip
     with pytest.raises(Unsupported, match="Gradient"):
         compile_model(model)
-
-
-def test_the_probe_finds_the_processor_and_names_versions() -> None:
-    probe = NumpyBackend.probe(deep=True)
-    assert probe.available
-    assert probe.devices == ("cpu",)
-    assert probe.versions["numpy"] == np.__version__

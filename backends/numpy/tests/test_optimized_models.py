@@ -83,12 +83,6 @@ def test_layouts_of_one_processor_are_refused_with_advice(tmp_path: Path) -> Non
     assert "ONNX Runtime's own, which runs them: add 'onnxruntime' to the backends" in told
 
 
-def test_an_optimised_encoder_agrees(tmp_path: Path) -> None:
-    path = _optimized(encoder(), tmp_path)
-    assert _operators(path) >= {"com.microsoft::FusedMatMul", "com.microsoft::BiasGelu"}
-    _agrees(path, _encoder_feeds())
-
-
 def _transformed(model: onnx.ModelProto, kind: str, folder: Path) -> str:
     """Write what the optimiser of transformers makes of a model; return the path."""
     pytest.importorskip("sympy", reason="the optimiser of transformers wants it")

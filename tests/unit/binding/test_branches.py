@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -12,7 +11,6 @@ from onnx.reference import ReferenceEvaluator
 
 import subgraphkit as sk
 from subgraphkit.binding import BoundModel
-from subgraphkit.comparing import verify
 from subgraphkit.errors import InvalidModelError, WeightUpdateError
 from subgraphkit.running.tapping import tapped_session
 from tests.models import parsed
@@ -176,70 +174,6 @@ def test_large_weights_of_a_model_and_of_a_branch_are_shared(tmp_path: Path) -> 
         assert session.run(None, {"x": x})[0].tolist() == wanted.tolist()
 
 
-class _Nested:
-    """Models of nested Ifs that capture, shadow nobody, and have initializers of their own."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = np.random.default_rng(seed)
-        self._count = 0
-        self.stored = [numpy_helper.from_array(np.array(one), f"c{one:d}") for one in (False, True)]
-
-    def model(self) -> onnx.ModelProto:
-        nodes, made = self._nodes(["x"], 0)
-        outputs = [helper.make_tensor_value_info(made[-1], TensorProto.FLOAT, None)]
-        given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])]
-        graph = helper.make_graph(nodes, "g", given, outputs, self.stored)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-
-    def _nodes(self, seen: list[str], depth: int) -> tuple[list[onnx.NodeProto], list[str]]:
-        seen, nodes = list(seen), []
-        for _ in range(int(self._random.integers(1, 4))):
-            self._count += 1
-            name = f"v{self._count}"
-            if depth < 3 and self._random.random() < 0.6:
-                bodies = {f"{one}_branch": self._body(seen, depth + 1) for one in ("then", "else")}
-                condition = str(self._random.choice(["c0", "c1"]))
-                nodes.append(helper.make_node("If", [condition], [name], **bodies))
-            else:
-                one = str(self._random.choice(seen))
-                nodes.append(
-                    helper.make_node(str(self._random.choice(["Neg", "Abs"])), [one], [name])
-                )
-            seen.append(name)
-        self._count += 1
-        last = f"v{self._count}"
-        nodes.append(helper.make_node("Add", [seen[-1], "x" if depth else seen[-1]], [last]))
-        return nodes, [*seen, last]
-
-    def _body(self, seen: list[str], depth: int) -> onnx.GraphProto:
-        # Both branches begin with the same number, so the same names are in both.
-        before = self._count
-        nodes, made = self._nodes(seen, depth)
-        weight = numpy_helper.from_array(
-            self._random.integers(1, 9, 3).astype(np.float32), f"w{depth}"
-        )
-        out = f"o{depth}"
-        nodes.append(helper.make_node("Mul", [made[-1], f"w{depth}"], [out]))
-        if self._random.random() < 0.5:
-            self._count = before
-        value = helper.make_tensor_value_info(out, TensorProto.FLOAT, None)
-        return helper.make_graph(nodes, "body", [], [value], [weight])
-
-
-def _run(model: onnx.ModelProto, x: npt.NDArray[np.float32], *, fold: bool) -> list[float]:
-    with sk.InferenceSession(model, "numpy", fold=fold) as session:
-        return session.run(None, {"x": x})[0].tolist()  # type: ignore[no-any-return]
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_nested_ifs_are_replaced_without_a_change_of_what_comes_out(seed: int) -> None:
-    model = _Nested(seed).model()
-    graph = folded(model)
-    assert "If" not in operators(graph)
-    x = np.array([1, -2, 3], np.float32)
-    assert _run(model, x, fold=True) == _run(model, x, fold=False)
-
-
 SILERO = Path(onnx.__file__).parents[1] / "silero_vad" / "data"
 
 
@@ -340,9 +274,3 @@ def test_what_contradicts_itself_in_a_branch_is_left_to_run() -> None:
     }
     """
     assert operators(folded(parsed(text))) == ["If"]
-
-
-def test_every_value_between_subgraphs_of_a_branch_is_verified() -> None:
-    x = np.array([[1, -2], [3, -4]], np.float32)
-    found = verify(parsed(SIZES), {"x": x}, "numpy", per_subgraph=True, shapes={"N": 2})
-    assert found.agrees
