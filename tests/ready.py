@@ -39,40 +39,20 @@ _NOT_READY: Final = child_process.child_command
 
 # No library that keeps threads of its own, such as ONNX Runtime: they do not survive a fork.
 _IMPORTED: Final = (
-    "onnx.parser",
-    "rich.console",
-    "subgraphkit.bundling.collecting",
-    "subgraphkit.cli.commands",
-    "subgraphkit.placing.inference_session",
-    "subgraphkit.rewriting",
-    "subgraphkit.testing.child",
+    "onnx.parser", "rich.console", "subgraphkit.bundling.collecting", "subgraphkit.cli.commands",
+    "subgraphkit.placing.inference_session", "subgraphkit.rewriting", "subgraphkit.testing.child",
     "subgraphkit_numpy.backend",
-)
+)  # fmt: skip
 
 # What a fork can take over although imports are done; other variables may decide how they go.
 _FREE: Final = ("SUBGRAPH", "XDG_", "PYTEST_", "PYTHONPATH=", "PWD=", "HOME=", "COLUMNS=", "LINES=")
 _FREE_TOO: Final = (
-    "NO_COLOR",
-    "FORCE_COLOR",
-    "TERM=",
-    "TMPDIR=",
-    "LANG=",
-    "LC_",
-    "PATH=",
-    "SHELL=",
-)
+    "NO_COLOR", "FORCE_COLOR", "TERM=", "TMPDIR=", "LANG=", "LC_", "PATH=", "SHELL=",
+)  # fmt: skip
 _TOLD: Final = (
-    "BUILT=",
-    "COMPILATIONS=",
-    "COMPILING_SECONDS=",
-    "CRASH=",
-    "FAIL=",
-    "FAULTS=",
-    "ILLNESS=",
-    "MARK=",
-    "NEEDS_API=",
-    "OFF_BY_FACTOR=",
-)
+    "BUILT=", "COMPILATIONS=", "COMPILING_SECONDS=", "CRASH=", "FAIL=", "FAULTS=", "ILLNESS=",
+    "MARK=", "NEEDS_API=", "OFF_BY_FACTOR=",
+)  # fmt: skip
 """What the plugins of tests are told, which are imported afterwards."""
 
 

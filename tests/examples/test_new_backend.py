@@ -12,20 +12,13 @@ from subgraphkit.cli import main
 from tests.scripts import install_project, run_python
 
 FILES = {
-    ".github/workflows/test.yml",
-    "LICENSE",
-    "README.md",
-    "pyproject.toml",
-    "subgraphkit_acme_npu/__init__.py",
-    "subgraphkit_acme_npu/backend.py",
-    "subgraphkit_acme_npu/backend_options.py",
-    "subgraphkit_acme_npu/kernels.py",
-    "subgraphkit_acme_npu/operator.py",
-    "subgraphkit_acme_npu/py.typed",
-    "subgraphkit_acme_npu/selector.py",
-    "subgraphkit_acme_npu/subgraphkit-backend.toml",
+    ".github/workflows/test.yml", "LICENSE", "README.md", "pyproject.toml",
+    "subgraphkit_acme_npu/__init__.py", "subgraphkit_acme_npu/backend.py",
+    "subgraphkit_acme_npu/backend_options.py", "subgraphkit_acme_npu/kernels.py",
+    "subgraphkit_acme_npu/operator.py", "subgraphkit_acme_npu/py.typed",
+    "subgraphkit_acme_npu/selector.py", "subgraphkit_acme_npu/subgraphkit-backend.toml",
     "tests/test_backend.py",
-}
+}  # fmt: skip
 DESIGNS = (
     "",
     "--selector pattern --operators Conv,Relu --options tile:int=8,mode:enum=fast|exact",

@@ -1,6 +1,5 @@
 """Sessions that are watched through the packages of OpenTelemetry and Prometheus themselves."""
 
-import threading
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -24,8 +23,6 @@ from tests.scripts import EXAMPLES, load_script, run_python
 
 SPANS = EXAMPLES / "watching" / "opentelemetry_spans.py"
 METRICS = EXAMPLES / "watching" / "prometheus_metrics.py"
-
-RUNS_PER_THREAD = 20
 
 
 class Watched:
@@ -169,41 +166,6 @@ def test_a_subgraph_that_moves_is_a_fallback_and_runs_elsewhere_afterwards(
     labels = {"backend": "bad", "target": "numpy", "level": "run", "code": "SGK131"}
     assert watched.sample("fallbacks_total", model="chain", **labels) == 1
     assert facts(children(watched, watched.spans("run")[-1])[0])["backend"] == "numpy"
-
-
-def test_runs_of_several_threads_and_sessions_keep_their_own_steps(watched: Watched) -> None:
-    one = claiming(["Neg"], "one", make=Failing)
-    two = parsed(CHAIN.replace("chain", "other"))
-    sessions = [sk.InferenceSession(parsed(CHAIN), [one]), sk.InferenceSession(two, [one])]
-
-    def run(session: sk.Session) -> None:
-        for at in range(RUNS_PER_THREAD):
-            with watched.tracer.start_as_current_span("a request") as request:
-                request.set_attribute("session", session.number)
-                session.run(None, feeds(at))
-
-    threads = [threading.Thread(target=run, args=[one]) for one in sessions for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    requests = {
-        one.context.span_id: (one.attributes or {})["session"]
-        for one in watched.exporter.get_finished_spans()
-        if one.name == "a request" and one.context is not None
-    }
-    for session, model in zip(sessions, ("chain", "other"), strict=True):
-        runs = watched.spans("run", session.number)
-        assert sorted(facts(run)["run"] for run in runs) == list(range(3 * RUNS_PER_THREAD))
-        for run in runs:
-            assert run.parent is not None
-            assert requests[run.parent.span_id] == session.number
-            steps = [facts(step) for step in children(watched, run)]
-            assert [step["subgraph"] for step in steps] == ["numpy_0", "one_1", "numpy_2"]
-            whose = {(step["model"], step["session"], step["run"]) for step in steps}
-            assert whose == {(model, session.number, facts(run)["run"])}
-        assert watched.sample("run_seconds_count", model=model) == 3 * RUNS_PER_THREAD
-        assert watched.sample("runs_in_progress", model=model) == 0
 
 
 @pytest.mark.parametrize(

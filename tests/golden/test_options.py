@@ -10,18 +10,9 @@ from tests.golden_support import GoldenCheck
 
 BACKENDS: Final = ("iree", "numpy", "onednn", "onnxruntime", "openvino", "tensorrt", "tvm")
 FACTS: Final = (
-    "type",
-    "default",
-    "help",
-    "choices",
-    "minimum",
-    "maximum",
-    "unit",
-    "scope",
-    "cache",
-    "alias",
+    "type", "default", "help", "choices", "minimum", "maximum", "unit", "scope", "cache", "alias",
     "expected",
-)
+)  # fmt: skip
 
 
 def _described(option: Option) -> str:

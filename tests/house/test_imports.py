@@ -9,21 +9,10 @@ import pytest
 from tests.house.tree import ROOT
 
 HEAVY = (
-    "asyncio",
-    "concurrent.futures",
-    "filelock",
-    "google.protobuf",
-    "ml_dtypes",
-    "multiprocessing",
-    "networkx",
-    "numpy",
-    "onnx",
-    "pickle",
-    "platformdirs",
-    "pluggy",
-    "rich",
+    "asyncio", "concurrent.futures", "filelock", "google.protobuf", "ml_dtypes",
+    "multiprocessing", "networkx", "numpy", "onnx", "pickle", "platformdirs", "pluggy", "rich",
     "subgraphkit.serving",
-)
+)  # fmt: skip
 
 
 def _run(program: str) -> str:

@@ -18,34 +18,15 @@ PACKAGES: Final = tuple(
 """Packages whose names are imported when first used: those with a table of them, a stub."""
 
 _NAMED: Final = (
-    ".ci/run",
-    ".gitignore",
-    "CHANGELOG.md",
-    "CITATION.cff",
-    "CODE_OF_CONDUCT.md",
-    "CONTRIBUTING.md",
-    "Makefile",
-    "README.md",
-    "RELEASING.md",
-    "RELIABILITY.md",
-    "SECURITY.md",
+    ".ci/run", ".gitignore", "CHANGELOG.md", "CITATION.cff", "CODE_OF_CONDUCT.md",
+    "CONTRIBUTING.md", "Makefile", "README.md", "RELEASING.md", "RELIABILITY.md", "SECURITY.md",
     "pyproject.toml",
-)
+)  # fmt: skip
 _FOLDERS: Final = (".github", "backends", "benchmarks", "docs", "examples", "subgraphkit", "tests")
 _MADE: Final = {"__pycache__", "_build", "build", "dist"}
 _TEXT: Final = {
-    ".cfg",
-    ".css",
-    ".html",
-    ".json",
-    ".md",
-    ".py",
-    ".rst",
-    ".sh",
-    ".toml",
-    ".txt",
-    ".yml",
-}
+    ".cfg", ".css", ".html", ".json", ".md", ".py", ".rst", ".sh", ".toml", ".txt", ".yml",
+}  # fmt: skip
 
 
 def text_files() -> Iterator[Path]:

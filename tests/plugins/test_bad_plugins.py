@@ -4,10 +4,7 @@ from typing import Any
 
 import pytest
 
-from subgraphkit.configuration.names import KNOWN_BACKENDS
 from tests.plugins.conftest import RunProgram
-
-PREFIX = "sgk_test_"
 
 LISTED = {
     ("bad_api", "sgk-test-bad-api"): "incompatible",
@@ -99,11 +96,6 @@ def test_the_good_ones_can_be_used_after_all_others_have_failed(opened: Any) -> 
     assert opened["good"] == ["good_class", "good_hooks", "no_manifest"]
 
 
-@pytest.mark.parametrize("name", ["bad_api", "bad_manifest", "conflict_a", "conflict_b"])
-def test_what_can_be_told_beforehand_is_told_without_an_import(name: str, opened: Any) -> None:
-    assert PREFIX + name not in opened["imported"]
-
-
 def test_a_bind_imports_the_plugins_it_names_and_no_others(run_program: RunProgram) -> None:
     assert run_program(OPEN % ([],))["imported"] == [
         "sgk_test_good_class",
@@ -111,56 +103,6 @@ def test_a_bind_imports_the_plugins_it_names_and_no_others(run_program: RunProgr
         "sgk_test_good_hooks",
         "sgk_test_no_manifest",
     ]
-
-
-def test_one_of_two_rivals_can_be_named(run_program: RunProgram) -> None:
-    program = """
-import json
-from subgraphkit.configuration.config import resolve
-from subgraphkit.finding.opening import open_backends
-(backend,) = open_backends(resolve())
-print(json.dumps(type(backend).__module__))
-"""
-    name = "conflict@sgk-test-conflict-b"
-    assert run_program(program, SUBGRAPH_BACKEND=name) == "sgk_test_conflict_b"
-
-
-def test_auto_takes_the_good_ones_and_warns_of_the_broken(run_program: RunProgram) -> None:
-    program = f"""
-import contextlib, json, warnings
-from subgraphkit.configuration.config import resolve
-from subgraphkit.errors import SubgraphkitError
-from subgraphkit.finding.opening import open_backends
-from subgraphkit.finding.registry import get_backend
-for name in {[*NAMED, "good_class", "good_hooks", "no_manifest"]}:
-    with contextlib.suppress(SubgraphkitError):  # or a child is started for each
-        get_backend(name)
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    opened = [backend.name for backend in open_backends(resolve())]
-print(json.dumps([opened, sorted(str(warning.message)[1:7] for warning in caught)]))
-"""
-    opened, codes = run_program(
-        program,
-        SUBGRAPH_BACKEND="auto",
-        SUBGRAPH_FALLBACK="no_manifest",
-        SUBGRAPH_BLOCK=",".join(["slow_import", *KNOWN_BACKENDS]),
-    )
-    assert opened == ["good_class", "good_hooks", "no_manifest"]
-    told = sorted(code for name, (code, _, _) in NAMED.items() if name != "no_device")
-    assert codes == sorted([*told, "SGK320"])
-
-
-def test_authors_can_have_their_own_error(run_program: RunProgram) -> None:
-    program = """
-import json
-from subgraphkit.finding.registry import get_backend
-try:
-    get_backend("broken_import")
-except ImportError as error:
-    print(json.dumps(type(error).__name__))
-"""
-    assert run_program(program, SUBGRAPH_RAISE_PLUGIN_ERRORS="on") == "ImportError"
 
 
 @pytest.mark.parametrize(

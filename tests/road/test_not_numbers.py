@@ -12,40 +12,11 @@ from subgraphkit.partitioning.reports import shortfalls
 from tests.house.tree import ROOT
 
 _ALONE: Final = [
-    "Abs",
-    "Ceil",
-    "Celu",
-    "Cos",
-    "Elu",
-    "Erf",
-    "Exp",
-    "Floor",
-    "Gelu",
-    "HardSigmoid",
-    "HardSwish",
-    "Identity",
-    "LeakyRelu",
-    "Log",
-    "LogSoftmax",
-    "Mish",
-    "Neg",
-    "Reciprocal",
-    "Relu",
-    "Round",
-    "Selu",
-    "Shrink",
-    "Sigmoid",
-    "Sign",
-    "Sin",
-    "Softmax",
-    "Softplus",
-    "Softsign",
-    "Sqrt",
-    "Tanh",
-    "ThresholdedRelu",
-    "GlobalAveragePool",
-    "GlobalMaxPool",
-]
+    "Abs", "Ceil", "Celu", "Cos", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid",
+    "HardSwish", "Identity", "LeakyRelu", "Log", "LogSoftmax", "Mish", "Neg", "Reciprocal",
+    "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Softmax", "Softplus",
+    "Softsign", "Sqrt", "Tanh", "ThresholdedRelu", "GlobalAveragePool", "GlobalMaxPool",
+]  # fmt: skip
 _REDUCING: Final = sorted(
     one.name for one in onnx.defs.get_all_schemas() if one.name.startswith("Reduce")
 )

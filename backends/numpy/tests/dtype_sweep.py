@@ -19,14 +19,8 @@ from subgraphkit.testing.official_cases import official_cases
 from subgraphkit.types import DataType
 
 __all__ = [
-    "Combination",
-    "Template",
-    "combinations",
-    "element_type",
-    "fitting",
-    "model_of",
-    "schemas",
-]
+    "Combination", "Template", "combinations", "element_type", "fitting", "model_of", "schemas",
+]  # fmt: skip
 
 BITS_OF_HALF: Final = 16
 BITS_OF_DOUBLE: Final = 53

@@ -3,11 +3,8 @@
 import gc
 import linecache
 import re
-import threading
 import traceback
 import weakref
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import pytest
@@ -100,39 +97,6 @@ def test_a_value_that_is_still_needed_is_not_written_over() -> None:
 
 
 # -- threads -------------------------------------------------------------------------------------
-
-
-def test_many_threads_may_run_one_operator() -> None:
-    compiled = compile_model(
-        parsed(
-            """
-        g (float[1, 4, 20, 20] x) => (float[1, 8, 20, 20] y) <float[8, 4, 3, 3] w> {
-          c = Conv <pads = [1, 1, 1, 1]> (x, w)
-          r = Relu(c)
-          y = Softmax <axis = 1> (r)
-        }
-        """.replace("<float[8, 4, 3, 3] w>", f"<float[8, 4, 3, 3] w = {{{_numbers(288)}}}>")
-        )
-    )
-    assert compiled.operator is not None
-    assert compiled.operator.traits.thread_safe
-    rng = np.random.default_rng(0)
-    inputs = [rng.standard_normal((1, 4, 20, 20)).astype(np.float32) for _ in range(16)]
-    expected = [compiled(x)[0] for x in inputs]
-    start = threading.Barrier(4)
-
-    def work(_: int) -> list[Any]:
-        start.wait()
-        return [compiled(x)[0] for x in inputs]
-
-    with ThreadPoolExecutor(4) as pool:
-        for results in pool.map(work, range(4)):
-            for want, have in zip(expected, results, strict=True):
-                np.testing.assert_array_equal(have, want)
-
-
-def _numbers(count: int) -> str:
-    return ", ".join(f"{(i * 7 % 11) / 10 - 0.5:.1f}" for i in range(count))
 
 
 # -- weights -------------------------------------------------------------------------------------

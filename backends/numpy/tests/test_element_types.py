@@ -51,15 +51,9 @@ LOOSEST = 0.26
 """For types of a byte and less, where neighbours lie a quarter apart."""
 
 UNCOVERED = [
-    "Gradient-1",
-    "NonMaxSuppression-10",
-    "NonMaxSuppression-11",
-    "OptionalGetElement-15",
-    "OptionalHasElement-15",
-    "SequenceEmpty-11",
-    "StringNormalizer-10",
-    "ZipMap-1",
-]
+    "Gradient-1", "NonMaxSuppression-10", "NonMaxSuppression-11", "OptionalGetElement-15",
+    "OptionalHasElement-15", "SequenceEmpty-11", "StringNormalizer-10", "ZipMap-1",
+]  # fmt: skip
 """What has no element types to choose from, or only those of sequences and optional values."""
 
 NAMES = {

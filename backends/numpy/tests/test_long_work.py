@@ -106,9 +106,8 @@ def test_texts_are_normalised_as_by_onnx(case: str, is_early: int, stops: list[s
 def test_pieces_beyond_the_limit_are_refused_before_they_are_made() -> None:
     x = np.array(["a " * 1000, *["b"] * 1000], object)
     model = node_model("StringSplit", [x], [OBJECT, INT], delimiter=" ")
-    with pytest.raises(ExecutionError, match="the output would be") as caught:
+    with pytest.raises(ExecutionError, match=r"SGK217.*the output would be"):
         compile_model(model, max_output_bytes=1 << 20)(x)
-    assert caught.value.code == "SGK217"
 
 
 def test_pieces_that_are_far_more_than_the_texts_are_refused_before_they_are_made() -> None:

@@ -1,7 +1,6 @@
 """Values in and out: dtypes, layouts, buffers, threads, weights."""
 
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -23,53 +22,6 @@ def dense(width: int = 64) -> tuple[object, np.ndarray]:
     weight = np.random.default_rng(0).standard_normal((width, width)).astype(np.float32)
     model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
     return model, weight
-
-
-def test_inputs_that_are_not_contiguous_or_read_only_are_read_right() -> None:
-    model, weight = dense()
-    x = np.arange(128 * 64, dtype=np.float32).reshape(128, 64)[::2] / 1000
-    turned = np.asfortranarray(x)
-    x.setflags(write=False)
-    with open_ort(model) as session:
-        for given in (x, turned):
-            (y,) = session.run(None, {"x": given})
-            np.testing.assert_allclose(y, x @ weight, rtol=1e-4, atol=1e-4)
-
-
-def test_outputs_belong_to_the_caller_and_share_memory_with_nothing() -> None:
-    model = parsed(
-        "g (float[600] x) => (float[600] y, float[600] z, float[600] v) <float[600] w> "
-        "{ y = Identity(x) z = Identity(y) v = Identity(w) }"
-    )
-    stored = np.arange(600, dtype=np.float32)
-    model.graph.ClearField("initializer")
-    model.graph.initializer.append(numpy_helper.from_array(stored, "w"))
-    x = np.ones(600, np.float32)
-    with open_ort(model) as session:
-        (operator,) = operators(session)
-        first, second = operator.run([x]), operator.run([x])
-        held = [x, *operator._weights.arrays.values()]
-        for array in first:
-            assert array.flags.writeable
-            others = [other for other in (*first, *second, *held) if other is not array]
-            assert not any(np.shares_memory(array, other) for other in others)
-            array[...] = 7
-        np.testing.assert_array_equal(operator.run([x])[2], stored)
-
-
-def test_buffers_are_written_to_where_they_are() -> None:
-    model, weight = dense()
-    x = np.ones((3, 64), np.float32)
-    with open_ort(model) as session:
-        (operator,) = operators(session)
-        buffer = np.empty((3, 64), np.float32)
-        (y,) = operator.run([x], [buffer])
-        assert y is buffer
-        np.testing.assert_allclose(buffer, x @ weight, rtol=1e-5)
-        spread = np.empty((3, 128), np.float32)[:, ::2]
-        (y,) = operator.run([x], [spread])
-        assert y is spread
-        np.testing.assert_allclose(spread, x @ weight, rtol=1e-5)
 
 
 def test_a_buffer_beside_an_output_without_one() -> None:
@@ -115,37 +67,6 @@ def test_strings_go_in_and_out_as_text() -> None:
         (operator,) = operators(session)
         (y,) = operator.run([np.array([b"bytes", "text"], object)])
         assert y.tolist() == ["bytes", "text"]
-
-
-@pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3)])
-def test_tensors_without_axes_or_elements(shape: tuple[int, ...]) -> None:
-    dims = ",".join(f"D{axis}" for axis in range(len(shape)))
-    model = parsed(f"g (float[{dims}] x) => (float[{dims}] y) {{ y = Neg(x) }}")
-    x = np.ones(shape, np.float32)
-    with open_ort(model) as session:
-        (y,) = session.run(None, {"x": x})
-        np.testing.assert_array_equal(y, -x)
-        (operator,) = operators(session)
-        (y,) = operator.run([x], [np.empty(shape, np.float32)])
-        np.testing.assert_array_equal(y, -x)
-
-
-def test_threads_share_one_session() -> None:
-    model, weight = dense()
-    xs = [np.full((2, 64), k, np.float32) for k in range(40)]
-    with open_ort(model, threads=1) as session, ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda x: session.run(None, {"x": x})[0], xs))
-    for x, y in zip(xs, results, strict=True):
-        np.testing.assert_allclose(y, x @ weight, rtol=1e-4, atol=1e-3)
-
-
-def test_new_weights_are_computed_with() -> None:
-    model, _ = dense()
-    x = np.ones((1, 64), np.float32)
-    with open_ort(model) as session:
-        outcome = session.update_weights({"w": np.full((64, 64), 2, np.float32)})
-        assert outcome == {"onnxruntime_0": "recompiled"}
-        np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.full((1, 64), 128))
 
 
 def test_weights_are_those_of_the_model_in_every_bind_unless_sessions_copy_them(

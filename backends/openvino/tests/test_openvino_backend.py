@@ -71,10 +71,10 @@ assert openvino.convert_model
 
 
 def test_an_unknown_device_is_an_error_that_lists_the_devices() -> None:
-    with pytest.raises(OptionError) as caught:
+    with pytest.raises(
+        OptionError, match=r"SGK112.*'TPU', expected one of the devices that OpenVINO found: CPU"
+    ):
         session(parsed(CHAIN), device="TPU")
-    assert caught.value.code == "SGK112"
-    assert "'TPU', expected one of the devices that OpenVINO found: CPU" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.light_models import LIGHT_MODELS, seeded_model
 
 OPENVINO = Subject("openvino")
-LEVELS = {level: dict(cases_of_level(level, OPENVINO)) for level in (1, 2, 3, 4, 6)}
+LEVELS = {level: dict(cases_of_level(level, OPENVINO)) for level in range(1, 7)}
 OPERATORS = list(LEVELS[3].values())[::16]
+RUNNING = ("runs", "threads/one_session", "io_binding", "feeds", "shapes", "errors")
 SAMPLE = LEVELS[1] | LEVELS[2] | LEVELS[6]
+SAMPLE |= {n: c for n, c in LEVELS[5].items() if n.removeprefix("L5/").startswith(RUNNING)}
 del SAMPLE["L2/chain_of_a_thousand"]
 """``author test openvino`` tries all. OpenVINO takes seconds to compile a chain like that."""
 

@@ -4,7 +4,6 @@ import gc
 import subprocess
 import sys
 import weakref
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,15 +18,12 @@ from subgraphkit.backend import BindContext
 from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit_openvino import OpenVINOBackend, library
 from subgraphkit_openvino.backend_options import Options
-from subgraphkit_openvino.operator import OpenVINOOperator
 from tests.house.tree import ROOT
 
 SMALL = "g (float[2,8] x) => (float[2,8] y, float[2,8] z) { y = Exp(x) z = Neg(y) }"
 LARGE = "g (float[64,1024] x) => (float[64,1024] y, float[64,1024] z) { y = Exp(x) z = Neg(y) }"
 DYNAMIC = "g (float[N,M] x) => (float[N,M] y, float[N,M] z) { y = Exp(x) z = Neg(y) }"
 GRAPHS = {"small": SMALL, "large": LARGE, "dynamic": DYNAMIC}
-
-CONTEXT = BindContext()
 
 
 @pytest.fixture(params=GRAPHS)
@@ -68,13 +64,6 @@ def test_strided_and_read_only_inputs_are_read_right_and_left_alone(model: Opene
         np.testing.assert_array_equal(view, before)
 
 
-def test_a_run_leaves_its_inputs_alone(model: OpenedModel) -> None:
-    x = _input(model)
-    before = x.copy()
-    model(x)
-    np.testing.assert_array_equal(x, before)
-
-
 def test_buffers_are_filled_and_returned(model: OpenedModel) -> None:
     x = _input(model)
     strided = np.empty((*x.shape, 2), np.float32)[..., 0]
@@ -99,20 +88,6 @@ def test_a_buffer_that_does_not_fit_is_named(model: OpenedModel) -> None:
     for buffer in (np.empty(3, np.float32), np.empty(x.shape, np.float64), "text"):
         with pytest.raises(ValueError, match=r"the buffer for output 'z' is .*, expected"):
             model(x, outputs=[None, buffer])
-
-
-def test_threads_work_at_the_same_time(model: OpenedModel) -> None:
-    inputs = [_input(model, seed) for seed in range(24)]
-    with ThreadPoolExecutor(6) as pool:
-        for x, results in zip(inputs, pool.map(model, inputs), strict=True):
-            _check(x, results)
-
-
-def test_any_shape_of_a_dynamic_model_is_run() -> None:
-    model = compiled(DYNAMIC)
-    for shape in ((1, 1), (7, 300), (200, 90), (2, 3)):
-        x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-        _check(x, model(x))
 
 
 def test_a_shape_known_to_onnx_alone_is_right() -> None:
@@ -160,16 +135,6 @@ def test_large_weights_are_not_copied_and_stay_alive() -> None:
     assert alive() is not None
     model.operator.close()
     model.operator.close()
-
-
-def test_a_stored_operator_computes_the_same(model: OpenedModel) -> None:
-    blob = model.operator.serialize()
-    assert blob is not None
-    restored = model.backend.deserialize(blob, model.subgraph, model.context)
-    assert isinstance(restored, OpenVINOOperator)
-    x = _input(model)
-    for have, want in zip(restored.run([x]), model(x), strict=True):
-        np.testing.assert_array_equal(have, want)
 
 
 def test_a_restored_operator_can_be_stored_again() -> None:
@@ -232,10 +197,6 @@ def test_info_tells_what_is_executed() -> None:
     assert info["precision"] == "f32"
     assert (info["threads"], info["streams"]) == (1, 1)
     assert info["layers"] >= 1
-
-
-def test_new_weights_ask_for_a_new_compilation() -> None:
-    assert compiled(SMALL).operator.update_weights({}) is False
 
 
 def test_a_failure_while_running_is_wrapped() -> None:

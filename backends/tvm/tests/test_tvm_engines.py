@@ -154,9 +154,8 @@ def test_tuning_without_what_it_needs_is_refused_with_what_to_install(
 
 def test_tuning_needs_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "_NEEDED", ())
-    with pytest.raises(sk.SubgraphkitError, match="tuning_dir") as caught:
+    with pytest.raises(sk.SubgraphkitError, match=r"SGK112.*tuning_dir"):
         open_tvm(dense()[0], options={"tvm": {"tuning": "metaschedule"}})
-    assert caught.value.code == "SGK112"
 
 
 @pytest.mark.skipif(

@@ -82,9 +82,8 @@ def test_sizes_given_for_one_symbol_may_differ_unless_strict() -> None:
         graph = sk.bind(model, {"x": (4, 6)})
     assert "shapes={'x': ('S', 'S_2')}" in str(told[0].message)
     assert (graph.shape("x"), graph.shape("z")) == ((4, 6), ("S",))
-    with pytest.raises(BindError, match=r"dimension 1 of float32\[S,S\] is 4") as refusal:
+    with pytest.raises(BindError, match=r"SGK221.*dimension 1 of float32\[S,S\] is 4"):
         sk.bind(model, {"x": (4, 6)}, strict=True)
-    assert refusal.value.code == "SGK221"
 
 
 @pytest.mark.parametrize("name", ["?", "None", "-1", "unk__7", "??"])
@@ -104,9 +103,8 @@ def test_a_name_that_says_nothing_names_no_dimension(name: str) -> None:
 def test_the_axis_of_an_input_has_a_size_too() -> None:
     graph = sk.bind(sk.load(parsed(TWO)), {"a[0]": 8, "a": (None, 5)})
     assert (graph.shape("a"), graph.shape("b")) == ((8, 5), (8, 3))
-    with pytest.raises(BindError, match="no symbolic dimension of that name") as refusal:
+    with pytest.raises(BindError, match=r"SGK220.*no symbolic dimension of that name"):
         sk.bind(sk.load(parsed(TWO)), {"a[2]": 8})
-    assert refusal.value.code == "SGK220"
 
 
 def test_an_input_is_renamed_where_the_model_gives_two_dimensions_one_name() -> None:
@@ -116,9 +114,8 @@ def test_an_input_is_renamed_where_the_model_gives_two_dimensions_one_name() -> 
 
 def test_a_model_that_contradicts_itself_is_refused() -> None:
     text = "g (float[2, 3] x, float[4, 5] w) => (float[2, 5] y) { y = MatMul(x, w) }"
-    with pytest.raises(InvalidModelError, match="contradict") as refusal:
+    with pytest.raises(InvalidModelError, match=r"SGK222.*contradict"):
         sk.bind(sk.load(parsed(text)))
-    assert refusal.value.code == "SGK222"
 
 
 def test_operators_nobody_knows_leave_their_values_untyped() -> None:
@@ -172,6 +169,5 @@ def test_types_for_other_sizes_follow_without_another_bind() -> None:
 
 def test_other_sizes_that_contradict_the_model_are_told() -> None:
     graph = sk.bind(sk.load(parsed(TWO)))
-    with pytest.raises(InvalidModelError) as caught:
+    with pytest.raises(InvalidModelError, match="SGK222"):
         graph.reshape({}, {"a": (2, 5), "b": (3, 3)})
-    assert caught.value.code == "SGK222"

@@ -172,19 +172,6 @@ def test_weights_of_every_width_come_back(dtype: Any, side: int) -> None:
         same(opened.run(None, {"x": np.ones(1, F)}), want)
 
 
-def test_sparse_weights_come_back_dense() -> None:
-    model = parsed("m (float[64, 64] x) => (float[64, 64] y) { y = MatMul(x, w) }")
-    values = numpy_helper.from_array(np.array([2, 3], F), "w")
-    indices = numpy_helper.from_array(np.array([0, 65], np.int64), "places")
-    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [64, 64]))
-    x = np.ones((64, 64), F)
-    with sk.InferenceSession(model) as session:
-        want = session.run(None, {"x": x})
-        session.export("bundle")
-    with sk.InferenceSession("bundle") as opened:
-        same(opened.run(None, {"x": x}), want)
-
-
 @pytest.mark.parametrize("threshold", [0, 1024])
 def test_a_model_with_weights_in_files_needs_them_no_more(threshold: int) -> None:
     model = parsed(
@@ -356,16 +343,6 @@ def test_large_stated_constants_are_left_out_too(backend: type[Storing]) -> None
     assert Path("bundle/model.onnx").stat().st_size < 2000
     with sk.InferenceSession("bundle", backend=[backend]) as opened:
         same(opened.run(None, {"x": X}), want)
-
-
-def test_io_binding_works_as_usual(bundle: Path, backend: type[Storing], expected: Any) -> None:
-    with sk.InferenceSession(bundle, backend=[backend]) as opened:
-        binding = opened.io_binding()
-        binding.bind_cpu_input("x", X)
-        buffer = np.empty((2, 64), F)
-        binding.bind_output("y", buffer)
-        opened.run_with_iobinding(binding)
-        np.testing.assert_allclose(buffer, expected, rtol=1e-5)
 
 
 def test_what_a_subgraph_moved_to_the_fallback_computes_is_exported_without_an_engine(

@@ -184,6 +184,5 @@ def test_what_commands_say_is_as_it_was_read(cli: Cli, golden: GoldenCheck, name
 
 def test_what_is_planned_for_a_device_that_is_not_here_is_not_compiled() -> None:
     dry = sk.partition(bound(DIAMOND), Planning, dry_run=True)
-    with pytest.raises(BackendUnavailableError, match="no such chip") as caught:
+    with pytest.raises(BackendUnavailableError, match=r"SGK104.*no such chip"):
         sk.compile_subgraphs(dry)
-    assert caught.value.code == "SGK104"

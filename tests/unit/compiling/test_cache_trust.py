@@ -204,6 +204,5 @@ def test_a_relative_xdg_directory_is_ignored(home: Path, monkeypatch: pytest.Mon
 def test_opening_a_store_says_what_is_wrong_with_the_folder(home: Path) -> None:
     (home / "open").mkdir(mode=0o777)
     (home / "open").chmod(0o777)
-    with pytest.raises(CacheError, match="mode 0777") as failure:
+    with pytest.raises(CacheError, match=r"SGK150.*mode 0777"):
         EngineStore.open(home / "open")
-    assert failure.value.code == "SGK150"

@@ -111,9 +111,8 @@ def test_giving_back_what_is_no_node_index_breaks_the_contract(nodes: Any) -> No
         raise sk.Unsupported("odd", nodes=nodes)
 
     partitioning = sk.partition(bound(CHAIN, N=2), [claiming(ALL, "odd", make=make)])
-    with pytest.raises(SelectorContractError, match="expected indices of nodes") as failure:
+    with pytest.raises(SelectorContractError, match=r"SGK122.*expected indices of nodes"):
         sk.compile_subgraphs(partitioning)
-    assert failure.value.code == "SGK122"
 
 
 def test_giving_back_a_constant_moves_what_reads_it_and_comes_to_an_end() -> None:

@@ -182,9 +182,8 @@ def test_a_model_gets_no_process_after_too_many(
     monkeypatch.setattr(model_process, "_MOST_ENDINGS", 1)
     with pytest.raises(ExecutionError, match="SIGABRT"):
         session.run(None, fed(2))
-    with pytest.raises(ExecutionError, match="not started again") as caught:
+    with pytest.raises(ExecutionError, match=r"SGK136.*not started again"):
         session.run(None, fed(20))
-    assert caught.value.code == "SGK136"
 
 
 def test_a_subgraph_that_ends_its_process_moves_to_the_fallback() -> None:
@@ -233,9 +232,8 @@ def test_a_backend_that_another_process_cannot_find_is_an_error() -> None:
         pass
 
     for given in (Local, Faulty()):
-        with pytest.raises(BackendError, match="process of its own") as caught:
+        with pytest.raises(BackendError, match=r"SGK137.*process of its own"):
             sk.InferenceSession(parsed(MODEL), [given], isolate="faulty")
-        assert caught.value.code == "SGK137"
 
 
 def test_the_process_of_a_program_that_was_killed_ends_whatever_it_is_doing() -> None:

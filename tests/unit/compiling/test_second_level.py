@@ -74,9 +74,8 @@ def test_nodes_that_nobody_takes_are_an_error_outside() -> None:
 @pytest.mark.parametrize("among", ["numpy", None, [Inner, Inner()], Inner()])
 def test_a_subgraph_is_divided_among_properties_only(among: Any) -> None:
     (outer,) = sk.partition(bound(CHAIN, N=2), [backend(Inner(OUTER))]).subgraphs
-    with pytest.raises(ConfigError, match="expected a list of SubgraphProperty") as caught:
+    with pytest.raises(ConfigError, match=r"SGK123.*expected a list of SubgraphProperty"):
         sk.partition(outer, among)
-    assert caught.value.code == "SGK123"
 
 
 def test_a_subgraph_of_a_graph_that_was_not_bound_cannot_be_divided() -> None:
@@ -274,9 +273,8 @@ def test_a_property_cannot_divide_its_own_region_again() -> None:
         def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
             return context.compile(context.partition(subgraph, [self]))
 
-    with pytest.raises(sk.errors.SelectorContractError, match="would never end") as caught:
+    with pytest.raises(sk.errors.SelectorContractError, match=r"SGK122.*would never end"):
         sk.InferenceSession(parsed(CHAIN), [backend(Endless(OUTER))])
-    assert caught.value.code == "SGK122"
 
 
 def test_only_a_subgraph_or_a_division_can_be_compiled() -> None:

@@ -195,9 +195,8 @@ def test_unknown_variables_are_warned_of_once_together(monkeypatch: pytest.Monke
 
 
 def test_an_unknown_setting_of_a_call_is_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"'stict' \(did you mean 'strict'\?\)") as caught:
+    with pytest.raises(ConfigError, match=r"SGK114.*'stict' \(did you mean 'strict'\?\)"):
         resolve(stict=True)
-    assert caught.value.code == "SGK114"
     with pytest.raises(ConfigError), config(stict=True):
         pass
     with pytest.raises(ConfigError):
@@ -314,9 +313,8 @@ def test_an_option_of_a_file_knows_its_line(text: str, line: int, project_file: 
 
 def test_a_named_file_must_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUBGRAPH_CONFIG", "nowhere.toml")
-    with pytest.raises(ConfigError, match=r"nowhere\.toml: it does not exist") as caught:
+    with pytest.raises(ConfigError, match=r"SGK109.*nowhere\.toml: it does not exist"):
         resolve()
-    assert caught.value.code == "SGK109"
 
 
 def test_a_setting_of_the_process_can_be_undone_in_any_order() -> None:

@@ -242,17 +242,15 @@ def test_a_wrong_option_raises_even_of_an_optional_backend() -> None:
 
 def test_what_is_no_backend_class_is_refused() -> None:
     odd = type("Odd", (), {"name": "odd", "properties": list})
-    with pytest.raises(BackendLoadError, match="neither a Backend class") as caught:
+    with pytest.raises(BackendLoadError, match=r"SGK115.*neither a Backend class"):
         names(backend=odd)
-    assert caught.value.code == "SGK115"
 
 
 def test_a_blocked_backend_is_refused_however_it_is_given() -> None:
     with registered(Alpha):
         for selection in ("alpha", Alpha, Alpha()):
-            with pytest.raises(BackendUnavailableError) as caught:
+            with pytest.raises(BackendUnavailableError, match="SGK117"):
                 names(backend=selection, block=["alpha"])
-            assert caught.value.code == "SGK117"
 
 
 def test_options_nobody_takes_are_warned_of() -> None:

@@ -74,9 +74,8 @@ def test_it_serves_as_a_decorator_for_a_backend_that_does_not_exist_yet() -> Non
 
 @pytest.mark.parametrize(("name", "added"), [("alpha", Alpha), ("alpha", Own()), ("Bad", Own)])
 def test_what_is_no_property_is_not_added(name: str, added: object) -> None:
-    with pytest.raises(BackendLoadError) as caught:
+    with pytest.raises(BackendLoadError, match="SGK115"):
         register_property(name, added)
-    assert caught.value.code == "SGK115"
 
 
 def test_a_property_that_was_not_added_cannot_be_removed() -> None:
@@ -87,6 +86,5 @@ def test_a_property_that_was_not_added_cannot_be_removed() -> None:
 @pytest.mark.parametrize("properties", [lambda _: 1 / 0, lambda _: [3], lambda _: None])
 def test_a_backend_that_breaks_its_contract_is_named(properties: object) -> None:
     bad = type("Bad", (Alpha,), {"properties": properties})()
-    with pytest.raises(SelectorContractError, match="backend 'alpha'") as caught:
+    with pytest.raises(SelectorContractError, match=r"SGK122.*backend 'alpha'"):
         properties_of(bad)
-    assert caught.value.code == "SGK122"

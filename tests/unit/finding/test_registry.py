@@ -85,9 +85,8 @@ def test_a_backend_is_loaded_once(install: Install) -> None:
 
 def test_an_unknown_name_is_answered_with_the_nearest(install: Install) -> None:
     install("good-dist", "m_good", GOOD, ENTRY)
-    with pytest.raises(BackendNotFoundError, match=r"'godo'.*did you mean 'good'") as caught:
+    with pytest.raises(BackendNotFoundError, match=r"SGK102.*'godo'.*did you mean 'good'"):
         get_backend("godo")
-    assert caught.value.code == "SGK102"
 
 
 def test_a_published_backend_that_is_absent_is_answered_with_the_install_line(
@@ -106,9 +105,8 @@ def test_a_published_backend_that_is_absent_is_answered_with_the_install_line(
 
 @pytest.mark.parametrize("name", ["auto", "none", "a,b", "a:x=1", "", "default"])
 def test_only_one_plain_name_is_taken(name: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match="SGK107"):
         get_backend(name)
-    assert caught.value.code == "SGK107"
 
 
 def test_a_failed_import_is_remembered_until_refreshed(install: Install) -> None:
@@ -192,9 +190,8 @@ def test_a_blocked_backend_is_not_imported(
     install("good-dist", "m_good", GOOD, ENTRY)
     monkeypatch.setenv("SUBGRAPH_BLOCK", "good")
     assert state("good") == "blocked"
-    with pytest.raises(BackendUnavailableError, match="SUBGRAPH_BLOCK='good'") as caught:
+    with pytest.raises(BackendUnavailableError, match=r"SGK117.*SUBGRAPH_BLOCK='good'"):
         get_backend("good")
-    assert caught.value.code == "SGK117"
     assert "m_good" not in sys.modules
 
 
@@ -220,9 +217,8 @@ def test_registering_makes_a_class_known_by_its_name() -> None:
     try:
         assert get_backend("alpha") is Alpha
         assert state("alpha") == "loaded"
-        with pytest.raises(BackendLoadError, match="name is taken") as caught:
+        with pytest.raises(BackendLoadError, match=r"SGK115.*name is taken"):
             register_backend(Alpha)
-        assert caught.value.code == "SGK115"
         register_backend(Alpha, replace=True)
     finally:
         unregister_backend("alpha")
@@ -269,9 +265,8 @@ def test_a_registration_may_take_the_place_of_an_installed_backend(install: Inst
     [(3, "x"), (object(), "x"), (Alpha, "Bad"), (Alpha, "auto"), (object(), None), (Backend, None)],
 )
 def test_what_is_no_backend_is_not_registered(backend: object, name: str | None) -> None:
-    with pytest.raises(BackendLoadError) as caught:
+    with pytest.raises(BackendLoadError, match="SGK115"):
         register_backend(backend, name)
-    assert caught.value.code == "SGK115"
 
 
 class Hooks:
@@ -311,9 +306,8 @@ def test_a_misspelt_hook_is_answered_with_the_right_one() -> None:
         @hookimpl
         def subgraphkit_prob(self) -> None: ...
 
-    with pytest.raises(BackendLoadError, match="did you mean 'subgraphkit_probe'") as caught:
+    with pytest.raises(BackendLoadError, match=r"SGK191.*did you mean 'subgraphkit_probe'"):
         register_backend(Misspelt(), "misspelt")
-    assert caught.value.code == "SGK191"
 
 
 def test_a_hook_declares_no_defaults() -> None:

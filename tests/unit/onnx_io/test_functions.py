@@ -37,9 +37,8 @@ def test_functions_may_call_functions() -> None:
     ],
 )
 def test_functions_that_call_each_other_in_a_circle_are_refused(functions: list[str]) -> None:
-    with pytest.raises(InvalidModelError, match="Twice") as refusal:
+    with pytest.raises(InvalidModelError, match=r"SGK212.*Twice"):
         sk.load(model(*functions))
-    assert refusal.value.code == "SGK212"
 
 
 def test_calls_that_multiply_beyond_reason_are_refused_before_they_are_inlined() -> None:
@@ -61,9 +60,8 @@ def test_constants_that_calls_multiply_count_as_well() -> None:
     assert len(sk.load(proto).graph.nodes) > 1 << 9
     constant = helper.make_node("Constant", [], ["c"], value_floats=[0.5] * 100_000)
     proto.functions[-1].node.append(constant)
-    with pytest.raises(UnsupportedModelError) as refusal:
+    with pytest.raises(UnsupportedModelError, match="SGK216"):
         sk.load(proto)
-    assert refusal.value.code == "SGK216"
 
 
 def test_operator_sets_that_only_functions_import_come_along() -> None:

@@ -163,6 +163,5 @@ def test_enough_memory_is_no_matter_and_the_environment_may_say_it(
 @pytest.mark.parametrize("found", [lambda _: 5, lambda _: 1 / 0], ids=["a number", "an error"])
 def test_a_backend_that_says_nothing_of_use_is_at_fault(found: Callable[[Any], object]) -> None:
     backend = _footprinted(["Relu", "Neg", "Add", "Abs"], "wrong", found)
-    with pytest.raises(SelectorContractError, match="footprint") as fault:
+    with pytest.raises(SelectorContractError, match=r"SGK122.*footprint"):
         sk.partition(bound(DIAMOND, backend)).memory()
-    assert fault.value.code == "SGK122"

@@ -245,6 +245,7 @@ def test_a_subgraph_given_back_does_not_start_compiling_over_again() -> None:
 def test_giving_back_nothing_is_refused_instead_of_trying_for_ever() -> None:
     rows, outputs = chain(3, "Exp")
     found = partition(graph_of(rows, outputs), [taking("Exp", "one"), taking("*", "rest")])
-    with pytest.raises(SelectorContractError, match="gave back no node of subgraph 'one_0'") as no:
+    with pytest.raises(
+        SelectorContractError, match=r"SGK122.*gave back no node of subgraph 'one_0'"
+    ):
         found.repartition("one_0", {})
-    assert no.value.code == "SGK122"

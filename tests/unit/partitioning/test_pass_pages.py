@@ -93,6 +93,5 @@ def test_two_partitionings_that_are_alike_have_nothing_that_moved() -> None:
 
 def test_a_comparison_with_another_model_is_refused() -> None:
     other = partition(graph_of([("Exp", ["x"], ["y"])], ["y"]), [taking("Exp", "one")])
-    with pytest.raises(ConfigError, match="different models") as caught:
+    with pytest.raises(ConfigError, match=r"SGK123.*different models"):
         network().to_html(against=other)
-    assert caught.value.code == "SGK123"

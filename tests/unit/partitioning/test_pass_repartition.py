@@ -87,21 +87,18 @@ def test_constants_stay_with_the_region() -> None:
 
 
 def test_an_unknown_subgraph_is_refused_with_a_guess() -> None:
-    with pytest.raises(ConfigError, match="no subgraph 'rest_33'; did you mean 'rest_3'") as caught:
+    with pytest.raises(ConfigError, match=r"SGK123.*no subgraph 'rest_33'; did you mean 'rest_3'"):
         divide().repartition("rest_33", {1: FAILED})
-    assert caught.value.code == "SGK123"
 
 
 def test_a_node_of_another_subgraph_is_the_backends_fault() -> None:
-    with pytest.raises(SelectorContractError, match="gave back node 3, which is not in") as caught:
+    with pytest.raises(SelectorContractError, match=r"SGK122.*gave back node 3, which is not in"):
         divide().repartition("one_0", {3: FAILED})
-    assert caught.value.code == "SGK122"
 
 
 def test_a_reason_that_is_no_refusal_is_refused() -> None:
-    with pytest.raises(ConfigError, match="because of 'slow', expected a Refusal") as caught:
+    with pytest.raises(ConfigError, match=r"SGK123.*because of 'slow', expected a Refusal"):
         divide().repartition("one_0", {1: "slow"})  # type: ignore[dict-item]
-    assert caught.value.code == "SGK123"
 
 
 def test_a_pinned_node_cannot_be_given_back() -> None:

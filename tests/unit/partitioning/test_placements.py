@@ -166,9 +166,8 @@ def test_a_plan_of_another_model_and_one_beside_demands_are_refused(
 ) -> None:
     path = tmp_path / "plan.json"
     path.write_text(placed(bound, nodes={"numpy": ("nowhere",), "onnxruntime": ()}).to_json())
-    with pytest.raises(ConfigError, match="the plan is of another model") as caught:
+    with pytest.raises(ConfigError, match=r"SGK124.*the plan is of another model"):
         sk.partition(bound, f"@{path}")
-    assert caught.value.code == "SGK124"
     with pytest.raises(ConfigError, match="places every node"):
         sk.partition(bound, f"@{path}", constraints=Constraints(pins={0: "numpy"}))
     with pytest.raises(ConfigError, match="cannot be combined"):

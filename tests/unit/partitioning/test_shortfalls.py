@@ -184,9 +184,8 @@ def test_it_can_be_an_error_before_anything_is_compiled() -> None:
         raise AssertionError(f"{subgraph} was compiled")
 
     one = claiming(["Relu", "Neg"], "little", make=never)
-    with pytest.raises(UnclaimedNodesError, match="little has 2 of 4 nodes") as caught:
+    with pytest.raises(UnclaimedNodesError, match=r"SGK125.*little has 2 of 4 nodes"):
         sk.InferenceSession(parsed(HEAVY), one, on_fallback="error")
-    assert caught.value.code == "SGK125"
     with pytest.raises(UnclaimedNodesError, match="90% of the work is required of 'little'"):
         sk.InferenceSession(parsed(HEAVY), one, require={"little": 0.9}, on_fallback="ok")
     with pytest.raises(UnclaimedNodesError, match="'other', and other has 0 of 4 nodes"):

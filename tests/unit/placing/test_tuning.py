@@ -139,9 +139,8 @@ def test_what_is_wrong_slow_or_broken_is_out_with_a_word(
     assert out["idle"].startswith("takes no node: operator ")
     assert "idle" not in str(found.figures["candidates"])
     assert "slow: " in found.report()
-    with pytest.raises(BackendUnavailableError, match="wrong: out, because") as caught:
+    with pytest.raises(BackendUnavailableError, match=r"SGK104.*wrong: out, because"):
         tune(bind(tmp_path), backends="wrong")
-    assert caught.value.code == "SGK104"
 
 
 def test_most_are_right_whoever_is_the_fallback(register: Register, tmp_path: Path) -> None:

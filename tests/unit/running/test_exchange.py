@@ -137,14 +137,12 @@ def test_a_plan_that_cannot_be_taken_is_closed_and_the_old_one_stays() -> None:
     assert value(session) == [9, 12]
 
     other = sk.InferenceSession(parsed(LINEAR), [claiming(BOTH)])
-    with pytest.raises(CallerError, match="another bound model") as refusal:
+    with pytest.raises(CallerError, match=r"SGK123.*another bound model"):
         session.exchange(other.plan)
-    assert refusal.value.code == "SGK123"
     assert value(other) == [19, 32]
 
     late = planned(session)
     session.close()
-    with pytest.raises(CallerError) as refusal:
+    with pytest.raises(CallerError, match="SGK144"):
         session.exchange(late)
-    assert refusal.value.code == "SGK144"
     assert [operator.closed for operator in operators(late)] == [1]

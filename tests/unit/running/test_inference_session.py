@@ -85,13 +85,6 @@ def test_every_method_that_is_answered_is_one_of_onnx_runtime_and_none_of_ours()
         assert not hasattr(sk.InferenceSession, method), method
 
 
-def test_a_loaded_model_can_be_bound_more_than_once() -> None:
-    model = sk.load(parsed(CHAIN))
-    first = sk.InferenceSession(model, shapes={"N": 1})
-    second = sk.InferenceSession(model, shapes={"N": 2})
-    assert [s.get_inputs()[0].shape for s in (first, second)] == [[1, 4], [2, 4]]
-
-
 def test_a_session_says_in_three_lines_what_it_runs_and_shows_it_in_a_notebook() -> None:
     with sk.InferenceSession(parsed(LINEAR), "numpy") as session:
         lines = [

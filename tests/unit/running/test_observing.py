@@ -96,20 +96,3 @@ def test_without_a_listener_the_code_of_a_plan_runs_as_it_was_written(
     with opened("numpy") as session:
         assert session._variants.plain.source == plain.source
         assert session._execute.__name__ == "execute_reported"
-
-
-def test_the_code_that_is_listened_to_is_the_same_but_for_whom_it_calls() -> None:
-    with opened("numpy") as session:
-        plain = session._variants.plain
-        calls: list[Any] = []
-
-        def called(*given: Any) -> Any:
-            calls.append(given)
-            return [FEEDS["x"]]
-
-        clocked = plain.calling({0: called})
-        assert clocked.execute.__code__ is plain.execute.__code__
-        clocked.execute(FEEDS)
-        assert len(calls) == 1
-        plain.execute(FEEDS)
-        assert len(calls) == 1

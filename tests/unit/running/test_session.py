@@ -9,7 +9,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.errors import CallerError, ExecutionError, InputError, SubgraphkitWarning
-from tests.fakes import ReferenceOperator, backend_of, claiming
+from tests.fakes import ReferenceOperator, claiming
 from tests.models import CHAIN, DIAMOND, LINEAR, parsed
 
 ALL = ("Relu", "Neg", "Abs", "Add", "MatMul", "Identity", "Mul")
@@ -164,9 +164,8 @@ def test_two_axes_of_an_input_may_share_a_name() -> None:
 
 
 def test_an_output_that_does_not_exist_is_named() -> None:
-    with pytest.raises(InputError, match=r"no output 'z'") as refusal:
+    with pytest.raises(InputError, match=r"SGK143.*no output 'z'"):
         session(LINEAR).run(["z"], {"x": ones(1, 3)})
-    assert refusal.value.code == "SGK143"
 
 
 def test_run_options_are_not_ignored_in_silence() -> None:
@@ -212,9 +211,8 @@ def test_a_closed_session_says_so() -> None:
     s.close()
     s.close()
     assert [operator.closed for operator in operators] == [1]
-    with pytest.raises(CallerError, match="closed") as refusal:
+    with pytest.raises(CallerError, match=r"SGK144.*closed"):
         s.run(None, {"x": ones(1, 3)})
-    assert refusal.value.code == "SGK144"
 
 
 def test_every_operator_is_closed_although_one_of_them_fails_to() -> None:
@@ -337,16 +335,6 @@ def test_a_wrong_result_is_caught_at_the_boundary(results: Any, told: str) -> No
         s.run(None, {"x": ones(2, 3)})
     assert failure.value.code == "SGK132"
     assert told in str(failure.value)
-
-
-def test_a_backend_may_customise_the_selection_alone() -> None:
-    class Chosen(sk.SubgraphProperty):
-        def create_selector(self, graph: Any) -> sk.SubgraphSelector:
-            return sk.OpSelector(graph, ["Neg"])
-
-    s = session(CHAIN, backend_of([Chosen], "chooser"))
-    assert "chooser" in {subgraph.backend for subgraph in s.partitioning.subgraphs}
-    np.testing.assert_array_equal(s.run(None, {"x": ones(1, 4)})[0], np.zeros((1, 4)))
 
 
 def test_the_session_knows_how_it_was_configured(monkeypatch: pytest.MonkeyPatch) -> None:
