@@ -11,6 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 import subgraphkit as sk
 from subgraphkit.binding import BoundModel
+from subgraphkit.comparing import verify
 from subgraphkit.errors import InvalidModelError, WeightUpdateError
 from subgraphkit.running.tapping import tapped_session
 from tests.models import parsed
@@ -65,7 +66,7 @@ def test_an_if_stays_where_its_condition_is_open_or_nothing_is_folded() -> None:
 
 def test_a_report_and_an_explanation_say_which_branch_is_taken() -> None:
     found = sk.partition(folded(parsed(SIZES), N=2))
-    assert "; 1 If replaced by the branch that is taken" in found.report()
+    assert "; 1 If replaced by the branch that is taken" in found.report(details=True)
     assert str(found.explain(5)) == f"#5 If: in no subgraph\n  left out: {THEN}"
     assert json.loads(found.to_json())["left_out"]["5"] == THEN
 
@@ -274,3 +275,9 @@ def test_what_contradicts_itself_in_a_branch_is_left_to_run() -> None:
     }
     """
     assert operators(folded(parsed(text))) == ["If"]
+
+
+def test_every_value_between_subgraphs_of_a_branch_is_verified() -> None:
+    x = np.array([[1, -2], [3, -4]], np.float32)
+    found = verify(parsed(SIZES), {"x": x}, "numpy", per_subgraph=True, shapes={"N": 2})
+    assert found.agrees
