@@ -207,7 +207,7 @@ class Case:
         )
 
 
-_MOST_JOINT: Final = 16
+_LARGEST_BATCH: Final = 16
 """How many cases come in one model: most of what a compilation costs is shared by then."""
 _Item = TypeVar("_Item")
 
@@ -224,7 +224,7 @@ def batches(items: Iterable[_Item], key_of: Callable[[_Item], str]) -> list[list
     for item in items:
         key = key_of(item)
         batch = open_ones.get(key)
-        if not key or batch is None or len(batch) == _MOST_JOINT:
+        if not key or batch is None or len(batch) == _LARGEST_BATCH:
             batch = open_ones[key] = []
             made.append(batch)
         batch.append(item)

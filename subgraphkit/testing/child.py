@@ -5,8 +5,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from subgraphkit.testing.carrying import carry_out, carry_out_in_one_model, is_declared
 from subgraphkit.testing.cases import Case, Finding, Outcome
+from subgraphkit.testing.execution import carry_out, carry_out_in_one_model, is_declared
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.subject import Subject
 

@@ -1,9 +1,9 @@
 """Models of what a backend claims: usual ones, and edge cases written anew with its operators.
 
 The checks of the contract, of artefacts and of stress need a subgraph of the backend, whatever it
-is; they use the first of the usual offers of which the backend takes a node. A trap is a graph of
-cheap nodes on ``float[4]``. Where a backend takes none of them, or is made for others, its own
-stand in their places, of the element type and the shape that it takes.
+is; they use the first of the usual probes of which the backend takes a node. An edge case is a
+graph of cheap nodes on ``float[4]``. Where a backend takes none of them, or is made for others,
+its own stand in their places, of the element type and the shape that it takes.
 """
 
 import re
@@ -48,9 +48,9 @@ def model_taken(subject: Subject, rows: int = ROWS) -> SmallModel:
         Stopped: It takes none of any (``UNCLAIMED``), or fails when it is asked.
     """
     images = max(1, rows // _ROWS_PER_IMAGE)
-    for offer in _usual_first(subject):
-        larger = offer.with_rows(rows if len(offer.shape) < _AXES_OF_PICTURES else images)
-        for one in dict.fromkeys((larger, offer)):
+    for probe in _usual_first(subject):
+        larger = probe.with_rows(rows if len(probe.shape) < _AXES_OF_PICTURES else images)
+        for one in dict.fromkeys((larger, probe)):
             if _takes(subject, one.model()):
                 return one.model()
     raise Stopped(Outcome.UNCLAIMED, NOTHING)
@@ -70,19 +70,19 @@ def models_taken(subject: Subject) -> Iterator[SmallModel]:
     first = model_taken(subject)
     yield first
     known = {node.op_type for node in first.proto.graph.node}
-    offers = (one for one in _heavy_first(subject) if known.isdisjoint(one.operators))
-    yield from (one.model() for one in islice(offers, 1))
+    probes = (one for one in _heavy_first(subject) if known.isdisjoint(one.operators))
+    yield from (one.model() for one in islice(probes, 1))
 
 
 def _heavy_first(subject: Subject) -> list[ProbeModel]:
     """Return what it claims, the heavy first, that can be compared with onnx's own results."""
-    claims = sorted(subject.claims, key=lambda offer: not offer.form.is_heavy)
-    return [offer for offer in claims if offer.rows is not None]
+    claims = sorted(subject.claims, key=lambda probe: not probe.variant.is_heavy)
+    return [probe for probe in claims if probe.rows is not None]
 
 
 def _takes(subject: Subject, model: SmallModel) -> bool:
     try:
-        partitioning = subject.partitioned(subject.bound(model.proto))
+        partitioning = subject.partition(subject.bind(model.proto))
     except SubgraphkitError as error:
         raise Stopped(Outcome.FAIL_PROBE, str(error)) from error
     return bool(subject.nodes_taken(partitioning))
@@ -103,41 +103,41 @@ _FOR_LOGICAL: Final = {"Add": "Or", "Mul": "And"}
 
 @dataclass(frozen=True)
 class Substitution:
-    """What stands for the nodes of a trap.
+    """What stands for the nodes of an edge case.
 
     Attributes:
-        offers: Of one element type and shape, in the places of Relu, Sigmoid and Tanh.
+        probes: Of one element type and shape, in the places of Relu, Sigmoid and Tanh.
     """
 
-    offers: tuple[ProbeModel, ...]
+    probes: tuple[ProbeModel, ...]
 
     @property
     def name(self) -> str:
         """What they are."""
-        return ", ".join(dict.fromkeys(offer.name for offer in self.offers))
+        return ", ".join(dict.fromkeys(probe.name for probe in self.probes))
 
     @property
     def opset(self) -> int:
         """The operator set in which all of them are defined."""
-        return max(offer.form.opset for offer in self.offers)
+        return max(probe.variant.opset for probe in self.probes)
 
     def of(self, text: str, *, shares: bool = False) -> str:
-        """Write a trap anew."""
+        """Write an edge case anew."""
         types, operators = set(_TYPED.findall(text)), set(_OPERATOR.findall(text))
         open_ = "float[n,4]" in types
         plain = types <= {"float[n,4]" if open_ else "float[4]"} and operators <= _PLAIN
         if not plain or not _UNARY.search(text) or _NUMBERS.search(text):
             return ""
-        first = self.offers[0].with_rows(None) if open_ else self.offers[0]
+        first = self.probes[0].with_rows(None) if open_ else self.probes[0]
         if first.element_type == _LOGICAL:
             text = re.sub(r"\b(Add|Mul)\b", lambda found: _FOR_LOGICAL[found[1]], text)
         weights: dict[str, None] = {}
 
         def played(found: re.Match[str]) -> str:
             target, role, source = found.groups()
-            offer = self.offers[_ROLES.index(role) % len(self.offers)]
+            probe = self.probes[_ROLES.index(role) % len(self.probes)]
             together = f"_of_{role}" if shares else ""
-            declared, nodes = offer.between(source, target, f"_of_{target}", shared=together)
+            declared, nodes = probe.between(source, target, f"_of_{target}", shared=together)
             weights.update(dict.fromkeys(declared))
             return nodes
 
@@ -151,12 +151,12 @@ def _with(weights: Iterable[str], found: re.Match[str]) -> str:
 
 
 def substitution_of(subject: Subject) -> Substitution | None:
-    """Return how to cast a trap with what a backend takes, led by what it is made for.
+    """Return how to write an edge case with what a backend takes, led by what it is made for.
 
     Raises:
         Stopped: It takes nothing, and failed when it was asked.
     """
-    claims = sorted(subject.claims, key=lambda offer: (not offer.form.is_heavy, offer.times))
+    claims = sorted(subject.claims, key=lambda probe: (not probe.variant.is_heavy, probe.times))
     if not claims:
         return None
     lead = claims[0]

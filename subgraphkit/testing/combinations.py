@@ -1,7 +1,7 @@
 """Operators in combination, as libraries fuse them: a producer, elementwise ones behind it.
 
-All combinations of a producer with an operator and with a form of its second operand are met, and
-of those two with one another; not every combination of the three, unless that is asked for.
+All combinations of a producer with an operator and with a second operand are met, and of those two
+with one another; not every combination of the three, unless that is asked for.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,8 +32,8 @@ _OF_ONE: Final = (
 )  # fmt: skip
 
 
-def _forms(dims: _Dims) -> Iterator[str]:
-    """Yield the forms in which a second operand is broadcast to a shape, or the shape to it."""
+def _operands(dims: _Dims) -> Iterator[str]:
+    """Yield the operands in which a second operand is broadcast to a shape, or the shape to it."""
     ones = (1,) * len(dims)
     yield _argument((), stored=True)
     yield _argument(dims[-1:], stored=True)
@@ -62,15 +62,17 @@ def _dims(producer: str) -> _Dims:
 def combinations(kind: str, *, in_full: bool = False) -> Iterator[OperatorVariant]:
     """Yield combinations behind producers of a kind, as operations of one size."""
     for place, producer in enumerate(PRODUCERS[kind]):
-        forms = list(_forms(_dims(producer)))
+        operands = list(_operands(_dims(producer)))
         pairs: Sequence[tuple[int, int]]
         if in_full:
-            pairs = [(one, form) for one in range(len(_OF_TWO)) for form in range(len(forms))]
+            pairs = [
+                (one, operand) for one in range(len(_OF_TWO)) for operand in range(len(operands))
+            ]
         else:
-            count = max(len(_OF_TWO), len(forms))
-            pairs = [((step + place) % len(_OF_TWO), step % len(forms)) for step in range(count)]
-        for step, (one, form) in enumerate(pairs):
-            second = _OF_TWO[one].replace("C", forms[form])
+            count = max(len(_OF_TWO), len(operands))
+            pairs = [((step + place) % len(_OF_TWO), step % len(operands)) for step in range(count)]
+        for step, (one, operand) in enumerate(pairs):
+            second = _OF_TWO[one].replace("C", operands[operand])
             last = _OF_ONE[(step + 3 * place) % len(_OF_ONE)]
             texts = [f"p = {producer}", f"q = {second}", f"y = {last.replace('@', 'q')}"]
             texts = texts if step % 2 else [texts[0], f"y = {second}"]

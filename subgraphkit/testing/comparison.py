@@ -40,7 +40,7 @@ class Wanted(NamedTuple):
     """
 
     array: _Array
-    judged: str
+    strictness: str
     label: str
     terms: float = 1.0
     least: float = LEAST
@@ -78,7 +78,7 @@ class Wanted(NamedTuple):
         if have.dtype.kind == "b":  # a byte that is neither 0 nor 1 is no truth
             return np.asarray(have.copy().view(np.uint8) == want.astype(np.uint8))
         if have.dtype.kind != "f":
-            if self.judged != "step":
+            if self.strictness != "step":
                 return np.asarray(have == want)
             off = np.abs(have.astype(np.int64) - want.astype(np.int64))
             few = np.count_nonzero(off) < max(2.0, off.size * _MOST_ROUNDED)
@@ -86,13 +86,13 @@ class Wanted(NamedTuple):
         nearest = want.astype(have.dtype)
         same = (have == nearest) | (np.isnan(have) & np.isnan(nearest))
         signed = (np.signbit(have) == np.signbit(want)) | np.isnan(want) | (not self.signs)
-        if self.judged in {"bits", "equal"}:
-            return np.asarray(same & signed if self.judged == "bits" else same)
+        if self.strictness in {"bits", "equal"}:
+            return np.asarray(same & signed if self.strictness == "bits" else same)
         relative, absolute = declared.get(str(have.dtype), (0.0, 0.0))
         apart = np.abs(have.astype(np.float64) - want)
         if relative or absolute:
             same |= apart <= relative * np.abs(want) + absolute
-        if self.judged == "ulp":
+        if self.strictness == "ulp":
             allowed = _UNITS * np.spacing(np.abs(nearest)).astype(np.float64)
             zeros = (have == 0) & (want == 0)
             return np.asarray(np.where(zeros, same & signed, same | (apart <= allowed)))

@@ -40,7 +40,7 @@ class EdgeCase:
         """Make the model as it is."""
         return self.finish(model_of(self.text, _header(_OPSET)) if self.text else onnx.ModelProto())
 
-    def cast(self, substitution: Substitution) -> onnx.ModelProto | None:
+    def with_substitution(self, substitution: Substitution) -> onnx.ModelProto | None:
         """Make the model with other operators; None if it means nothing with them."""
         text = substitution.of(self.text, shares=self.name == _SHARED)
         return self.finish(model_of(text, _header(substitution.opset))) if text else None
@@ -60,7 +60,7 @@ _FUNCTION: Final = """<domain: "local", opset_import: ["" : 17]>
 
 
 def edge_cases() -> Iterator[EdgeCase]:
-    """Return every trap, the same each time."""
+    """Return every edge case, the same each time."""
     plain = {name: f"g {text}" for name, text in graphs_of("edge cases").items()}
     needs = {"dimension_that_is_not_known": ("dynamic_shapes",)}
     for name, text in plain.items():

@@ -37,12 +37,12 @@ def had_others(operators: Iterable[str]) -> bool:
     return any(_OLDEST <= opset < USUAL_OPSET for name in operators for opset in _last_before(name))
 
 
-def older_variants(forms: Sequence[OperatorVariant], size: int) -> Iterator[OperatorVariant]:
+def older_variants(variants: Sequence[OperatorVariant], size: int) -> Iterator[OperatorVariant]:
     """Yield lines as earlier operator sets had them, each once; ``size`` is that of ``N``."""
     known = set()
-    for form in forms:
-        for opset in sorted({at for name in form.operators for at in _last_before(name)}):
-            older = _rewritten(form, opset) if _OLDEST <= opset < form.opset else None
+    for variant in variants:
+        for opset in sorted({at for name in variant.operators for at in _last_before(name)}):
+            older = _rewritten(variant, opset) if _OLDEST <= opset < variant.opset else None
             if older is not None and older not in known and _is_valid(older, size):
                 known.add(older)
                 yield older
@@ -75,16 +75,16 @@ def _signature(schema: Any) -> object:
     return attributes, [(one.name.lower(), str(one.option)) for one in schema.inputs]
 
 
-def _rewritten(form: OperatorVariant, opset: int) -> OperatorVariant | None:
+def _rewritten(variant: OperatorVariant, opset: int) -> OperatorVariant | None:
     """Write a line for an earlier operator set; None if that has no such thing."""
-    arguments = {one.name: one for one in form.arguments}
+    arguments = {one.name: one for one in variant.arguments}
     nodes: list[onnx.NodeProto] = []
-    for node in form.nodes:
-        older = _older_node(node, arguments, form.opset, opset)
+    for node in variant.nodes:
+        older = _older_node(node, arguments, variant.opset, opset)
         if older is None or (opset < _NEGATIVE_FROM and _has_negative_places(older, arguments)):
             return None
         nodes.append(older)
-    return replace(form, text="; ".join(_texts(nodes, arguments)), opset=opset)
+    return replace(variant, text="; ".join(_texts(nodes, arguments)), opset=opset)
 
 
 def _older_node(
@@ -142,10 +142,10 @@ def _texts(nodes: Iterable[onnx.NodeProto], arguments: Mapping[str, Argument]) -
         yield f"{head[: head.rindex('(')]}({', '.join(read)})"
 
 
-def _is_valid(form: OperatorVariant, size: int) -> bool:
+def _is_valid(variant: OperatorVariant, size: int) -> bool:
     """Say whether an operator set has such a line, for its element type as well."""
     try:
-        model = Sweep([(form, size)])
+        model = Sweep([(variant, size)])
         shape_inference.infer_shapes(model.proto, check_type=True, strict_mode=True)
         model.expected(model.feeds())
     except Exception:  # noqa: BLE001 (onnx's implementations raise anything)

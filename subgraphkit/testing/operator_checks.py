@@ -143,7 +143,7 @@ def workbench(subject: Subject, model: SmallModel | None = None) -> Iterator[Wor
         Stopped: It takes none, or fails on the way.
     """
     model = model or model_taken(subject)
-    partitioning = subject.partitioned(subject.bound(model.proto))
+    partitioning = subject.partition(subject.bind(model.proto))
     try:
         compiled = compile_subgraphs(partitioning)
     except SubgraphkitError as error:
@@ -192,10 +192,10 @@ def strided_inputs(bench: Workbench) -> Finding:
     return _fed(bench, "not_contiguous", "columns_first")
 
 
-def _fed(bench: Workbench, *forms: str) -> Finding:
-    for form in forms:
-        inputs = map(LAYOUTS[form], bench.inputs())
-        bench.require_right(bench.run(list(inputs)), remark=f"inputs that are {form}")
+def _fed(bench: Workbench, *layouts: str) -> Finding:
+    for layout in layouts:
+        inputs = map(LAYOUTS[layout], bench.inputs())
+        bench.require_right(bench.run(list(inputs)), remark=f"inputs that are {layout}")
     return PASSED
 
 

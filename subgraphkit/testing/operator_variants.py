@@ -40,7 +40,7 @@ class Argument:
         name: Its name in the line.
         kind: ``+`` positive, ``~`` between -1 and 1, ``*`` up to 200, ``#`` up to 2 to the 40th,
             ``^`` about 3000, or empty.
-        element_type: Its element type, as onnx's text form has it; empty for the line's own.
+        element_type: Its element type, as onnx's text variant has it; empty for the line's own.
         dims: Its dimensions: numbers, and ``N``.
         is_stored: Whether it is a constant.
         values: Its values where they are stated, as text.
@@ -68,8 +68,8 @@ class OperatorVariant:
 
     Attributes:
         family: The table.
-        judged: How its results are judged: ``bits``, ``equal``, ``ulp`` or ``near``.
-        element_type: Its element type, as onnx's text form has it.
+        strictness: How its results are judged: ``bits``, ``equal``, ``ulp`` or ``near``.
+        element_type: Its element type, as onnx's text variant has it.
         text: The line.
         opset: Version of the operator set.
         meaning: The same in other operators of the usual set, where ``onnx.reference`` does not
@@ -77,7 +77,7 @@ class OperatorVariant:
     """
 
     family: str
-    judged: str
+    strictness: str
     element_type: str
     text: str
     opset: int = USUAL_OPSET
@@ -169,13 +169,13 @@ def tables_of(text: str) -> Iterator[tuple[str, str]]:
 def _read(family: str, table: str) -> Iterator[OperatorVariant]:
     _, *parts = _HEAD.split(table)
     for head, body in zip(parts[::2], parts[1::2], strict=True):
-        judged, *words = head.split()
+        strictness, *words = head.split()
         opset = int(words.pop()[1:]) if words[-1].startswith("@") else USUAL_OPSET
         for line in _NEW_LINE.split(body.strip()):
             for one in _each_choice(" ".join(line.split())):
                 text, _, meaning = one.partition(" == ")
                 for element_type in words:
-                    yield OperatorVariant(family, judged, element_type, text, opset, meaning)
+                    yield OperatorVariant(family, strictness, element_type, text, opset, meaning)
 
 
 def _each_choice(line: str) -> Iterator[str]:
@@ -199,15 +199,15 @@ def probed_variants() -> Iterator[OperatorVariant]:
     Those of float are first. Elementwise ones come once for each choice of operators.
     """
     known: set[object] = set()
-    forms = [one for family in _all().values() for one in family]
-    for form in sorted(forms, key=lambda one: one.element_type != "float"):
-        x = next((one for one in form.arguments if one.name == "x" and not one.kind), None)
-        if x is None or not ("C" in x.dims or (form.is_elementwise and x.dims)):
+    variants = [one for family in _all().values() for one in family]
+    for variant in sorted(variants, key=lambda one: one.element_type != "float"):
+        x = next((one for one in variant.arguments if one.name == "x" and not one.kind), None)
+        if x is None or not ("C" in x.dims or (variant.is_elementwise and x.dims)):
             continue
-        key = form.operators if form.is_elementwise else form.text
+        key = variant.operators if variant.is_elementwise else variant.text
         if key not in known:
             known.add(key)
-            yield form
+            yield variant
 
 
 FAMILIES: Final = tuple(_all())

@@ -1,6 +1,6 @@
-"""Offers: small models of lines of the tables, by which is learned what a backend takes.
+"""Probes: small models of lines of the tables, by which is learned what a backend takes.
 
-An offer goes from an input ``x`` to an output ``y`` of the same type and shape, so that any two of
+An probe goes from an input ``x`` to an output ``y`` of the same type and shape, so that any two of
 one type and shape can stand one behind the other. Where the operators of a line would not give
 that, nodes behind them do, which any backend may leave.
 """
@@ -43,17 +43,17 @@ class ProbeModel:
     """A small model, from an input ``x`` to an output ``y`` of the same type and shape.
 
     Attributes:
-        form: The line of the table.
+        variant: The line of the table.
         label: Its operators, and a number where others have the same.
-        element_type: Type of ``x`` and ``y``, as onnx's text form has it.
+        element_type: Type of ``x`` and ``y``, as onnx's text variant has it.
         kind: For what is elementwise, the shape: ``vector`` is ``[N,C]``, ``picture``
             ``[N,C,H,W]``; else empty.
         rows: Size of the first axis; None if the model leaves it open.
         wider: How many times more features it has than usual.
-        times: How many times the form stands one behind the other.
+        times: How many times the variant stands one behind the other.
     """
 
-    form: OperatorVariant
+    variant: OperatorVariant
     label: str
     element_type: str
     kind: str
@@ -65,7 +65,7 @@ class ProbeModel:
     def name(self) -> str:
         """The operators, and what is unusual about their types and shapes."""
         words = [self.label]
-        words += [self.element_type] if self.element_type != self.form.element_type else []
+        words += [self.element_type] if self.element_type != self.variant.element_type else []
         words += [self.kind] if self.kind not in {"", "vector"} else []
         words += ["open"] if self.rows is None else []
         words += [f"N={self.rows}"] if self.rows not in {None, ROWS} else []
@@ -75,11 +75,11 @@ class ProbeModel:
     @property
     def operators(self) -> tuple[str, ...]:
         """The operators that it is about, in order."""
-        return self.form.operators
+        return self.variant.operators
 
     @property
     def _sized(self) -> OperatorVariant:
-        return self.form.sized(self.form.width * self.wider)
+        return self.variant.sized(self.variant.width * self.wider)
 
     @property
     def shape(self) -> tuple[int | None, ...]:
@@ -97,14 +97,14 @@ class ProbeModel:
 
     @property
     def type(self) -> str:
-        """The type of ``x`` and ``y``, as onnx's text form has it."""
+        """The type of ``x`` and ``y``, as onnx's text variant has it."""
         axes = ",".join("N" if size is None else str(size) for size in self.shape)
         return f"{self.element_type}[{axes}]"
 
     def between(
         self, source: str, target: str, mark: str = "", *, shared: str = ""
     ) -> tuple[list[str], str]:
-        """Write the nodes between two values in onnx's text form.
+        """Write the nodes between two values in onnx's text variant.
 
         Args:
             source: The value they read.
@@ -122,10 +122,10 @@ class ProbeModel:
         return _ending(self) is not None
 
     def text(self, ending: Sequence[str]) -> str:
-        """Return the graph in onnx's text form; weights are declared, and have no numbers."""
+        """Return the graph in onnx's text variant; weights are declared, and have no numbers."""
         weights, body = self._written(("x", "y"), "", "", ending)
         declared = f"<{', '.join(weights)}>" if weights else ""
-        return f"offer ({self.type} x) => ({self.type} y) {declared} {{ {body} }}"
+        return f"probe ({self.type} x) => ({self.type} y) {declared} {{ {body} }}"
 
     def _written(
         self, ends: tuple[str, str], mark: str, shared: str, ending: Sequence[str]
@@ -153,13 +153,13 @@ class ProbeModel:
         if not self.kind:
             return self._sized.arguments
         whole, channels = _KINDS[self.kind]
-        width = str(self.form.width * self.wider)
+        width = str(self.variant.width * self.wider)
 
         def shaped(one: Argument) -> Argument:
             dims = (whole if one.name == "x" else channels).replace("C", width)
             return replace(one, dims=tuple(dims.split(","))) if one.dims == ("N",) else one
 
-        return tuple(map(shaped, self.form.arguments))
+        return tuple(map(shaped, self.variant.arguments))
 
     def _declared(self, one: Argument, name: str) -> str:
         shape = f"[{','.join(one.dims)}]" if one.dims else ""
@@ -167,8 +167,8 @@ class ProbeModel:
         return f"{one.element_type or self.element_type}{shape} {name}{values}"
 
 
-def _with_ending(form: OperatorVariant, ending: Sequence[str]) -> Sequence[onnx.NodeProto]:
-    nodes = form.nodes
+def _with_ending(variant: OperatorVariant, ending: Sequence[str]) -> Sequence[onnx.NodeProto]:
+    nodes = variant.nodes
     result = "y" if "y" in nodes[-1].output else nodes[-1].output[0]
     last = {result: "r_" if ending else "y"}
     for node in nodes:
@@ -185,9 +185,9 @@ def _renamed(node: onnx.NodeProto, names: Mapping[str, str], mark: str) -> str:
 
 
 @lru_cache(maxsize=2048)
-def _built(offer: ProbeModel) -> onnx.ModelProto:
-    proto = model_of(offer.text(_ending(offer) or ()), _header(offer))
-    proto.graph.name = offer.name
+def _built(probe: ProbeModel) -> onnx.ModelProto:
+    proto = model_of(probe.text(_ending(probe) or ()), _header(probe))
+    proto.graph.name = probe.name
     for tensor in proto.graph.initializer:
         if tensor.data_type in _HALVES and tensor.int32_data:  # the text says 2, not the bits of 2
             dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
@@ -196,22 +196,22 @@ def _built(offer: ProbeModel) -> onnx.ModelProto:
     return proto
 
 
-def _header(offer: ProbeModel) -> str:
-    return f'<ir_version: 10, opset_import: ["" : {offer.form.opset}]>'
+def _header(probe: ProbeModel) -> str:
+    return f'<ir_version: 10, opset_import: ["" : {probe.variant.opset}]>'
 
 
-def _ending(offer: ProbeModel) -> Sequence[str] | None:
-    """Return what an offer ends with; None if ONNX does not define its operators for its type."""
-    return _ending_of_one(replace(offer, rows=ROWS, times=1))
+def _ending(probe: ProbeModel) -> Sequence[str] | None:
+    """Return what an probe ends with; None if ONNX does not define its operators for its type."""
+    return _ending_of_one(replace(probe, rows=ROWS, times=1))
 
 
 @lru_cache(maxsize=4096)
-def _ending_of_one(offer: ProbeModel) -> Sequence[str] | None:
-    code = onnx.TensorProto.DataType.Value(offer.element_type.upper())
+def _ending_of_one(probe: ProbeModel) -> Sequence[str] | None:
+    code = onnx.TensorProto.DataType.Value(probe.element_type.upper())
     for steps in _ENDINGS:
         ending = [step.replace("TYPE", str(code)) for step in steps]
         with suppress(parser.ParseError, shape_inference.InferenceError, RuntimeError, ValueError):
-            model = parser.parse_model(f"{_header(offer)} {offer.text(ending)}")
+            model = parser.parse_model(f"{_header(probe)} {probe.text(ending)}")
             shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
             return ending
     return None
@@ -219,37 +219,37 @@ def _ending_of_one(offer: ProbeModel) -> Sequence[str] | None:
 
 @lru_cache(maxsize=1)
 def all_probe_models() -> tuple[ProbeModel, ...]:
-    """Return the offers as they are made first: one for each line, in its usual type and shape."""
+    """Return the probes as they are made first: one for each line, in its usual type and shape."""
     return tuple(_plain())
 
 
 def _plain() -> Iterator[ProbeModel]:
     seen: Counter[str] = Counter()
-    for form in probed_variants():
-        kind = "vector" if form.is_elementwise else ""
-        name = "-".join(form.operators)
+    for variant in probed_variants():
+        kind = "vector" if variant.is_elementwise else ""
+        name = "-".join(variant.operators)
         seen[name] += 1
         label = name if seen[name] == 1 else f"{name} {seen[name]}"
-        offer = ProbeModel(form, label, form.element_type, kind)
-        if offer.is_valid():
-            yield offer
+        probe = ProbeModel(variant, label, variant.element_type, kind)
+        if probe.is_valid():
+            yield probe
 
 
-def together(offers: Sequence[ProbeModel]) -> onnx.ModelProto:
-    """Return a model in which offers stand side by side and have nothing to do with one another.
+def together(probes: Sequence[ProbeModel]) -> onnx.ModelProto:
+    """Return a model in which probes stand side by side and have nothing to do with one another.
 
     Args:
-        offers: What is offered, all of one operator set; names of the first begin with ``0:``.
+        probes: What is offered, all of one operator set; names of the first begin with ``0:``.
     """
     whole = onnx.ModelProto()
-    for place, offer in enumerate(offers):
-        part = compose.add_prefix(_built(offer), f"{place}:")
+    for place, probe in enumerate(probes):
+        part = compose.add_prefix(_built(probe), f"{place}:")
         if not place:
             whole.CopyFrom(part)
             continue
         for field in ("node", "input", "output", "initializer"):
             getattr(whole.graph, field).extend(getattr(part.graph, field))
-    whole.graph.name = f"{offers[0].name} and {len(offers) - 1} more"
+    whole.graph.name = f"{probes[0].name} and {len(probes) - 1} more"
     return whole
 
 
@@ -260,8 +260,8 @@ Ask = Callable[[onnx.ModelProto], Sequence[tuple[str, str]]]
 def models_claimed(ask: Ask) -> tuple[ProbeModel, ...]:
     """Find out what a backend takes; nothing is compiled.
 
-    Every form is offered in its usual type and shape. If it takes none, they are offered in others
-    until it takes something; and so is what computes most, if it takes little of that.
+    Every variant is offered in its usual type and shape. If it takes none, they are offered in
+    others until it takes something; and so is what computes most, if it takes little of that.
 
     Returns:
         What it takes whole; or, if there is no such thing, what it takes a part of.
@@ -270,7 +270,7 @@ def models_claimed(ask: Ask) -> tuple[ProbeModel, ...]:
         Exception: What the backend raised first when it was asked, if it takes nothing.
     """
     asking = _Patient(ask)
-    taken = _offers_taken(asking)
+    taken = _probes_taken(asking)
     if asking.failure is not None and not taken:
         raise asking.failure
     return taken
@@ -298,30 +298,30 @@ class _Patient:
         return claimed
 
 
-def _offers_taken(ask: Ask) -> tuple[ProbeModel, ...]:
+def _probes_taken(ask: Ask) -> tuple[ProbeModel, ...]:
     plain = all_probe_models()
     shares = _side_by_side(ask, plain)
-    heavy = [offer for offer in plain if offer.form.is_heavy]
+    heavy = [probe for probe in plain if probe.variant.is_heavy]
     if _WHOLE not in shares.values():  # it may look at all of a model, and want nothing beside
-        shares |= {offer: _alone(ask, offer) for offer in (*plain[:_FEW], *heavy)}
+        shares |= {probe: _alone(ask, probe) for probe in (*plain[:_FEW], *heavy)}
     if _WHOLE in shares.values():
-        tried = [offer for offer in heavy if shares[offer] < _WHOLE]
+        tried = [probe for probe in heavy if shares[probe] < _WHOLE]
         ways = [(tried, change) for change in _CHANGES[: _ENOUGH + 1]]
     else:
-        by_operators = {offer.operators: offer for offer in reversed(plain)}
-        tried = [offer for offer in plain if by_operators[offer.operators] is offer]
+        by_operators = {probe.operators: probe for probe in reversed(plain)}
+        tried = [probe for probe in plain if by_operators[probe.operators] is probe]
         ways = [(tried, one) for one in _CHANGES] + [(heavy, two) for two in _DOUBLE]
     nothing = _WHOLE not in shares.values()
-    for offers, change in ways:
-        found = _side_by_side(ask, (replace(one, **change) for one in offers if _fits(one, change)))
+    for probes, change in ways:
+        found = _side_by_side(ask, (replace(one, **change) for one in probes if _fits(one, change)))
         shares |= found
         if nothing and _WHOLE in found.values():
             break
-    whole = tuple(offer for offer, share in shares.items() if share == _WHOLE)
-    return whole or tuple(offer for offer, share in shares.items() if share)
+    whole = tuple(probe for probe, share in shares.items() if share == _WHOLE)
+    return whole or tuple(probe for probe, share in shares.items() if share)
 
 
-def _side_by_side(ask: Ask, offers: Iterable[ProbeModel]) -> dict[ProbeModel, int]:
+def _side_by_side(ask: Ask, probes: Iterable[ProbeModel]) -> dict[ProbeModel, int]:
     """ProbeModel many at once, which takes a fraction of the time.
 
     What is taken so may be taken for the company it is in. The first is offered again alone, and if
@@ -329,9 +329,9 @@ def _side_by_side(ask: Ask, offers: Iterable[ProbeModel]) -> dict[ProbeModel, in
     """
     found: dict[ProbeModel, int] = {}
     by_opset: dict[int, list[ProbeModel]] = {}
-    for one in offers:
+    for one in probes:
         if one.is_valid():
-            by_opset.setdefault(one.form.opset, []).append(one)
+            by_opset.setdefault(one.variant.opset, []).append(one)
     for group in by_opset.values():
         claimed: dict[str, list[tuple[str, str]]] = {}
         for operator, name in ask(together(group)):
@@ -344,24 +344,24 @@ def _side_by_side(ask: Ask, offers: Iterable[ProbeModel]) -> dict[ProbeModel, in
     return found
 
 
-def _alone(ask: Ask, offer: ProbeModel) -> int:
-    return _share(offer, ask(offer.model().proto))
+def _alone(ask: Ask, probe: ProbeModel) -> int:
+    return _share(probe, ask(probe.model().proto))
 
 
 _WHOLE: Final = 2
 
 
-def claims_whole(offer: ProbeModel, claimed: Iterable[tuple[str, str]]) -> bool:
-    """Say whether the operators that an offer is about are among those claimed."""
-    return _share(offer, claimed) == _WHOLE
+def claims_whole(probe: ProbeModel, claimed: Iterable[tuple[str, str]]) -> bool:
+    """Say whether the operators that an probe is about are among those claimed."""
+    return _share(probe, claimed) == _WHOLE
 
 
-def _share(offer: ProbeModel, claimed: Iterable[tuple[str, str]]) -> int:
-    """Return 2 if the operators of an offer are among the claimed ones, 1 if some are, or 0."""
+def _share(probe: ProbeModel, claimed: Iterable[tuple[str, str]]) -> int:
+    """Return 2 if the operators of an probe are among the claimed ones, 1 if some are, or 0."""
     names = {operator for operator, _ in claimed}
-    if names.issuperset(offer.operators):
+    if names.issuperset(probe.operators):
         return _WHOLE
-    return int(not names.isdisjoint(offer.operators))
+    return int(not names.isdisjoint(probe.operators))
 
 
 def _fits(plain: ProbeModel, change: Mapping[str, Any]) -> bool:

@@ -74,15 +74,15 @@ Check = Callable[[Opened], Finding | None]
 
 def check_session(subject: Subject, model: SmallModel, check: Check, **road: Any) -> Finding:
     """Open a session of a model, have it checked, and return how that ended."""
-    return subject.judged(
+    return subject.check(
         model.proto, lambda session: check(Opened(subject, model, session)), **road
     )
 
 
-def fed_in_a_layout(form: Callable[[_Array], _Array], opened: Opened) -> Finding | None:
+def fed_in_a_layout(layout: Callable[[_Array], _Array], opened: Opened) -> Finding | None:
     """Feed arrays of some layout or byte order."""
     feeds = opened.model.feeds()
-    return opened.fed_with({n: form(one) if one.ndim else one for n, one in feeds.items()})
+    return opened.fed_with({n: layout(one) if one.ndim else one for n, one in feeds.items()})
 
 
 def fed_one_array_for_several(opened: Opened) -> Finding | None:

@@ -127,7 +127,7 @@ class Subject:
             origin=_ORIGIN,
         )
 
-    def described(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the arguments that make the same subject in another process, as JSON has them."""
         return {
             "installed": self.installed,
@@ -136,7 +136,7 @@ class Subject:
             "options": dict(self.options),
         }
 
-    def built(self) -> Any:
+    def build(self) -> Any:
         """Build the backend with its options, past all that a bind would do about it.
 
         Raises:
@@ -157,26 +157,26 @@ class Subject:
 
     @cached_property
     def claims(self) -> tuple[ProbeModel, ...]:
-        """What it takes of what it is offered, found out once; nothing is compiled.
+        """What it takes of the probe models, found out once; nothing is compiled.
 
         Raises:
             Stopped: It takes none, and failed when it was asked about one.
         """
-        return models_claimed(self.claimed)
+        return models_claimed(self.nodes_claimed)
 
-    def claimed(self, proto: Any) -> list[tuple[str, str]]:
+    def nodes_claimed(self, proto: Any) -> list[tuple[str, str]]:
         """Ask what it takes of a model; nothing is compiled.
 
         Returns:
             The operators of the nodes, each with the name of the first output that has one.
         """
-        bound = self.bound(proto, backend=[self.choice, Stub])
-        nodes = self.nodes_taken(self.partitioned(bound))
+        bound = self.bind(proto, backend=[self.choice, Stub])
+        nodes = self.nodes_taken(self.partition(bound))
         return [(node.op_type, next(filter(None, node.outputs), "")) for node in nodes]
 
     # -- the road, step by step --------------------------------------------------------------
 
-    def bound(
+    def bind(
         self, source: ModelSource | Model, shapes: Shapes | None = None, **settings: Any
     ) -> BoundModel:
         """Load and bind a model for this backend, whatever the environment says.
@@ -192,9 +192,7 @@ class Subject:
         model = load(source, data_roots=settings.get("data_roots"))
         return bind(model, shapes, **{"backend": [self.choice], **SETTINGS, **settings})
 
-    def partitioned(
-        self, bound: BoundModel, constraints: Constraints | None = None
-    ) -> Partitioning:
+    def partition(self, bound: BoundModel, constraints: Constraints | None = None) -> Partitioning:
         """Let the backend claim what it takes, and the NumPy backend the rest.
 
         Raises:
@@ -216,7 +214,7 @@ class Subject:
                 Outcome.FAIL_PROBE if named else Outcome.FAIL_SELECT, text_of(error)
             ) from error
 
-    def compiled(self, partitioning: Partitioning) -> Session:
+    def compile_session(self, partitioning: Partitioning) -> Session:
         """Compile what was claimed.
 
         Raises:
@@ -248,13 +246,13 @@ class Subject:
                 anything is compiled, or if it gives all back), or it failed on the way.
         """
         try:
-            bound = self.bound(source, shapes, **settings)
+            bound = self.bind(source, shapes, **settings)
         except ModelError as error:
             raise Stopped(Outcome.REFUSED, text_of(error)) from error
-        partitioning = self.partitioned(bound, constraints)
+        partitioning = self.partition(bound, constraints)
         if not self.nodes_taken(partitioning):
             raise Stopped(Outcome.UNCLAIMED, "")
-        with self.compiled(partitioning) as session:
+        with self.compile_session(partitioning) as session:
             if not self.nodes_taken(session.partitioning):
                 raise Stopped(Outcome.UNCLAIMED, "it gave back all that it had claimed")
             yield session
@@ -292,7 +290,7 @@ class Subject:
         """Return the operators of those nodes, each once."""
         return tuple(dict.fromkeys(node.op_type for node in self.nodes_taken(partitioning)))
 
-    def judged(
+    def check(
         self,
         source: ModelSource | Model,
         check: Callable[[Session], Finding | None],
@@ -339,10 +337,10 @@ class Subject:
             source: The model.
             data_sets: What to feed and to expect.
             least: Relative and absolute tolerance granted to every dtype that is not exact.
-            **road: As for ``judged``.
+            **road: As for ``check``.
 
         Returns:
-            How it ended, as ``judged``.
+            How it ended, as ``check``.
         """
         judge = replace(self.judge, least=least)
 
@@ -355,4 +353,4 @@ class Subject:
                     return found
             return None
 
-        return self.judged(source, check, **road)
+        return self.check(source, check, **road)

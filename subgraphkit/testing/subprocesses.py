@@ -23,7 +23,7 @@ def call_in_subprocess(
         Stopped: The process did not end (``HANG``), or not well (``CRASH``); or the function did.
     """
     try:
-        answer = call(answered, place_of(function), subject.described(), words, timeout=seconds)
+        answer = call(answered, place_of(function), subject.to_dict(), words, timeout=seconds)
     except NoAnswer as gone:
         raise _ended(gone, what, seconds) from None
     except Exception as error:

@@ -46,8 +46,8 @@ _SECONDS: Final = 10.0
 """How long a case may compute before it leaves the rest out."""
 _MOST_SECONDS: Final = 40.0
 """How long it may take, if others compute for it, or beside it."""
-_PATIENCE: Final = 2.0
-_WHOLE_PATIENCE: Final = 60.0
+_TIMEOUT_FACTOR: Final = 2.0
+_WHOLE_FACTOR: Final = 60.0
 """How many times longer than usual a case may take: as it is, and where none is left out."""
 _MOST_SQUARE: Final = 129
 _BANDS: Final = ((1, 33), (34, 1022), (1023, 70000))
@@ -63,7 +63,7 @@ _Steps = Sequence[tuple[str, Check]]
 
 def sweep_cases(subject: Subject) -> Iterator[Case]:
     """Build the cases: for each family its sizes, its operators in use, and its threads."""
-    case = partial(_case_of, _WHOLE_PATIENCE if subject.complete else _PATIENCE)
+    case = partial(_case_of, _WHOLE_FACTOR if subject.complete else _TIMEOUT_FACTOR)
     for family in FAMILIES:
         yield case(f"operators/{family}", partial(_in_use, family))
         if had_others(name for one in operations(family) for name in one.operators):
@@ -84,20 +84,20 @@ def _case_of(
 
 
 def _taken(
-    subject: Subject, rows: Sequence[_Row], *, is_open: bool = False, is_apart: bool = False
+    subject: Subject, rows: Sequence[_Row], *, is_open: bool = False, own_sizes: bool = False
 ) -> list[_Row]:
     """Return those of which the backend takes a node; nothing is compiled."""
     taken: list[_Row] = []
     for of_one in _by_opset(rows):
-        model = Sweep(of_one, is_open=is_open, is_apart=is_apart)
-        numbers = {number_of(name) for _, name in subject.claimed(model.proto)}
+        model = Sweep(of_one, is_open=is_open, own_sizes=own_sizes)
+        numbers = {number_of(name) for _, name in subject.nodes_claimed(model.proto)}
         taken += [row for number, row in enumerate(of_one) if number in numbers]
     return taken
 
 
 def _by_opset(rows: Sequence[_Row]) -> list[list[_Row]]:
     """Put the rows together that may be in one model, the newest operator set first."""
-    opsets = sorted({form.opset for form, _ in rows}, reverse=True)
+    opsets = sorted({variant.opset for variant, _ in rows}, reverse=True)
     return [[row for row in rows if row[0].opset == opset] for opset in opsets]
 
 
@@ -113,7 +113,7 @@ def _tried(
     steps: _Steps,
     *,
     is_open: bool = False,
-    is_apart: bool = False,
+    own_sizes: bool = False,
 ) -> Finding:
     """Carry checks out, until one finds fault, on sessions that have some of the rows each.
 
@@ -130,7 +130,7 @@ def _tried(
             left_out = [f"{place} of {len(models)} models, as there was no time for the others"]
             break
         signs = not (is_open and "open_zeros" in subject.declarations.lacking)
-        model = Sweep(some, is_open=is_open, is_apart=is_apart, signs=signs)
+        model = Sweep(some, is_open=is_open, own_sizes=own_sizes, signs=signs)
         found = check_session(subject, model, partial(_stepped, steps, left_out))
         taken |= dict.fromkeys(found.taken)
         if found.outcome not in {Outcome.RIGHT, Outcome.UNCLAIMED}:
@@ -174,9 +174,9 @@ def _in_use(family: str, subject: Subject) -> Finding:
     rows = _taken(subject, [(one, _usual(family)) for one in _newest(family)])
     if not rows:
         return _unclaimed(family)
-    forms = {
-        f"fed {name}": partial(run_checks.fed_in_a_layout, form)
-        for name, form in LAYOUTS.items()
+    layouts = {
+        f"fed {name}": partial(run_checks.fed_in_a_layout, layout)
+        for name, layout in LAYOUTS.items()
         if name != "stride_zero"
     }
     steps: dict[str, Check] = {
@@ -185,7 +185,7 @@ def _in_use(family: str, subject: Subject) -> Finding:
         "written in place": run_checks.written_in_place,
         "repeated": run_checks.repeated_runs_are_right,
         "results stay": run_checks.results_stay,
-        **forms,
+        **layouts,
         "one array for several": run_checks.fed_one_array_for_several,
         "bound outputs": run_checks.bound_outputs_are_new,
         "buffers": run_checks.buffers_are_filled,
@@ -268,11 +268,11 @@ def _repeated(subject: Subject) -> Finding:
         and not any(argument.is_stored for argument in one.arguments)
         and one.nodes[-1].op_type != "Mean"  # onnx.reference adds into an array of its first input
     ]
-    rows = _taken(subject, rows, is_open=True, is_apart=True)
+    rows = _taken(subject, rows, is_open=True, own_sizes=True)
     if not rows:
         return Finding(Outcome.UNCLAIMED, "it takes nothing whose inputs may be repeated")
     steps = [(f"argument {place} of 1", partial(_fed, place, None, place)) for place in (0, 1, 2)]
-    return _tried(subject, rows, steps, is_open=True, is_apart=True)
+    return _tried(subject, rows, steps, is_open=True, own_sizes=True)
 
 
 def _fed(seed: int, size: int | None, repeated: int | None, opened: Opened) -> Finding | None:

@@ -65,13 +65,13 @@ class Sweep(SmallModel):
         rows: Sequence[_Row],
         *,
         is_open: bool = False,
-        is_apart: bool = False,
+        own_sizes: bool = False,
         signs: bool = True,
     ) -> None:
         self.rows = tuple(rows)
         self.signs = signs
         self.is_open = is_open
-        self.is_apart = is_apart
+        self.own_sizes = own_sizes
         self._constants = _constants(self.rows)
         self._known: dict[bytes, list[Any]] = {}
         super().__init__(self._model(dict(enumerate(self.rows))))
@@ -111,7 +111,7 @@ class Sweep(SmallModel):
                     at = 3 * number + 1009 * seed + place
                     n = 1 if place == repeated else actual
                     fed[f"{one.name}_{number}"] = _drawn(at, operation, one, n)
-            if operation.judged in _EQUALS and not any(one.kind for one in arguments):
+            if operation.strictness in _EQUALS and not any(one.kind for one in arguments):
                 _agree(number, fed)
         return fed
 
@@ -147,7 +147,12 @@ class Sweep(SmallModel):
         judged = [(number, self.rows[number][0]) for number in self._number_of.values()]
         return [
             Wanted(
-                np.asarray(array), one.judged, one.label, terms[number], least[number], self.signs
+                np.asarray(array),
+                one.strictness,
+                one.label,
+                terms[number],
+                least[number],
+                self.signs,
             )
             for (number, one), array in zip(judged, made, strict=True)
         ]
@@ -179,7 +184,7 @@ class Sweep(SmallModel):
             operation, _ = self.rows[number]
             odd = strange.get(number, _STRANGE)
             values = _special(operation, array.dtype, odd, denormals=denormals)
-            is_meant = operation.judged != "near" or name.startswith("x_")
+            is_meant = operation.strictness != "near" or name.startswith("x_")
             if values is not None and array.size and is_meant:
                 rng = np.random.default_rng([seed, *name.encode()])  # others for each argument
                 chosen = values[rng.integers(len(values), size=array.shape)]
@@ -189,13 +194,13 @@ class Sweep(SmallModel):
         return fed
 
     def _is_precise(self, number: int) -> bool:
-        return self.rows[number][0].judged in _PRECISE
+        return self.rows[number][0].strictness in _PRECISE
 
     def _model(self, rows: Mapping[int, _Row], *, precise: bool = False) -> onnx.ModelProto:
         nodes, inputs, stored = [], [], []
         outputs: list[onnx.ValueInfoProto] = []
         for number, (operation, size) in rows.items():
-            wide = precise and operation.judged in _PRECISE
+            wide = precise and operation.strictness in _PRECISE
             for place, one in enumerate(operation.arguments):
                 name, typed = f"{one.name}_{number}", _typed(operation, one, wide=wide)
                 if one.is_stored:
@@ -204,7 +209,7 @@ class Sweep(SmallModel):
                     array = array.astype(helper.tensor_dtype_to_np_dtype(typed))
                     stored.append(numpy_helper.from_array(array, name))
                 else:
-                    symbol = f"{_OPEN}{place}" if self.is_apart else _OPEN
+                    symbol = f"{_OPEN}{place}" if self.own_sizes else _OPEN
                     dims = _dims(one, symbol if self.is_open else size)
                     inputs.append(helper.make_tensor_value_info(name, typed, dims))
             for node in operation.nodes:
@@ -321,6 +326,6 @@ def _special(
     if denormals:
         # whose reciprocals are finite, for libraries divide by multiplying with them
         values += [limits.tiny * 0.5, -limits.tiny * 0.5, limits.tiny * 0.75]
-    if operation.judged != "near" and denormals:
+    if operation.strictness != "near" and denormals:
         values += [limits.max, limits.min, limits.tiny]
     return np.array([*values, *strange]).astype(dtype)

@@ -86,7 +86,7 @@ def try_backend(
 
     def ask(model: ModelProto) -> Sequence[tuple[str, str]]:
         starts(model.graph.name)
-        return subject.claimed(model)
+        return subject.nodes_claimed(model)
 
     try:
         for probe in _claims(ask):
@@ -135,10 +135,10 @@ class _Selected(Subject):
     def name(self) -> str:
         return self.choice.name
 
-    def bound(
+    def bind(
         self, source: ModelSource | Model, shapes: Shapes | None = None, **settings: Any
     ) -> BoundModel:
-        return super().bound(source, shapes, **{"fallback": _healthy_fallback(), **settings})
+        return super().bind(source, shapes, **{"fallback": _healthy_fallback(), **settings})
 
 
 def _claims(ask: Ask) -> Iterator[ProbeModel]:

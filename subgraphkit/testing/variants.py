@@ -1,4 +1,4 @@
-"""The forms in which a case is run: alone, between foreign nodes, with its weights stored; and fed.
+"""Variants of a case: alone, between foreign nodes, with its weights stored; and layouts of feeds.
 
 ``sandwiched`` makes every value that goes into or out of the case cross a boundary between
 subgraphs. ``folded`` turns inputs into initializers, which is how operators meet their weights in
@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper
 from subgraphkit.testing.foreign import CARRY, DOMAIN
 
 VARIANTS: Final = ("alone", "sandwiched", "folded")
-"""Names of the forms."""
+"""Names of the variants."""
 
 _BEFORE: Final = "before:"
 _BEHIND: Final = "behind:"
@@ -157,4 +157,4 @@ LAYOUTS: Final[Mapping[str, Callable[[_Array], _Array]]] = MappingProxyType(
         "not_aligned": _unaligned,
     }
 )
-"""By name, what turns an array into one of that form; ``stride_zero`` changes the values, too."""
+"""By name, what turns an array into one of that layout; ``stride_zero`` changes the values, too."""

@@ -13,7 +13,7 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.errors import BackendUnavailableError, CompileTimeoutError
 from subgraphkit.testing import Subject
-from subgraphkit.testing.carrying import carry_out
+from subgraphkit.testing.execution import carry_out
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit_iree import IreeBackend, claims
 from subgraphkit_iree.compiler import Compiler, CompilerEndedError, the_compiler

@@ -157,12 +157,6 @@ class OpenVINOBackend(Backend[Options]):
     @classmethod
     def conformance(cls, suite: Conformance) -> None:
         """Declare what is left to others."""
-        # No xfail, because it is right where a vector holds a divisor of 1000 numbers.
-        suite.skip(
-            "L4/real/test_squeezenet",
-            "1000 equal numbers of 9.5e9 go into Softmax, and OpenVINO adds up the last 8 in "
-            "another order: they differ by a rounding, which is 2048; seeded/squeezenet is tried",
-        )
         # No xfail, because a processor without shorter floats has no precision to lose.
         suite.skip(
             "L6/nets/deep_recurrent",

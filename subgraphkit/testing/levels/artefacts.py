@@ -155,8 +155,8 @@ NETS_HEADER: Final = '<ir_version: 10, opset_import: ["" : 21]>'
 
 def _net_restored(text: str, subject: Subject) -> Finding:
     """Every subgraph of a network comes back as it was compiled; libraries have lost some so."""
-    bound = subject.bound(model_of(text, NETS_HEADER))
-    with closing(compile_subgraphs(subject.partitioned(bound))) as compiled:
+    bound = subject.bind(model_of(text, NETS_HEADER))
+    with closing(compile_subgraphs(subject.partition(bound))) as compiled:
         proofs = Proofs(bound)
         proofs.told.add(subject.name)  # it is found here
         steps = [*map(ProofStep, compiled.partitioning.subgraphs, compiled)]

@@ -121,7 +121,7 @@ def _refusing(subject: Subject, schema: Sequence[Option]) -> Finding:
 
 def _fingerprint(subject: Subject) -> Finding:
     """Two instances have the same fingerprint, a text that is not empty."""
-    first, second = subject.built().fingerprint(), subject.built().fingerprint()
+    first, second = subject.build().fingerprint(), subject.build().fingerprint()
     if not isinstance(first, str) or not first:
         return broken(f"fingerprint() returned {first!r}, expected a text")
     return PASSED if first == second else broken(f"fingerprint() is {first!r}, then {second!r}")
@@ -144,7 +144,7 @@ def _visited(check: Callable[[Subject], Finding], subject: Subject) -> Finding:
 
 def _properties(subject: Subject) -> Finding:
     """It has properties, new ones each time it is asked."""
-    backend = subject.built()
+    backend = subject.build()
     first, second = backend.properties(), backend.properties()
     if not first:
         return broken("properties() is empty")
@@ -158,7 +158,7 @@ def _properties(subject: Subject) -> Finding:
 
 def _instances_apart(subject: Subject) -> Finding:
     """Two instances share no state, and both can be written for people."""
-    first, second = subject.built(), subject.built()
+    first, second = subject.build(), subject.build()
     if first is second:
         return broken("building it twice gives one instance")
     owned, others = first.properties(), second.properties()
@@ -172,15 +172,15 @@ def _instances_apart(subject: Subject) -> Finding:
 
 
 def _graphs(subject: Subject) -> Iterator[BoundModel]:
-    heavy = [offer for offer in subject.claims if offer.form.is_heavy]
-    for offer in dict.fromkeys((*usual_models(), *heavy[:_MOST_ASKED])):
-        yield subject.bound(offer.model().proto)
+    heavy = [probe for probe in subject.claims if probe.variant.is_heavy]
+    for probe in dict.fromkeys((*usual_models(), *heavy[:_MOST_ASKED])):
+        yield subject.bind(probe.model().proto)
 
 
 def _asked(subject: Subject) -> Iterator[tuple[SubgraphProperty, BoundGraph, list[Node]]]:
     """Yield each property with each small model and the nodes it may be asked about."""
     for graph in _graphs(subject):
-        claims = subject.partitioned(graph).passes.claims
+        claims = subject.partition(graph).passes.claims
         for claim in claims:
             if claim.backend.name != subject.name:
                 continue

@@ -75,5 +75,5 @@ def _data_of(path: Path, subject: Subject) -> Iterator[DataSet]:
         inputs, outputs = stored_data(folder, model)
         yield dict(zip(names, inputs, strict=False)), outputs
     if not folders:
-        feeds = {name: one.array for name, one in make_feeds(subject.bound(path), {}, 0).items()}
+        feeds = {name: one.array for name, one in make_feeds(subject.bind(path), {}, 0).items()}
         yield feeds, reference_results(path, feeds)

@@ -13,9 +13,9 @@ from typing import Any, Final
 import onnx
 
 from subgraphkit.running import Session
-from subgraphkit.testing.carrying import Part, batch_key
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.draws import DRAWING, difference_of_draws, draws, repeated
+from subgraphkit.testing.execution import Part, batch_key
 from subgraphkit.testing.foreign import beside_foreign, is_own
 from subgraphkit.testing.official_cases import OfficialCase, official_cases
 from subgraphkit.testing.subject import Subject
@@ -32,53 +32,55 @@ def cases(subject: Subject) -> Iterable[Case]:
     """Build the cases of this level."""
     del subject
     for case in official_cases("node"):
-        for form in _forms(case):
-            yield _case(case, form)
+        for variant in _variants(case):
+            yield _case(case, variant)
 
 
-def _forms(case: OfficialCase) -> Iterator[str]:
-    for form in VARIANTS[:1] if case.is_expanded else VARIANTS:
-        if form != "folded" or can_fold(case.model):
-            yield form
+def _variants(case: OfficialCase) -> Iterator[str]:
+    for variant in VARIANTS[:1] if case.is_expanded else VARIANTS:
+        if variant != "folded" or can_fold(case.model):
+            yield variant
 
 
-def _case(case: OfficialCase, form: str) -> Case:
+def _case(case: OfficialCase, variant: str) -> Case:
     operator = "" if case.is_expanded else case.operator
     versions = {entry.domain: entry.version for entry in case.model.opset_import}
     return Case(
-        id=f"L{_LEVEL}/{case.operator}/{case.name}/{form}",
+        id=f"L{_LEVEL}/{case.operator}/{case.name}/{variant}",
         level=_LEVEL,
-        run=partial(_run, case, form),
+        run=partial(_run, case, variant),
         operator=operator,
         domain=case.domain,
         version=versions.get(case.domain, 0),
         dtypes=tuple(_dtypes(case.model)),
         needs=("control_flow",) if case.operator in _HOLDS_BODIES else (),
         offers=case.operator != _STATED,
-        batch_key=_joint(case, form),
-        part=partial(_part, case, form),
+        batch_key=_batch_key_of(case, variant),
+        part=partial(_part, case, variant),
     )
 
 
-def _joint(case: OfficialCase, form: str) -> str:
+def _batch_key_of(case: OfficialCase, variant: str) -> str:
     """Return what cases have in common that may be in one model; empty if one must be alone."""
     if case.operator in {_STATED, *DRAWING} or case.data_count != 1:
         return ""
     key = batch_key(case.model)
-    return f"{form} {key}" if key else ""
+    return f"{variant} {key}" if key else ""
 
 
-def _part(case: OfficialCase, form: str) -> Part:
+def _part(case: OfficialCase, variant: str) -> Part:
     ((inputs, expected),) = case.data_sets()
-    return *_in_form(form, case.model, case.feeds(inputs)), expected
+    return *_as_variant(variant, case.model, case.feeds(inputs)), expected
 
 
-def _in_form(
-    form: str, model: onnx.ModelProto, feeds: Mapping[str, Any]
+def _as_variant(
+    variant: str, model: onnx.ModelProto, feeds: Mapping[str, Any]
 ) -> tuple[onnx.ModelProto, Mapping[str, Any]]:
-    if form == "folded":
+    if variant == "folded":
         return folded(model, feeds)
-    return (sandwiched(model), sandwiched_feeds(feeds)) if form == "sandwiched" else (model, feeds)
+    return (
+        (sandwiched(model), sandwiched_feeds(feeds)) if variant == "sandwiched" else (model, feeds)
+    )
 
 
 def _dtypes(model: onnx.ModelProto) -> Iterator[str]:
@@ -93,8 +95,8 @@ def _dtypes(model: onnx.ModelProto) -> Iterator[str]:
             yield label
 
 
-def _run(case: OfficialCase, form: str, subject: Subject) -> Finding:
-    found = [_run_set(case, form, subject, *data) for data in case.data_sets()]
+def _run(case: OfficialCase, variant: str, subject: Subject) -> Finding:
+    found = [_run_set(case, variant, subject, *data) for data in case.data_sets()]
     worst = next((finding for finding in found if finding.is_wrong), found[0])
     if case.operator == _STATED and worst.outcome is Outcome.UNCLAIMED:
         return Finding(Outcome.PASSED, worst.detail)
@@ -102,14 +104,14 @@ def _run(case: OfficialCase, form: str, subject: Subject) -> Finding:
 
 
 def _run_set(
-    case: OfficialCase, form: str, subject: Subject, inputs: list[Any], expected: list[Any]
+    case: OfficialCase, variant: str, subject: Subject, inputs: list[Any], expected: list[Any]
 ) -> Finding:
     model, fed = case.model, case.feeds(inputs)
     is_random = draws(case, fed)
     if is_random:
         model, fed = repeated(model, fed)
-    model, feeds = _in_form(form, model, fed)
-    road = beside_foreign(subject.choice) if form == "sandwiched" else {}
+    model, feeds = _as_variant(variant, model, fed)
+    road = beside_foreign(subject.choice) if variant == "sandwiched" else {}
     if not is_random:
         return subject.check_model(model, [(feeds, expected)], of=is_own, **road)
 
@@ -118,4 +120,4 @@ def _run_set(
         found = difference_of_draws(case, fed, results, subject.declarations.tolerance_for)
         return None if found is None else Finding(Outcome.wrong_at(found.stage), found.text)
 
-    return subject.judged(model, check, of=is_own, **road)
+    return subject.check(model, check, of=is_own, **road)

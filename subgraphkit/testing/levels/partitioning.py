@@ -20,7 +20,7 @@ from subgraphkit.testing.subject import Subject
 
 _LEVEL: Final = 2
 _SHORT, _LONG = 250, 2000
-_CAST: Final = 10
+_SHORTER: Final = 10
 """How many times shorter chains are of nodes that have weights."""
 _MOST_TIMES_SLOWER: Final = 32.0
 """Eight times the nodes; the rest is for machines that do other things as well."""
@@ -30,26 +30,31 @@ _SLACK_SECONDS: Final = 0.5
 def cases(subject: Subject) -> Iterator[Case]:
     """Build the cases of this level."""
     del subject
-    for trap in edge_cases():
-        yield Case(f"L2/{trap.name}", _LEVEL, partial(_spring, trap), needs=trap.needs)
+    for edge_case in edge_cases():
+        yield Case(
+            f"L2/{edge_case.name}",
+            _LEVEL,
+            partial(_run_edge_case, edge_case),
+            needs=edge_case.needs,
+        )
     yield Case("L2/time_is_linear", _LEVEL, _time, timeout_factor=2.0)
 
 
-def _spring(trap: EdgeCase, subject: Subject) -> Finding:
-    """Spring a trap as it is; and with what the backend takes, if that is something else.
+def _run_edge_case(edge_case: EdgeCase, subject: Subject) -> Finding:
+    """Run an edge case as it is; and with what the backend takes, if that is something else.
 
-    A backend that took the cheap nodes of a trap is shown its own between foreign ones only, for
-    there they have a boundary.
+    A backend that took the cheap nodes of an edge case is shown its own between foreign ones only,
+    for there they have a boundary.
     """
-    model = trap.build()
-    found = _sprung(trap, model, subject)
+    model = edge_case.build()
+    found = _run_graph(edge_case, model, subject)
     if found.is_wrong or (found.outcome is Outcome.RIGHT and not _is_foreign(model)):
         return found
     substitution = substitution_of(subject)
-    cast = trap.cast(substitution) if substitution else None
-    if substitution is None or cast is None:
+    other = edge_case.with_substitution(substitution) if substitution else None
+    if substitution is None or other is None:
         return found
-    again = _sprung(trap, cast, subject)
+    again = _run_graph(edge_case, other, subject)
     if again.is_wrong:
         return replace(again, detail=f"with {substitution.name} in its place: {again.detail}")
     return again if again.outcome is Outcome.RIGHT else found
@@ -59,13 +64,13 @@ def _is_foreign(model: Any) -> bool:
     return any(node.domain for node in model.graph.node if not model.functions)
 
 
-def _sprung(trap: EdgeCase, model: Any, subject: Subject) -> Finding:
-    feeds = trap.feeds(model)
+def _run_graph(edge_case: EdgeCase, model: Any, subject: Subject) -> Finding:
+    feeds = edge_case.feeds(model)
     road = beside_foreign(subject.choice) if _is_foreign(model) else {}
     found = _divided(subject, model, dict(road))
     if found is not None:
         return found
-    data = [(feeds, trap.results(model, feeds))]
+    data = [(feeds, edge_case.results(model, feeds))]
     found = subject.check_model(model, data, of=is_own, **road)
     if not model.graph.node and found.outcome is Outcome.UNCLAIMED:
         return PASSED
@@ -77,7 +82,7 @@ def _divided(subject: Subject, model: Any, road: dict[str, Any]) -> Finding | No
     constraints = road.pop("constraints", None)
     try:
         first, second = (
-            subject.partitioned(subject.bound(model, **road), constraints) for _ in range(2)
+            subject.partition(subject.bind(model, **road), constraints) for _ in range(2)
         )
     except SubgraphkitError as error:
         return Finding(Outcome.REFUSED, str(error))
@@ -128,11 +133,11 @@ def _time(subject: Subject) -> Finding:
 def _timed(subject: Subject, substitution: Substitution | None) -> Finding:
     seconds: list[float] = []
     taken: tuple[str, ...] = ()
-    lengths = (_SHORT, _LONG) if substitution is None else (_SHORT // _CAST, _LONG // _CAST)
+    lengths = (_SHORT, _LONG) if substitution is None else (_SHORT // _SHORTER, _LONG // _SHORTER)
     for length in lengths:
-        bound = subject.bound(chain(length, substitution))
+        bound = subject.bind(chain(length, substitution))
         started = time.process_time()
-        partitioning = subject.partitioned(bound)
+        partitioning = subject.partition(bound)
         seconds.append(time.process_time() - started)
         taken = subject.operators_taken(partitioning)
     short, long = seconds

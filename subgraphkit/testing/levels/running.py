@@ -23,7 +23,7 @@ from subgraphkit.testing.claimed import model_taken, models_taken
 from subgraphkit.testing.foreign import beside_foreign, is_own
 from subgraphkit.testing.random_graphs import random_graph
 from subgraphkit.testing.run_checks import Check, Opened, check_session
-from subgraphkit.testing.small_models import SmallModel, model_of
+from subgraphkit.testing.small_models import SmallModel, graphs_of, model_of
 from subgraphkit.testing.subject import SETTINGS, Subject
 from subgraphkit.testing.sweep_cases import sweep_cases
 from subgraphkit.testing.variants import LAYOUTS
@@ -31,16 +31,6 @@ from subgraphkit.testing.variants import LAYOUTS
 _LEVEL: Final = 5
 _RANDOM_GRAPHS: Final = 24
 
-_DYNAMIC: Final = (
-    """elementwise (float[N,8] x) => (float[N,8] y)
-       <float[8] w> { a = Add(x, w) m = Mul(a, x) y = Relu(m) }""",
-    """product (float[N,16] x) => (float[N,8] y)
-       <float[16,8] w> { y = MatMul(x, w) }""",
-    """normalised (float[N,M] x) => (float[N,M] y)
-       { s = Softmax<axis=1>(x) y = Sqrt(s) }""",
-    """convolution (float[N,3,H,W] x) => (float[N,8,H,W] y)
-       <float[8,3,3,3] w> { c = Conv<pads=[1,1,1,1], kernel_shape=[3,3]>(x, w) y = Relu(c) }""",
-)
 _SIZES: Final = (
     {"N": 2, "M": 5, "H": 7, "W": 9},
     {"N": 3, "M": 4, "H": 12, "W": 5},
@@ -52,26 +42,7 @@ _EMPTY: Final = ({"N": 0, "M": 5},)
 _CONVOLVES: Final = "convolution"
 """Whether a convolution of no pictures means anything, runtimes do not agree."""
 
-_ODD: Final = (
-    "scalar (float x) => (float y) { m = Mul(x, x) a = Add(m, x) y = Abs(a) }",
-    "scalar_and_rows (float[4] x) => (float[4] y) <float w> { m = Mul(x, w) y = Add(m, x) }",
-    "no_rows (float[0,8] x) => (float[0,8] y) <float[8] w> { a = Add(x, w) y = Relu(a) }",
-    "no_columns (float[4,0] x) => (float[4,3] y) <float[0,3] w> { y = MatMul(x, w) }",
-    "one_element (float[1,1,1] x) => (float[1,1,1] y) { a = Add(x, x) y = Relu(a) }",
-)
-_NOT_FINITE: Final = """not_finite (float[4,8] x) => (float[4,8] y)
-    <float[8] w> { m = Mul(x, w) a = Add(m, x) s = Sigmoid(x) y = Add(a, s) }"""
-_STUMBLES: Final = """stumbles (float[4,8] x, int64[4] i) => (float[4,8] y)
-    <float[8] w>
-    { m = Mul(x, w) a = Add(m, x) h = Gather<axis=0>(a, i) b = Add(h, x) y = Mul(b, w) }"""
 _PLACES: Final = (2, 0, 3, 1), (2, 0, 99, 1)
-_SIZED: Final = (
-    "range (int64 n) => (int64[K] y) <int64 z = {0}, int64 o = {1}> { y = Range(z, n, o) }",
-    "filled (int64[1] n) => (float[K] y) { y = ConstantOfShape(n) }",
-    "expanded (int64[1] n) => (float[K] y) <float[1] x> { y = Expand(x, n) }",
-    "tiled (int64[1] n) => (float[K] y) <float[2] x> { y = Tile(x, n) }",
-    "padded (int64[2] n) => (float[K] y) <float[3] x> { y = Pad(x, n) }",
-)
 _COUNTS: Final = 5, 1 << 20
 _LIMITS: Final = "max_value_bytes=1MiB"
 _BY_NAME: Final = "under_test"
@@ -83,22 +54,23 @@ def cases(subject: Subject) -> Iterable[Case]:
     for name, check in _CHECKS.items():
         needs = ("threads",) if "in_threads" in name else ()
         yield _case(name, partial(_on_models_taken, check), needs)
-    for text in _DYNAMIC:
-        yield _case(f"shapes/several/{_name(text)}", partial(_of_sizes, _SIZES, text), _SHAPES)
-        if _name(text) != _CONVOLVES:
-            yield _case(f"shapes/no_rows/{_name(text)}", partial(_of_sizes, _EMPTY, text), _SHAPES)
-    for text in _ODD:
-        yield _case(f"shapes/{_name(text)}", partial(_of_sizes, ({},), text))
-    yield _case("values/not_finite", _not_finite)
-    failing = partial(_failing, _STUMBLES, _PLACES)
+    for name, text in graphs_of("open sizes").items():
+        yield _case(f"shapes/several/{name}", partial(_of_sizes, _SIZES, text), _SHAPES)
+        if name != _CONVOLVES:
+            yield _case(f"shapes/no_rows/{name}", partial(_of_sizes, _EMPTY, text), _SHAPES)
+    for name, text in graphs_of("odd shapes").items():
+        yield _case(f"shapes/{name}", partial(_of_sizes, ({},), text))
+    values = graphs_of("values")
+    yield _case("values/not_finite", partial(_not_finite, values["not_finite"]))
+    failing = partial(_failing, values["stumbles"], _PLACES)
     foreign = Constraints(pins={"Gather": REFERENCE})
     missed = f"it ran on {_PLACES[1]}, as if there were such rows"
     yield _case("errors/good_run_after_a_bad_one", partial(failing, missed, constraints=foreign))
     yield _case("errors/travel", partial(failing, ""))  # a library may take a row for another one
     missed = f"it made as much as {_COUNTS[1]} asks for, with {_LIMITS}"
-    for text in _SIZED:
+    for name, text in graphs_of("sized by values").items():
         limited = partial(_failing, text, _COUNTS, missed, limits=_LIMITS)
-        yield _case(f"limits/{_name(text)}", limited)
+        yield _case(f"limits/{name}", limited)
     yield _case("processes/forked", _forked)
     yield _case("processes/spec", _opened_by_spec)
     yield from sweep_cases(subject)
@@ -119,7 +91,9 @@ _CHECKS: Final[Mapping[str, Check]] = {
     "io_binding/spread_buffers": run_checks.spread_buffers_are_filled,
     "sessions/two_in_turn": run_checks.two_sessions_by_turns,
     "sessions/two_in_threads": run_checks.two_sessions_in_threads,
-} | {f"feeds/{name}": partial(run_checks.fed_in_a_layout, form) for name, form in LAYOUTS.items()}
+} | {
+    f"feeds/{name}": partial(run_checks.fed_in_a_layout, layout) for name, layout in LAYOUTS.items()
+}
 """What is done with a session of what the backend takes; ``sweep_cases`` does most of it with each
 of its operators."""
 
@@ -134,12 +108,8 @@ def _case(name: str, run: Callable[[Subject], Finding], needs: tuple[str, ...] =
     return Case(id=f"L{_LEVEL}/{name}", level=_LEVEL, run=run, needs=needs)
 
 
-def _name(text: str) -> str:
-    return text.split(maxsplit=1)[0]
-
-
 def _model(text: str) -> SmallModel:
-    return SmallModel(model_of(text))
+    return SmallModel(model_of(f"g {text}"))
 
 
 def _of_sizes(several: Sequence[Mapping[str, int]], text: str, subject: Subject) -> Finding:
@@ -150,11 +120,11 @@ def _of_sizes(several: Sequence[Mapping[str, int]], text: str, subject: Subject)
     return _fed(text, [{"x": one.astype(np.float32)} for one in drawn], subject)
 
 
-def _not_finite(subject: Subject) -> Finding:
-    feeds = _model(_NOT_FINITE).feeds()
+def _not_finite(text: str, subject: Subject) -> Finding:
+    feeds = _model(text).feeds()
     feeds["x"].flat[:3] = np.nan, np.inf, -np.inf
     with np.errstate(invalid="ignore", over="ignore"):
-        return _fed(_NOT_FINITE, [feeds], subject)
+        return _fed(text, [feeds], subject)
 
 
 def _fed(text: str, several: Sequence[Mapping[str, Any]], subject: Subject) -> Finding:

@@ -88,7 +88,7 @@ def _probe(subject: Subject) -> Finding:
 
 def _building(subject: Subject) -> Finding:
     try:
-        subject.built()
+        subject.build()
     except OptionError as error:
         return Finding(Outcome.FAIL_PROBE, str(error))
     except Exception as error:  # noqa: BLE001 (whatever a plugin raises)

@@ -115,7 +115,7 @@ def _a_session_for_each_thread(subject: Subject) -> Finding:
     opened: list[Session] = []
 
     def open_one() -> Session:
-        session = subject.compiled(subject.partitioned(subject.bound(model.proto)))
+        session = subject.compile_session(subject.partition(subject.bind(model.proto)))
         opened.append(session)
         return session
 

@@ -4,7 +4,7 @@ import pytest
 
 from subgraphkit.backend import Backend
 from subgraphkit.testing import Finding, Outcome, Report, Subject
-from subgraphkit.testing.carrying import carry_out
+from subgraphkit.testing.execution import carry_out
 from subgraphkit.testing.levels import cases_of_level
 from tests.faulty import ClaimsNothing, RaisesInSelect
 from tests.unit.testing import choosy_backends as choosy

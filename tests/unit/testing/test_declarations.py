@@ -8,7 +8,7 @@ from subgraphkit.backend import Conformance, hookimpl
 from subgraphkit.errors import ConfigError
 from subgraphkit.finding.registry import registered
 from subgraphkit.testing import Case, Finding, Outcome, Subject
-from subgraphkit.testing.carrying import carry_out
+from subgraphkit.testing.execution import carry_out
 from tests.faulty.wrapping import WrappingBackend
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from subgraphkit.backend import Backend
 from subgraphkit.testing import Finding, Outcome, Report, Subject, check_backend
-from subgraphkit.testing.carrying import carry_out, carry_out_all
 from subgraphkit.testing.cases import Case
+from subgraphkit.testing.execution import carry_out, carry_out_all
 from subgraphkit.testing.levels import cases_of_level
 from tests import faulty
 from tests.faulty import FAULTS, SOUND

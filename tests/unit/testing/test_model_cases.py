@@ -9,7 +9,7 @@ from onnx import numpy_helper
 
 from subgraphkit.errors import ConfigError
 from subgraphkit.testing import Outcome, Subject, check_backend
-from subgraphkit.testing.carrying import carry_out
+from subgraphkit.testing.execution import carry_out
 from subgraphkit.testing.levels import cases_of_level
 from tests.models import CHAIN, parsed
 

@@ -5,10 +5,10 @@ import pytest
 
 from subgraphkit.comparing import tolerance_for
 from subgraphkit.testing import Case, Finding, Outcome, Subject
-from subgraphkit.testing.carrying import carry_out, carry_out_in_one_model
 from subgraphkit.testing.checking import drawn_batches
 from subgraphkit.testing.children import Task
 from subgraphkit.testing.draws import difference_of_draws, draws, repeated
+from subgraphkit.testing.execution import carry_out, carry_out_in_one_model
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.official_cases import official_cases
 

@@ -10,10 +10,10 @@ import pytest
 from subgraphkit.errors import InternalError
 from subgraphkit.running import Session
 from subgraphkit.testing import Finding, Outcome, Subject, sweep_cases
-from subgraphkit.testing.carrying import carry_out
 from subgraphkit.testing.checking import drawn_batches
 from subgraphkit.testing.children import Task
 from subgraphkit.testing.combinations import PRODUCERS
+from subgraphkit.testing.execution import carry_out
 from subgraphkit.testing.levels import cases_of_level, running
 from subgraphkit.testing.operator_variants import FAMILIES, OperatorVariant, operations
 from subgraphkit.testing.random_graphs import random_graph

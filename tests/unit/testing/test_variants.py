@@ -28,9 +28,7 @@ def official(name: str, kind: str = "node") -> OfficialCase:
 def divided(model: onnx.ModelProto) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
     """Return backend, inputs and outputs of every subgraph of a sandwich."""
     road = beside_foreign(NUMPY.choice)
-    partitioning = NUMPY.partitioned(
-        NUMPY.bound(model, backend=road["backend"]), road["constraints"]
-    )
+    partitioning = NUMPY.partition(NUMPY.bind(model, backend=road["backend"]), road["constraints"])
     return [(s.backend, s.inputs, s.outputs) for s in partitioning.subgraphs]
 
 
@@ -62,8 +60,8 @@ def test_what_a_foreign_node_hands_over_is_read_only_and_not_contiguous() -> Non
     text = "g (float[2, 3] x) => (float[2, 3] y) { h = subgraphkit.testing.Carry(x) y = Relu(h) }"
     model = parsed(text, header='"": 18, "subgraphkit.testing": 1')
     road = beside_foreign(NUMPY.choice)
-    bound = NUMPY.bound(model, backend=road["backend"])
-    partitioning = NUMPY.partitioned(bound, road["constraints"])
+    bound = NUMPY.bind(model, backend=road["backend"])
+    partitioning = NUMPY.partition(bound, road["constraints"])
     foreign = partitioning.subgraphs[0]
     claim = partitioning.claim_of(foreign)
     operator = claim.property.create_operator(foreign, claim.context)
@@ -77,7 +75,7 @@ def test_what_a_foreign_node_hands_over_is_read_only_and_not_contiguous() -> Non
 
 def test_the_foreign_backend_takes_nothing_but_its_own_nodes() -> None:
     (property_,) = ForeignBackend().properties()
-    bound = NUMPY.bound(sandwiched(official("test_add").model))
+    bound = NUMPY.bind(sandwiched(official("test_add").model))
     selector = property_.create_selector(bound)
     assert [bool(selector.select(node)) for node in bound.nodes] == [
         is_foreign(node) for node in bound.nodes
@@ -100,8 +98,8 @@ def test_folding_turns_all_inputs_but_the_first_into_initializers() -> None:
     assert list(feeds) == ["x"] == [value.name for value in model.graph.input]
     assert [tensor.name for tensor in model.graph.initializer] == ["W"]
     assert len(case.model.graph.initializer) == 0
-    bound = NUMPY.bound(model)
-    (subgraph,) = NUMPY.partitioned(bound).subgraphs
+    bound = NUMPY.bind(model)
+    (subgraph,) = NUMPY.partition(bound).subgraphs
     assert subgraph.inputs == ("x",)
     assert list(subgraph.constants) == ["W"]
 

@@ -28,7 +28,7 @@ Part = tuple[onnx.ModelProto, Mapping[str, Any], Sequence[Any]]
 def carry_out(case: Case, subject: Subject) -> Finding:
     """Run a case to its end, whatever the backend raises; ``KeyboardInterrupt`` alone passes."""
     started = time.perf_counter()
-    found = case.signed(_judged(case, subject))
+    found = case.signed(_outcome_of(case, subject))
     return replace(found, seconds=round(time.perf_counter() - started, 6))
 
 
@@ -41,7 +41,7 @@ def is_declared(case: Case, subject: Subject) -> bool:
     return bool(declared.skipped(case.id, case.needs) or declared.expected_failure(case.id))
 
 
-def _judged(case: Case, subject: Subject) -> Finding:
+def _outcome_of(case: Case, subject: Subject) -> Finding:
     # The level of static checks is about backends that cannot even be loaded.
     if not case.level:
         return _tried(case, subject)
@@ -139,7 +139,7 @@ def _taken_rightly(parts: Sequence[Part], subject: Subject) -> list[tuple[str, .
             results = subject.run(session, feeds)
         return subject.judge.difference(expected, results) or find_shared_memory(feeds, results)
 
-    found = subject.judged(joined, check, **road)
+    found = subject.check(joined, check, **road)
     if found.outcome not in {Outcome.RIGHT, Outcome.UNCLAIMED}:
         return None
     for node in nodes:
