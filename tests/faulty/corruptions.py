@@ -79,9 +79,6 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
         "Keeps 13 bits of a fraction.", "Add Sub", _ARITHMETIC,
         results(by.cut)),
     "AccumulatesInHalf": Fault("Adds up in float16.", "Conv", _WINDOWED, results(by.half)),
-    "HalfInCurves": Fault(
-        "Looks a curve up in float16.", "Tanh Erf", _CURVES,
-        results(by.half)),
     "FlushesDenormals": Fault(
         "Makes 0 of denormal numbers.", "Mul Abs", _ARITHMETIC,
         results(by.flush)),
@@ -94,9 +91,6 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
     "WholeThroughFloat": Fault(
         "Computes int32 through float32.", "Identity", _ARITHMETIC,
         results(by.through("int32", "float32"))),
-    "CutsInt64": Fault(
-        "Keeps 32 bits of int64.", "Where Max", _ARITHMETIC,
-        results(by.through("int64", "int32"))),
     "Saturates": Fault(
         "Saturates where 8 bits wrap around.", "Add", _ARITHMETIC,
         instead("Add", as_if.saturated)),
@@ -118,9 +112,6 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
     "CastsThroughInt32": Fault(
         "Casts fractions to int64 through int32.", "Cast", _ARITHMETIC,
         instead("Cast", as_if.cast_through_int32)),
-    "CastToBoolCuts": Fault(
-        "Takes a fraction below 1 for false.", "Cast", _ARITHMETIC,
-        instead("Cast", as_if.cut_to_bool)),
     "BoolOfTwo": Fault(
         "Has 2 in memory for true.", "Equal Less Not", _ARITHMETIC,
         results(by.twos)),
@@ -140,10 +131,6 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
     "LosesEndsOf16": Fault(
         "Loses the last element of each block of 16.", "Softmax", "L5/sizes/open/reductions",
         results(by.ends(16))),
-    "LosesEndsOf64": Fault(
-        "Loses the last element of each block of 64.", "DequantizeLinear",
-        "L5/sizes/open/quantised",
-        results(by.ends(64))),
     "SkipsRemainder": Fault(
         "Skips what is left behind the last 16.", "LayerNormalization",
         "L5/sizes/fixed/normalisations",
@@ -285,9 +272,6 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
     "ConvThenMax": Fault(
         "Is wrong in a maximum behind a convolution.", "Conv Max", "L5/fused/windows",
         by.chained("Max", by.behind("Conv"), by.spoil)),
-    "GemmThenTanh": Fault(
-        "Is wrong in Tanh behind a product.", "Gemm Tanh", "L5/fused/products",
-        by.chained("Tanh", by.behind("Gemm"), by.spoil)),
 }
 # fmt: on
 """By the name of the backend's class."""

@@ -66,12 +66,6 @@ def cast_through_int32(node: Node, one: Any) -> Any:
     return np.clip(one.astype(np.float64), limits.min, limits.max) if is_meant else None
 
 
-def cut_to_bool(node: Node, one: Any) -> Any:
-    """Cut fractions before they become truths."""
-    is_meant = one.dtype.kind == "f" and node.attribute("to") == DataType.BOOL
-    return one.astype(int) if is_meant else None
-
-
 def hard_sigmoid(node: Node, one: Any) -> Any:
     """Compute HardSigmoid with another usual slope."""
     return np.clip(one * node.attribute("alpha", 1 / 6) + node.attribute("beta", 0.5), 0, 1)
