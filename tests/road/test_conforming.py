@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from subgraphkit.testing import Outcome, Subject
-from subgraphkit.testing.carrying import carry_out
+from subgraphkit.testing.execution import carry_out
 from subgraphkit.testing.levels import cases_of_level
 
 _ASKED: Final = (
