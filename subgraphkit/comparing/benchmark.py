@@ -273,7 +273,8 @@ def candidate_table(first: str, rows: Sequence[Sequence[Cell]], what: str, *more
     """
     times = ("median, ms", "from", "to", f"ratio to {first}", "ratio from", "ratio to")
     columns = ("candidate", "verdict", *times, *more)
-    return Table(columns, rows, "Candidates", what, bars=times[:1])
+    best = [at for at, row in enumerate(rows) if row[1] in {"chosen", "fastest"}]
+    return Table(columns, rows, "Candidates", what, bars=times[:1], marked=best)
 
 
 def _further(found: Benchmark) -> Table:

@@ -117,11 +117,12 @@ class Verification(Paged):
         They are the outcome, the outputs with signal and error, and where subgraphs were asked for,
         their graph with those at fault, and what each handed out.
         """
-        yield Text(self.conclusion)
+        mark = "\N{CHECK MARK}" if self.agrees else "\N{BALLOT X}"
+        yield Text(f"{mark} {self.conclusion}")
         shares = ", ".join(f"{name} {count:,}" for name, count in self.nodes.items())
         facts = [
             ("under test", self.backend),
-            ("held against", self.reference),
+            ("reference", self.reference),
             ("nodes", shares),
             ("took no node", ", ".join(self.idle)),
             ("the run failed", self.error),
@@ -129,8 +130,8 @@ class Verification(Paged):
         yield Facts([(name, value) for name, value in facts if value])
         if self.outputs:
             caption = (
-                "RMS, low and high are of what was expected: the signal beside the error. Nothing: "
-                "one number in the place of every element would have agreed as well."
+                "RMS and range describe the reference. 'nothing' means that a constant output "
+                "would also pass."
             )
             rows = [_row(one) for one in self.outputs]
             yield Table(_COLUMNS, rows, title="Outputs", caption=caption)
@@ -148,7 +149,7 @@ class Verification(Paged):
             )
 
     def page_title(self) -> str:
-        """Return who is held against whom."""
+        """Return which backend is compared with which reference."""
         return f"{self.model}: {self.backend} against {self.reference}"
 
     def __repr__(self) -> str:
@@ -162,8 +163,7 @@ class Verification(Paged):
 _NAMED = 3
 _TITLE = "Subgraphs on right inputs"
 _COLUMNS = (
-    *("value", "result", "type", "wrong", "max abs", "max rel", "cosine", "RMS", "low", "high"),
-    "where",
+    *("value", "result", "type", "wrong", "max abs", "max rel", "cosine", "RMS", "range", "where"),
 )
 
 
@@ -183,12 +183,13 @@ def _rows(one: SubgraphFinding) -> list[tuple[str | int | float | None, ...]]:
 
 
 def _row(one: Difference) -> tuple[str | int | float | None, ...]:
-    figures = (one.wrong, one.max_abs, one.max_rel, one.cosine, one.rms, one.low, one.high)
+    figures = (one.wrong, one.max_abs, one.max_rel, one.cosine, one.rms)
     if one.problem:
         shown: list[float | None] = [None] * len(figures)
     else:  # text has none of those that are not a number
         shown = [None if math.isnan(figure) else figure for figure in figures]
-    return one.name, one.result, one.type, *shown, one.remark
+    span = "" if one.problem or math.isnan(one.low) else f"{one.low:.4g} to {one.high:.4g}"
+    return one.name, one.result, one.type, *shown, span, one.remark
 
 
 def _drawing(subgraphs: Sequence[SubgraphFinding]) -> Drawing:
@@ -221,11 +222,12 @@ def _drawing(subgraphs: Sequence[SubgraphFinding]) -> Drawing:
     what = "A box is a subgraph, its area its number of nodes. "
     at_fault = "At fault is what is wrong on right inputs; what only inherits an error is not."
     is_right = all(one.agrees for one in subgraphs)
+    right = "Every subgraph matches when fed reference inputs."
     return Drawing(
         boxes,
         arrows,
         title="Subgraph by subgraph" if is_right else "Where it goes wrong",
-        caption=what + ("Each is right on right inputs." if is_right else at_fault),
+        caption=what + (right if is_right else at_fault),
         colours={"right on right inputs": "#bbbbbb", "at fault": "#e8825a"},
         opens=_TITLE,
     )

@@ -154,7 +154,7 @@ def _check_backend(name: object, backends: Sequence[str]) -> None:
     if name not in backends:
         listed = ", ".join(map(repr, backends)) or "none"
         raise _unmet(
-            f"a constraint names backend {name!r}, which takes no part"
+            f"a constraint names backend {name!r}, which is not among the backends used"
             f"{did_you_mean(name, backends)}",
             f"Backends of this partitioning: {listed}.",
         )

@@ -43,7 +43,7 @@ class ProfileRow:
 
     Attributes:
         kind: A ``"subgraph"``; a thing ``"inside"`` of one, such as a kernel; what is
-            ``"unattributed"`` of one beside them, less than nothing where they run side by side; a
+            ``"unattributed"`` of one beside them, negative where they overlap; a
             ``"hand-over"``, which is what the session does before, between and after subgraphs: it
             checks, copies, moves between devices, waits; or the ``"clocks"`` of the profile itself.
         name: What it is: a subgraph, or two between which something is handed over, or, inside, how
@@ -221,8 +221,19 @@ def _line(seconds: float, part: float, calls: float, label: str) -> tuple[str, s
     return f"{in_seconds(seconds):>9} {part:>6.1%} {calls:>6.4g}  ", printable(label)
 
 
+def totals(rows: Sequence[ProfileRow]) -> dict[str, tuple[float, float]]:
+    """Return seconds and share of a run by operator, or by those fused, the largest first."""
+    sums: dict[str, tuple[float, float]] = {}
+    for row in rows:
+        if row.kind == "inside" and row.nodes:
+            kinds = " + ".join(dict.fromkeys(label.split()[1] for label in row.nodes))
+            seconds, part = sums.get(kinds, (0.0, 0.0))
+            sums[kinds] = (seconds + row.seconds, part + row.part)
+    return dict(sorted(sums.items(), key=lambda item: -item[1][0]))
+
+
 def profile_tables(rows: Sequence[ProfileRow]) -> Iterator[Table]:
-    """Return the rows as tables of a page: what is inside of subgraphs, and what is around them."""
+    """Return the rows as tables: totals by operator, inside of subgraphs, and around them."""
     columns = (
         "subgraph",
         "backend",
@@ -232,6 +243,9 @@ def profile_tables(rows: Sequence[ProfileRow]) -> Iterator[Table]:
         "calls",
         "as the library calls it",
     )
+    sums = [(kinds, one * 1e3, part * 100) for kinds, (one, part) in totals(rows).items()]
+    if sums:
+        yield Table(("operator", *columns[3:5]), sums, "By operator", bars=columns[4:5])
     inside = [
         (
             row.subgraph,

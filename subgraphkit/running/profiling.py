@@ -26,11 +26,13 @@ from subgraphkit.running.profile_rows import (
     profile_lines,
     profile_rows,
     profile_tables,
+    totals,
     trace,
 )
 from subgraphkit.texts import counted, in_seconds, printable
 from subgraphkit.viewing import Paged, Section, Text
 
+_SHOWN_TOTALS: Final = 5
 _TURNS: Final = 5
 
 
@@ -276,7 +278,11 @@ class Profile(Paged):
             width: Cells in a line, for which the middle of long names is left out; None for lines
                 without end.
         """
-        head = [printable(self.model), self._summary(), ""]
+        head = [printable(self.model), self._summary()]
+        most_time = list(totals(self.rows).items())[:_SHOWN_TOTALS]
+        if most_time:
+            head.append(", ".join(f"{name} {part:.1%}" for name, (_, part) in most_time))
+        head.append("")
         notes = [f"note: {printable(note)}" for note in self.notes]
         return "\n".join([*head, *profile_lines(self.rows, most, width), *notes]) + "\n"
 

@@ -137,7 +137,7 @@ def _facts(rows: Sequence[tuple[str, Cell]]) -> str:
 def _table(table: Table, most_rows: int) -> Iterator[str]:
     numeric = _numeric(table)
     longest = [
-        _longest(name, (row[at] for row in table.rows)) if name in table.bars else 0.0
+        max((_size(row[at]) for row in table.rows), default=0.0) if name in table.bars else 0.0
         for at, name in enumerate(table.columns)
     ]
     if table.caption:
@@ -146,20 +146,16 @@ def _table(table: Table, most_rows: int) -> Iterator[str]:
     for column, number in zip(table.columns, numeric, strict=True):
         yield f'<th scope="col"{_number(number)}>{escape(shown(column))}</th>'
     yield "</tr></thead><tbody>"
-    for row in table.rows[:most_rows]:
+    for at, row in enumerate(table.rows[:most_rows]):
         cells = (
             f"<td{_number(number)}>{_bar(cell, most)}{escape(shown(cell))}</td>"
             for cell, number, most in zip(row, numeric, longest, strict=True)
         )
-        yield f"<tr>{''.join(cells)}</tr>"
+        mark = ' class="marked"' if at in table.marked else ""
+        yield f"<tr{mark}>{''.join(cells)}</tr>"
     yield "</tbody></table></div>"
     if len(table.rows) > most_rows:
         yield f'<p class="more">{len(table.rows) - most_rows:,} more rows</p>'
-
-
-def _longest(name: str, cells: Iterable[Cell]) -> float:
-    """Return what a bar over the whole width stands for; shares have the whole."""
-    return 100.0 if name.startswith("%") else max(map(_size, cells), default=0.0)
 
 
 def _bar(cell: Cell, longest: float) -> str:
@@ -207,10 +203,13 @@ def _data(section: Section) -> Any:
             ],
             "bars": [at for at, name in enumerate(section.columns) if name in section.bars],
             "count": len(section.rows),
+            "marked": section.marked,
+            "links": section.links,
         }
     if isinstance(section, Drawing):
         return {
             "opens": shown(section.opens),
+            "colours": {shown(group): one for group, one in section.colours.items()},
             "boxes": [
                 [shown(box.key), [[shown(name), shown(value)] for name, value in box.facts]]
                 for box in section.boxes

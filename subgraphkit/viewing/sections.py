@@ -39,9 +39,11 @@ class Table:
         rows: As many cells each as there are columns.
         title: The heading above; also how a drawing names the table that its boxes open.
         caption: A sentence that says what the rows are, or nothing.
-        bars: The columns of numbers that show a bar, as long as the number is large; in a column
-            whose head begins with ``%``, a whole bar is 100.
+        bars: The columns of numbers that show a bar, the largest number over the whole width.
         right: The columns that are aligned on the right in lines of text.
+        marked: The places of rows to be marked, such as the chosen one.
+        links: For each row, the rows whose results it reads: they are drawn as nodes inside of a
+            box of the drawing that opens this table.
         give: The columns that give way where a line has little room, first to last; if empty, all
             that are not in ``right``, from the last to the first.
     """
@@ -53,6 +55,8 @@ class Table:
     bars: Sequence[str] = ()
     right: Sequence[str] = ()
     give: Sequence[str] = ()
+    marked: Sequence[int] = ()
+    links: Sequence[Sequence[int]] = ()
 
     @classmethod
     def of(

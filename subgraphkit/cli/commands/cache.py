@@ -100,7 +100,7 @@ def _clear(store: EngineStore, report: CommandReport, cache_dir: Path | None) ->
     forgotten = forget_answers(cache_dir)
     report.data["facts_removed"] = forgotten
     if forgotten:
-        report.note(f"removed {counted(forgotten, 'fact')} that backends had found out")
+        report.note(f"removed {counted(forgotten, 'stored measurement')}")
     return _tell_removed(entries, store, report)
 
 

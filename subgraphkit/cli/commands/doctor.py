@@ -228,7 +228,7 @@ def _judged_trial(health: Health, choice: BackendChoice, resolved: ResolvedConfi
     found = health.probe
     versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
     devices = ", ".join(found.devices) or "no device named"
-    text, did = f"ready on {devices}", f"ran {health.operators} rightly"
+    text, did = f"ready on {devices}", f"ran {health.operators} correctly"
     if found.builds_only:
         text, did = f"builds only, {found.text}", f"compiled {health.operators}"
     text = f"{text}; {versions or 'no versions named'}"

@@ -78,7 +78,7 @@ class _Portrait:
             Table(
                 columns,
                 rows,
-                title="Who runs what",
+                title="Shares",
                 caption=" ".join(filter(None, (main_reason(self._causes), crossing, least, notes))),
                 bars=("% of the FLOPs",),
             )
@@ -93,7 +93,7 @@ class _Portrait:
             "arrow is data handed over, as wide as it is large."
         )
         moved = " A bold edge: nodes in it came from another backend." if self.before else ""
-        opened = " Open a box to see what is in it." if opens else ""
+        opened = " Open a box to see its nodes." if opens else ""
         return Drawing(
             [self._box(one, size) for one, size in zip(running, sizes, strict=True)],
             self._arrows(),
@@ -172,11 +172,13 @@ class _Portrait:
         ]
 
     def _nodes(self) -> Table:
-        rows = [
-            self._node(subgraph, Node(self.partitioning.graph, node))
-            for subgraph in self.partitioning.subgraphs
-            for node in self._running(subgraph)
-        ]
+        graph = self.partitioning.graph
+        parts = self.partitioning.subgraphs
+        homes = [(one, node) for one in parts for node in self._running(one)]
+        rows = [self._node(subgraph, Node(graph, node)) for subgraph, node in homes]
+        place = {node: at for at, (_, node) in enumerate(homes)}
+        makers = [{graph.producers.get(name) for name in graph.read_by(node)} for _, node in homes]
+        links = [sorted(place[one] for one in found if one in place) for found in makers]
         columns = [
             *("subgraph", "number", "operator", "name", "backend", "before", "MFLOPs", "time, ms"),
             *("reads", "makes", "refused by"),
@@ -184,7 +186,8 @@ class _Portrait:
         names = self.partitioning.graph.table.names
         caption = "" if all(names) else "A node without a name has the first value it makes, in ()."
         bars = ("MFLOPs", "time, ms")
-        return _without_empty(Table(columns, rows, title=_NODES, caption=caption, bars=bars))
+        table = Table(columns, rows, title=_NODES, caption=caption, bars=bars, links=links)
+        return _without_empty(table)
 
     def _node(self, subgraph: Subgraph, node: Node) -> tuple[str | int | float | None, ...]:
         seconds = self.times.get(node.id)

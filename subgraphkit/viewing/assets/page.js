@@ -28,6 +28,57 @@
     return String(Number(value.toPrecision(4)));
   };
 
+  const MOST_NODES = 2000; // that are drawn one by one; beyond, blocks of them
+  const WIDE = 200;
+  const HIGH = 62;
+  const svgElement = (tag, attributes = {}, text) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    if (text !== undefined) element.textContent = text;
+    return element;
+  };
+  const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}\u2026` : text);
+
+  // Rows of repeated operators as blocks of one period, or of equal size where nothing repeats.
+  const blocksOf = (rows, operator) => {
+    if (rows.length <= MOST_NODES) return rows.map((row) => [row]);
+    const names = rows.map(operator);
+    let size = Math.ceil(rows.length / 500);
+    for (let period = 8; period <= Math.min(1000, rows.length / 4); period += 1) {
+      let alike = 0;
+      for (let at = period; at < names.length; at += 1) alike += names[at] === names[at - period];
+      if (alike > 0.9 * (names.length - period)) {
+        size = period * Math.ceil(size / period);
+        break;
+      }
+    }
+    const blocks = [];
+    for (let at = 0; at < rows.length; at += size) blocks.push(rows.slice(at, at + size));
+    return blocks;
+  };
+
+  // Layers by longest path (rows are in running order), each sorted by where its sources are.
+  const placed = (blocks, links) => {
+    const home = new Map(blocks.flatMap((rows, at) => rows.map((row) => [row, at])));
+    const sources = blocks.map((rows, at) => [...new Set(rows.flatMap((row) => links[row])
+      .map((row) => home.get(row)).filter((one) => one !== undefined && one < at))]);
+    const layers = [];
+    const layerOf = [];
+    sources.forEach((before, at) => {
+      layerOf[at] = before.reduce((most, one) => Math.max(most, layerOf[one] + 1), 0);
+      (layers[layerOf[at]] ??= []).push(at);
+    });
+    const x = [];
+    for (const layer of layers) {
+      const wanted = (at) => sources[at].reduce((sum, one) => sum + x[one], 0)
+        / (sources[at].length || 1);
+      layer.sort((a, b) => wanted(a) - wanted(b) || a - b);
+      layer.forEach((at, place) => { x[at] = (place - (layer.length - 1) / 2) * WIDE; });
+    }
+    const left = x.reduce((least, one) => Math.min(least, one), 0) - WIDE / 2;
+    return { sources, x: x.map((one) => one - left), y: layerOf.map((one) => one * HIGH + 8) };
+  };
+
   class Column {
     constructor(name, cells) {
       this.name = name;
@@ -43,7 +94,7 @@
         order.forEach((at, rank) => { this.rank[at] = rank; });
       } else {
         const largest = cells.reduce((most, cell) => Math.max(most, Number(cell) || 0), 0);
-        this.longest = name.startsWith("%") ? 100 : largest || 1;
+        this.longest = largest || 1;
       }
     }
     text(row) {
@@ -82,6 +133,9 @@
       this.title = facts.title;
       this.count = facts.count;
       this.bars = new Set(facts.bars);
+      this.marked = new Set(facts.marked);
+      this.links = facts.links;
+      this.here = -1;
       this.columns = facts.columns.map((name, at) => new Column(name, facts.cells[at]));
       this.filters = this.columns.map(() => "");
       this.search = "";
@@ -89,6 +143,10 @@
       this.sorted = { at: -1, down: false };
       this.shown = ROWS_AT_FIRST;
       this.body = section.querySelector("tbody");
+      const rowOf = (event) => this.links.length && event.target.closest("tr[data-row]");
+      const show = (event) => rowOf(event) && this.picture?.showRow(Number(rowOf(event).dataset.row));
+      this.body.addEventListener("click", show);
+      this.body.addEventListener("keydown", (event) => event.key === "Enter" && show(event));
       section.querySelector(".more")?.remove();
       this.small = this.count <= SMALL;
       this.addHead();
@@ -148,6 +206,19 @@
       this.search = word;
       this.update();
     }
+    text(name, row) {
+      return this.columns.find((column) => column.name === name)?.text(row) ?? "";
+    }
+    // Show a row in the table and scroll to it.
+    reveal(row) {
+      this.here = row;
+      if (!this.rows.includes(row)) this.keep(this.columns[0].text(row));
+      this.shown = Math.max(this.shown, this.rows.indexOf(row) + 1);
+      this.draw();
+      const line = this.body.querySelector("tr.here");
+      line?.scrollIntoView({ block: "center" });
+      line?.focus({ preventScroll: true });
+    }
     update() {
       const tests = [];
       this.filters.forEach((wanted, at) => {
@@ -175,7 +246,10 @@
       const rows = this.rows.slice(0, this.shown);
       const lines = document.createDocumentFragment();
       for (const row of rows) {
-        const line = make("tr");
+        const line = make("tr", undefined, { "data-row": row });
+        if (this.links.length) line.tabIndex = 0;
+        line.classList.toggle("marked", this.marked.has(row));
+        line.classList.toggle("here", row === this.here);
         this.columns.forEach((column, at) => line.append(this.cell(column, at, row)));
         lines.append(line);
       }
@@ -209,7 +283,13 @@
     constructor(section, facts, tables) {
       this.boxes = facts.boxes;
       this.table = tables.find((table) => table.title === facts.opens);
+      this.colours = facts.colours;
       this.views = [...section.querySelectorAll(".picture")];
+      if (this.table?.links.length) {
+        this.table.picture = this;
+        this.inner = make("div", undefined, { class: "picture inner", hidden: "" });
+        this.views.push(this.inner);
+      }
       this.scale = 1;
       this.frame = make("div", undefined, { class: "frame" });
       this.views[0].before(this.frame);
@@ -218,6 +298,85 @@
       this.frame.after(this.detail);
       this.views.forEach((view) => this.listen(view));
       this.go(0);
+      if (this.boxes.length === 1 && this.inner) this.drawNodes(this.boxes[0][0]);
+    }
+    // Draw the nodes of a subgraph, or of a block of one.
+    drawNodes(key, rows) {
+      const { table } = this;
+      const all = rows ?? Array.from({ length: table.count }, (_, row) => row)
+        .filter((row) => table.columns[0].text(row) === key);
+      this.blocks = blocksOf(all, (row) => table.text("operator", row));
+      const { sources, x, y } = placed(this.blocks, table.links);
+      const width = x.reduce((most, one) => Math.max(most, one), 0) + WIDE / 2;
+      const height = y.reduce((most, one) => Math.max(most, one), 0) + HIGH;
+      const svg = svgElement("svg", {
+        width, height, viewBox: `0 0 ${width} ${height}`, "font-size": 11,
+        "font-family": "system-ui, sans-serif", fill: "currentColor", role: "group",
+        "aria-label": `Nodes of ${key}`,
+      });
+      sources.forEach((before, at) => before.forEach((one) => {
+        const [top, bottom] = [y[one] + HIGH - 22, y[at]];
+        const half = (top + bottom) / 2;
+        svg.append(svgElement("path", {
+          d: `M${x[one]} ${top}C${x[one]} ${half} ${x[at]} ${half} ${x[at]} ${bottom}`,
+          fill: "none", stroke: "currentColor", "stroke-opacity": 0.45,
+        }));
+      }));
+      this.blocks.forEach((block, at) => svg.append(this.node(block, at, x[at], y[at])));
+      this.inner.replaceChildren(svg);
+      this.inner.dataset.title = `${key}: ${whole.format(all.length)} nodes`;
+      this.go(this.views.length - 1);
+    }
+    node(block, at, x, y) {
+      const { table } = this;
+      const text = (name) => table.text(name, block[0]);
+      const time = text("time, ms");
+      const lines = block.length > 1
+        ? [`${whole.format(block.length)} nodes`, `from ${text("operator")} #${text("number")}`]
+        : [[text("operator"), time && `${time} ms`].filter(Boolean).join("  "), text("makes")];
+      const refused = block.some((row) => table.text("refused by", row));
+      const group = svgElement("g", {
+        class: "box node", tabindex: 0, role: "button", "data-block": at, "data-row": block[0],
+      });
+      const said = ["operator", "name", "reads", "makes", "refused by"].map(text).filter(Boolean);
+      group.append(svgElement("title", {}, (block.length > 1 ? lines : said).join("\n")));
+      group.append(svgElement("rect", {
+        x: x - WIDE / 2 + 6, y, width: WIDE - 12, height: HIGH - 22, rx: 4, class: "edge",
+        fill: this.colours[text("backend")] ?? "#bbbbbb", stroke: "currentColor",
+        ...(refused ? { "stroke-dasharray": "4 3", "stroke-width": 2 } : {}),
+      }));
+      lines.forEach((line, place) => group.append(svgElement("text", {
+        x, y: y + 17 + 15 * place, "text-anchor": "middle", fill: "#14181f",
+        "font-weight": place ? 400 : 600,
+      }, cut(line, 30))));
+      return group;
+    }
+    // Go from a row of the table to its node.
+    showRow(row) {
+      const key = this.table.columns[0].text(row);
+      if (!this.blocks?.some((block) => block.includes(row))) this.drawNodes(key);
+      const block = this.blocks.find((one) => one.includes(row));
+      if (block.length > 1) this.drawNodes(key, block);
+      this.go(this.views.length - 1);
+      const box = this.inner.querySelector(`[data-row="${row}"]`);
+      this.openNode(box);
+      box.scrollIntoView({ block: "center", inline: "center" });
+      box.focus({ preventScroll: true });
+    }
+    openNode(box) {
+      const [row, { table }] = [Number(box.dataset.row), this];
+      const button = make("button", "Row in the table", { type: "button" });
+      button.addEventListener("click", () => table.reveal(row));
+      const facts = table.columns.map((column) => [column.name, column.text(row)]);
+      this.tell(box, `${table.text("operator", row)} #${table.text("number", row)}`, facts, button);
+    }
+    tell(box, title, facts, ...more) {
+      this.frame.querySelectorAll(".box.open").forEach((one) => one.classList.remove("open"));
+      box.classList.add("open");
+      const list = make("dl");
+      for (const [name, value] of facts) if (value) list.append(make("dt", name), make("dd", value));
+      this.detail.replaceChildren(make("h3", title), list, ...more);
+      this.detail.hidden = false;
     }
     buttons() {
       const bar = make("div", undefined, { class: "buttons" });
@@ -271,7 +430,8 @@
       this.at = at;
       this.views.forEach((view, place) => { view.hidden = place !== at; });
       this.up.hidden = at === 0;
-      this.where.textContent = at ? `boxes ${this.view.dataset.name}` : "";
+      const { name, title } = this.view.dataset;
+      this.where.textContent = at ? title ?? `boxes ${name}` : "";
       const natural = this.view.querySelector("svg").getAttribute("width");
       this.zoom(Math.max(0.45, Math.min(1, (this.view.clientWidth - 8) / natural)));
     }
@@ -293,13 +453,16 @@
         this.view.querySelector(".box[tabindex]")?.focus({ preventScroll: true });
         return;
       }
-      this.frame.querySelectorAll(".box.open").forEach((one) => one.classList.remove("open"));
-      box.classList.add("open");
+      if (box.dataset.block !== undefined) {
+        const block = this.blocks[Number(box.dataset.block)];
+        if (block.length > 1) this.drawNodes(this.table.columns[0].text(block[0]), block);
+        else this.openNode(box);
+        return;
+      }
       const [key, facts] = this.boxes[Number(box.dataset.box)];
-      const list = make("dl");
-      for (const [name, value] of facts) list.append(make("dt", name), make("dd", value));
-      this.detail.replaceChildren(make("h3", key), list);
-      this.detail.hidden = false;
+      const button = make("button", "Draw its nodes", { type: "button" });
+      button.addEventListener("click", () => this.drawNodes(key));
+      this.tell(box, key, facts, ...(this.inner ? [button] : []));
       this.table?.keep(key);
       this.detail.scrollIntoView({ block: "nearest" });
     }
@@ -323,6 +486,14 @@
     const word = search.value.trim();
     [...tables, ...pictures].forEach((one) => one.find(word));
   }));
+  // Enter goes to the first node that has the word.
+  search.addEventListener("keydown", (event) => {
+    const table = event.key === "Enter" && tables.find((one) => one.picture && one.links.length);
+    if (!table) return;
+    table.only = null;
+    table.find(search.value.trim());
+    if (search.value && table.rows.length) table.picture.showRow(table.rows[0]);
+  });
   if (!tables.length) search.hidden = true;
 
   const theme = document.getElementById("theme");

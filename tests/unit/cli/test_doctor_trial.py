@@ -73,7 +73,7 @@ def test_a_healthy_backend_has_really_run_something(new_process: Cli, install: I
     check, _ = _check(ended)
     assert (ended.code, check["status"], check["fix"]) == (0, "ok", "")
     assert "ready on cpu" in check["text"]
-    assert "ran Relu rightly" in check["text"]
+    assert "ran Relu correctly" in check["text"]
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def test_the_page_shows_who_is_at_fault_and_who_only_inherits() -> None:
     found = _verified(TWICE, claiming(["Exp"], "wrong", make=_OffByOne), per_subgraph=True)
     text, facts, outputs, drawing, subgraphs = found.sections()
     assert isinstance(text, Text)
-    assert text.text.startswith("At fault, on right inputs: wrong_2")
+    assert text.text.startswith("\N{BALLOT X} At fault, on right inputs: wrong_2")
     assert isinstance(facts, Facts)
     assert ("under test", "wrong,numpy") in facts.rows
     assert isinstance(outputs, Table)

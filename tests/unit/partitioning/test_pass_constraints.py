@@ -71,7 +71,7 @@ def test_an_unknown_name_is_refused_with_a_guess() -> None:
 
 def test_an_unknown_backend_is_refused_with_a_guess() -> None:
     text = refused(exclusions={"twoo": ["head"]})
-    assert "backend 'twoo', which takes no part; did you mean 'two'?" in text
+    assert "backend 'twoo', which is not among the backends used; did you mean 'two'?" in text
 
 
 def test_a_place_outside_the_model_is_refused() -> None:

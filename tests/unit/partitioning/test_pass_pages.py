@@ -9,6 +9,8 @@ import pytest
 from subgraphkit.errors import ConfigError
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.partitioning.reports.moves import find_moves
+from subgraphkit.partitioning.reports.sections import sections_of
+from subgraphkit.viewing import Table
 from tests.unit.partitioning.pass_support import bound, described, graph_of, taking
 from tests.unit.partitioning.test_pass_report import MODEL, network
 
@@ -95,3 +97,15 @@ def test_a_comparison_with_another_model_is_refused() -> None:
     other = partition(graph_of([("Exp", ["x"], ["y"])], ["y"]), [taking("Exp", "one")])
     with pytest.raises(ConfigError, match=r"SGK123.*different models"):
         network().to_html(against=other)
+
+
+def test_the_nodes_of_a_page_are_linked_to_those_they_read() -> None:
+    found = network()
+    (nodes,) = [one for one in sections_of(found, found.quality, {}) if one.title == "Nodes"]
+    assert isinstance(nodes, Table)
+    number = list(nodes.columns).index("number")
+    makers, reads = found.graph.producers, found.graph.read_by
+    for row, links in zip(nodes.rows, nodes.links, strict=True):
+        read = {makers[name] for name in reads(int(str(row[number]))) if name in makers}
+        assert {nodes.rows[at][number] for at in links} == read
+    assert sum(map(len, nodes.links)) > 10

@@ -239,3 +239,21 @@ def test_a_fragment_is_the_picture_and_the_first_rows(open_page: Open) -> None:
     browser = open_page(f"<!DOCTYPE html><meta charset=utf-8>{piece}").page
     assert browser.locator(".box").count() == 3
     assert browser.locator("tbody tr").count() == 20
+
+
+def test_nodes_are_drawn_and_reached_from_their_rows_and_back_by_keyboard(open_page: Open) -> None:
+    columns = ["part", "number", "operator", "backend", "makes", "refused by"]
+    rows = [("all", at, f"Op{at % 7}", "numpy", "float32[1]", "") for at in range(3000)]
+    links = [[at - 1] if at else [] for at in range(3000)]
+    table = Table(columns, rows, "Nodes", links=links)
+    opened = open_page(page("A model", Drawing([Box("all", "numpy", 1)], [], opens="Nodes"), table))
+    browser = opened.page
+    assert 2 <= browser.locator(".inner .box.node").count() <= 500
+    browser.locator("tbody tr").nth(30).press("Enter")
+    assert browser.locator(".inner .box.open").get_attribute("data-row") == "30"
+    browser.get_by_text("Row in the table").press("Enter")
+    assert browser.evaluate("document.activeElement.dataset.row") == "30"
+    browser.fill("#search", "Op5")
+    browser.locator("#search").press("Enter")
+    assert browser.locator(".inner .box.open").get_attribute("data-row") == "5"
+    assert opened.misdeeds == []

@@ -142,3 +142,12 @@ def test_of_a_drawing_beyond_the_limit_only_the_groups_are_drawn() -> None:
     text = page("t", _drawing(5000))
     assert text.count("<svg xmlns") == 1
     assert "the table lists them singly" in text
+
+
+def test_a_marked_row_is_marked_and_the_largest_number_fills_its_bar() -> None:
+    table = Table(["who", "%"], [("a", 3), ("b", 6)], bars=("%",), marked=[1], links=[[], [0]])
+    text = page("", table)
+    assert text.count('<tr class="marked">') == 1
+    assert '<tr class="marked"><td>b</td>' in text
+    assert '<meter min="0" max="6" value="6">' in text
+    assert '"marked":[1],"links":[[],[0]]' in text
