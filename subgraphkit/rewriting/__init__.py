@@ -3,34 +3,6 @@
 Nothing is run here. Ranges come from ``subgraphkit.precision``, a file, or another tool.
 """
 
-from subgraphkit.rewriting.ranges import (
-    Range,
-    Ranges,
-    content_hash,
-    is_calibration_cache,
-    read_calibration_cache,
-)
-from subgraphkit.rewriting.records import (
-    KEPT_CODES,
-    HighPrecision,
-    Kept,
-    Kind,
-    Precision,
-    Rewriting,
-)
-from subgraphkit.rewriting.rewriting import rewrite
+import lazy_loader
 
-__all__ = [
-    "KEPT_CODES",
-    "HighPrecision",
-    "Kept",
-    "Kind",
-    "Precision",
-    "Range",
-    "Ranges",
-    "Rewriting",
-    "content_hash",
-    "is_calibration_cache",
-    "read_calibration_cache",
-    "rewrite",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
