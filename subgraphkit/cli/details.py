@@ -6,8 +6,7 @@ from typing import Any
 from subgraphkit.backend.options import Option
 from subgraphkit.bundling import BundleFiles, is_bundle
 from subgraphkit.cli.commands.list import describe_record
-from subgraphkit.cli.exits import ExitCode, exit_code_of
-from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.cli.reporting import CommandReport, ExitCode, exit_code_of
 from subgraphkit.configuration.names import KNOWN_BACKENDS
 from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import BackendRecord

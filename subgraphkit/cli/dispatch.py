@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from subgraphkit.cli.commands import command_of
-from subgraphkit.cli.exits import ExitCode, exit_code_of
 from subgraphkit.cli.interrupts import is_interrupt
 from subgraphkit.cli.parser import CommandLine, completion_script
-from subgraphkit.cli.reporting import CommandReport, plugin_output_apart
+from subgraphkit.cli.reporting import CommandReport, ExitCode, exit_code_of, plugin_output_apart
 from subgraphkit.errors import (
     CallerError,
     MemoryLimitError,

@@ -14,7 +14,7 @@ from subgraphkit import __version__
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.cli.command import PROGRAM, Command, Parser
 from subgraphkit.cli.commands import GROUPS, PURPOSES
-from subgraphkit.cli.exits import EXIT_CODES, ExitCode
+from subgraphkit.cli.reporting import EXIT_CODES, ExitCode
 from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP
 from subgraphkit.errors import CallerError
 from subgraphkit.lazy import collector_paused

@@ -11,8 +11,7 @@ from typing import Any, Final
 from subgraphkit import __version__
 from subgraphkit.backend.messages import did_you_mean, unavailable
 from subgraphkit.backend.selftest import SelfCheck
-from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.selftest_bench import Bench, checks_of
 from subgraphkit.errors import CallerError
 from subgraphkit.finding.registry import get_backend

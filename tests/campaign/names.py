@@ -12,7 +12,7 @@ import onnx
 from onnx import helper
 
 from subgraphkit.cli import main
-from subgraphkit.cli.exits import ExitCode
+from subgraphkit.cli.reporting import ExitCode
 from tests.campaign.children import in_fork
 from tests.campaign.trials import Attack, Case, Outcome, require
 

@@ -9,16 +9,17 @@ from typing import Any, Final
 from subgraphkit import errors
 from subgraphkit.binding import bind
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.exits import ExitCode, exit_code_of
-from subgraphkit.cli.feeding import feeds_as_told
-from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.road import check_names, load_as_told, shapes_as_told
-from subgraphkit.cli.values import counting, file_to_write, merge_options, seconds
+from subgraphkit.cli.reporting import CommandReport, ExitCode, exit_code_of
+from subgraphkit.cli.road import check_names, feeds_as_told, load_as_told, shapes_as_told
 from subgraphkit.cli.words import (
     add_bind_words,
     add_feed_words,
     add_max_error,
     add_placement_words,
+    counting,
+    file_to_write,
+    merge_options,
+    seconds,
 )
 from subgraphkit.comparing import Benchmark, Measured, Schedule, bench
 from subgraphkit.finding.listing import list_backends

@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from subgraphkit.backend.option_values import read_bytes
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.values import tolerance
+from subgraphkit.cli.reporting import CommandReport, ExitCode
+from subgraphkit.cli.words import tolerance
 from subgraphkit.compiling.caching import EngineStore, StoredEngine
 from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import CallerError

@@ -14,12 +14,17 @@ import onnx
 from subgraphkit.binding import bind
 from subgraphkit.cli.batches import Batches, batches_in
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.feeding import tell_feeds
-from subgraphkit.cli.reporting import CommandReport, in_json
-from subgraphkit.cli.road import load_as_told, shapes_as_told
-from subgraphkit.cli.values import counting, file_to_write, merge_options, tolerance
-from subgraphkit.cli.words import add_bind_words, add_calibration_words, add_data_words
+from subgraphkit.cli.reporting import CommandReport, ExitCode, in_json
+from subgraphkit.cli.road import load_as_told, shapes_as_told, tell_feeds
+from subgraphkit.cli.words import (
+    add_bind_words,
+    add_calibration_words,
+    add_data_words,
+    counting,
+    file_to_write,
+    merge_options,
+    tolerance,
+)
 from subgraphkit.comparing.feeding import make_feeds
 from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.onnx_io import Model

@@ -22,10 +22,9 @@ from typing import Any, Final, Literal
 from subgraphkit import __version__
 from subgraphkit.backend.events import Check
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.exits import ExitCode
 from subgraphkit.cli.health import Health, look_after
-from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.values import seconds
+from subgraphkit.cli.reporting import CommandReport, ExitCode
+from subgraphkit.cli.words import seconds
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.files import config_paths
 from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP, KNOWN_BACKENDS

@@ -5,11 +5,9 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import spec_as_told
-from subgraphkit.cli.values import counting, seconds
-from subgraphkit.cli.words import A_SPEC
+from subgraphkit.cli.words import A_SPEC, counting, seconds
 from subgraphkit.configuration.config import resolve
 from subgraphkit.serving.triton import export_triton
 from subgraphkit.texts import printable

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from subgraphkit.backend.plugin_api import api_text
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.configuration.names import BACKEND_NAMES, KNOWN_BACKENDS
 from subgraphkit.finding.catalogue import BackendRecord
 from subgraphkit.finding.listing import list_backends

@@ -4,6 +4,7 @@ import ast
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,9 +12,7 @@ from subgraphkit.backend.contract import option_class_of
 from subgraphkit.backend.manifest import MANIFEST_FILE, OPTIONS_FILE, Manifest, read_manifest
 from subgraphkit.backend.options import PlainOptions
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.scaffolding.packages import folder_of, record_of
+from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.scaffolding.typed_options import (
     WRITTEN,
     manifest_text,
@@ -21,6 +20,7 @@ from subgraphkit.cli.scaffolding.typed_options import (
     render_options,
 )
 from subgraphkit.errors import CallerError, SubgraphkitError
+from subgraphkit.finding.catalogue import CATALOGUE, BackendRecord
 from subgraphkit.finding.registry import load_record
 from subgraphkit.texts import counted
 
@@ -142,6 +142,44 @@ def _arguments(parser: Parser) -> None:
         "subgraphkit-backend.toml",
         nargs="+",
     )
+
+
+def folder_of(word: str) -> Path:
+    """Find the folder of a package.
+
+    Raises:
+        CallerError: The backend of that name is in no folder (SGK242).
+    """
+    folder = Path(word)
+    if (folder / MANIFEST_FILE).exists() or (folder / "__init__.py").exists():
+        return folder
+    records = CATALOGUE.find(word)
+    found = next(filter(None, map(_folder, records)), None)
+    if records and found is None:
+        raise CallerError(
+            "SGK242",
+            f"the package of backend {word!r} is in no folder",
+            hint="A backend has files of its own where it is installed as a package, such as by "
+            "pip install -e.",
+            backend=word,
+        )
+    return found or folder
+
+
+def record_of(folder: Path) -> BackendRecord | None:
+    """Find the installed backend whose package is in a folder, if there is one."""
+    here = folder.resolve()
+    return next((one for one in CATALOGUE.records() if _folder(one) == here), None)
+
+
+def _folder(record: BackendRecord) -> Path | None:
+    package = record.entry_point.partition(":")[0].partition(".")[0]
+    try:
+        spec = find_spec(package)
+    except (ImportError, ValueError):
+        return None
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return Path(places[0]).resolve() if places else None
 
 
 COMMAND: Final = Command(_arguments, _execute)

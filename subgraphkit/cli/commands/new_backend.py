@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.scaffolding.rendering import SELECTORS, Design, write_package
 from subgraphkit.cli.scaffolding.typed_options import option_of
 

@@ -8,11 +8,9 @@ from typing import Any, Final
 
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
-from subgraphkit.cli.values import file_to_write
-from subgraphkit.cli.words import add_road_words
+from subgraphkit.cli.words import add_road_words, file_to_write
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import Model
 from subgraphkit.partitioning import Partitioning, partition

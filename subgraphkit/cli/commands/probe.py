@@ -4,9 +4,8 @@ from argparse import Namespace
 from typing import Final
 
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.values import seconds
+from subgraphkit.cli.reporting import CommandReport, ExitCode
+from subgraphkit.cli.words import seconds
 from subgraphkit.serving.oip import probe
 from subgraphkit.texts import printable
 

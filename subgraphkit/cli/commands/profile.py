@@ -4,12 +4,9 @@ from argparse import Namespace
 from typing import Final
 
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.feeding import feeds_as_told
-from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
-from subgraphkit.cli.values import counting, file_to_write
-from subgraphkit.cli.words import add_feed_words, add_road_words
+from subgraphkit.cli.reporting import CommandReport, ExitCode
+from subgraphkit.cli.road import bind_as_told, chosen_backends, feeds_as_told, load_as_told
+from subgraphkit.cli.words import add_feed_words, add_road_words, counting, file_to_write
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan

@@ -18,12 +18,15 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.binding.samples import Feed
 from subgraphkit.bundling import BundleCall, BundleFiles, open_bundle
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.feeding import feeds_as_told
-from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told, shapes_as_told
-from subgraphkit.cli.values import file_to_write, merge_options
-from subgraphkit.cli.words import add_feed_words, add_road_words
+from subgraphkit.cli.reporting import CommandReport, ExitCode
+from subgraphkit.cli.road import (
+    bind_as_told,
+    chosen_backends,
+    feeds_as_told,
+    load_as_told,
+    shapes_as_told,
+)
+from subgraphkit.cli.words import add_feed_words, add_road_words, file_to_write, merge_options
 from subgraphkit.comparing.stored_values import store_npz
 from subgraphkit.compiling import close_all, compile_subgraphs
 from subgraphkit.errors import CallerError

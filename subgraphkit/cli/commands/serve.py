@@ -14,11 +14,9 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import is_spec, spec_as_told
-from subgraphkit.cli.values import counting, merge_pairs, pair
-from subgraphkit.cli.words import A_SPEC
+from subgraphkit.cli.words import A_SPEC, counting, merge_pairs, pair
 from subgraphkit.errors import CallerError
 
 _OURS: Final = r"Error: (?=\[SGK)"

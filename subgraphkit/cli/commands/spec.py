@@ -5,11 +5,9 @@ from argparse import Namespace
 from typing import Any, Final
 
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import CommandReport
+from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import read_spec, shapes_as_told
-from subgraphkit.cli.values import file_to_write, merge_options, merge_pairs, pair
-from subgraphkit.cli.words import add_road_words
+from subgraphkit.cli.words import add_road_words, file_to_write, merge_options, merge_pairs, pair
 from subgraphkit.placing import SessionSpec
 
 

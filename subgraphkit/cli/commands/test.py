@@ -12,9 +12,8 @@ from math import inf
 from typing import Any, Final, NoReturn
 
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.values import counting, file_to_write, seconds
+from subgraphkit.cli.reporting import CommandReport, ExitCode
+from subgraphkit.cli.words import counting, file_to_write, seconds
 from subgraphkit.errors import CallerError
 from subgraphkit.texts import paragraph
 from subgraphkit.viewing.sections import Table

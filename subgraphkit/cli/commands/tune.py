@@ -6,12 +6,17 @@ from typing import Final
 
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.feeding import feeds_as_told
-from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.road import check_names, load_as_told, shapes_as_told
-from subgraphkit.cli.values import counting, file_to_write, merge_options, seconds
-from subgraphkit.cli.words import add_bind_words, add_feed_words, add_max_error
+from subgraphkit.cli.reporting import CommandReport, ExitCode
+from subgraphkit.cli.road import check_names, feeds_as_told, load_as_told, shapes_as_told
+from subgraphkit.cli.words import (
+    add_bind_words,
+    add_feed_words,
+    add_max_error,
+    counting,
+    file_to_write,
+    merge_options,
+    seconds,
+)
 from subgraphkit.placing import tune
 
 

@@ -10,12 +10,16 @@ from typing import Any, Final
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.binding import bind
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.exits import ExitCode
-from subgraphkit.cli.feeding import feeds_as_told
-from subgraphkit.cli.reporting import CommandReport, in_json
-from subgraphkit.cli.road import check_names, load_as_told, shapes_as_told
-from subgraphkit.cli.values import file_to_write, merge_options, tolerance
-from subgraphkit.cli.words import add_bind_words, add_feed_words, add_max_error
+from subgraphkit.cli.reporting import CommandReport, ExitCode, in_json
+from subgraphkit.cli.road import check_names, feeds_as_told, load_as_told, shapes_as_told
+from subgraphkit.cli.words import (
+    add_bind_words,
+    add_feed_words,
+    add_max_error,
+    file_to_write,
+    merge_options,
+    tolerance,
+)
 from subgraphkit.comparing import (
     Bisection,
     Difference,

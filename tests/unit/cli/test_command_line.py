@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from subgraphkit.cli.commands import GROUPS, PURPOSES
-from subgraphkit.cli.exits import EXIT_CODES, ExitCode, exit_code_of
+from subgraphkit.cli.reporting import EXIT_CODES, ExitCode, exit_code_of
 from subgraphkit.errors import CODES, CompileError, InternalError, SubgraphkitError
 from tests.ready import python_command
 from tests.unit.cli.conftest import Cli, Install

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from subgraphkit.cli.commands import test
-from subgraphkit.cli.exits import ExitCode
+from subgraphkit.cli.reporting import ExitCode
 from subgraphkit.testing.cases import LEVELS, Finding, Outcome
 from subgraphkit.testing.recording import Record
 from tests.unit.cli.conftest import Cli
