@@ -225,7 +225,7 @@ def _reshaped(value: Any, given: Given) -> str:
 
 def _sizes(value: Any, given: Given) -> str:
     del given
-    return "" if min(value, default=1) > 0 else "sizes of 1 or more"
+    return "" if min(value, default=0) >= 0 else "sizes of 0 or more"
 
 
 def _lengths(value: Any, given: Given) -> str:

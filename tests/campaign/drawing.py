@@ -210,10 +210,11 @@ def elements(rng: random.Random, dtype: Any, shape: tuple[int, ...], kind: str, 
     if kind == "distinct":
         return ((draw.permutation(size) - size // 2) / 2).astype(dtype).reshape(shape)
     if dtype.kind in "iu":
-        return _whole(draw, dtype, shape, (kind in _AWAY_FROM_0, kind == "any", manner.large))
+        return _whole(draw, dtype, shape, (kind, manner.large))
     found = draw.integers(-8, 9, shape) / 4 if rng.random() < 0.6 else draw.standard_normal(shape)
     if kind in _AWAY_FROM_0:
         found = np.abs(found) + _AWAY_FROM_0[kind]
+        found = np.where(draw.random(shape) < 0.3 * (kind == "nonzero"), -found, found)
     elif kind == "unit":
         found = np.clip(found / 4, -0.9, 0.9)
     elif kind == "any" and size and rng.random() < manner.specials:
@@ -222,11 +223,15 @@ def elements(rng: random.Random, dtype: Any, shape: tuple[int, ...], kind: str, 
     return np.array(found).astype(dtype)
 
 
-def _whole(draw: Any, dtype: Any, shape: tuple[int, ...], kind: tuple[bool, bool, float]) -> Any:
-    is_positive, is_any, large = kind
+def _whole(draw: Any, dtype: Any, shape: tuple[int, ...], how: tuple[str, float]) -> Any:
+    kind, large = how
     found = draw.integers(0 if dtype.kind == "u" else -4, 6, shape).astype(dtype)
-    if is_any and found.size and draw.random() < large:
+    if kind == "any" and found.size and draw.random() < large:
         limits = np.iinfo(dtype)
         odd = (limits.min, limits.max, limits.max // 2 + 1, min(limits.max, 2**31))
         found.reshape(-1)[draw.integers(found.size)] = odd[draw.integers(len(odd))]
-    return np.abs(found) + dtype.type(1) if is_positive else found
+    if kind in _AWAY_FROM_0:
+        found = np.abs(found) + dtype.type(1)
+    if kind == "nonzero" and dtype.kind == "i":
+        found = np.where(draw.random(shape) < 0.3, -found, found)
+    return found

@@ -24,6 +24,8 @@ MOST_ELEMENTS: Final = 600
 """Elements of a value that is drawn."""
 _BOLD: Final = 0.15
 """The share of graphs with nodes that one judge alone computes, or both in different ways."""
+_DEFAULT: Final = 0.05
+"""The share of stored values that a caller might feed instead, and of inputs that are outputs."""
 _MAGNITUDE: Final = 3e3
 _ROUNDED: Final = 0.6
 """How far noise may carry a value, as a part of what is allowed."""
@@ -55,6 +57,7 @@ _BY_STEPS: Final = frozenset(
 """Operators of which a result jumps where an input moves a little."""
 _OF_ANY_SIZE: Final = judges.MOVING | set(
     judges.named(
+        "Add Sub Mul Sum ReduceSum ReduceProd ReduceSumSquare CumSum MatMul "
         "ArgMax ArgMin BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike "
         "Clip Constant DequantizeLinear Equal Greater GreaterOrEqual IsInf IsNaN Less "
         "LessOrEqual Loop NonZero Scan SequenceLength SequenceMap Shape Sign Size Slice "
@@ -144,6 +147,8 @@ class Growth:
             self.inputs.append(helper.make_value_info(name, self._opened(array)))
         elif self.rng.random() < 0.7 or not self._may_be_constant(array):
             self.stored.append(numpy_helper.from_array(array, name))
+            if self.outer is None and self.rng.random() < _DEFAULT:
+                self.inputs.append(helper.make_value_info(name, self._opened(array)))
         else:
             tensor = numpy_helper.from_array(array)
             self.nodes.append(helper.make_node("Constant", [], [name], value=tensor))
@@ -350,11 +355,9 @@ def grown(seed: int, grow: Callable[[Growth], None]) -> tuple[ModelProto, dict[s
     made = [name for node in growth.nodes for name in node.output if name]
     optional = {n for n, one in growth.values.items() if one.type.HasField("optional_type")}
     ends = [name for name in made if name not in read | optional]
-    outputs = list(
-        dict.fromkeys(
-            [*ends, *(name for name in made if name not in optional and rng.random() < 0.1)]
-        )
-    )
+    more = [name for name in made if name not in optional and rng.random() < 0.1]
+    more += [name for name in growth.values if name not in made and rng.random() < _DEFAULT / 4]
+    outputs = list(dict.fromkeys([*ends, *more]))
     if not outputs:
         return None
     model = helper.make_model(

@@ -43,6 +43,7 @@ NOT_HEARD: Final = {
     "BatchNormalization": "trains before opset 14, where one output means inference",
     "ConvTranspose": "lays the filters of groups, and dilations, out otherwise",
     "Erf": "computes float64 in float32 and rounds integers",
+    "Loop": "runs no round without a condition, and joins what rounds make",
     "GlobalMaxPool": "leaves an axis out of inputs of three",
     "LpNormalization": "divides by the sum of elements with their signs where p is 1",
     "LRN": "leaves the last channel out of windows of an even size",

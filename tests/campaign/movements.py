@@ -78,11 +78,11 @@ def _concat(d: Draw) -> None:
 
 @recipe("Split", "SplitToSequence")
 def _split(d: Draw) -> None:
-    x = d.read(rank=(1, 4), fit=lambda a: a.size > 0)
+    x = d.read(rank=(1, 4))
     axis = d.axis(x.ndim, negative=d.opset >= 11)
     d.set("axis", axis, 0.8)
     size = x.shape[d.attributes.get("axis", 0)]
-    parts = d.rng.randint(1, size)
+    parts = d.rng.randint(1, max(size, 1))
     cuts = sorted(d.rng.randint(0, size) for _ in range(parts - 1))
     sizes = [b - a for a, b in zip([0, *cuts], [*cuts, size], strict=True)]
     if d.schema.name == "SplitToSequence":
@@ -91,7 +91,7 @@ def _split(d: Draw) -> None:
         d.set("keepdims", d.pick(0, 1))
         return
     if d.knows("num_outputs") and d.chance():
-        parts = d.pick(*(n for n in range(1, size + 1) if -(-size // n) * (n - 1) < size))
+        parts = d.pick(1, *(n for n in range(2, size + 1) if -(-size // n) * (n - 1) < size))
         d.set("num_outputs", parts, 1.0)
     elif size % parts or d.knows("num_outputs") or d.chance():
         if d.knows("split"):
@@ -114,6 +114,8 @@ def _slice(d: Draw) -> None:
         first, last = pair if step > 0 else pair[::-1]
         starts.append(first - size if d.chance(0.3) and first < size else first)
         stops.append(d.pick(last, last, *(ends[1:] if step > 0 else ends[:1])))
+        if d.chance(0.1):
+            starts[-1] = d.pick(-(2**31), -size - 1, size, size + 3)
     negative = [a - x.ndim if d.chance(0.3) and d.opset >= 10 else a for a in axes]
     if d.knows("starts"):
         d.attributes.update({"starts": starts, "ends": stops})
@@ -167,7 +169,11 @@ def _pad(d: Draw) -> None:
         for a in axes
     ]
     if mode == "constant" and d.chance(0.3):
-        pads = [d.rng.randint(-(x.shape[a] // 2), 2) for _ in range(2) for a in axes]
+        pads = [
+            d.rng.randint(-x.shape[a] if d.chance(0.2) else -(x.shape[a] // 2), 2)
+            for _ in range(2)
+            for a in axes
+        ]
     d.set("mode", mode, float(mode != "constant") or 0.6)
     if d.knows("pads"):
         d.set("pads", pads)
@@ -187,7 +193,7 @@ def _pad(d: Draw) -> None:
 @recipe("ScatterND")
 def _gather(d: Draw) -> None:
     name = d.schema.name
-    x = d.read(rank=(1, 4), fit=lambda a: a.size > 0)
+    x = d.read(rank=(1, 4))
     axis = d.axis(x.ndim, negative=d.opset >= 11)
     size = x.shape[axis]
     draw = np.random.default_rng(d.rng.getrandbits(32))
@@ -205,9 +211,9 @@ def _gather(d: Draw) -> None:
         return
     low, dtype = (-size if low else 0), d.pick(np.int32, np.int64)
     if name == "Gather":
-        d.give(draw.integers(low, size, d.shape(0, 2)).astype(dtype), 0.6)
+        d.give(draw.integers(low, size, d.shape(0, 2) if size else (2, 0)).astype(dtype), 0.6)
         return
-    shape = [d.rng.randint(0 if d.chance(0.1) else 1, n) for n in x.shape]
+    shape = [d.rng.randint(int(n > 0 and d.chance(0.9)), n) for n in x.shape]
     places = draw.integers(low, size, shape)
     if name != "GatherElements":
         d.set("reduction", d.pick("none", "add", "mul", "max", "min"))
@@ -271,14 +277,14 @@ def _triangle(d: Draw) -> None:
 
 @recipe("ReverseSequence")
 def _reverse(d: Draw) -> None:
-    x = d.read(rank=(2, 4), fit=lambda a: a.size > 0)
+    x = d.read(rank=(2, 4))
     batch = d.pick(0, 1)
     d.set("batch_axis", batch, float(batch == 0))
     d.set("time_axis", 1 - batch, float(batch == 0))
     batch = d.attributes.get("batch_axis", 1)
     d.integers(
         [
-            d.rng.randint(0 if d.chance(0.1) else 1, x.shape[1 - batch])
+            d.rng.randint(int(x.shape[1 - batch] > 0 and d.chance(0.9)), x.shape[1 - batch])
             for _ in range(x.shape[batch])
         ]
     )

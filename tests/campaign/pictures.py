@@ -11,7 +11,7 @@ from tests.campaign.recipes import recipe
 @recipe("Resize", "Upsample")
 def _resize(d: Draw) -> None:
     name, old = d.schema.name, d.opset < 11
-    x = d.read(rank=(1, 4), fit=lambda a: a.size > 0)
+    x = d.read(rank=(1, 4))
     modes = ("nearest", "linear") if old else ("nearest", "linear", "cubic")
     mode = d.pick(*modes)
     d.set("mode", mode, float(mode != "nearest") or 0.6)
@@ -49,7 +49,7 @@ def _sizes_of_resize(d: Draw, x: Any, scales: list[float], way: str) -> None:
         d.give(np.array([scales[a] for a in axes], np.float32))
         return
     d.skip()
-    d.integers([max(1, int(x.shape[a] * scales[a])) for a in axes])
+    d.integers([max(min(1, x.shape[a]), int(x.shape[a] * scales[a])) for a in axes])
     if d.opset >= 18 and d.chance(0.2):
         d.set("keep_aspect_ratio_policy", d.pick("stretch", "not_larger", "not_smaller"), 1.0)
 
@@ -60,9 +60,12 @@ def _pictures(d: Draw) -> None:
 
 
 def _grid(d: Draw) -> None:
-    x = d.read(rank=(4, 4 if d.opset < 20 else d.pick(4, 5)), fit=lambda a: a.size > 0)
+    x = d.read(rank=(4, 4 if d.opset < 20 else d.pick(4, 5)))
     spatial = x.ndim - 2
-    d.read((x.shape[0], *(d.pick(1, 2, 3) for _ in range(spatial)), spatial), kind="unit")
+    d.read(
+        (x.shape[0], *(d.pick(1, 2, 3) for _ in range(spatial)), spatial),
+        kind=d.pick("unit", "small"),
+    )
     new = d.opset >= 20
     mode = d.pick("linear", "nearest", "cubic") if new else d.pick("bilinear", "nearest", "bicubic")
     d.set("mode", "linear" if spatial > 2 and mode == "cubic" else mode)
@@ -80,14 +83,14 @@ def _affine(d: Draw) -> None:
 
 def _rois(d: Draw) -> None:
     x = d.read((d.pick(1, 2), d.pick(1, 2), 6, 6))
-    count = d.pick(1, 2, 3)
+    count = d.pick(1, 2, 3, 0)
     draw = np.random.default_rng(d.rng.getrandbits(32))
-    corners = np.sort(draw.integers(0, 6, (count, 2, 2)), axis=1).reshape(count, 4)
+    corners = np.sort(draw.integers(0, 13, (count, 2, 2)), axis=1).reshape(count, 4) / 2
     batch = draw.integers(0, x.shape[0], count)
     if d.schema.name == "RoiAlign":
         d.give(corners.astype(x.dtype), 0.6)
         d.integers(batch)
-        d.set("mode", "avg")
+        d.set("mode", d.pick("avg", "max"))
         d.set("output_height", d.pick(1, 2, 3))
         d.set("output_width", d.pick(1, 2, 3))
         d.set("sampling_ratio", d.pick(0, 1, 2))

@@ -102,8 +102,9 @@ def broadcasts(shape: tuple[int, ...]) -> Callable[[tuple[int, ...]], bool]:
 @recipe(*_PAIRS)
 def _pair(d: Draw) -> None:
     kind = _PAIRS[d.schema.name]
-    x = d.read(kind="positive" if kind == "power" else "any")
-    if kind == "power" and d.chance():
+    whole = kind == "power" and d.chance()
+    x = d.read(kind="positive" if kind == "power" and not whole else "any")
+    if whole:
         dtype = d.pick(*d.allowed(1)[1])
         d.types.setdefault(d.schema.inputs[1].type_str, dtype)
         size = varied(d, x.shape)
@@ -196,8 +197,7 @@ def _cast(d: Draw) -> None:
 @recipe("ReduceLogSum", "ReduceLogSumExp")
 def _reduce(d: Draw) -> None:
     kind = {"ReduceLogSum": "positive", "ReduceLogSumExp": "small"}.get(d.schema.name, "any")
-    fractions = d.schema.name in {"ReduceL2", "ReduceMean", "ReduceLogSum", "ReduceLogSumExp"}
-    x = d.read(kind=kind, fit=lambda a: not fractions or a.dtype.kind not in "iu")
+    x = d.read(kind=kind)
     d.set("keepdims", d.pick(0, 1))
     d.set("noop_with_empty_axes", d.pick(0, 1))
     axes = [a - x.ndim if d.chance(0.3) else a for a in range(x.ndim) if d.chance(0.4)]

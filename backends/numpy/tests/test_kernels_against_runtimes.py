@@ -75,6 +75,8 @@ def test_integer_division_truncates_towards_zero(a: list[int], divisor: int) -> 
         ("Slice", [floats(5, 6), np.array([4, -1]), np.array([-99, 0]), np.array([0, 1]),
                    np.array([-2, -1])], {}),
         ("Pad", [floats(2, 3), np.array([1, 0, -1, 2]), np.array(3.5, np.float32)], {}),
+        ("Pad", [floats(4, 0), np.array([0, -1, 0, 2]), np.array(3.5, np.float32)], {}),
+        ("Pad", [floats(4, 1), np.array([-5, 3, 1, -2])], {}),
         ("OneHot", [np.array([1, -1, 7]), np.array(4), floats(2)], {"axis": 0}),
         ("Clip", [floats(3, 4), np.array(0.5, np.float32), np.array(-0.5, np.float32)], {}),
         ("PRelu", [floats(2, 3, 4), floats(3, 1)], {}),
@@ -142,6 +144,28 @@ def test_regions_are_averages_and_a_number_counts_only_in_cells_that_it_is_a_par
         spatial_scale=0.7,
         **words,
     )
+
+
+@pytest.mark.parametrize("points", [0, 1, 3])
+@pytest.mark.parametrize("opset", [10, 16])
+def test_regions_have_the_largest_share_of_an_element(opset: int, points: int) -> None:
+    corners = floats(6, 2) * 4
+    boxes = np.concatenate([corners, corners + np.abs(floats(6, 2)) * 4], axis=1)
+    sizes = {"output_height": 3, "output_width": 2, "sampling_ratio": points}
+    inputs = [floats(2, 3, 7, 9), boxes, np.array([0, 1, 0, 1, 1, 0])]
+    check("RoiAlign", inputs, [F32], opset=opset, mode="max", **sizes)
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+@pytest.mark.parametrize("shift", [-(2**40), -1, 0, 2, 2**40])
+def test_triangles_of_texts_are_texts(upper: int, shift: int) -> None:
+    words = np.array([["a", "b", "c"], ["d", "e", "f"]], object)
+    k = np.array(shift)
+    model = node_model("Trilu", [words, k], [np.dtype(object)], opset=14, upper=upper)
+    (made,) = compile_model(model)(words, k)
+    codes = np.vectorize(ord)(words)
+    kept = np.triu(codes, shift) if upper else np.tril(codes, shift)
+    assert made.tolist() == [["" if not code else chr(code) for code in row] for row in kept]
 
 
 @pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])

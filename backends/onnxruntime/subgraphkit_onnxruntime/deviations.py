@@ -16,6 +16,7 @@ import numpy.typing as npt
 import onnx.parser
 
 from subgraphkit.ir import Node
+from subgraphkit.types import DataType
 from subgraphkit_onnxruntime.library import onnxruntime
 
 
@@ -67,9 +68,17 @@ def _fits_sums(factor: npt.NDArray[Any]) -> bool:
 _MIXED: Final = {"QLinearConv": sys.maxsize, "QLinearMatMul": 21}
 """Operators, and from which operator set on it has a kernel for int8 times uint8."""
 _LARGEST_FACTOR: Final = 64
+_BATCH: Final = 1
+_PLANE: Final = 2
+_EMPTY: Final = (
+    *("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "GroupNormalization", "LRN"),
+    *("InstanceNormalization", "LayerNormalization", "RMSNormalization"),
+)
 
 
 def _attention(node: Node) -> str:
+    if node.dtype(0) is DataType.DOUBLE:
+        return "double precision is scaled by what is rounded to a float"
     if _has(node.inputs, 3) and _has(node.inputs, 6):
         return "a mask must cover the padding of keys and values as well"
     if node.attribute("is_causal", 0) and _has(node.outputs, 3):
@@ -84,11 +93,17 @@ def _training(node: Node) -> str:
 
 
 def _conv_integer(node: Node) -> str:
+    if problem := _wide_window(node):
+        return problem
     return "zero points of weights must be one scalar" if _is_vector(node, 3) else ""
 
 
 def _dequantize(node: Node) -> str:
-    if node.is_constant(0) or not _is_vector(node, 1):
+    if node.is_constant(0):
+        return ""
+    if _is_unsigned_to_it(node, node.inputs[0]):
+        return _NO_ZERO_POINT
+    if not _is_vector(node, 1):
         return ""
     return "scales along an axis of what is computed, which the operators it fuses do not take"
 
@@ -105,10 +120,32 @@ def _int64_through_double(node: Node) -> str:
     return ""
 
 
+def _quantize(node: Node) -> str:
+    return _NO_ZERO_POINT if _is_unsigned_to_it(node, node.outputs[0]) else ""
+
+
+def _is_unsigned_to_it(node: Node, value: str) -> bool:
+    """Say whether other numbers than uint8 have no zero point to tell their type."""
+    return not _has(node.inputs, 2) and node.graph.dtype(value) is not DataType.UINT8
+
+
+_NO_ZERO_POINT: Final = "without a zero point, what is moved before or behind is taken for uint8"
+
+
+def _empty(node: Node) -> str:
+    if 0 not in (node.shape(0) or ())[_BATCH:]:
+        return ""
+    return "tensors without elements are an error, or end the process"
+
+
 def _pool(node: Node) -> str:
-    made = node.graph.shape(node.outputs[0]) or ()
-    if 0 in made and 0 not in (node.shape(0) or ()):
-        return "of a window larger than what it slides over it may make an element"
+    return _wide_window(node) or _empty(node)
+
+
+def _wide_window(node: Node) -> str:
+    made, sizes = node.graph.shape(node.outputs[0]) or (), node.shape(0) or ()
+    if 0 in made[_PLANE:] and 0 not in sizes[_PLANE:]:
+        return "a window larger than what it slides over is an error, or makes an element"
     return ""
 
 
@@ -116,6 +153,15 @@ def _reduce_bool(node: Node) -> str:
     shape = node.shape(0)
     if node.dtype(0).label == "bool" and (shape is None or 0 in shape):
         return "booleans cannot be reduced over nothing"
+    return ""
+
+
+def _scan(node: Node) -> str:
+    axes = node.attribute("scan_output_axes", None) or ()
+    for axis, name in zip(axes, node.outputs[-len(axes) :], strict=False):
+        sizes = node.graph.shape(name) or (None,)
+        if axis and name and not all(isinstance(size, int) and size for size in sizes):
+            return "along another axis than the first, results without elements end the process"
     return ""
 
 
@@ -129,6 +175,9 @@ def _scatter(node: Node) -> str:
 
 
 def _resize(node: Node) -> str:
+    sizes = node.constant(3)
+    if sizes is not None and not sizes.all():
+        return "sizes of 0 are an error"
     if node.attribute("coordinate_transformation_mode", "") != "align_corners":
         return ""
     if not _has(node.inputs, 2):
@@ -168,7 +217,9 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
     {
         "Attention": _attention,
         "BatchNormalization": _training,
+        **dict.fromkeys(_EMPTY, _empty),
         **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
+        "Conv": _wide_window,
         "ConvInteger": _conv_integer,
         "DequantizeLinear": _dequantize,
         "Div": _division,
@@ -176,8 +227,9 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "MatMulInteger": _product_of_bytes,
         "MaxUnpool": _max_unpool,
         "Pow": _int64_through_double,
-        "QLinearConv": _product_of_bytes,
+        "QLinearConv": lambda node: _wide_window(node) or _product_of_bytes(node),
         "QLinearMatMul": _product_of_bytes,
+        "QuantizeLinear": _quantize,
         "ReduceL1": _int64_through_double,
         "ReduceMax": _reduce_bool,
         "ReduceMean": _int64_through_double,
@@ -186,6 +238,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "ReduceSum": _int64_through_double,
         "ReduceSumSquare": _int64_through_double,
         "Resize": _resize,
+        "Scan": _scan,
         "ScatterND": _scatter,
         "STFT": _stft,
     }

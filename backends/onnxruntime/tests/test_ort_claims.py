@@ -203,3 +203,74 @@ def test_bfloat16_is_reduced_on_the_next_backend(reduction: str, home: str) -> N
     )
     with open_ort(parsed(text % reduction, opset=18)) as session:
         assert homes(session) == [(home, (0,))]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """(float[2,4,0] x, float[4] s) => (float[2,4,0] y)
+        { a = Acosh(x) y = InstanceNormalization(a, s, s) }""",
+        """(float[2,3,0,4] x) => (float[2,3,1,4] y)
+        { y = LpPool<kernel_shape=[3,1], pads=[2,0,1,0]>(x) }""",
+        """(float[1,1,2,2] x) => (float[1,1,0,0] y) <float[1,1,3,3] w = {1,1,1,1,1,1,1,1,1}>
+        { y = Conv(x, w) }""",
+        """(float[1,1,4,4] x) => (float[1,1,0,2] y) <int64[4] n = {1,1,0,2}>
+        { y = Resize(x, , , n) }""",
+    ],
+)
+def test_what_has_no_elements_is_computed_by_the_next_backend(text: str) -> None:
+    model = parsed(f"g {text}", opset=18)
+    feeds = {
+        value.name: np.ones([dim.dim_value for dim in value.type.tensor_type.shape.dim], np.float32)
+        for value in model.graph.input
+    }
+    with open_ort(model) as session:
+        assert homes(session)[-1][0] == "numpy"
+        (y,) = session.run(None, feeds)
+    assert list(y.shape) == [d.dim_value for d in model.graph.output[0].type.tensor_type.shape.dim]
+
+
+@pytest.mark.parametrize(("axis", "home"), [(1, "numpy"), (0, "onnxruntime")])
+def test_scans_without_elements_along_a_later_axis_run_on_the_next_backend(
+    axis: int, home: str
+) -> None:
+    types = [helper.make_tensor_value_info(name, 1, ["K"]) for name in ("s", "t", "o")]
+    nodes = [helper.make_node("Identity", ["s"], [name]) for name in ("t", "o")]
+    state, made, scanned = types
+    step = helper.make_tensor_value_info("e", 1, [])
+    body = helper.make_graph(nodes, "b", [state, step], [made, scanned])
+    words = {"num_scan_inputs": 1, "scan_output_axes": [axis]}
+    node = helper.make_node("Scan", ["x", "q"], ["y", "z"], body=body, **words)
+    inputs = [helper.make_tensor_value_info(*one) for one in (("x", 1, ["K"]), ("q", 1, [3]))]
+    outputs = [helper.make_tensor_value_info(name, 1, None) for name in ("y", "z")]
+    graph = helper.make_graph([node], "g", inputs, outputs)
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 16)])
+    with open_ort(model) as session:
+        assert homes(session) == [(home, (0,))]
+        feeds = {"x": np.zeros(0, np.float32), "q": np.ones(3, np.float32)}
+        assert session.run(None, feeds)[1].shape == ((0, 3) if axis else (3, 0))
+
+
+def test_attention_of_doubles_keeps_their_precision() -> None:
+    kind = "double[1,2,3,4]"
+    text = f"g ({kind} q, {kind} k, {kind} v) => ({kind} y) {{ y = Attention(q, k, v) }}"
+    with open_ort(parsed(text, opset=23)) as session:
+        assert homes(session) == [("numpy", (0,))]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(int8[2,1] x, float s) => (float[2] y) { d = DequantizeLinear(x, s) y = Squeeze(d, a) }",
+        """(float[2,1] x, float s) => (float[2] y) { c = Squeeze(x, a)
+        q = QuantizeLinear<output_dtype=3>(c, s) y = DequantizeLinear(q, s) }""",
+    ],
+)
+def test_signed_bytes_without_a_zero_point_keep_their_signs(text: str) -> None:
+    head, body = text.split(" {", 1)
+    model = parsed(f"g {head} <int64[1] a = {{1}}> {{{body}", opset=21)
+    x = np.array([[-3], [2]], np.int8)
+    dtype = np.int8 if "int8" in head else np.float32
+    with open_ort(model) as session:
+        (y,) = session.run(None, {"x": x.astype(dtype), "s": np.array(1, np.float32)})
+    assert y.tolist() == [-3, 2]

@@ -134,7 +134,7 @@ class WholeNumbers:
         op_type = node.op_type
         known = self._known(node)
         is_sized = self._is_sized(node)
-        is_proven = is_sized or self._fits_columns(node)
+        is_proven = is_sized or self._fits_columns(node) or self._is_bounded_when_run(node)
         problem = "" if is_proven else index_problem(node, known)
         if problem:
             return Refusal("shape", problem)
@@ -256,6 +256,25 @@ class WholeNumbers:
             limits is not None and isinstance(size, int) and -size <= limits[0] and limits[1] < size
             for limits, size in columns
         )
+
+    def _is_bounded_when_run(self, node: Node) -> bool:
+        """Say whether places along open axes are computed; ``keep_places_inside`` bounds those.
+
+        Numbers that are fed, and only moved or added, are left to what reports them.
+        """
+        depth = (node.shape(1) or ("",))[-1]
+        if node.op_type != "GatherND" or reach(node) is not None or not isinstance(depth, int):
+            return False
+        waiting = [node.inputs[1]]
+        while waiting:
+            name = waiting.pop()
+            at = self._graph.producers.get(name)
+            if at is None and name not in self._graph.constants:
+                return False
+            maker = self._graph.nodes[at] if at is not None else None
+            if maker is not None and maker.op_type in _MOVING | _EXACT_IN_INT32 | {"CumSum"}:
+                waiting += self._read(maker)
+        return True
 
     def _steers(self, node: Node) -> bool:
         """Say whether what a node makes only says where to look and what to mask.

@@ -237,6 +237,8 @@ def _p_relu(node: Node) -> str:
 
 
 def _norm(node: Node) -> str:
+    if node.op_type == "ReduceL1" and node.attribute("axes") is not None:
+        return "axes as an attribute, for which OpenVINO adds up all there is"
     axes = node.constant(1)
     has_axes = axes.size if axes is not None else len(node.inputs) > 1 and node.inputs[1]
     if not node.attribute("noop_with_empty_axes", 0) or has_axes:

@@ -5,7 +5,9 @@ from types import MappingProxyType
 from typing import Final
 
 from subgraphkit.ir import Node
+from subgraphkit.types import DataType
 
+_CHANNELS: Final = 2
 _CORNERS: Final = 4
 _PEEPHOLES: Final = 7
 _LENGTHS: Final = 4
@@ -19,6 +21,22 @@ def _compress(node: Node) -> str:
     if keeps_nothing or (condition is not None and not condition.any()):
         return "a condition that keeps nothing, over which OpenVINO ends the process"
     return ""
+
+
+def _conv_transpose(node: Node) -> str:
+    sizes = (node.shape(0) or (None,))[_CHANNELS:]
+    if not node.attribute("auto_pad", "").startswith("SAME") or all(
+        isinstance(size, int) for size in sizes
+    ):
+        return ""
+    return "padding to the same size of an open size, which OpenVINO leaves out"
+
+
+def _gather_elements(node: Node) -> str:
+    shape, places = node.shape(0) or (), node.shape(1) or ()
+    axis = node.attribute("axis", 0) % max(len(shape), 1)
+    same = all(a == b for at, (a, b) in enumerate(zip(shape, places, strict=True)) if at != axis)
+    return "" if same else "indices that may not cover the other axes, which OpenVINO refuses"
 
 
 def _gemm(node: Node) -> str:
@@ -48,10 +66,29 @@ def _logarithm(node: Node) -> str:
     return "sizes known when running, with which OpenVINO takes the logarithm over all axes"
 
 
+def _grid_sample(node: Node) -> str:
+    is_plain = node.dtype(1) is DataType.FLOAT
+    return "" if is_plain else "places of few bits, which OpenVINO widens before it computes"
+
+
 def _lrn(node: Node) -> str:
     if node.attribute("bias", 1.0) < 1:
         return "a bias below 1, of which OpenVINO makes anything"
-    return ""
+    if all(isinstance(size, int) for size in node.shape(0) or (None,)):
+        return ""
+    return "sizes known when running, for which OpenVINO has no kernel"
+
+
+def _variadic(node: Node) -> str:
+    if node.opset >= _BROADCASTING or node.shape(0) != ():
+        return ""
+    return "scalars, for which OpenVINO fails to compile versions before broadcasting"
+
+
+def _pad(node: Node) -> str:
+    if len(node.inputs) <= _SUMMAND or not node.inputs[_SUMMAND] or node.is_constant(_SUMMAND):
+        return ""
+    return "a value known when running, in place of which OpenVINO pads with anything"
 
 
 def _recurrent(node: Node) -> str:
@@ -104,16 +141,23 @@ def _slice(node: Node) -> str:
     return "a slice that takes nothing, of which OpenVINO loses the shape" if is_empty else ""
 
 
+_BROADCASTING: Final = 8
+"""The operator set from which on Max, Mean, Min and Sum broadcast."""
 _SOFTMAX_OF_ONE_AXIS: Final = 13
 """The operator set from which on Softmax goes along one axis."""
 
 USES: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
     {
         "Compress": _compress,
+        "ConvTranspose": _conv_transpose,
+        "GatherElements": _gather_elements,
         "Gemm": _gemm,
+        "GridSample": _grid_sample,
         "LRN": _lrn,
+        **dict.fromkeys(("Max", "Mean", "Min", "Sum"), _variadic),
         "MaxRoiPool": lambda node: _open_regions(node, _CORNERS + 1),
         **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
+        "Pad": _pad,
         "QLinearConv": _filters,
         "ReduceLogSum": _logarithm,
         "ReduceLogSumExp": _logarithm,

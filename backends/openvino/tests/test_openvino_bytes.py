@@ -101,3 +101,20 @@ def test_a_library_without_the_switch_is_left_as_it_is(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(library, "_sum_of_bytes", refused)
     assert dict(library.exact_bytes.__wrapped__()) == {}
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("zeros", [[0], [3], [127], [2, 3], [-1, -4]])
+def test_halves_go_to_the_even_step_wherever_zero_lies(dtype: type, zeros: list[int]) -> None:
+    limits = np.iinfo(dtype)
+    zero = np.clip(np.array(zeros), limits.min, limits.max).astype(dtype)
+    scale = np.array([0.5, 0.25], np.float32)[: len(zeros)]
+    kind = "uint8" if dtype is np.uint8 else "int8"
+    model = parsed(f"g (float[N,2] x) => ({kind}[N,2] y) {{ y = QuantizeLinear(x, s, z) }}")
+    for name, array in (("s", scale), ("z", zero)):
+        stored = array if len(zeros) > 1 else array.reshape(())
+        model.graph.initializer.append(numpy_helper.from_array(stored, name))
+    x = (np.arange(-400, 400, dtype=np.float32) / 8).reshape(-1, 2)
+    steps = np.rint(x / scale) + zero
+    expected = np.clip(steps, limits.min, limits.max).astype(dtype)
+    np.testing.assert_array_equal(OpenedModel(model)(x)[0], expected)

@@ -106,9 +106,21 @@ def _scales_place(node: Node) -> int:
     return 2 if node.op_type == "Resize" and node.opset >= newer else 1
 
 
+_HALF_PIXELS: Final = 16
+"""The operator set from which on regions are moved by half a place."""
+
+
+def _mean(node: Node) -> str:
+    return "" if node.dtype() in _FLOATS else "TVM answers in int64"
+
+
 def _roi_align(node: Node) -> str:
     if node.dtype() is not DataType.FLOAT:
         return f"TVM answers in float32 for {node.dtype().label}"
+    halves = "half_pixel" if node.opset >= _HALF_PIXELS else "output_half_pixel"
+    way = node.attribute("coordinate_transformation_mode", halves)
+    if way == "half_pixel" and node.attribute("spatial_scale", 1.0) != 1:
+        return "TVM moves a region by half a place before it scales it"
     mode = node.attribute("mode", "avg")
     return "TVM takes the maximum of what ONNX interpolates first" if mode == "max" else ""
 
@@ -143,6 +155,13 @@ def _grid_sample(node: Node) -> str:
             return ""
 
 
+def _scatter(node: Node) -> str:
+    shape, places = node.shape() or (), node.shape(1) or ()
+    axis = node.attribute("axis", 0) % max(len(shape), 1)
+    same = all(a == b for at, (a, b) in enumerate(zip(shape, places, strict=True)) if at != axis)
+    return "" if same else "TVM writes elsewhere unless indices cover all other axes"
+
+
 def _shrink(node: Node) -> str:
     if node.attribute("lambd", 0.5) < 0:
         return "TVM drops what is within a limit below 0 on both sides"
@@ -154,6 +173,9 @@ _SQUARES: Final = ("L1", "L2", "LogSum", "LogSumExp", "SumSquare")
 _RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
     {
         **{f"Reduce{name}": _reduction for name in _SQUARES},
+        **dict.fromkeys(
+            ("ArgMax", "ArgMin"), _always("TVM answers -1 where no number is better than any")
+        ),
         "AveragePool": _pool,
         "BatchNormalization": _training,
         "BitShift": _bit_shift,
@@ -170,9 +192,11 @@ _RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
         "Mod": _mod,
         "Not": _not,
         "ReduceMax": _extreme,
+        "ReduceMean": _mean,
         "ReduceMin": _extreme,
         "Resize": _resize,
         "RoiAlign": _roi_align,
+        **dict.fromkeys(("Scatter", "ScatterElements"), _scatter),
         "Shrink": _shrink,
         "Sinh": _always(_NO_INTRINSIC),
         "SpaceToDepth": _space_to_depth,

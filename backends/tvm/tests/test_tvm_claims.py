@@ -94,6 +94,22 @@ def test_a_dimension_that_is_not_known_is_refused_until_it_is_given() -> None:
             ),
             "to the 512 of a window",
         ),
+        ("(int32[4] x) => (int32[1] y) { y = ReduceMean(x) }", "in int64"),
+        (
+            (
+                "(float[1,1,6,6] x, float[1,4] r) => (float[1,1,1,1] y) <int64[1] b = {0}> "
+                "{ y = RoiAlign <spatial_scale = 0.5> (x, r, b) }"
+            ),
+            "before it scales",
+        ),
+        ("(float[4] x) => (int64 y) { y = ArgMax <keepdims = 0> (x) }", "answers -1"),
+        (
+            (
+                "(float[2,2,4] x, int64[1,2,3] i, float[1,2,3] u) => (float[2,2,4] y) "
+                "{ y = ScatterElements(x, i, u) }"
+            ),
+            "writes elsewhere",
+        ),
         ('(uint8[2] x) => (uint8[2] y) { y = BitShift <direction = "LEFT"> (x, x) }', "7 bits"),
     ],
 )

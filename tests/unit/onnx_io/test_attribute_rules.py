@@ -183,7 +183,7 @@ def _loads(schema: defs.OpSchema, name: str, value: Any) -> bool:
         ("CumSum(x, three)", "input 'axis' is 3, expected -3 to 2"),
         ("Reshape(x, pair)", "input 'shape' is [1, 1], expected that of 24 elements"),
         ("Reshape(x, none)", "input 'shape' is [0, 7], expected that of 24 elements"),
-        ("Resize(x, , , below)", "input 'sizes' is [2, -3, 4], expected sizes of 1 or more"),
+        ("Resize(x, , , below)", "input 'sizes' is [2, -3, 4], expected sizes of 0 or more"),
         ("ReverseSequence(x, long)", "is [4294967297, 1, 1], expected lengths up to 2, the size"),
         ("PRelu(x, wide)", "input 'slope' is of shape [4, 1, 4], expected what is repeated"),
     ],

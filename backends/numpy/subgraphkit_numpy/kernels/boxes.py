@@ -3,11 +3,11 @@
 Source: ONNX operators ``NonMaxSuppression`` and ``RoiAlign``.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from subgraphkit_numpy.kernels.reference import reference_kernel
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import PART
@@ -79,9 +79,11 @@ def _overlap(box: Array, others: Array) -> Array:
 
 @kernel("RoiAlign")
 def align(site: Site) -> Made:
-    """Average what is interpolated at points of every cell of a box, along rows, then columns."""
-    if site.attribute("mode", "avg") != "avg":
-        return reference_kernel(site)
+    """Average what is interpolated at points of every cell of a box, along rows, then columns.
+
+    The largest is that of what the four elements around a point give to it.
+    """
+    takes_largest = site.attribute("mode", "avg") != "avg"
     cells = site.attribute("output_height", 1), site.attribute("output_width", 1)
     points, scale = site.attribute("sampling_ratio", 0), site.attribute("spatial_scale", 1.0)
     default = "half_pixel" if site.opset >= 16 else "output_half_pixel"  # noqa: PLR2004 (an opset)
@@ -91,12 +93,15 @@ def align(site: Site) -> Made:
         wide = x.astype(np.float64 if x.dtype == np.float64 else np.float32, copy=False)
         ends = boxes.astype(wide.dtype) * wide.dtype.type(scale) - (0.5 if is_shifted else 0)
         y = np.zeros((len(boxes), x.shape[1], *cells), wide.dtype)
-        join = _joined if np.isfinite(wide).all() else _joined_apart
+        join: Any = _joined if np.isfinite(wide).all() else _joined_apart
+        weigh: Any = _averages
+        if takes_largest:
+            join, weigh = _largest, _extremes
         for number, (box, batch) in enumerate(zip(ends, batches.tolist(), strict=True)):
             sizes = box[2:] - box[:2]
             sizes = sizes if is_shifted else np.maximum(sizes, 1)
             rows, columns = (
-                _averages(box[1 - axis], sizes[1 - axis], cells[axis], points, x.shape[2 + axis])
+                weigh(box[1 - axis], sizes[1 - axis], cells[axis], points, x.shape[2 + axis])
                 for axis in range(2)
             )
             y[number] = join(wide[batch], rows, columns)
@@ -119,14 +124,69 @@ def _joined_apart(x: Array, rows: Array, columns: Array) -> Array:
     return y
 
 
+def _largest(x: Array, rows: tuple[Array, ...], columns: tuple[Array, ...]) -> Array:
+    """Return the largest share that a point of a cell has of an element; 0 where it has none."""
+    y = np.zeros((len(x), len(rows[0]), len(columns[0])), x.dtype)
+    for place in np.ndindex(y.shape[1:]):
+        (most, least, out), (wide, thin, beyond) = (
+            tuple(one[at] for one in side) for side, at in zip((rows, columns), place, strict=True)
+        )
+        of, at = np.flatnonzero(most >= 0), np.flatnonzero(wide >= 0)
+        near = x[:, of[:, None], at]
+        shares = (np.outer(most[of], wide[at]), np.outer(least[of], thin[at]))
+        found = [(near * share).max((1, 2), initial=-np.inf) for share in shares]
+        is_some = of.size and at.size
+        if is_some and not (out or beyond):
+            y[:, *place] = np.maximum(*found)
+        elif is_some:
+            y[:, *place] = np.maximum(np.maximum(*found), 0)
+    return y
+
+
+def _extremes(
+    start: Any, size: Any, cells: int, points: int, length: int
+) -> tuple[Array, Array, Array]:
+    """Return the most and least that places along an axis count in every cell, a row for each.
+
+    The most is -1 where no point is beside. With them, whether points of a cell are outside.
+    """
+    most, least = np.full(cells * length, -1.0), np.full(cells * length, np.inf)
+    out = np.zeros(cells, bool)
+    for cell, is_near, sides in _points(start, size, cells, points, length):
+        out[cell[~is_near]] = True
+        for beside, share in sides:
+            np.maximum.at(most, beside, share)
+            np.minimum.at(least, beside, share)
+    shape = cells, length
+    kind = np.asarray(size).dtype
+    return most.reshape(shape).astype(kind), least.reshape(shape).astype(kind), out
+
+
 def _averages(start: Any, size: Any, cells: int, points: int, length: int) -> Array:
     """Return with what parts the places along an axis count in every cell, a row for each.
 
     Those that no point is beside are NaN, unlike those that count as 0.
     """
-    step = size / cells
-    count = points if points > 0 else max(0, int(np.ceil(step)))
     found, is_beside = np.zeros(cells * length), np.zeros(cells * length, bool)
+    for _, _, sides in _points(start, size, cells, points, length):
+        for beside, share in sides:
+            found += np.bincount(beside, share, len(found))
+            is_beside[beside] = True
+    count = max(1, _count(size / cells, points))
+    found = np.where(is_beside, found / count, np.nan)
+    return found.astype(np.asarray(size).dtype).reshape(cells, length)
+
+
+def _count(step: Any, points: int) -> int:
+    return points if points > 0 else max(0, int(np.ceil(step)))
+
+
+def _points(
+    start: Any, size: Any, cells: int, points: int, length: int
+) -> Iterator[tuple[Array, Array, list[tuple[Array, Array]]]]:
+    """Yield points of cells: their cells, which are inside, and what two places give to each."""
+    step = size / cells
+    count = _count(step, points)
     for at in range(0, cells * count, PART):
         cell, point = np.divmod(np.arange(at, min(at + PART, cells * count)), count)
         place = start + cell.astype(step.dtype) * step
@@ -136,8 +196,4 @@ def _averages(start: Any, size: Any, cells: int, points: int, length: int) -> Ar
         low = place.astype(np.int64)
         part = place - low
         high = np.minimum(low + 1, length - 1)
-        for beside, share in ((first + low, 1 - part), (first + high, part)):
-            found += np.bincount(beside, share, len(found))
-            is_beside[beside] = True
-    found = np.where(is_beside, found / max(1, count), np.nan)
-    return found.astype(step.dtype).reshape(cells, length)
+        yield cell, is_near, [(first + low, 1 - part), (first + high, part)]

@@ -21,6 +21,20 @@ def constant_of_shape(site: Site) -> Made:
     return lambda shape: np.full(tuple(shape.tolist()), fill, dtype=dtype)
 
 
+@kernel("Trilu")
+def keep_triangle(site: Site) -> Made:
+    """Keep what is on one side of a diagonal and on it; the rest is 0, or an empty text."""
+    upper = bool(site.attribute("upper", 1))
+
+    def compute(x: Array, shift: Array | None = None) -> Array:
+        rows, columns = x.shape[-2:]
+        above = 0 if shift is None else int(shift.reshape(-1)[0].clip(-rows, columns))
+        blank = np.array("", object) if x.dtype.kind == "O" else np.zeros((), x.dtype)
+        return np.where(np.tri(rows, columns, above - upper, bool) ^ upper, x, blank)
+
+    return compute
+
+
 @kernel("EyeLike")
 def eye_like(site: Site) -> Made:
     """Write ones along a diagonal, so many places above the main one."""

@@ -136,14 +136,6 @@ def _prepared(op_type: str, compute: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *inputs, **attributes: compute(*prepare(*inputs), **attributes)
 
 
-def _near(x: Any, *shift: Any) -> tuple[Any, ...]:
-    """Return the number of a diagonal as one beside the matrix, if it is further away."""
-    if not shift or shift[0] is None:
-        return x, *shift
-    most = max(x.shape[-2:])
-    return x, shift[0].clip(-most, most)
-
-
 def _floating(x: Any) -> tuple[Any, ...]:
     """Return integers as float64, where square roots are written back in place."""
     return (x.astype(np.float64) if x.dtype.kind in "iu" else x,)
@@ -168,7 +160,6 @@ _PREPARATIONS: Final[Mapping[str, Callable[..., tuple[Any, ...]]]] = {
     "Attention": _masked,
     "Normalizer": _floating,
     "TopK": _counted,
-    "Trilu": _near,
 }
 """What is done to the inputs of implementations that do not take every element type."""
 

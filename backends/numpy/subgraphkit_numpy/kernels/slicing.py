@@ -165,17 +165,19 @@ def _spread(amounts: Sequence[int], axes: Sequence[int], rank: int) -> list[int]
 def pad(x: Array, pads: Sequence[int], mode: str, value: Any = 0) -> Array:
     """Return a copy with elements added, or for negative amounts removed, at the edges."""
     rank = x.ndim
-    inner = tuple(
-        slice(max(0, -pads[axis]), x.shape[axis] - max(0, -pads[axis + rank]))
-        for axis in range(rank)
-    )
-    cropped = x[inner]
-    widths = [(max(0, pads[axis]), max(0, pads[axis + rank])) for axis in range(rank)]
-    dims = [b + dim + e for dim, (b, e) in zip(cropped.shape, widths, strict=True)]
+    ends = list(zip(x.shape, pads[:rank], pads[rank:], strict=True))
+    dims = [max(0, size + begin + end) for size, begin, end in ends]
+    inner, place = [], []
+    for made, (size, begin, end) in zip(dims, ends, strict=True):
+        first, last = max(0, -begin), min(size, size + end)
+        inner.append(slice(first, max(first, last)))
+        at = min(max(0, begin), made)
+        place.append(slice(at, at + max(0, last - first)))
+    cropped = x[tuple(inner)]
     y = np.full(dims, value, x.dtype) if mode == "constant" else np.empty(dims, x.dtype)
-    y[tuple(slice(b, b + dim) for dim, (b, _) in zip(cropped.shape, widths, strict=True))] = cropped
+    y[tuple(place)] = cropped
     for axis in range(rank if mode != "constant" else 0):
-        _extend(np.moveaxis(y, axis, 0), widths[axis][0], cropped.shape[axis], mode)
+        _extend(np.moveaxis(y, axis, 0), place[axis].start, cropped.shape[axis], mode)
     return y
 
 

@@ -1,0 +1,58 @@
+"""Rewrites of a model before it is compiled, where OpenVINO's own way is another than ONNX's."""
+
+from typing import Any, Final
+
+import numpy as np
+
+from subgraphkit_openvino import library
+
+_LEVELS: Final = 256
+
+
+def round_before_zero_points(model: Any) -> None:
+    """Round what is quantised about an odd zero point; an ``openvino.Model`` is changed in place.
+
+    OpenVINO adds the zero point before it rounds, ONNX behind. Where that is odd, a number halfway
+    between two steps goes to the other one. Kernels of eight bits stay what they are.
+    """
+    ops = library.runtime().opset13
+    for op in model.get_ops():
+        step = _step_about_odd_zero(op) if op.get_type_name() == "FakeQuantize" else None
+        if step is not None:
+            scale = ops.constant(step)
+            steps = ops.round(ops.divide(op.input_value(0), scale), "half_to_even")
+            op.input(0).replace_source_output(ops.multiply(steps, scale).output(0))
+
+
+def _step_about_odd_zero(op: Any) -> Any:
+    """Return the size of a step; None where zero is at an even place, or not known."""
+    ends = [op.input_value(place).get_node() for place in range(1, 5)]
+    stored = all(one.get_type_name() == "Constant" for one in ends)
+    if not stored or op.get_attributes()["levels"] != _LEVELS:
+        return None
+    low, high, first, last = (np.asarray(one.get_data(), np.float64) for one in ends)
+    if not (last - first == _LEVELS - 1).all():
+        return None
+    step = (high - low) / (_LEVELS - 1)
+    return step.astype(np.float32) if (np.rint(first - low / step) % 2).any() else None
+
+
+def keep_places_inside(model: Any) -> None:
+    """Bound indices of GatherND by open sizes, so that nothing beside the array is read.
+
+    Indices out of range are an error in ONNX; of these, the nearest element is taken.
+    """
+    ops = library.runtime().opset13
+    for op in model.get_ops():
+        if op.get_type_name() != "GatherND" or op.input(0).get_partial_shape().is_static:
+            continue
+        data, places = op.input_value(0), op.input_value(1)
+        if places.get_node().get_type_name() == "Constant":
+            continue
+        first = op.get_attributes()["batch_dims"]
+        ends = (first, first + places.get_partial_shape()[-1].get_length(), 1)
+        shape = ops.shape_of(data, places.get_element_type().get_type_name())
+        sizes = ops.slice(shape, *(ops.constant(np.array([end], np.int64)) for end in ends))
+        one = ops.constant(np.ones(1, np.int64), places.get_element_type())
+        least = ops.maximum(places, ops.negative(sizes))
+        op.input(1).replace_source_output(ops.minimum(least, ops.subtract(sizes, one)).output(0))

@@ -1,0 +1,72 @@
+"""Uses of operators that OpenVINO computes otherwise, found with random graphs."""
+
+import numpy as np
+import pytest
+
+from backends.openvino.tests.openvino_road import homes, parsed, reasons, session
+
+
+@pytest.mark.parametrize(
+    ("text", "opset", "said"),
+    [
+        (
+            """(float[1,1,N] x, float[1,1,3] w) => (float[1,1,N] y)
+            { y = ConvTranspose <auto_pad = "SAME_UPPER"> (x, w) }""",
+            18,
+            "padding to the same size of an open size",
+        ),
+        (
+            "(float[6,4] x, int64[A,3] i) => (float[A,3] y) { y = GatherElements(x, i) }",
+            18,
+            "may not cover the other axes",
+        ),
+        (
+            "(float[4] x, float v) => (float[6] y) <int64[2] p = {1,1}> { y = Pad(x, p, v) }",
+            18,
+            "a value known when running",
+        ),
+        (
+            "(float[1,1,4,4] x, float16[1,2,2,2] g) => (float[1,1,2,2] y) { y = GridSample(x, g) }",
+            22,
+            "places of few bits",
+        ),
+        ("(float x, float z) => (float y) { y = Max(x, z, x) }", 7, "scalars"),
+        (
+            "(float[1,C,3,3] x) => (float[1,C,3,3] y) { y = LRN <size = 3> (x) }",
+            18,
+            "has no kernel",
+        ),
+        (
+            "(float[A,B] x) => (float[A,1] y) { y = ReduceL1 <axes = [-1]> (x) }",
+            13,
+            "adds up all there is",
+        ),
+    ],
+)
+def test_what_would_come_out_otherwise_is_refused(text: str, opset: int, said: str) -> None:
+    (reason,) = reasons(parsed(f"g {text}", opset=opset))
+    assert said in reason
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_computed_places_along_open_axes_are_looked_up(rows: int) -> None:
+    model = parsed(
+        """g (float[N,M,2] x, float[1,K] s) => (float[1,2] y)
+        <int64[1,1] row = {0}, int64[1] last = {-1}>
+        { i = ArgMax<axis=1, keepdims=0>(s) c = Unsqueeze(i, last) p = Concat<axis=1>(row, c)
+          y = GatherND(x, p) }"""
+    )
+    assert set(homes(model)) == {"openvino"}
+    x = np.arange(rows * 10, dtype=np.float32).reshape(rows, 5, 2)
+    scores = np.array([[0, 1, 3, 2, 1]], np.float32)
+    with session(model) as opened:
+        assert opened.run(None, {"x": x, "s": scores})[0].tolist() == x[0, 2:3].tolist()
+
+
+def test_fed_numbers_that_become_places_along_open_axes_are_left_to_others() -> None:
+    model = parsed(
+        """g (float[N,M,2] x, int64[1] i, int64[1] j) => (float[1,2] y) <int64[1] last = {-1}>
+        { a = Unsqueeze(i, last) b = Unsqueeze(j, last) p = Concat<axis=1>(a, b)
+          y = GatherND(x, p) }"""
+    )
+    assert any("open size" in one for one in reasons(model))
