@@ -148,7 +148,6 @@ class CheckedProperty:
         those that are the model's fault or ours, pass; the latter get a note that says who had been
         asked what.
         """
-        asked = f"{question}{_about(question, node)}"
         try:
             yield
         except (BackendError, OptionError):
@@ -156,8 +155,8 @@ class CheckedProperty:
         except (InternalError, ModelError) as error:
             claim = self.claim
             error.add_note(
-                f"Raised in {asked}, by property {claim.property_name!r} of backend "
-                f"{claim.backend.name!r}."
+                f"Raised in {question}{_about(question, node)}, by property "
+                f"{claim.property_name!r} of backend {claim.backend.name!r}."
             )
             raise
         except BaseException as error:
@@ -166,7 +165,7 @@ class CheckedProperty:
             hint = error.hint if isinstance(error, SubgraphkitError) else ""
             raise self.claim.fault(
                 code,
-                f"{asked} raised {type(error).__name__}: {text}",
+                f"{question}{_about(question, node)} raised {type(error).__name__}: {text}",
                 f"{hint}\n{AT_FAULT}".lstrip(),
             ) from error
 

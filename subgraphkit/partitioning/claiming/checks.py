@@ -53,7 +53,7 @@ class _Borders:
                 self.region_of[rank] = index
         self.leaving: set[str] = set()
         for rank in range(pass_.state.count):
-            self.leaving.update(value for value, _ in self._entering(rank))
+            self.leaving.update(self._entering(rank))
 
     def prune(self) -> Refused:
         """Drop nodes until no forbidden value crosses; return those dropped."""
@@ -75,20 +75,21 @@ class _Borders:
                 waiting += self._edges_made(member)
         return refused
 
-    def _entering(self, rank: int) -> Iterator[tuple[str, int | None]]:
-        """Yield the values that a node reads from outside its region, with those that make them."""
-        own = self.region_of[rank]
-        for value, producer in self._state.dynamic_inputs(rank):
-            if producer is None or own < 0 or self.region_of[producer] != own:
-                yield value, producer
+    def _entering(self, rank: int) -> list[str]:
+        """Return the values that a node reads from outside its region."""
+        own, region_of = self.region_of[rank], self.region_of
+        return [
+            value
+            for value, producer in self._state.dynamic_inputs(rank)
+            if producer is None or own < 0 or region_of[producer] != own
+        ]
 
     def _refusal(self, rank: int, value: str | None) -> Refusal | None:
         """Look at one value that a node reads or makes, or at all of them."""
         asked, node = self._asked, self._state.node(rank)
         if value is not None and self._state.producer(value) == rank:
             return asked.may_leave(node, value)
-        entering = (name for name, _ in self._entering(rank)) if value is None else (value,)
-        for name in entering:
+        for name in self._entering(rank) if value is None else (value,):
             if (refusal := asked.may_enter(node, name)) is not None:
                 return refusal
         for name in node.outputs if value is None else ():

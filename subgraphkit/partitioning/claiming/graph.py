@@ -259,7 +259,7 @@ class Pass:
     torn: Sequence[Sequence[int]]
     loose: frozenset[int]
 
-    @property
+    @cached_property
     def asked(self) -> CheckedProperty:
         """The property, to be asked."""
         return self.state.properties[self.index]
