@@ -109,6 +109,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         # many requests
         "SGK196": "requests to a model cannot be put together in batches",
         "SGK197": "an input cannot be made up",
+        "SGK198": "as many runs wait for their turn as may",
         # loading models
         "SGK201": "the model file does not exist or cannot be opened",
         "SGK202": "the bytes are not an ONNX model",

@@ -13,7 +13,6 @@ from collections.abc import (
     Sequence,
 )
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import partial
 from typing import Any, Final, overload
 
 import numpy as np
@@ -21,7 +20,7 @@ import numpy as np
 from subgraphkit.binding import BoundModel, Shapes, given_shapes
 from subgraphkit.errors import ExecutionError, InputError, ModelError, RunTimeoutError
 from subgraphkit.running.gate import Gate
-from subgraphkit.running.messages import check_count, check_seconds
+from subgraphkit.running.messages import check_count, check_seconds, queue_full
 from subgraphkit.running.observing import Observer, RunStats
 from subgraphkit.running.stopping import RunOptions
 from subgraphkit.running.streams import (
@@ -46,6 +45,7 @@ class Answering(ABC):
     _gate: Gate
     _observer: Observer
     _workers: ThreadPoolExecutor | None = None
+    _waiting: set[RunOptions]
     _pulse: "Future[bool] | None" = None
     _small_feeds: Mapping[str, Any] | None = None
 
@@ -206,6 +206,7 @@ class Answering(ABC):
         output_names: Sequence[str] | None = None,
         *,
         timeout: float | None = None,  # noqa: ASYNC109 (its error has a code, as has that of run)
+        max_waiting: int = 1000,
     ) -> list[Any]:
         """Compute outputs on a thread of the session, while the event loop goes on.
 
@@ -217,18 +218,30 @@ class Answering(ABC):
             input_feed: Arrays by input name.
             output_names: As for ``run``.
             timeout: Seconds that it may take, a wait for its turn included.
+            max_waiting: How many others may wait for their turn before it.
 
         Raises:
             RunTimeoutError: It took longer than it may (SGK138).
-            CallerError: The timeout is no number of seconds (SGK142).
+            CallerError: So many wait already (SGK198, whose fault is the machine's); the timeout
+                is no number of seconds (SGK142).
             SubgraphkitError: As for ``run``.
         """
         check_seconds("timeout", timeout)
+        check_count("max_waiting", max_waiting)
         options = RunOptions(timeout, since=time.monotonic())
-        run = partial(self.run, output_names, input_feed, options)
+        waiting = self._waiting
+        if len(waiting) >= max_waiting:
+            raise queue_full(max_waiting)
+
+        def run() -> list[Any]:
+            waiting.discard(options)
+            return self.run(output_names, input_feed, options)
+
+        waiting.add(options)
         try:
             return await awaited(submitted(self._pool(), run), timeout)
         finally:
+            waiting.discard(options)
             options.cancel()
 
     @overload

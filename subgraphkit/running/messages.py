@@ -89,6 +89,17 @@ def not_batched(why: str) -> CallerError:
     )
 
 
+def queue_full(most: int) -> CallerError:
+    """Word that too many runs wait (SGK198); the caller may come again."""
+    error = CallerError(
+        "SGK198",
+        f"{most} runs of the session wait for their turn already, and max_waiting={most}",
+        hint="Ask again later or another session, let more wait, or put requests into batches.",
+    )
+    error.fault = "machine"
+    return error
+
+
 def other_model() -> CallerError:
     """Word that a plan is of another bound model than the session's (SGK123)."""
     return CallerError(

@@ -51,8 +51,10 @@ async def awaited(future: "Future[_Results]", timeout: float | None) -> _Results
 
     mine = asyncio.wrap_future(future)
     try:
-        await asyncio.wait([mine], timeout=patience(timeout))
-        if mine.done():
+        await asyncio.wait([mine], timeout=None if patience(timeout) is None else timeout)
+        if not mine.done() and not future.cancel():  # it has begun, and may come to its next step
+            await asyncio.wait([mine], timeout=_PATIENCE_SECONDS)
+        if mine.done() and not mine.cancelled():
             return mine.result()
     finally:
         future.cancel()  # at once, before another thread begins it

@@ -7,6 +7,7 @@ import numpy as np
 
 import subgraphkit as sk
 from subgraphkit.running.checking import Apart
+from subgraphkit.running.messages import queue_full
 from subgraphkit.testing.small_models import model_of
 
 _TEXT = "g (float[4] x) => (float[4] y) { y = Relu(x) }"
@@ -43,11 +44,12 @@ def _text_warmed_up() -> None:
         session.warm_up()
 
 
-MESSAGES: dict[str, Callable[[], object]] = {
+MESSAGES: dict[str, sk.SubgraphkitError | Callable[[], object]] = {
     "SGK138_deadline": partial(_run, sk.RunOptions(timeout_s=0)),
     "SGK139_cancelled": _cancelled,
     "SGK149_input_returned": partial(_returned, 0),
     "SGK149_returned_before": partial(_returned, 1),
     "SGK196_fixed_batch": _fixed_batch,
     "SGK197_text": _text_warmed_up,
+    "SGK198_queue": queue_full(100),
 }

@@ -5,6 +5,7 @@ import contextvars
 import gc
 import math
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -278,6 +279,32 @@ def test_a_task_that_is_cancelled_or_late_ends_its_run(held: sk.InferenceSession
     asyncio.run(main())
     assert {type(error) for error in ended} == {RunCancelledError, RunTimeoutError}
     assert held.run(None, item(2))[0] == -2
+
+
+def test_no_more_wait_than_may_and_a_deadline_is_heard_while_waiting(
+    held: sk.InferenceSession,
+) -> None:
+    async def main() -> list[Any]:
+        count = held._pool()._max_workers
+        running = [asyncio.create_task(held.arun(item(1))) for _ in range(count)]
+        for _ in range(1, count):
+            await asyncio.sleep(0)
+        await until(lambda: not held._waiting)
+        waiting = [asyncio.create_task(held.arun(item(2), max_waiting=2)) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(CallerError, match=r"SGK198.*max_waiting=2") as caught:
+            await held.arun(item(3), max_waiting=2)
+        assert caught.value.fault == "machine"
+        started = time.monotonic()
+        with pytest.raises(RunTimeoutError, match="SGK138"):
+            await held.arun(item(3), timeout=0.001)
+        assert time.monotonic() - started < 0.1  # it has not begun, so nothing is waited for
+        Held.go_on.set()
+        await asyncio.gather(*running)
+        assert await held.arun(item(4), max_waiting=1)  # there is room again
+        return await asyncio.gather(*waiting)
+
+    assert [y[0] for (y,) in asyncio.run(main())] == [-2, -2]
 
 
 def test_closing_answers_those_who_wait(held: sk.InferenceSession) -> None:
