@@ -196,6 +196,11 @@ class Answering(ABC):
         assert tally is not None  # noqa: S101 (for the type checker: it was begun)
         return tally.stats(self._gate.count_inside())
 
+    @property
+    def waiting(self) -> int:
+        """How many calls of ``arun`` wait for their turn now."""
+        return len(self._waiting)
+
     @abstractmethod
     def _begin_tally(self) -> None:
         """Count runs from now on; called while there is none."""

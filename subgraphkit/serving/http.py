@@ -2,8 +2,10 @@
 
 import asyncio
 import re
+import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -18,11 +20,14 @@ Answer = tuple[int, Mapping[str, str], bytes]
 
 _UNAVAILABLE: Final = 503
 _JSON: Final = {"Content-Type": "application/json"}
+_METRICS: Final = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
 _RETRY: Final = {**_JSON, "Retry-After": "1"}
+_VERBS: Final = "ready|infer|stats|config"
 _PATH: Final = re.compile(
-    "(?:.*?/)?v2(?:/health/(live|ready)|/models/([^/]+)(?:/versions/([^/]+))?(?:/(ready|infer))?)?/?"
+    "(?:.*?/)?v2(?:/health/(live|ready)|/(repository)/(?:index|models/[^/]+/(load|unload))"
+    f"|/models/([^/]+)(?:/versions/([^/]+))?(?:/({_VERBS}))?)?/?"
 )
-"""What is asked: the server, or a model."""
+"""What is asked: the server, its repository, or a model."""
 
 _QUICK_BYTES: Final = 64 << 10
 """What is no larger is read and written at once; the rest on a thread beside the event loop."""
@@ -44,11 +49,19 @@ async def answer(
 async def _answered(
     models: Models, method: str, path: str, headers: Mapping[str, str], body: Any
 ) -> Answer:
+    if path.rstrip("/") == "/metrics" and models.metrics is not None:
+        return 200, _METRICS, await asyncio.to_thread(models.metrics.text, models.items())
     found = _PATH.fullmatch(path) or refuse(404, f"there is nothing at {path!r}")
-    health, name, version, verb = found.groups()
-    if method != ("POST" if verb == "infer" else "GET"):
+    health, repository, change, name, version, verb = found.groups()
+    if method != ("POST" if verb == "infer" or repository else "GET"):
         refuse(405, f"{path!r} is not to be asked by {method}")
-    if models.is_draining and (verb or health == "ready"):
+    if change:
+        refuse(400, f"to {change} a model is the deployment's: it has other processes as well",
+               "Deploy it with the models that you want.")  # fmt: skip
+    if repository:
+        ready = {"state": "READY", "reason": ""}
+        return _json([{"name": n, "version": m.version, **ready} for n, m in models.items()])
+    if models.is_draining and (verb in {"infer", "ready"} or health == "ready"):
         refuse(_UNAVAILABLE, "the server is ending", "Ask another, or this one in a second.")
     model = None if name is None else models.find(name, version or "")
     if "ready" in {health, verb}:
@@ -61,8 +74,28 @@ async def _answered(
         return _json({"live": True} if health else oip.server_metadata())
     if verb is None:
         return _json(oip.model_metadata(model.session, name, [model.version]))
-    with model.in_use():
+    if verb == "config":
+        return _json(oip.model_configuration(model.session, name))
+    if verb == "stats":
+        return _json(oip.model_statistics(model.session, name, model.version))
+    with model.in_use(), _counted(models, name):
         return await _inferred(models, model, name, headers, body)
+
+
+@contextmanager
+def _counted(models: Models, name: str) -> Iterator[None]:
+    """Count a request, if the server counts."""
+    started, error = time.perf_counter(), None
+    try:
+        yield
+    except Exception as failure:
+        error = failure
+        raise
+    finally:
+        if models.metrics is not None:
+            status = 200 if error is None else answer_to(error)[0]
+            code = "" if error is None else getattr(error, "code", type(error).__name__)
+            models.metrics.count(name, status, time.perf_counter() - started, code)
 
 
 async def _inferred(

@@ -9,15 +9,21 @@ import subgraphkit as sk
 
 
 class LiveModel:
-    """A model as one spec has it."""
+    """A model as one spec has it.
+
+    Attributes:
+        version: The beginning of its digest.
+        busy: How many requests are in it.
+    """
 
     def __init__(self, spec: str, batching: dict[str, Any]) -> None:
         self.words, said = (spec, batching), sk.SessionSpec.from_json(spec)
         self.session, self.version = said.open(), said.digest[:12]
         self._batcher = sk.Batcher(self.session, **batching) if batching else None
         self.timeout_s: float | None = None
-        self._busy, self.idle = 0, asyncio.Event()
+        self.busy, self.idle = 0, asyncio.Event()
         self.idle.set()
+        self.session.stats()  # which begins to count
 
     async def run(
         self,
@@ -40,13 +46,13 @@ class LiveModel:
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """Keep the session open."""
-        self._busy += 1
+        self.busy += 1
         self.idle.clear()
         try:
             yield
         finally:
-            self._busy -= 1
-            if not self._busy:
+            self.busy -= 1
+            if not self.busy:
                 self.idle.set()
 
     def close(self) -> None:

@@ -1,14 +1,16 @@
 """Models of a server by name, opened from specs, and exchanged while they are asked."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import subgraphkit as sk
 from subgraphkit.serving.live_model import LiveModel, refuse
 
+_LATEST: Final = "1"
+"""What clients of servers with numbers call the version that is served."""
 _RECENT_SECONDS: Final = 10.0
 MOST_BYTES: Final = 64 << 20
 """Of the body of a request, unless a server says otherwise."""
@@ -21,6 +23,16 @@ def with_threads(spec: sk.SessionSpec, processors: float) -> sk.SessionSpec:
     return replace(spec, settings={"threads": max(1, int(processors)), **spec.settings})
 
 
+class Counting(Protocol):
+    """What counts requests, as ``serving.metrics`` does."""
+
+    def count(self, model: str, status: int, seconds: float, code: str = "") -> None:
+        """Count a request that is over."""
+
+    def text(self, models: Iterable[tuple[str, LiveModel]]) -> bytes:
+        """Return all counts."""
+
+
 class Models:
     """Models by name, each with a session of its own.
 
@@ -31,6 +43,7 @@ class Models:
         self._served: dict[str, LiveModel] = {}
         self._turn = asyncio.Lock()
         self.is_draining = False
+        self.metrics: Counting | None = None
         self.max_body_bytes, self.max_json_bytes = MOST_BYTES, MOST_JSON_BYTES
 
     async def drain(self) -> None:
@@ -69,6 +82,10 @@ class Models:
             self._served = after
             await _close(before, after)
 
+    def items(self) -> list[tuple[str, LiveModel]]:
+        """Return the models that are served, with their names."""
+        return list(self._served.items())
+
     async def ping(self, name: str = "") -> None:
         """Make sure that every model answers, or one of them.
 
@@ -98,7 +115,7 @@ class Models:
         model = self._served.get(name or names[0] if len(names) == 1 else name)
         if model is None:
             refuse(404, f"there is no model {name!r}", f"There are: {', '.join(names) or 'none'}.")
-        if version not in {"", model.version}:
+        if version not in {"", _LATEST, model.version}:
             refuse(404, f"model {name!r} has no version {version!r}", f"It has {model.version}.")
         return model
 

@@ -20,6 +20,7 @@ from starlette.responses import Response
 import subgraphkit as sk
 from subgraphkit.serving.http import answer, answer_to
 from subgraphkit.serving.live_model import refuse
+from subgraphkit.serving.metrics import Metrics
 from subgraphkit.serving.models import MOST_BYTES, MOST_JSON_BYTES, Models, with_threads
 
 _SECONDS: Final = 60.0
@@ -30,6 +31,7 @@ class Replica:
 
     def __init__(self) -> None:
         self._models = Models()
+        self._models.metrics = Metrics()
         self._seconds: float | None = _SECONDS
 
     async def reconfigure(self, config: Mapping[str, Any]) -> None:

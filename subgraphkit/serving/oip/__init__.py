@@ -19,7 +19,9 @@ from subgraphkit.serving.oip.messages import (
 )
 from subgraphkit.serving.oip.metadata import (
     encode_error,
+    model_configuration,
     model_metadata,
+    model_statistics,
     probe,
     server_metadata,
 )
@@ -34,7 +36,9 @@ __all__ = [
     "encode_error",
     "encode_request",
     "encode_response",
+    "model_configuration",
     "model_metadata",
+    "model_statistics",
     "probe",
     "server_metadata",
 ]

@@ -22,7 +22,7 @@ _OF_ONNX: Final = {f"tensor({onnx})": name for name, (onnx, _) in DATATYPES.item
 
 def server_metadata() -> dict[str, Any]:
     """Return what ``GET /v2`` answers."""
-    extensions = ["binary_tensor_data"]
+    extensions = ["binary_tensor_data", "model_configuration", "statistics", "model_repository"]
     return {"name": "subgraphkit", "version": sk.__version__, "extensions": extensions}
 
 
@@ -39,6 +39,34 @@ def model_metadata(session: sk.Session, name: str, versions: Sequence[str] = ())
         "inputs": [_described(one, "input") for one in session.get_inputs()],
         "outputs": [_described(one, "output") for one in session.get_outputs()],
     }
+
+
+def model_configuration(session: sk.Session, name: str) -> dict[str, Any]:
+    """Return what ``GET /v2/models/NAME/config`` answers; its sizes include that of a batch.
+
+    Raises:
+        InputError: As for ``model_metadata``.
+    """
+    said = model_metadata(session, name)
+    kinds = {kind: [_configured(one) for one in said[f"{kind}s"]] for kind in ("input", "output")}
+    return {"name": name, "platform": said["platform"], "max_batch_size": 0, **kinds}
+
+
+def model_statistics(session: sk.Session, name: str, version: str) -> dict[str, Any]:
+    """Return what ``GET /v2/models/NAME/stats`` answers: runs of the session, and their time."""
+    stats = session.stats()
+    success = {"count": stats.runs, "ns": round(stats.seconds * 1e9)}
+    failed = {"count": sum(stats.errors.values()), "ns": 0}
+    counts = {"inference_count": stats.runs, "execution_count": stats.runs}
+    inner = {"success": success, "fail": failed, "compute_infer": success}
+    one = {"name": name, "version": version, **counts, "inference_stats": inner}
+    return {"model_stats": [one]}
+
+
+def _configured(described: Any) -> dict[str, Any]:
+    datatype = "STRING" if described["datatype"] == "BYTES" else described["datatype"]
+    dims = [str(size) for size in described["shape"]]
+    return {"name": described["name"], "data_type": f"TYPE_{datatype}", "dims": dims}
 
 
 def encode_error(error: BaseException) -> tuple[int, bytes]:
