@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 import subgraphkit as sk
 from subgraphkit.errors import InputError, ModelNotFoundError
 from subgraphkit.serving import oip
 from subgraphkit.serving.http import answer
+from subgraphkit.serving.metrics import Metrics
 from subgraphkit.serving.models import Models
 from tests.models import parsed
 
@@ -242,3 +244,42 @@ def test_a_server_that_drains_answers_what_it_has_begun_and_refuses_the_rest(
     begun, late, ready, live = asyncio.run(drain())
     assert [one[0] for one in (begun, late, ready, live)] == [200, 503, 503, 200]
     assert late[1]["Retry-After"] == ready[1]["Retry-After"] == "1"
+
+
+def test_a_server_says_which_models_it_has_and_what_they_did(served: Models) -> None:
+    assert posted(served, asking())[0] == 200
+    index = asyncio.run(answer(served, "POST", "/v2/repository/index", {}, b""))
+    assert [(one["name"], one["state"]) for one in json.loads(index[2])] == [
+        ("negation", "READY"), ("doubling", "READY"),
+    ]  # fmt: skip
+    load = asyncio.run(answer(served, "POST", "/v2/repository/models/m/load", {}, b""))
+    assert (load[0], b"the deployment's" in load[2]) == (400, True)
+    (stats,) = ask(served, "/v2/models/doubling/versions/1/stats")[1]["model_stats"]
+    assert (stats["inference_count"], stats["inference_stats"]["success"]["count"]) == (1, 1)
+    said = ask(served, "/v2/models/doubling/config")[1]
+    assert said["input"] == [{"name": "x", "data_type": "TYPE_FP32", "dims": ["-1", "4"]}]
+
+
+def test_metrics_are_in_the_format_of_prometheus(served: Models) -> None:
+    assert asyncio.run(answer(served, "GET", "/metrics", {}, b""))[0] == 404
+    served.metrics = Metrics()
+    for body in (asking(), asking(), b"{"):
+        posted(served, body)
+    status, _, text = asyncio.run(answer(served, "GET", "/metrics", {}, b""))
+    families = text_string_to_metric_families(text.decode())
+    found = {
+        (one.name, *sorted(one.labels.items())): one.value
+        for two in families
+        for one in two.samples
+    }
+    model = ("model", "doubling")
+    assert status == 200
+    assert found["subgraphkit_requests_total", model, ("status", "200")] == 2
+    assert found["subgraphkit_requests_total", model, ("status", "400")] == 1
+    assert found["subgraphkit_errors_total", ("code", "SGK343"), model] == 1
+    assert found["subgraphkit_request_seconds_count", model] == 2
+    assert found["subgraphkit_runs_total", model] == 2
+    assert (
+        found["subgraphkit_requests_open", model] == found["subgraphkit_runs_waiting", model] == 0
+    )
+    assert found["subgraphkit_model", model, ("version", served.find("doubling").version)] == 1

@@ -300,9 +300,10 @@ def test_no_more_wait_than_may_and_a_deadline_is_heard_while_waiting(
             await held.arun(item(3), timeout=0.001)
         assert time.monotonic() - started < 0.1  # it has not begun, so nothing is waited for
         Held.go_on.set()
+        found = await asyncio.gather(*waiting)
         await asyncio.gather(*running)
         assert await held.arun(item(4), max_waiting=1)  # there is room again
-        return await asyncio.gather(*waiting)
+        return found
 
     assert [y[0] for (y,) in asyncio.run(main())] == [-2, -2]
 

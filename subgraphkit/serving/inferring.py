@@ -1,0 +1,93 @@
+"""An inference of the Open Inference Protocol, read, run and answered beside the event loop."""
+
+import asyncio
+import re
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from subgraphkit.serving import oip
+from subgraphkit.serving.live_model import LiveModel, refuse
+from subgraphkit.serving.models import Models
+
+_QUICK_BYTES: Final = 64 << 10
+"""What is no larger is read and written at once; the rest on a thread beside the event loop."""
+
+_MICROSECONDS: Final = 1_000_000
+_Made = TypeVar("_Made")
+
+
+async def inferred(
+    models: Models, model: LiveModel, name: str, headers: Mapping[str, str], body: Any
+) -> tuple[Mapping[str, str], bytes]:
+    """Answer a request for an inference: headers and body.
+
+    Raises:
+        SubgraphkitError: It is wrong, or the run fails.
+    """
+    with model.in_use(), _counted(models, name):
+        return await _inferred(models, model, name, headers, body)
+
+
+async def _inferred(
+    models: Models, model: LiveModel, name: str, headers: Mapping[str, str], body: Any
+) -> tuple[Mapping[str, str], bytes]:
+    if encoding := headers.get("content-encoding"):
+        body = await _beside(len(body), lambda: _unpacked(body, encoding, models.max_body_bytes))
+    length = headers.get(oip.HEADER)
+    is_stated = length is not None and re.fullmatch("[0-9]{1,19}", length)
+    stated = int(length or 0) if is_stated else len(body)
+    if min(stated, len(body)) > models.max_json_bytes:
+        most = f"JSON of more than {models.max_json_bytes} bytes"
+        refuse(413, f"the request has {most}", "Send tensors as binary data.")
+    asked = await _beside(len(body), lambda: oip.decode_request(body, length))
+    names = list(asked.outputs) or [one.name for one in model.session.get_outputs()]
+    found = await model.run(asked.inputs, names, _seconds(asked))
+    results = dict(zip(names, found, strict=True))
+    size = sum(getattr(one, "nbytes", 0) for one in found)
+    made = await _beside(size, lambda: oip.encode_response(asked, results, name, model.version))
+    return made.headers, made.body
+
+
+async def _beside(size: int, work: Callable[[], _Made]) -> _Made:
+    return work() if size <= _QUICK_BYTES else await asyncio.to_thread(work)
+
+
+def _seconds(asked: oip.InferenceRequest) -> float | None:
+    """Return what a request says of its time, which is in microseconds, 0 for nothing."""
+    given = asked.parameters.get("timeout", 0)
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        refuse(400, f"the timeout is {given!r}; expected a number of microseconds")
+    return given / _MICROSECONDS or None
+
+
+def _unpacked(body: Any, encoding: str, most: int) -> bytes:
+    if encoding not in {"gzip", "deflate"}:
+        refuse(415, f"the body is encoded as {encoding[:40]!r}; expected gzip or deflate")
+    reader = zlib.decompressobj(zlib.MAX_WBITS | (16 if encoding == "gzip" else 0))
+    try:
+        made = reader.decompress(body, most)
+    except zlib.error as error:
+        refuse(400, f"the body is no {encoding}: {error}")
+    if not reader.eof:
+        refuse(413, f"the body has more than {most} bytes when it is unpacked, or has no end")
+    return made
+
+
+@contextmanager
+def _counted(models: Models, name: str) -> Iterator[None]:
+    """Count a request, if the server counts."""
+    started, error = time.perf_counter(), None
+    try:
+        yield
+    except Exception as failure:
+        error = failure
+        raise
+    finally:
+        if models.metrics is not None:
+            status = 200 if error is None else oip.encode_error(error)[0]
+            status = getattr(error, "context", {}).get("status", status)
+            code = "" if error is None else getattr(error, "code", type(error).__name__)
+            models.metrics.count(name, status, time.perf_counter() - started, code)
