@@ -118,7 +118,7 @@ def _transposed(d: Draw, sizes: Any) -> None:
         strides = d.attributes.get("strides", [1] * len(sizes))
         d.set("output_padding", [d.rng.randint(0, s - 1) for s in strides], 1.0)
     elif d.chance(0.2) and "pads" not in d.attributes:
-        d.set("output_shape", [s * 2 + 1 for s in sizes], 1.0)
+        d.set("output_shape", [s * 2 + d.pick(-1, 0, 1) for s in sizes], 1.0)
         d.attributes["strides"] = [2] * len(sizes)
 
 

@@ -93,7 +93,7 @@ def _training(node: Node) -> str:
 
 
 def _conv_integer(node: Node) -> str:
-    if problem := _wide_window(node):
+    if problem := _window(node):
         return problem
     return "zero points of weights must be one scalar" if _is_vector(node, 3) else ""
 
@@ -139,10 +139,13 @@ def _empty(node: Node) -> str:
 
 
 def _pool(node: Node) -> str:
-    return _wide_window(node) or _empty(node)
+    return _window(node) or _empty(node)
 
 
-def _wide_window(node: Node) -> str:
+def _window(node: Node) -> str:
+    dilated = any(one > 1 for one in node.attribute("dilations", None) or ())
+    if dilated and node.attribute("auto_pad", "NOTSET").startswith("SAME"):
+        return "padding to the same size leaves dilations out"
     made, sizes = node.graph.shape(node.outputs[0]) or (), node.shape(0) or ()
     if 0 in made[_PLANE:] and 0 not in sizes[_PLANE:]:
         return "a window larger than what it slides over is an error, or makes an element"
@@ -219,7 +222,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "BatchNormalization": _training,
         **dict.fromkeys(_EMPTY, _empty),
         **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
-        "Conv": _wide_window,
+        "Conv": _window,
         "ConvInteger": _conv_integer,
         "DequantizeLinear": _dequantize,
         "Div": _division,
@@ -227,7 +230,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "MatMulInteger": _product_of_bytes,
         "MaxUnpool": _max_unpool,
         "Pow": _int64_through_double,
-        "QLinearConv": lambda node: _wide_window(node) or _product_of_bytes(node),
+        "QLinearConv": lambda node: _window(node) or _product_of_bytes(node),
         "QLinearMatMul": _product_of_bytes,
         "QuantizeLinear": _quantize,
         "ReduceL1": _int64_through_double,

@@ -161,6 +161,8 @@ def _zeros(node: Node) -> str:
 
 def _quantize(node: Node) -> str:
     scale, axis, shape = node.constant(1), node.attribute("axis", 1), node.shape(0)
+    if len(node.inputs) > _ZERO and node.inputs[_ZERO] and not node.is_constant(_ZERO):
+        return "a zero point known when running, behind which OpenVINO rounds"
     if scale is not None and scale.size > 1 and axis not in {0, 1}:
         return "scales along another axis than the first two, which OpenVINO fails to compile"
     if scale is not None and scale.size > 1 and not (shape and isinstance(shape[axis], int)):
@@ -327,6 +329,7 @@ _PLAIN_ATTENTION: Final = frozenset(
 )
 _LARGEST_SCALE: Final = float(np.finfo(np.float32).max) / (1 << 16)
 _AXES: Final = 3
+_ZERO: Final = 2
 _STEPS: Final = 4
 _INT32: Final = (1 << 31) - 1
 

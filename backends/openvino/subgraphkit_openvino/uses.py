@@ -11,6 +11,7 @@ _CHANNELS: Final = 2
 _CORNERS: Final = 4
 _PEEPHOLES: Final = 7
 _LENGTHS: Final = 4
+_MADE_SCALE: Final = 6
 _STEPS: Final = 4
 _SUMMAND: Final = 2
 
@@ -25,9 +26,11 @@ def _compress(node: Node) -> str:
 
 def _conv_transpose(node: Node) -> str:
     sizes = (node.shape(0) or (None,))[_CHANNELS:]
-    if not node.attribute("auto_pad", "").startswith("SAME") or all(
-        isinstance(size, int) for size in sizes
-    ):
+    if not node.attribute("auto_pad", "").startswith("SAME"):
+        return ""
+    if node.attribute("output_shape", None):
+        return "padding to a stated shape, which OpenVINO puts on the other side"
+    if all(isinstance(size, int) for size in sizes):
         return ""
     return "padding to the same size of an open size, which OpenVINO leaves out"
 
@@ -49,9 +52,17 @@ def _gemm(node: Node) -> str:
 
 
 def _filters(node: Node) -> str:
+    if problem := _result_steps(node):
+        return problem
     if all(isinstance(size, int) for size in node.shape(3) or (None,)):
         return ""
     return "filters of an open size, at which OpenVINO fails when running"
+
+
+def _result_steps(node: Node) -> str:
+    if node.is_constant(_MADE_SCALE) and node.is_constant(_MADE_SCALE + 1):
+        return ""
+    return "a scale or zero point of the result known when running, behind which OpenVINO rounds"
 
 
 def _logarithm(node: Node) -> str:
@@ -159,6 +170,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
         "Pad": _pad,
         "QLinearConv": _filters,
+        "QLinearMatMul": _result_steps,
         "ReduceLogSum": _logarithm,
         "ReduceLogSumExp": _logarithm,
         "RoiAlign": _roi_align,

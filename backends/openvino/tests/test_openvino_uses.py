@@ -16,6 +16,24 @@ from backends.openvino.tests.openvino_road import homes, parsed, reasons, sessio
             "padding to the same size of an open size",
         ),
         (
+            """(float[1,1,4] x, float[1,1,3] w) => (float[1,1,8] y)
+            { y = ConvTranspose <auto_pad = "SAME_LOWER", output_shape = [8], strides = [2]>
+              (x, w) }""",
+            18,
+            "on the other side",
+        ),
+        (
+            "(float[4] x, uint8 z) => (uint8[4] y) <float s = {1}> { y = QuantizeLinear(x, s, z) }",
+            18,
+            "behind which OpenVINO rounds",
+        ),
+        (
+            """(uint8[2,2] x, uint8 z) => (uint8[2,2] y) <float s = {1}, uint8 o = {1}>
+            { y = QLinearMatMul(x, s, o, x, s, o, s, z) }""",
+            18,
+            "behind which OpenVINO rounds",
+        ),
+        (
             "(float[6,4] x, int64[A,3] i) => (float[A,3] y) { y = GatherElements(x, i) }",
             18,
             "may not cover the other axes",
