@@ -133,6 +133,8 @@ def _attention(node: Node) -> str:
 
 
 def _group_normalization(node: Node) -> str:
+    if node.shape(1) == (1,):
+        return "a single channel, which OpenVINO fails to compile"
     for reader in node.consumers():
         if reader.op_type in {"Div", "Sub"} and not any(map(reader.is_constant, range(2))):
             return f"{reader.op_type} by what is known when running, at which OpenVINO crashes"

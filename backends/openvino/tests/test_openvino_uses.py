@@ -34,6 +34,12 @@ from backends.openvino.tests.openvino_road import homes, parsed, reasons, sessio
             "behind which OpenVINO rounds",
         ),
         (
+            """(float[2,1,4] x, float[1] s) => (float[2,1,4] y)
+            { y = GroupNormalization <num_groups = 1> (x, s, s) }""",
+            21,
+            "a single channel",
+        ),
+        (
             "(float[6,4] x, int64[A,3] i) => (float[A,3] y) { y = GatherElements(x, i) }",
             18,
             "may not cover the other axes",
