@@ -10,6 +10,7 @@ request that ended with its replica; a client may, since inference changes nothi
 
 import asyncio
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from subgraphkit.serving.metrics import Metrics
 from subgraphkit.serving.models import MOST_BYTES, MOST_JSON_BYTES, Models, with_threads
 
 _SECONDS: Final = 60.0
+_SWITCH_SECONDS: Final = 0.0005  # a request waits many times for runs that compute in Python
 
 
 class Replica:
@@ -32,6 +34,7 @@ class Replica:
     def __init__(self) -> None:
         self._models = Models()
         self._models.metrics = Metrics()
+        sys.setswitchinterval(_SWITCH_SECONDS)
         self._seconds: float | None = _SECONDS
 
     async def reconfigure(self, config: Mapping[str, Any]) -> None:
@@ -112,7 +115,8 @@ def deployment(  # noqa: PLR0913 (those of Serve's that matter here)
     ``num_cpus``: Processors of a replica; a session has as many threads, unless its spec says.
     ``timeout_s``: Seconds that a request may take, its body's arrival apart; None for no limit.
     ``draining``: Whether replicas answer what they have begun, and refuse all else with 503.
-    ``max_ongoing_requests``: How many requests a replica has at once; None for two batches or 8.
+    ``max_ongoing_requests``: How many requests a replica has at once, those among them whose bodies
+        are slow or that wait for a turn; None for two batches or 256.
 
     For all else there is ``Deployment.options``.
     """
@@ -132,7 +136,7 @@ def deployment(  # noqa: PLR0913 (those of Serve's that matter here)
         scaling = {"autoscaling_config": {"min_replicas": least, "max_replicas": most}}
     return made.options(
         user_config=config,
-        max_ongoing_requests=max_ongoing_requests or max(2 * max_batch, 8),
+        max_ongoing_requests=max_ongoing_requests or max(2 * max_batch, 256),
         max_queued_requests=max_queued_requests,
         ray_actor_options={"num_cpus": num_cpus, "num_gpus": num_gpus},
         max_surge_percent=100,

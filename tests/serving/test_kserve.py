@@ -1,11 +1,13 @@
 """The manifest for KServe: fields that its definitions have, words that our command takes."""
 
+import json
 import re
 from importlib import import_module
 from typing import Any
 
 import pytest
 
+import subgraphkit as sk
 from subgraphkit.cli.command import Parser
 from subgraphkit.cli.commands import PURPOSES
 from tests.house.tree import ROOT
@@ -170,3 +172,18 @@ def test_the_command_takes_every_word_and_listens_where_kserve_asks(
     for probe in ("readinessProbe", "startupProbe"):
         assert container[probe]["httpGet"]["port"] == asked.port
         assert re.fullmatch(r"/v2/.+", container[probe]["httpGet"]["path"])
+
+
+def test_the_manifest_for_kuberay_names_an_application_and_words_that_it_takes() -> None:
+    document = yaml.safe_load(MANIFEST.with_name("kuberay.yaml").read_text(encoding="utf-8"))
+    (application,) = yaml.safe_load(document["spec"]["serveConfigV2"])["applications"]
+    module, name = application["import_path"].split(":")
+    source = ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+    assert f"\n{name}: Final = serve.deployment(Replica" in source
+    (deployment,) = application["deployments"]
+    config = deployment["user_config"]
+    assert all(f'config.get("{word}"' in source for word in config.keys() - {"models"})
+    for spec in config["models"].values():
+        assert sk.SessionSpec.from_json(json.dumps(spec)).source == "bert"
+    worker = document["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]["template"]["spec"]
+    assert worker["terminationGracePeriodSeconds"] > deployment["graceful_shutdown_timeout_s"]
