@@ -7,6 +7,7 @@ from typing import Final
 _FLAGS: Final = (
     (r"argument require='([^']*)'", r"--min-coverage \1"),
     (r"a place in the node list, or give a predicate", "or #NUMBER"),
+    (r"argument options=\{'(\w+)': \{'(\w+)': '([^']*)'\}\}", r"--option \1.\2=\3"),
     (r"argument backends?='([^']*)'", r"--backend \1"),
     (r"InferenceSession\(\.\.\., shapes=\{\.\.\.\}\)", "--shape INPUT=N,N,..."),
     (r"shapes=\{[^}]*\} \((--symbol [^)]*)\)", r"\1"),

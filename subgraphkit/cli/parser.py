@@ -111,6 +111,9 @@ class CommandLine:
         if word.startswith("--"):
             options = re.findall(r"(?<!\S)--[a-z][a-z-]*", parser.format_help())
             guess = did_you_mean(word.partition("=")[0], options)
+            name = word.partition("=")[0].removeprefix("--").upper()
+            if f" {name} " in f"{parser.format_usage()} ".replace("\n", " "):
+                guess = f": {name} goes without an option"
         raise CallerError(
             "SGK301", f"{parser.prog} does not take {word!r}{guess}", hint=f"Help: {parser.prog} -h"
         )

@@ -1,6 +1,7 @@
 """``subgraphkit bench``: backends side by side on one model."""
 
 import math
+import os
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -23,7 +24,7 @@ from subgraphkit.cli.words import (
 )
 from subgraphkit.comparing import Benchmark, Measured, Schedule, bench
 from subgraphkit.finding.listing import list_backends
-from subgraphkit.texts import in_bytes, in_seconds
+from subgraphkit.texts import counted, in_bytes, in_seconds
 from subgraphkit.viewing.sections import Table
 
 _MANY = 12
@@ -37,6 +38,10 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     feeds = feeds_as_told(bound, arguments, report)
     arrays = {name: feed.array for name, feed in feeds.items()}
     del bound, feeds
+    if (arguments.threads or 0) > (there := os.cpu_count() or 1):
+        report.note(
+            f"warning: {arguments.threads} threads share {counted(there, 'processor')} here"
+        )
     with report.doing("measuring") as progress:
         found = bench(
             arguments.model,

@@ -57,6 +57,7 @@ def test_a_file_that_closes_meanwhile_is_no_bug_of_ours(
     [
         ("named by argument backend='openvno'", "named by --backend openvno"),
         ("argument backends='tvn'", "--backend tvn"),
+        ("argument options={'numpy': {'treads': '2'}}", "--option numpy.treads=2"),
         ("shapes names 'y', but", "--shape or --symbol names 'y', but"),
         ("a constraint names 'Foo'", "--pin or --keep-off names 'Foo'"),
         ('on_fallback="ok" accepts it', "SUBGRAPH_ON_FALLBACK=ok accepts it"),
@@ -86,6 +87,11 @@ def test_the_command_alone_shows_its_help(cli: Cli) -> None:
         ended = cli(*words)
         assert (ended.code, ended.err) == (2, "")
         assert ended.out == cli(*words, "--help").out
+
+
+def test_a_model_goes_without_an_option(cli: Cli) -> None:
+    ended = cli("run", "--model", "m.onnx")
+    assert "does not take '--model': MODEL goes without an option" in ended.err
 
 
 def test_a_node_is_explained_by_its_operator(cli: Cli) -> None:
