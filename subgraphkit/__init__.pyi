@@ -19,6 +19,7 @@ from .finding.extensions import register_extension as register_extension
 from .finding.extensions import unregister_extension as unregister_extension
 from .finding.listing import list_backends as list_backends
 from .finding.properties import register_property as register_property
+from .finding.properties import unregister_property as unregister_property
 from .finding.registry import get_backend as get_backend
 from .finding.registry import register_backend as register_backend
 from .finding.registry import unregister_backend as unregister_backend
@@ -27,6 +28,7 @@ from .ir import Node as Node
 from .ir import Subgraph as Subgraph
 from .limits import LoadLimits as LoadLimits
 from .loading import load as load
+from .partitioning import Constraints as Constraints
 from .partitioning import partition as partition
 from .placing import InferenceSession as InferenceSession
 from .placing import SessionSpec as SessionSpec

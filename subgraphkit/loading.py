@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from functools import cache
 
 from subgraphkit import configuration, onnx_io
+from subgraphkit.ir import Subgraph
 from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io import Model, ModelSource
 
 
 def load(
-    source: ModelSource | Model,
+    source: ModelSource | Model | Subgraph,
     *,
     data_roots: "configuration.Folders" = None,
     limits: LoadLimits | Mapping[str, int | str] | str | None = None,
@@ -23,8 +24,8 @@ def load(
         source: A path, an open file or the bytes of a model, in any form that ``onnx.load`` reads;
             an ``onnx.ModelProto`` (kept, not copied: do not change it afterwards); an
             ``onnx.GraphProto``, taken to be of the newest operator sets; an ``onnx_ir.Model``, an
-            ``ONNXProgram`` of ``torch.onnx`` or a function of onnxscript. A loaded model is
-            returned as it is.
+            ``ONNXProgram`` of ``torch.onnx`` or a function of onnxscript. A subgraph is a model of
+            its own. A loaded model is returned as it is.
         data_roots: Folders in or below which external data may be, beside the model's own folder
             and the one that its path is a link into; None for what is configured. Only a model
             loaded by path, and an ``onnx_ir.Model`` that was, may have external data.
@@ -53,7 +54,8 @@ def load(
 
     if data_roots is not None or limits is not None:
         settings()
-    model = onnx_io.load(source, lambda: settings().data_roots, lambda: settings().limits)
+    given = source.to_model() if isinstance(source, Subgraph) else source
+    model = onnx_io.load(given, lambda: settings().data_roots, lambda: settings().limits)
     if limits is not None:
         settings().limits.require_all(model.asks)
     return model

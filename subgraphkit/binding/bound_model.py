@@ -9,6 +9,7 @@ from typing import Any, Final, Self, Unpack
 
 import numpy.typing as npt
 
+from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.binding.folding import BoundFolding, fold
 from subgraphkit.binding.model_process import ModelProcess
 from subgraphkit.binding.shapes import Shapes, given_shapes
@@ -16,13 +17,14 @@ from subgraphkit.binding.sizes import require_bounded, size_fed_nodes
 from subgraphkit.boundary import walking
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.settings import OtherSettings
-from subgraphkit.errors import InvalidModelError
+from subgraphkit.errors import BindError, InvalidModelError
 from subgraphkit.finding.extensions import ExtensionManager
-from subgraphkit.ir import BoundGraph, Initializer, Node, make_subgraph
+from subgraphkit.ir import BoundGraph, Initializer, Node, Subgraph, make_subgraph
 from subgraphkit.ir.structure import NoKeyError, structure_digest
 from subgraphkit.lazy import cached_property, collector_paused
+from subgraphkit.loading import load
 from subgraphkit.logs import show_log
-from subgraphkit.onnx_io import Inferred, Model, infer, with_branches
+from subgraphkit.onnx_io import Inferred, Model, ModelSource, infer, with_branches
 from subgraphkit.storing.folders import kept_folder
 from subgraphkit.types import Shape, ValueType
 
@@ -104,7 +106,18 @@ class BoundModel(BoundGraph):
         )
 
     def with_outputs(self, outputs: Sequence[str]) -> Self:
-        """Return the model with other outputs: any of its values, each once."""
+        """Return the model with other outputs: any of its values, each once.
+
+        Raises:
+            BindError: It has no such value (SGK220).
+        """
+        unknown = [name for name in outputs if name not in self.types]
+        if unknown:
+            raise BindError(
+                "SGK220",
+                f"model {self.name!r} has no value {unknown[0]!r} to be an output"
+                f"{did_you_mean(unknown[0], self.types)}",
+            )
         if self.folding is None:
             return replace(self, outputs=tuple(outputs))
         return self._folded(replace(self.folding.source, outputs=tuple(outputs)), self.folding)
@@ -126,7 +139,7 @@ class BoundModel(BoundGraph):
 
 
 def bind(
-    model: Model,
+    model: ModelSource | Model | Subgraph,
     shapes: Shapes | None = None,
     *,
     backend: Any = None,
@@ -139,7 +152,8 @@ def bind(
     moment, under what is given here.
 
     Args:
-        model: A loaded model.
+        model: A loaded model, or what ``load`` makes one of. A subgraph is run on the backend that
+            claimed it, unless ``backend`` says otherwise.
         shapes: Values of named dimensions, shapes of inputs, and sizes of single axes of them
             (``"x[0]"``). Dimensions that are given nowhere stay symbolic; in an input's shape,
             None leaves a dimension as it is, and a name renames it.
@@ -157,11 +171,16 @@ def bind(
         InvalidModelError: Types or shapes of the model contradict each other (SGK222).
         UnsupportedModelError: The model asks for more than the limits allow (SGK216).
         ConfigError: A setting cannot be read (SGK107 to SGK109).
+        SubgraphkitError: As ``load``.
     """
+    if isinstance(model, Subgraph) and backend is None:
+        backend = model.backend
     resolved = resolve(backend=backend, options=options, **settings)
     show_log(resolved.verbose)
-    with walking("bind", model.name):
-        return _bound_as_told(model, shapes or {}, resolved)
+    loaded = load(model, data_roots=settings.get("data_roots"), limits=settings.get("limits"))
+    with walking("bind", loaded.name):
+        bound = _bound_as_told(loaded, shapes or {}, resolved)
+        return bound.with_outputs(resolved.outputs) if resolved.outputs else bound
 
 
 @collector_paused()

@@ -16,7 +16,7 @@ from subgraphkit.errors import CallerError, SubgraphkitError
 from subgraphkit.finding.registry import find_record
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model
-from subgraphkit.partitioning.placements import read_placement
+from subgraphkit.partitioning.plan_files import read_placement
 from subgraphkit.placing import SessionSpec
 from subgraphkit.types import Dim
 

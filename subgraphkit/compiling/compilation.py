@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Self, overload
 from subgraphkit.backend.operator import SubgraphOperator, set_maker
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Unsupported
+from subgraphkit.binding import BoundModel
 from subgraphkit.boundary import walking
 from subgraphkit.compiling.caching import EngineCache, stores_engines
 from subgraphkit.compiling.composition import ComposedOperator, IdleOperator
@@ -21,7 +22,8 @@ from subgraphkit.compiling.timeouts import attended
 from subgraphkit.errors import CompileError, SubgraphkitWarning
 from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
-from subgraphkit.partitioning import Partitioning, partition_within, reports
+from subgraphkit.onnx_io import Model, ModelSource
+from subgraphkit.partitioning import Partitioning, partition, partition_within, reports
 from subgraphkit.partitioning.claims import Claim
 from subgraphkit.processes.memory import give_back
 
@@ -60,11 +62,19 @@ class CompiledSubgraphs(Sequence[SubgraphOperator]):
         return len(self.operators)
 
     @overload
-    def __getitem__(self, index: int) -> SubgraphOperator: ...
+    def __getitem__(self, index: int | str) -> SubgraphOperator: ...
     @overload
     def __getitem__(self, index: slice) -> Sequence[SubgraphOperator]: ...
-    def __getitem__(self, index: int | slice) -> SubgraphOperator | Sequence[SubgraphOperator]:
-        """Return operators by place."""
+    def __getitem__(
+        self, index: int | str | slice
+    ) -> SubgraphOperator | Sequence[SubgraphOperator]:
+        """Return operators by place, or the one of a subgraph id.
+
+        Raises:
+            ConfigError: There is no subgraph of that id (SGK123).
+        """
+        if isinstance(index, str):
+            index = self.partitioning.place_of(index)
         return self.operators[index]
 
     def __iter__(self) -> Iterator[SubgraphOperator]:
@@ -79,17 +89,21 @@ class CompiledSubgraphs(Sequence[SubgraphOperator]):
 
 
 def compile_subgraphs(
-    partitioning: Partitioning, *, progress: Progress | None = None
+    partitioning: Partitioning | BoundModel | Model | ModelSource,
+    *,
+    progress: Progress | None = None,
 ) -> CompiledSubgraphs:
     """Compile every subgraph and keep the engines; see ``compile_unproven`` and ``proving``.
 
     Args:
-        partitioning: Who compiles what.
+        partitioning: Who compiles what; or what ``partition`` makes one of.
         progress: As there.
 
     Raises:
         SubgraphkitError: As there.
     """
+    if not isinstance(partitioning, Partitioning):
+        partitioning = partition(partitioning)
     return _walked(partitioning, progress, proves=True)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack
@@ -24,7 +25,7 @@ from subgraphkit.configuration.demands import EVERYBODY, Pin
 from subgraphkit.configuration.files import read_config_files, require_trust, untrusted
 from subgraphkit.configuration.layers import Layer, default_layer, make_layer, read_environment
 from subgraphkit.configuration.names import BACKEND_NAMES
-from subgraphkit.configuration.selection import AUTO, BackendChoice
+from subgraphkit.configuration.selection import AUTO, BackendChoice, unnumbered
 from subgraphkit.configuration.settings import SETTINGS, SettingValues
 from subgraphkit.limits import LoadLimits
 
@@ -56,6 +57,7 @@ class ResolvedConfig:
         checked: Whether dtype and shape of what operators return are checked.
         nan_policy: What to do where a backend makes a number of NaN.
         fold: Whether nodes that are known at bind are computed then, and copies leave.
+        outputs: The values that are returned in place of the model's outputs; empty for these.
         block: Backends and extensions never to use.
         plugins: The only extensions to load, or None for all.
         cache: Whether compiled engines are kept.
@@ -101,6 +103,7 @@ class ResolvedConfig:
     checked: bool
     nan_policy: Literal["warn", "ignore", "propagate", "error"]
     fold: bool
+    outputs: tuple[str, ...]
     block: frozenset[str]
     plugins: frozenset[str] | None
     cache: bool
@@ -156,19 +159,21 @@ class ResolvedConfig:
 
     def isolates(self, backend: str) -> bool:
         """Say whether a backend compiles and runs in a child process."""
-        return not self.isolate.isdisjoint({backend, EVERYBODY})
+        return not self.isolate.isdisjoint({backend, unnumbered(backend), EVERYBODY})
 
     def selecting(
         self, choices: tuple[BackendChoice, ...], layer: str, location: str
     ) -> "ResolvedConfig":
         """Return the settings with other backends; the options chosen with them win."""
-        options = dict(self.option_sources)
+        options: dict[str, Mapping[str, tuple[Any, str, str]]] = dict(self.option_sources)
         if self.unvouched is not None and self.sources["backend"][0] == "file":
             layer = "file"  # what that file refers to is as trusted as the file
         for one in choices:
             given = {key: (value, layer, one.origin) for key, value in one.options.items()}
-            if given:
-                options[one.name] = MappingProxyType({**options.get(one.name, {}), **given})
+            everywhere = self.option_sources.get(one.backend, {}) if one.backend != one.name else {}
+            if given or everywhere:
+                before = options.get(one.name, {})
+                options[one.name] = MappingProxyType({**everywhere, **before, **given})
         return replace(
             self,
             backends=choices,
@@ -264,31 +269,30 @@ def _merge(layers: list[Layer]) -> ResolvedConfig:
     return ResolvedConfig(
         backends=values.pop("backend"),
         sources=MappingProxyType(sources),
-        option_sources=_merge_options(layers, sources["backend"][0]),
+        option_sources=_merge_options(layers),
         unvouched=folder,
         **values,
     )
 
 
 def _merge_options(
-    layers: list[Layer], selecting_layer: str
+    layers: list[Layer],
 ) -> Mapping[str, Mapping[str, tuple[Any, str, str]]]:
     merged: dict[str, dict[str, tuple[Any, str, str]]] = {}
+    names: dict[str, list[str]] = {}  # of a backend that was chosen several times
+    selecting = next(one for one in layers if "backend" in one.values)
+    for choice in selecting.values["backend"].value:
+        names.setdefault(choice.backend, []).append(choice.name)
     for layer in reversed(layers):
         for backend, entries in layer.options.items():
-            for key, entry in entries.items():
-                merged.setdefault(backend, {})[key] = entry.value, layer.name, entry.location
+            for name, (key, entry) in product(names.get(backend, [backend]), entries.items()):
+                merged.setdefault(name, {})[key] = entry.value, layer.name, entry.location
         # what is written into the selection is more particular than what lies beside it
-        if layer.name == selecting_layer and _selects(layer, layers):
+        if layer is selecting:
             for choice in layer.values["backend"].value:
                 for key, value in choice.options.items():
                     merged.setdefault(choice.name, {})[key] = value, layer.name, choice.origin
     return MappingProxyType({name: MappingProxyType(entries) for name, entries in merged.items()})
-
-
-def _selects(layer: Layer, layers: list[Layer]) -> bool:
-    """Say whether it is this layer whose selection holds; contexts may be nested."""
-    return layer is next(one for one in layers if "backend" in one.values)
 
 
 class ConfigUndo:

@@ -1,6 +1,7 @@
 """Readers of demands on the placement, and of limits to what models may ask for."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -15,6 +16,10 @@ from subgraphkit.limits import LoadLimits
 
 EVERYBODY: Final = "process"
 """The word of the setting ``isolate`` that stands for all backends."""
+
+_CHOSEN_NAME = re.compile(
+    rf"{BACKEND_NAME.pattern}(?:#\d+)?"
+)  # with its number, where it is chosen again
 
 
 class Pin(NamedTuple):
@@ -55,7 +60,7 @@ def _pin(node: object, backend: object) -> Pin:
         number = node.removeprefix("#")
         node = int(number) if number != node and number.isdecimal() else node
     is_node = isinstance(node, str | int) and not isinstance(node, bool) and node != ""
-    if is_node and isinstance(backend, str) and BACKEND_NAME.fullmatch(backend.strip()):
+    if is_node and isinstance(backend, str) and _CHOSEN_NAME.fullmatch(backend.strip()):
         return Pin(cast("str | int", node), backend.strip())
     raise ValueError("nodes with backends, such as 'Conv=numpy, #12=openvino'")
 

@@ -3,17 +3,19 @@
 Grammar::
 
     selection := "none" | "@" file | item ("," item)*
-    item      := name ["@" distribution] ["?"] (":" option "=" value)*
+    item      := name ["#" number] ["@" distribution] ["?"] (":" option "=" value)*
 
 The order says who claims first, ``?`` makes a backend optional, ``@`` picks one of two
-distributions that provide a name, and ``auto`` stands for every backend that is ready. A file is a
-plan that ``tune`` wrote: backends, options and who takes which nodes are in it. A value that
+distributions that provide a name, and ``auto`` stands for every backend that is ready. A backend
+may come several times with other options; the second is ``tensorrt#2`` from then on, whether or not
+the number was written. A file is a plan that ``tune`` or ``Partitioning.save`` wrote: backends,
+options and who takes which nodes are in it. A value that
 needs ``,`` or ``:`` is given by ``SUBGRAPH_OPTIONS`` or in Python. No character of the grammar
 needs quoting in a shell, where no file is called like the selection.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -35,6 +37,7 @@ An item is a string, a tuple ``(name, options)``, a ``Backend`` class, a ``Backe
 AUTO: Final = "auto"
 NONE: Final = "none"
 _DISTRIBUTION: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_NUMBER: Final = re.compile(r"#(?:[2-9]|[1-9][0-9])")
 _OPTION: Final = re.compile(r"([a-z][a-z0-9_]*)=([^,:]*)")
 _EXPECTED: Final = "expected NAME[:key=value...] separated by commas"
 _LIKELY_COMMAS: Final = ";|+ /&"
@@ -45,7 +48,8 @@ class BackendChoice:
     """One item of a selection.
 
     Attributes:
-        name: Name of the backend, or ``"auto"``.
+        name: Name of the backend, or ``"auto"``; with a number, such as ``"tensorrt#2"``, where a
+            backend is chosen several times.
         distribution: The distribution it must come from, or an empty string.
         optional: Whether it is left out, rather than an error, where it cannot run.
         options: Option values given with the item, as written.
@@ -62,6 +66,11 @@ class BackendChoice:
     target: object | None = field(default=None, compare=False)
     origin: str = "a call"
 
+    @property
+    def backend(self) -> str:
+        """The name of the backend without a number."""
+        return unnumbered(self.name)
+
     def __str__(self) -> str:
         """Write the item in the grammar; a value that needs it is shown as Python writes it."""
         if self.plan is not None:
@@ -69,6 +78,11 @@ class BackendChoice:
         distribution = f"@{self.distribution}" if self.distribution else ""
         options = "".join(f":{key}={value}" for key, value in self.options.items())
         return f"{self.name}{distribution}{'?' if self.optional else ''}{options}"
+
+
+def unnumbered(name: str) -> str:
+    """Return the name of a backend without the number by which it was chosen again."""
+    return name.partition("#")[0]
 
 
 def parse_selection(selection: Selection, origin: str = "a call") -> tuple[BackendChoice, ...]:
@@ -83,7 +97,7 @@ def parse_selection(selection: Selection, origin: str = "a call") -> tuple[Backe
         The choices in order; empty for ``"none"``.
 
     Raises:
-        ConfigError: If it cannot be read, or names a backend twice (SGK107).
+        ConfigError: If it cannot be read, or has an instance of a backend beside another (SGK107).
     """
     choices = list(_choices(selection, origin))
     if any(choice.name == NONE for choice in choices):
@@ -92,12 +106,24 @@ def parse_selection(selection: Selection, origin: str = "a call") -> tuple[Backe
         return ()
     if len(choices) > 1 and any(choice.plan is not None for choice in choices):
         raise messages.bad_selection(origin, "a plan file cannot be combined with backends")
-    seen = set()
+    return tuple(_numbered(choices, origin))
+
+
+def _numbered(choices: Iterable[BackendChoice], origin: str) -> Iterator[BackendChoice]:
+    """Number a backend that comes again, with other options."""
+    seen: dict[str, BackendChoice] = {}
     for choice in choices:
-        if choice.name in seen:
-            raise messages.bad_selection(origin, f"backend {choice.name!r} is named twice")
-        seen.add(choice.name)
-    return tuple(choices)
+        number, name = 1, choice.name
+        while name in seen:
+            number += 1
+            name = f"{choice.backend}#{number}"
+        again = seen.get(choice.name)
+        alike = again is not None and dict(again.options) == dict(choice.options)
+        if alike or (number > 1 and not isinstance(choice.target, type | None)):
+            problem = f"backend {choice.name!r} is named twice"
+            raise messages.bad_selection(origin, problem + " with the same options" * alike)
+        seen[name] = replace(choice, name=name)
+        yield seen[name]
 
 
 def _choices(selection: Selection, origin: str) -> Iterable[BackendChoice]:
@@ -174,6 +200,7 @@ class _TextReader:
     def _item(self) -> BackendChoice:
         self._skip_blanks()
         name = self._take(BACKEND_NAME)
+        name += self._take(_NUMBER) if self.text.startswith("#", self.position) else ""
         distribution = self._take(_DISTRIBUTION) if self._accept("@") else ""
         optional = self._accept("?")
         options = {}

@@ -58,6 +58,7 @@ class OtherSettings(TypedDict, total=False):
     checked: bool | str | None
     nan_policy: str | None
     fold: bool | str | None
+    outputs: object
     pin: object
     keep_off: object
     block: object
@@ -214,6 +215,12 @@ _ALL: Final = (
         "fold",
         "Whether nodes that are known at bind are computed then, and copies leave.",
         default=True,
+    ),
+    Setting(
+        "outputs",
+        lambda value: tuple(read_list(value)),
+        (),
+        "Values that are returned in place of the model's outputs: any of those that nodes make.",
     ),
     Setting("block", _names, frozenset(), "Backends and extensions never to use.", union=True),
     Setting("plugins", _allowed_plugins, None, "The only extensions to load; 'none' loads none."),

@@ -197,7 +197,7 @@ def declared_tolerances(names: Iterable[str], resolved: ResolvedConfig) -> "cont
 
 def _expand(resolved: ResolvedConfig) -> Iterator[tuple[BackendChoice, bool]]:
     """Yield the choices, each with whether it was found rather than named."""
-    named = {choice.name for choice in resolved.backends}
+    named = {choice.backend for choice in resolved.backends}
     for choice in resolved.backends:
         if choice.name != AUTO:
             yield choice, False
@@ -223,8 +223,15 @@ def _open(choice: BackendChoice, resolved: ResolvedConfig, *, automatic: bool = 
         probe(record, factory, raise_errors=raise_errors)
     if isinstance(choice.target, Backend):
         return choice.target
-    values = _values(record, factory, resolved)
-    return build(record, factory, values, raise_errors=raise_errors)
+    values = _values(choice, record, factory, resolved)
+    return _named(build(record, factory, values, raise_errors=raise_errors), choice)
+
+
+def _named(backend: Backend, choice: BackendChoice) -> Backend:
+    """Give a backend that was chosen again the name with its number."""
+    if choice.name != choice.backend:
+        vars(backend)["name"] = choice.name
+    return backend
 
 
 def _planner(
@@ -239,9 +246,10 @@ def _planner(
     if isinstance(choice.target, Backend):
         return None
     record, factory = _looked_up(choice, resolved)
-    values = _values(record, factory, resolved)
+    values = _values(choice, record, factory, resolved)
     made = build_planner(record, factory, values, raise_errors=resolved.raise_plugin_errors)
     if made is not None:
+        _named(made, choice)
         set_lack(made, error.with_traceback(None))
     return made
 
@@ -256,11 +264,11 @@ def _looked_up(
         if automatic:
             _require_harmless(record, resolved)
         return record, load_record(record, raise_errors=resolved.raise_plugin_errors)
-    if choice.name in resolved.block:
-        raise messages.blocked(choice.name, choice.origin, resolved.sources["block"][1])
+    if choice.backend in resolved.block:
+        raise messages.blocked(choice.backend, choice.origin, resolved.sources["block"][1])
     cls = target if isinstance(target, type) else type(target)
     record = BackendRecord(
-        choice.name, IN_PROCESS, entry_point=f"{cls.__module__}:{cls.__qualname__}"
+        choice.backend, IN_PROCESS, entry_point=f"{cls.__module__}:{cls.__qualname__}"
     )
     if not issubclass(cls, Backend):
         problem = f"{target!r} is neither a Backend class nor an instance of one"
@@ -284,9 +292,9 @@ def _require_harmless(record: BackendRecord, resolved: ResolvedConfig) -> None:
 
 
 def _values(
-    record: BackendRecord, factory: BackendFactory, resolved: ResolvedConfig
+    choice: BackendChoice, record: BackendRecord, factory: BackendFactory, resolved: ResolvedConfig
 ) -> Mapping[str, Any]:
-    given = resolved.options_for(record.name, factory.options)
+    given = resolved.options_for(choice.name, factory.options)
     foreign = getattr(factory, "foreign_option", None)
     return validate_options(record.name, tuple(factory.options), given, foreign)
 

@@ -10,6 +10,7 @@ from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.plugin_api import name_problem
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.boundary import pass_on
+from subgraphkit.configuration.selection import unnumbered
 from subgraphkit.errors import SelectorContractError, SubgraphkitError, describe_exception
 from subgraphkit.finding import messages
 
@@ -80,7 +81,10 @@ def properties_of(backend: Backend) -> list[SubgraphProperty]:
         SelectorContractError: If the plugin raised, or returned something else (SGK122).
     """
     try:
-        properties = [*(added() for added in _ADDED.get(backend.name, ())), *backend.properties()]
+        properties = [
+            *(added() for added in _ADDED.get(unnumbered(backend.name), ())),
+            *backend.properties(),
+        ]
     except SubgraphkitError:
         raise
     except BaseException as error:

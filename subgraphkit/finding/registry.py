@@ -214,7 +214,7 @@ def find_record(choice: BackendChoice, resolved: ResolvedConfig) -> BackendRecor
         BackendUnavailableError: If it is blocked (SGK117).
         BackendConflictError: If there are several, and none ships with us (SGK106).
     """
-    name = choice.name
+    name = choice.backend
     if name in resolved.block:
         raise messages.blocked(name, choice.origin, resolved.sources["block"][1])
     records = CATALOGUE.find(name)

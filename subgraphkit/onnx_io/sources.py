@@ -207,7 +207,10 @@ def _of_an_object(source: Any, more: MoreFolders, limits: LimitsOf) -> ReadModel
     raise CallerError(
         "SGK213",
         f"a model cannot be loaded from {type(source).__name__}",
-        hint="Pass a path, an open file, the bytes of a model, an onnx.ModelProto or GraphProto, "
+        hint="The steps of the road are load, bind, partition, compile_subgraphs, plan, Session; "
+        "give it to one of the later ones."
+        if type(source).__module__.startswith("subgraphkit.")
+        else "Pass a path, an open file, the bytes of a model, an onnx.ModelProto or GraphProto, "
         "an onnx_ir.Model,\nan ONNXProgram of torch.onnx or a function of onnxscript.",
     )
 

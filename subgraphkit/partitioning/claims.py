@@ -15,7 +15,7 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.binding.model_process import ProcessEnded, described, with_last_words
 from subgraphkit.boundary import pass_on
 from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.configuration.selection import AUTO, BackendChoice
+from subgraphkit.configuration.selection import AUTO, BackendChoice, unnumbered
 from subgraphkit.errors import BackendError, ConfigError, SelectorContractError, describe_exception
 from subgraphkit.finding.opening import Among, open_fallback, open_in_turn
 from subgraphkit.finding.properties import properties_of
@@ -142,7 +142,7 @@ def _found_fallback(
 def choose_claimants_within(bound: BoundModel, among: object, divider: Claim | str) -> list[Claim]:
     """List properties that are to claim in a subgraph, and the fallback backend's after them.
 
-    A backend is not its own fallback: what properties of the fallback backend leave, nobody takes.
+    While it compiles, a backend is not its own fallback: what its properties leave, nobody takes.
 
     Args:
         bound: The model as the subgraph sees it.
@@ -159,11 +159,8 @@ def choose_claimants_within(bound: BoundModel, among: object, divider: Claim | s
     if isinstance(divider, str):
         settings = bound.settings
         backend: Backend = type(divider, (_PropertiesAlone,), {"name": divider})()
-        return _claims(
-            bound,
-            [(backend, properties)],
-            None if settings.strict else open_fallback(settings),
-        )
+        fallback = None if settings.strict else open_fallback(settings)
+        return _claims(bound, [(backend, properties)], fallback, is_behind=True)
     if any(one is divider.property for one in properties):
         raise divider.fault("SGK122", "is to divide what it claimed itself, which would never end")
     fallback = divider.fallback.backend if divider.fallback is not None else None
@@ -193,7 +190,10 @@ def _claims(
     bound: BoundModel,
     chosen: Sequence[tuple[Backend, Sequence[SubgraphProperty]]],
     fallback: Backend | None,
+    *,
+    is_behind: bool = False,
 ) -> list[Claim]:
+    """List claims; ``is_behind`` has the fallback come last even if one of its name was chosen."""
     last = None
     if fallback is not None:
         compiles = next(iter(fallback.properties()), None)
@@ -203,7 +203,8 @@ def _claims(
         for backend, properties in chosen
         for property_ in properties
     ]
-    if fallback is not None and all(backend.name != fallback.name for backend, _ in chosen):
+    named = {backend.name for backend, _ in chosen}
+    if fallback is not None and (is_behind or fallback.name not in named):
         claims += [
             _claim(bound, fallback, property_, last, is_fallback=True)
             for property_ in properties_of(fallback)
@@ -233,7 +234,7 @@ def _claim(
 ) -> Claim:
     context = BindContext(
         backend.option_values,
-        kept_folder=partial(bound.kept_folder, backend.name),
+        kept_folder=partial(bound.kept_folder, unnumbered(backend.name)),
         reshape=bound.reshape,
         threads=bound.settings.threads,
         limits=bound.settings.limits.within(bound.settings.max_memory),

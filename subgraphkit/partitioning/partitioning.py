@@ -1,19 +1,22 @@
 """The partition step: from a bound graph to a partitioning and its reports."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, overload
 
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
-from subgraphkit.binding import BoundModel
+from subgraphkit.binding import BoundModel, bind
 from subgraphkit.boundary import walking
 from subgraphkit.configuration.selection import Selection
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node, Subgraph, within
 from subgraphkit.lazy import cached_property, collector_paused
+from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import reports
 from subgraphkit.partitioning.claiming.claim import (
     Passes,
@@ -33,9 +36,18 @@ from subgraphkit.partitioning.constraints import (
     kept_away,
 )
 from subgraphkit.partitioning.division import claimed, divided
-from subgraphkit.partitioning.outcome.partitioning_data import Cut, PartitioningData, cut
+from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData, cut
 from subgraphkit.partitioning.outcome.unclaimed import require_all_claimed
 from subgraphkit.partitioning.placements import selected
+from subgraphkit.partitioning.plan_files import save_regions
+from subgraphkit.partitioning.regrouping import (
+    given_back,
+    merged,
+    moved,
+    regrouped,
+    replaced,
+    split,
+)
 from subgraphkit.texts import counted
 
 
@@ -170,11 +182,9 @@ class Partitioning(PartitioningData):
         What comes of it stands at the same place, one after the other.
         """
         subgraph, index = self.subgraphs[place], self.claimed_by[place]
-        taken_away = self._given_back(subgraph, index, refused)
-        state = PartitionState(
-            self.graph, self.passes.claims, subgraph.nodes, wanted=subgraph.outputs
-        )
+        taken_away = given_back(self, subgraph, index, refused)
         earlier = self._earlier_passes(index)
+        state = PartitionState(self.graph, earlier.claims, subgraph.nodes, wanted=subgraph.outputs)
 
         def barred(at: int) -> Mapping[int, Refusal]:
             kept = kept_away(earlier.claims[at], self.graph, self.constraints)
@@ -182,23 +192,7 @@ class Partitioning(PartitioningData):
 
         passes = claim_all(state, barred, first=index, earlier=earlier)
         require_all_claimed(state, passes, self.constraints)
-        pieces: list[Cut] = cut(state, passes, also_wanted=subgraph.outputs)
-        divided = replace(
-            self,
-            subgraphs=(
-                *self.subgraphs[:place],
-                *(piece for piece, _ in pieces),
-                *self.subgraphs[place + 1 :],
-            ),
-            passes=passes,
-            claimed_by=(
-                *self.claimed_by[:place],
-                *(at for _, at in pieces),
-                *self.claimed_by[place + 1 :],
-            ),
-        )
-        finish_all(self.graph, divided, passes, earlier=self.passes)
-        return divided
+        return replaced(self, place, passes, cut(state, passes, also_wanted=subgraph.outputs))
 
     def give_back(self, subgraph_id: str, reason: Refusal) -> "Partitioning":
         """Give a whole subgraph to the properties and backends after the one that claimed it.
@@ -210,39 +204,54 @@ class Partitioning(PartitioningData):
         nodes = self.subgraph(subgraph_id).nodes
         return self.repartition(subgraph_id, dict.fromkeys(nodes, reason))
 
-    def _given_back(
-        self, subgraph: Subgraph, index: int, refused: Mapping[int, Refusal]
-    ) -> dict[int, Refusal]:
-        """Return the nodes to keep from the backend: of a ``Constant`` node, those that read it.
+    def merge(self, *ids: str) -> "Partitioning":
+        """Return the partitioning with some subgraphs of one backend as one.
 
-        Without one node fewer the backend would get the same subgraph, and give it back, for ever.
+        Raises:
+            ConfigError: They would wait on others in a circle, the backend refuses the whole, they
+                are of several backends, or there is no such subgraph (SGK123).
         """
-        graph, inside = self.graph, frozenset(subgraph.nodes)
-        taken_away: dict[int, Refusal] = {}
-        constants: dict[str, Refusal] = {}
-        for node, refusal in refused.items():
-            if node not in inside:
-                raise self.passes.claims[index].fault(
-                    "SGK122",
-                    f"gave back node {node!r}, which is not in subgraph {subgraph.id!r}",
-                    "Unsupported(nodes=...) takes indices into the model's node list.",
-                )
-            if graph.is_constant_node(node):
-                constants.update(dict.fromkeys(graph.table.outputs[node], refusal))
-            else:
-                taken_away[node] = refusal
-        for node in subgraph.nodes if constants else ():
-            for value in graph.read_by(node):
-                if value in constants:
-                    taken_away.setdefault(node, constants[value])
-        if not taken_away:
-            named = ", ".join(Node(graph, node).label for node in sorted(refused)) or "no node"
-            raise self.passes.claims[index].fault(
-                "SGK122",
-                f"gave back {named} of subgraph {subgraph.id!r}, which takes nothing away from it",
-                "Name nodes that run; of a Constant node, the nodes that read it.",
-            )
-        return taken_away
+        return merged(self, ids)
+
+    def split(self, subgraph_id: str, nodes: Iterable[int | Node]) -> "Partitioning":
+        """Return the partitioning with some nodes of a subgraph in a subgraph of their own.
+
+        Raises:
+            ConfigError: The parts would wait on each other in a circle, the backend refuses one,
+                the nodes are no part of the subgraph, or there is none of that id (SGK123).
+        """
+        return split(self, subgraph_id, [one.id if isinstance(one, Node) else one for one in nodes])
+
+    def move(self, subgraph_id: str, backend: Selection) -> "Partitioning":
+        """Return the partitioning with a subgraph on another backend; all others stay.
+
+        The nodes are pinned there. Where the backend cannot run them as one region there are more.
+
+        Raises:
+            ConfigError: There is no such subgraph, or the backend refuses some of its nodes
+                (SGK123).
+            BackendError: The backend cannot be loaded or cannot run here (SGK103 to SGK105).
+        """
+        return moved(self, subgraph_id, backend)
+
+    def diff(self, other: "Partitioning") -> "Sequence[reports.Move]":
+        """Return what is on another backend than in ``other``, the most work first.
+
+        Raises:
+            ConfigError: They are of different models (SGK123).
+        """
+        return reports.find_moves(self, other)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the regions into a plan file, JSON to be read and reviewed.
+
+        ``partition(model, "@plan.json")`` divides the same model in the same way, also one with
+        other weights.
+
+        Raises:
+            ConfigError: The file cannot be written, or an option is no plain data (SGK124).
+        """
+        save_regions(self, Path(path))
 
     def _earlier_passes(self, index: int) -> Passes:
         """Return the passes with refusals that may be changed, from one property on."""
@@ -272,7 +281,7 @@ class Partitioning(PartitioningData):
 
 @overload
 def partition(
-    bound: BoundModel,
+    bound: BoundModel | Model | ModelSource,
     backends: Selection | None = None,
     *,
     constraints: Constraints | None = None,
@@ -281,7 +290,7 @@ def partition(
 @overload
 def partition(bound: Subgraph, backends: Sequence[SubgraphProperty]) -> Partitioning: ...
 def partition(
-    bound: BoundModel | Subgraph,
+    bound: BoundModel | Model | ModelSource | Subgraph,
     backends: Selection | Sequence[SubgraphProperty] | None = None,
     *,
     constraints: Constraints | None = None,
@@ -295,8 +304,9 @@ def partition(
     returned.
 
     Args:
-        bound: The bound model, or a subgraph of one; not changed. Nodes of a subgraph keep their
-            numbers, and what no property takes goes to the fallback backend.
+        bound: The bound model, or what ``bind`` makes one of; or a subgraph of a bound model. Not
+            changed. Nodes of a subgraph keep their numbers, and what no property takes goes to the
+            fallback backend.
         backends: The backends in order: a selection string, a name, a ``Backend`` class or
             instance, a pair ``(name, options)``, or a list of them; ``"@plan.json"`` for what
             ``tune`` wrote there, or the placement it returned. None for what was configured when it
@@ -320,8 +330,11 @@ def partition(
     """
     if isinstance(bound, Subgraph):
         return partition_within(bound, backends, bound.backend, NO_DEMANDS)
+    if not isinstance(bound, BoundModel):
+        bound = bind(bound)
     with walking("partition", bound.name):
-        settings, placed = selected(bound, backends, constraints)
+        settings, placement = selected(bound, backends, constraints)
+        placed = placement.constraints(bound) if placement is not None else None
         demands = placed or configured(settings, constraints)
         named: dict[str, str] = {}
         with collector_paused():
@@ -330,6 +343,8 @@ def partition(
             )
             # nobody named those of a placement: what was measured is as asked
             partitioning = _finished(state, passes, demanded, {} if placed else named)
+            if placement is not None and placement.regions:
+                partitioning = regrouped(partitioning, placement.regions_in(partitioning))
         if bound.extensions.implements("subgraphkit_plan"):
             bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
         return partitioning

@@ -1,14 +1,13 @@
-"""Placements: which backend runs which nodes of a model, as measured, and where that holds.
+"""Placements of a bind: which one a selection names, or was kept, and where it holds.
 
-``tune`` measures one, keeps it in the cache and writes it into a plan file. A bind finds it again:
-``backend="@plan.json"`` names the file, and ``auto`` looks into the cache.
+``tune`` measures one, keeps it in the cache and writes it into a plan file; ``Partitioning.save``
+writes one with its regions. A bind finds it again: ``backend="@plan.json"`` names the file, and
+``auto`` looks into the cache.
 """
 
 import importlib.metadata
-import json
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +18,6 @@ from subgraphkit.configuration.processors import processor_name
 from subgraphkit.configuration.selection import (
     AUTO,
     NONE,
-    BackendChoice,
     Selection,
     parse_selection,
 )
@@ -28,135 +26,20 @@ from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.finding.registry import find_record, probe_record
 from subgraphkit.ir.structure import NoKeyError, canonical
 from subgraphkit.logs import logger_of
-from subgraphkit.partitioning.constraints import Constraints, NodeSelector, configured
+from subgraphkit.partitioning.constraints import Constraints, configured
+from subgraphkit.partitioning.plan_files import (
+    Placement,
+    plain_placement,
+    read_placement,
+    shapes_of,
+)
 from subgraphkit.storing.answers import Answers, Passing
 from subgraphkit.storing.folders import kept_folder
 
 _logger = logger_of("placement")
 
-_FORMAT: Final = 1
-_LARGEST: Final = 64 << 20
 _DISTRIBUTION: Final = re.compile(r"[A-Za-z0-9._-]+")
 _placements: Final = Answers("placements", most=100)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Placement:
-    """Which backend runs which nodes of a model.
-
-    Attributes:
-        backends: The options of each backend that takes part, in the order of claiming. The last
-            one also takes what those before it refuse.
-        nodes: By backend, the nodes it is to take; see ``first_output``.
-        circumstances: What it was measured for and where; see ``circumstances``.
-        figures: What was measured, for people.
-    """
-
-    backends: Mapping[str, Mapping[str, Any]]
-    nodes: Mapping[str, tuple[str, ...]]
-    circumstances: Mapping[str, Any]
-    figures: Mapping[str, Any]
-
-    def choices(self, origin: str) -> tuple[BackendChoice, ...]:
-        """Return the selection of backends."""
-        return tuple(
-            BackendChoice(name, options=options, origin=origin)
-            for name, options in self.backends.items()
-        )
-
-    def constraints(self, bound: BoundModel) -> Constraints:
-        """Return what keeps every node from the backends that it is not placed on.
-
-        Raises:
-            ConfigError: The model has no such nodes (SGK124).
-        """
-        makers = {first_output(bound, node): node for node in range(len(bound.table.outputs))}
-        placed = {name: backend for backend, names in self.nodes.items() for name in names}
-        unknown = [name for name in placed if name not in makers]
-        if unknown:
-            raise ConfigError(
-                "SGK124",
-                f"the plan is of another model: it places the node that makes {unknown[0]!r}, "
-                f"which {bound.name!r} does not have",
-                hint="Measure this model: subgraphkit tune MODEL.",
-            )
-        first = list(self.backends)[:-1]
-        exclusions: dict[str, list[NodeSelector]] = {name: [] for name in first}
-        for value, backend in placed.items():
-            for name in first:
-                if name != backend:
-                    exclusions[name].append(makers[value])
-        return Constraints(exclusions=exclusions)
-
-    def to_json(self) -> str:
-        """Return the text of a plan file."""
-        return json.dumps({"format": _FORMAT, **asdict(self)}, indent=2) + "\n"
-
-
-def read_placement(path: Path) -> Placement:
-    """Read a plan file.
-
-    Raises:
-        ConfigError: It cannot be read, or is no plan file (SGK124).
-    """
-    try:
-        with path.open("rb") as file:
-            return placement_of(file.read(_LARGEST))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(
-            "SGK124",
-            f"plan file {str(path)!r} cannot be read: {_reason(error)}",
-            hint="Write one: subgraphkit tune MODEL --output plan.json.",
-        ) from error
-
-
-def _reason(error: OSError | ValueError | RecursionError) -> str:
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply"
-    no_json = isinstance(error, json.JSONDecodeError | UnicodeDecodeError)
-    return f"it is not JSON: {error}" if no_json else str(error)
-
-
-def placement_of(text: str | bytes) -> Placement:
-    """Return the placement in the text of a plan file.
-
-    Raises:
-        ValueError: There is none.
-        RecursionError: It is nested too deeply.
-    """
-    read = json.loads(text)
-    if not isinstance(read, dict) or read.pop("format", None) != _FORMAT:
-        raise ValueError(f"it has no 'format' that is {_FORMAT}")
-    return _placement(read)
-
-
-def _placement(read: Mapping[str, Any]) -> Placement:
-    for key in (one.name for one in fields(Placement)):
-        if not isinstance(read.get(key), dict):
-            raise ValueError(f"{key!r} is not a JSON object in it")  # noqa: TRY004 (a bad file)
-    backends, nodes = read["backends"], read["nodes"]
-    if not backends or not nodes.keys() <= backends.keys():
-        raise ValueError("it places nodes on backends that it does not list")
-    for name in backends:
-        if not isinstance(backends[name], dict) or not _is_names(nodes.get(name, [])):
-            raise ValueError(f"what it says of backend {name!r} is not options and a list of names")
-    return Placement(
-        backends=backends,
-        nodes={name: tuple(names) for name, names in nodes.items()},
-        circumstances=read["circumstances"],
-        figures=read["figures"],
-    )
-
-
-def _is_names(names: Any) -> bool:
-    return isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
-
-
-def first_output(bound: BoundModel, node: int) -> str:
-    """Return the first output of a node that has a name, by which a placement names the node."""
-    return next(filter(None, bound.table.outputs[node]), "")
 
 
 def circumstances(bound: BoundModel, settings: ResolvedConfig) -> dict[str, Any]:
@@ -171,7 +54,7 @@ def circumstances(bound: BoundModel, settings: ResolvedConfig) -> dict[str, Any]
     """
     return {
         "model": bound.digest,
-        "shapes": {name: str(bound.types.get(name)) for name in bound.inputs},
+        "shapes": shapes_of(bound),
         "last": NONE if settings.strict else settings.fallback,
         **({"max_error": settings.max_error} if settings.max_error else {}),
         **surroundings(settings),
@@ -258,7 +141,7 @@ def _kept(bound: BoundModel, settings: ResolvedConfig, folder: Path) -> Placemen
     found: Any = _placements.recall(question, lambda: Passing(None), folder)
     if found is None:
         return None
-    kept = _placement(found)
+    kept = plain_placement(found)
     return kept if _is_usable(kept, settings) else None
 
 
@@ -287,7 +170,9 @@ def warn_of_differences(
         now = circumstances(bound, settings)
     except NoKeyError:
         return
-    differing = [key for key, value in now.items() if placement.circumstances.get(key) != value]
+    then = placement.circumstances
+    kept = then if placement.regions else now  # what was not measured depends on less
+    differing = [key for key, value in now.items() if key in kept and then.get(key) != value]
     if "shapes" in differing:  # the digest has them too, and a model without these nodes is refused
         differing = [key for key in differing if key != "model"]
     if differing:
@@ -301,8 +186,8 @@ def warn_of_differences(
 
 def selected(
     bound: BoundModel, backends: Selection | None, constraints: Constraints | None
-) -> tuple[ResolvedConfig, Constraints | None]:
-    """Return the settings with the selection, and the demands of a placement if there is one.
+) -> tuple[ResolvedConfig, Placement | None]:
+    """Return the settings with the selection, and the placement if there is one.
 
     Raises:
         ConfigError: The selection cannot be read (SGK107), nodes are demanded beside a plan file
@@ -310,7 +195,7 @@ def selected(
     """
     settings = bound.settings
     if isinstance(backends, Placement):
-        return _following(backends, bound, settings, "a placement measured here")
+        return _following(backends, settings, "a placement measured here")
     if backends is not None:
         origin = f"argument backend={backends!r}"
         settings = settings.selecting(parse_selection(backends, origin), "call", origin)
@@ -331,11 +216,10 @@ def selected(
     if named is not None:
         origin = f"plan file {str(named)!r}"
         warn_of_differences(placement, bound, settings, named)
-    return _following(placement, bound, settings, origin)
+    return _following(placement, settings, origin)
 
 
 def _following(
-    placement: Placement, bound: BoundModel, settings: ResolvedConfig, origin: str
-) -> tuple[ResolvedConfig, Constraints]:
-    choices = placement.choices(origin)
-    return settings.selecting(choices, "placement", origin), placement.constraints(bound)
+    placement: Placement, settings: ResolvedConfig, origin: str
+) -> tuple[ResolvedConfig, Placement]:
+    return settings.selecting(placement.choices(origin), "placement", origin), placement

@@ -17,7 +17,7 @@ from subgraphkit.ir import Node, make_subgraph
 from subgraphkit.ir.costs import elements, weight_of
 from subgraphkit.ir.structure import NoKeyError, structure_digest
 from subgraphkit.partitioning import Partitioning
-from subgraphkit.partitioning.placements import first_output
+from subgraphkit.partitioning.plan_files import first_output
 
 _MOST_VALUES: Final = 4
 _LEAST_REGIONS: Final = 4

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from subgraphkit.lazy import cached_property
-from subgraphkit.partitioning.placements import Placement
+from subgraphkit.partitioning.plan_files import Placement
 from subgraphkit.placing.choosing import (
     Piece,
     RegionTimes,

@@ -13,6 +13,7 @@ from subgraphkit.binding import Shapes
 from subgraphkit.compiling import CompiledSubgraphs, compile_unproven
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.settings import OtherSettings
+from subgraphkit.ir import Subgraph
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, partition
 from subgraphkit.placing.improving import ImprovingSession
@@ -42,15 +43,15 @@ class InferenceSession(ImprovingSession):
     and ``io_binding`` are called the same way.
 
     Args:
-        source: A path, the bytes of a model, an ``onnx.ModelProto``, a loaded ``Model``, or the
-            folder of a bundle that ``export`` wrote, which is opened as it was compiled.
-        backend: Backends in order, such as ``"tensorrt,numpy"`` or ``["tensorrt", "numpy"]``; None
-            for what ``SUBGRAPH_BACKEND``, a context manager or a file says.
+        source: A path, the bytes of a model, an ``onnx.ModelProto``, a loaded ``Model``, a
+            subgraph (on its own backend, if none is named), or the folder of a bundle that
+            ``export`` wrote, which is opened as it was compiled.
+        backend: Backends in order, such as ``"tensorrt,numpy"``; None for what
+            ``SUBGRAPH_BACKEND``, a context manager or a file says.
         shapes: Values of named dimensions and shapes of inputs; see ``bind``. A bundle has its
             own.
         options: Options by backend name.
-        constraints: Nodes to be pinned to backends or kept from them; see ``partition``. The
-            settings ``pin`` and ``keep_off`` say the same in text.
+        constraints: Nodes pinned to backends or kept from them, as ``pin`` and ``keep_off`` do.
         trust: Whether to open a bundle that somebody else could have written; engines are run like
             programs.
         progress: How it is shown how far opening is: a word of the setting ``progress``, such as
@@ -79,7 +80,7 @@ class InferenceSession(ImprovingSession):
 
     def __init__(  # noqa: PLR0913 (each step of the road has its own)
         self,
-        source: ModelSource | Model,
+        source: ModelSource | Model | Subgraph,
         backend: Any = None,
         shapes: Shapes | None = None,
         options: Mapping[str, Mapping[str, Any]] | None = None,

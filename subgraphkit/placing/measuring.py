@@ -23,7 +23,7 @@ from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import BackendUnavailableError, SubgraphkitError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.partitioning import Partitioning, partition
-from subgraphkit.partitioning.placements import Placement, first_output
+from subgraphkit.partitioning.plan_files import Placement, first_output
 from subgraphkit.partitioning.reports.explanation import Roots, find_causes
 from subgraphkit.placing.agreement import tolerances_of
 from subgraphkit.placing.choosing import node_weights

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-from subgraphkit.partitioning.placements import first_output
+from subgraphkit.partitioning.plan_files import first_output
 from subgraphkit.placing.choosing import Piece, cut_regions
 from subgraphkit.placing.measuring import Candidate, TuningRun
 

@@ -18,6 +18,7 @@ from subgraphkit.configuration.handing import plain_value
 from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.errors import CallerError, ConfigError
 from subgraphkit.finding.catalogue import CATALOGUE
+from subgraphkit.ir import Subgraph
 from subgraphkit.loading import load
 from subgraphkit.partitioning import Constraints
 from subgraphkit.partitioning.constraints import configured
@@ -128,7 +129,10 @@ def bound_by(call: OpenCall) -> tuple[BoundModel, ShownAs]:
         call.require(None if model.folders is None else model.folders.digest())
     progress = call.progress
     how: Any = {} if progress is None or callable(progress) else {"progress": progress}
-    bound = bind(model, call.shapes, backend=call.backend, options=call.options, **settings, **how)
+    backend = call.backend
+    if isinstance(call.source, Subgraph) and backend is None:
+        backend = call.source.backend
+    bound = bind(model, call.shapes, backend=backend, options=call.options, **settings, **how)
     return bound, bound.settings.progress if progress is None else progress
 
 

@@ -18,12 +18,8 @@ from subgraphkit.errors import ConfigError, SubgraphkitError
 from subgraphkit.finding.opening import open_backends
 from subgraphkit.ir.structure import NoKeyError
 from subgraphkit.partitioning import partition
-from subgraphkit.partitioning.placements import (
-    Placement,
-    circumstances,
-    find_placement,
-    keep_placement,
-)
+from subgraphkit.partitioning.placements import circumstances, find_placement, keep_placement
+from subgraphkit.partitioning.plan_files import Placement
 from subgraphkit.placing.measuring import TuningRun
 from subgraphkit.placing.tuning_loop import TuningLoop
 from subgraphkit.texts import aligned, printable

@@ -21,11 +21,8 @@ from subgraphkit.logs import logger_of
 from subgraphkit.onnx_io import Model
 from subgraphkit.partitioning import Constraints, Partitioning, partition
 from subgraphkit.partitioning.constraints import configured
-from subgraphkit.partitioning.placements import (
-    Placement,
-    find_placement,
-    placement_of,
-)
+from subgraphkit.partitioning.placements import find_placement
+from subgraphkit.partitioning.plan_files import Placement, placement_of
 from subgraphkit.placing.tuning import tune
 from subgraphkit.planning import plan
 from subgraphkit.processes import Child, NoAnswer

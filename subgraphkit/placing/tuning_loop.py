@@ -17,7 +17,7 @@ from typing import Any, Final
 from subgraphkit.comparing.intervals import Interval, interval, ratio
 from subgraphkit.configuration.selection import AUTO, NONE
 from subgraphkit.errors import InternalError
-from subgraphkit.partitioning.placements import Placement
+from subgraphkit.partitioning.plan_files import Placement
 from subgraphkit.placing.composing import Compositions
 from subgraphkit.placing.measuring import Candidate, TuningRun
 from subgraphkit.placing.shortening import ShorterFloats

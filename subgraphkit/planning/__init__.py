@@ -1,5 +1,5 @@
 """Planning: operators to ordered steps, each value dropped after its last use; the fifth step."""
 
-from subgraphkit.planning.plans import Plan, Step, plan
+from subgraphkit.planning.plans import Plan, PlanSource, Step, plan
 
-__all__ = ["Plan", "Step", "plan"]
+__all__ = ["Plan", "PlanSource", "Step", "plan"]

@@ -3,13 +3,15 @@
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.binding import BoundModel
 from subgraphkit.boundary import walking
-from subgraphkit.compiling import CompiledSubgraphs
+from subgraphkit.compiling import CompiledSubgraphs, compile_subgraphs
 from subgraphkit.errors import CallerError, InternalError
 from subgraphkit.ir import BoundGraph, Subgraph, last_uses
+from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Partitioning, reports
 
 
@@ -64,11 +66,19 @@ class Plan:
         return f"Plan({self.partitioning!r})"
 
 
-def plan(partitioning: Partitioning, operators: CompiledSubgraphs) -> Plan:
+PlanSource: TypeAlias = "Partitioning | BoundModel | Model | ModelSource | CompiledSubgraphs"
+"""What a plan is made of, with the steps of the road that lie in between."""
+
+
+def plan(
+    partitioning: PlanSource,
+    operators: CompiledSubgraphs | None = None,
+) -> Plan:
     """Order the operators and find the last use of every value.
 
     Args:
-        partitioning: The partitioning that was compiled.
+        partitioning: The partitioning that was compiled; or, alone, what ``compile_subgraphs``
+            takes or returned.
         operators: What ``compile_subgraphs`` returned for it. If a backend gave nodes back, they
             belong to a successor of ``partitioning``, and the plan is for that one.
 
@@ -76,13 +86,17 @@ def plan(partitioning: Partitioning, operators: CompiledSubgraphs) -> Plan:
         CallerError: The operators were compiled from another partitioning (SGK123).
         InternalError: A step would read a value that no earlier step makes (SGK900).
     """
-    if partitioning not in (operators.origin, operators.partitioning):
+    if operators is None:
+        if not isinstance(partitioning, CompiledSubgraphs):
+            partitioning = compile_subgraphs(partitioning)
+        operators, partitioning = partitioning, partitioning.partitioning
+    if not any(partitioning is one for one in (operators.origin, operators.partitioning)):
         raise CallerError(
             "SGK123",
             "the operators given to plan() were compiled from another partitioning",
             hint="Call compile_subgraphs() on the partitioning you plan.",
         )
-    with walking("plan", partitioning.graph.name):
+    with walking("plan", operators.partitioning.graph.name):
         return _planned(operators)
 
 

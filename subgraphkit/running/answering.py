@@ -13,12 +13,13 @@ from collections.abc import (
     Sequence,
 )
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any, Final, overload
+from typing import Any, Final, Self, overload
 
 import numpy as np
 
 from subgraphkit.binding import BoundModel, Shapes, given_shapes
 from subgraphkit.errors import ExecutionError, InputError, ModelError, RunTimeoutError
+from subgraphkit.running.feeds import NodeArg, node_args
 from subgraphkit.running.gate import Gate
 from subgraphkit.running.messages import check_count, check_seconds, queue_full
 from subgraphkit.running.observing import Observer, RunStats
@@ -53,6 +54,22 @@ class Answering(ABC):
     @abstractmethod
     def graph(self) -> BoundModel:
         """The bound model."""
+
+    def get_inputs(self) -> list[NodeArg]:
+        """Describe the inputs that must be fed, in order."""
+        return node_args(self.graph, self.graph.inputs)
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Describe the inputs that may be fed and have a default otherwise."""
+        return node_args(self.graph, tuple(self.graph.defaults))
+
+    def get_outputs(self) -> list[NodeArg]:
+        """Describe the outputs, in order."""
+        return node_args(self.graph, self.graph.outputs)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what the operators hold. May be called more than once."""
 
     @abstractmethod
     def run(
@@ -303,6 +320,18 @@ class Answering(ABC):
         if isinstance(items, AsyncIterable):
             return streamed_async(run, options, items, depth)
         return streamed(run, options, items, depth)
+
+    def __call__(self, **feeds: Any) -> dict[str, Any]:
+        """Compute all outputs from inputs given by name; returns them by name."""
+        return dict(zip(self.graph.outputs, self.run(None, feeds), strict=True))
+
+    def __enter__(self) -> Self:
+        """Return the session, which is closed on leaving."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the session."""
+        self.close()
 
     # -- inside ------------------------------------------------------------------------------
 

@@ -51,9 +51,10 @@ class NodeArg:
     type: str
 
 
-def node_args(graph: BoundGraph, names: tuple[str, ...]) -> list[NodeArg]:
-    """Describe values by name."""
-    return [_node_arg(name, graph.types.get(name)) for name in names]
+def node_args(graph: BoundModel, names: tuple[str, ...]) -> list[NodeArg]:
+    """Describe values by name; dimensions have the names that the file declares."""
+    declared = graph.model.graph.types
+    return [_node_arg(graph, name, declared.get(name)) for name in names]
 
 
 def places_of(names: Sequence[str], outputs: Mapping[str, int]) -> list[int]:
@@ -91,9 +92,29 @@ def described(kind: str, graph: BoundGraph, summary: str, state: str) -> str:
     return "\n".join(lines)
 
 
-def _node_arg(name: str, type_: ValueType | None) -> NodeArg:
-    shape = list(type_.shape or ()) if isinstance(type_, TensorType) else []
+def _node_arg(graph: BoundModel, name: str, declared: ValueType | None) -> NodeArg:
+    type_ = graph.types.get(name)
+    shape: list[Dim] = []
+    if isinstance(type_, TensorType):
+        stated = declared.shape if isinstance(declared, TensorType) else None
+        found = type_.shape or (None,) * len(stated or ())
+        shape = list(map(_shown_dim, found, stated or (None,) * len(found)))
+        if stated is not None and len(stated) != len(found):
+            shape = list(stated)
+        elif graph.input_shapes:  # whoever gave shapes may have given other names
+            shape = [b if _is_named(b) else s for s, b in zip(shape, found, strict=True)]
     return NodeArg(name, shape, type_.onnx_name if type_ is not None else "")
+
+
+def _shown_dim(found: Dim, stated: Dim) -> Dim:
+    """Return a size that is known; else the name that the file has for it, if it has one."""
+    is_known = isinstance(found, int) or (stated is None and _is_named(found))
+    return found if is_known else stated
+
+
+def _is_named(dim: Dim) -> bool:
+    """Say whether a dimension has a name that the inference of shapes did not make up."""
+    return isinstance(dim, str) and not dim.startswith("unk__")
 
 
 Admit = Callable[[Any], Any]

@@ -6,21 +6,21 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any
 
-from subgraphkit import bundling, running
+from subgraphkit import bundling, planning, running
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
 from subgraphkit.compiling import close_all
 from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.errors import ExecutionError
+from subgraphkit.errors import ExecutionError, InputError
 from subgraphkit.partitioning import Partitioning
-from subgraphkit.planning import Plan, Step
+from subgraphkit.planning import Plan, PlanSource, Step
 from subgraphkit.running.answering import Answering
 from subgraphkit.running.binding_io import IOBinding
 from subgraphkit.running.emission import picked
 from subgraphkit.running.failures import fails_again, made_elsewhere, movable
-from subgraphkit.running.feeds import NodeArg, described, node_args, places_of
+from subgraphkit.running.feeds import described, places_of
 from subgraphkit.running.forking import follow, goes_on, run_forked
 from subgraphkit.running.gate import Gate
 from subgraphkit.running.messages import (
@@ -42,17 +42,20 @@ class Session(Answering):
     Arrays that ``run`` returns belong to the caller. Arrays that are fed are never written to.
 
     Args:
-        plan: What ``subgraphkit.plan`` returned. Sessions of one plan share its operators, so one
-            that is closed, or given new weights, closes or changes those of all.
+        plan: What ``subgraphkit.plan`` returned, or takes alone: a partitioning, for instance.
+            Sessions of one plan share its operators, so one that is closed, or given new weights,
+            closes or changes those of all.
 
     Thread-safety: every method may be called from any thread. Operators that are not thread-safe
     run one at a time; ``update_weights`` and ``close`` wait for the runs that are under way.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: "Plan | PlanSource") -> None:
+        plan = plan if isinstance(plan, Plan) else planning.plan(plan)
         self._plan = plan
         self._gate = Gate()
         self._closed = False
+        self._inside = running.InnerValues(plan.graph)
         self._weights = Weights(plan.graph)
         self._observer = Observer(plan.graph.extensions)
         self._output_places = {name: i for i, name in enumerate(plan.graph.outputs)}
@@ -94,18 +97,6 @@ class Session(Answering):
         """How often each weight was replaced; weights never replaced are left out."""
         return MappingProxyType(self._weights.versions)
 
-    def get_inputs(self) -> list[NodeArg]:
-        """Describe the inputs that must be fed, in order."""
-        return node_args(self.graph, self.graph.inputs)
-
-    def get_overridable_initializers(self) -> list[NodeArg]:
-        """Describe the inputs that may be fed and have a default otherwise."""
-        return node_args(self.graph, tuple(self.graph.defaults))
-
-    def get_outputs(self) -> list[NodeArg]:
-        """Describe the outputs, in order."""
-        return node_args(self.graph, self.graph.outputs)
-
     def run(
         self,
         output_names: Sequence[str] | None,
@@ -117,7 +108,8 @@ class Session(Answering):
         """Compute outputs; ONNX Runtime's signature.
 
         Args:
-            output_names: Names of the outputs wanted, in that order; None or empty for all.
+            output_names: Names of the outputs wanted, in that order; None or empty for all. For
+                values inside of the model another session is opened, on first use.
             input_feed: Arrays by input name.
             run_options: How long the run may take, and what ends it from another thread.
             timeout_s: Seconds that it may take, whatever ``run_options`` says. The setting of that
@@ -134,7 +126,13 @@ class Session(Answering):
             RunTimeoutError: It took longer than it may (SGK138); or it was cancelled (SGK139).
         """
         results: list[Any] | ExecutionError
-        places = places_of(output_names, self._output_places) if output_names else None
+        try:
+            places = places_of(output_names, self._output_places) if output_names else None
+        except InputError:
+            inner = self._inside.session(output_names or ())
+            if inner is None or self._weights.versions or self._closed:
+                raise
+            return inner.run(output_names, input_feed, run_options, timeout_s=timeout_s)
         if run_options is not None or timeout_s is not None:
             with self._stoppable.under_way(run_options, timeout_s) as progress:
                 results = self._run_variant(progress, input_feed)
@@ -151,10 +149,6 @@ class Session(Answering):
         except BaseException as error:  # noqa: BLE001 (raised again unless it moves)
             with self._observer.failing():
                 return movable(error, self._variants.plain, self._plan, feeds)
-
-    def __call__(self, **feeds: Any) -> dict[str, Any]:
-        """Compute all outputs from inputs given by name; returns them by name."""
-        return dict(zip(self.graph.outputs, self.run(None, feeds), strict=True))
 
     def io_binding(self) -> IOBinding:
         """Return an empty binding of inputs and output buffers for this session."""
@@ -204,14 +198,21 @@ class Session(Answering):
         else:
             return results
 
-    def profile(self, runs: int = 20, *, inside: bool = True) -> "running.Profile":
+    def profile(
+        self, runs: int | Mapping[str, Any] = 20, *, inside: bool = True
+    ) -> "running.Profile":
         """Return a profile of the runs inside of its ``with`` block; ``Profile.run`` makes some.
 
         Args:
-            runs: How many runs to measure; those after that are not.
+            runs: How many runs to measure; those after that are not. If arrays by input name are
+                given, 20 runs on these are measured at once, and no block is needed.
             inside: Whether to ask operators for times of what is in them, for which some backends
                 compile anew. The operators of the session stay as they are.
         """
+        if isinstance(runs, Mapping):
+            with self.profile(inside=inside) as measured:
+                measured.run(runs)
+            return measured
         return running.Profile(self._plan, self._listen, self.run, runs, inside=inside)
 
     def update_weights(self, changed: Mapping[str, Any]) -> Mapping[str, str]:
@@ -309,6 +310,7 @@ class Session(Answering):
             return
         self._closed, self._execute = True, run_closed
         close_all(step.operator for step in self._plan.steps)
+        self._inside.close()
 
     def leave_parent(self) -> None:
         """Go on in a forked child if all operators can, or refuse to; called there."""
@@ -320,14 +322,6 @@ class Session(Answering):
     def __reduce__(self) -> Any:
         """Refuse to be pickled or copied: nothing says what the plan was made of (SGK192)."""
         raise no_spec("it was made of a plan", OPEN_A_FILE)
-
-    def __enter__(self) -> Self:
-        """Return the session, which is closed on leaving."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the session."""
-        self.close()
 
     def _repr_html_(self) -> str:
         return self.partitioning._repr_html_()

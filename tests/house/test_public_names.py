@@ -15,7 +15,7 @@ PUBLIC = [
     "Batcher", "Graph", "Refusal", "Unsupported", "Backend", "Option", "LoadLimits",
     "ProbeResult", "register_backend", "unregister_backend", "list_backends", "get_backend",
     "register_extension", "unregister_extension", "config", "hookimpl", "errors",
-    "SubgraphkitError",
+    "SubgraphkitError", "unregister_property", "Constraints",
 ]  # fmt: skip
 
 

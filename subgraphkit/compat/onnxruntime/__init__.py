@@ -20,7 +20,7 @@ from subgraphkit.compat.onnxruntime.providers import (
     get_device,
 )
 from subgraphkit.compat.onnxruntime.session import InferenceSession
-from subgraphkit.compat.onnxruntime.values import IOBinding, OrtValue
+from subgraphkit.compat.onnxruntime.values import IOBinding, OrtDevice, OrtValue
 from subgraphkit.running.feeds import NodeArg
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "InferenceSession",
     "ModelMetadata",
     "NodeArg",
+    "OrtDevice",
     "OrtValue",
     "RunOptions",
     "SessionOptions",

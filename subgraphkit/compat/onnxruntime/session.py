@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from subgraphkit.compat.onnxruntime.exceptions import as_theirs
 from subgraphkit.compat.onnxruntime.options import (
     ModelMetadata,
     RunOptions,
@@ -22,6 +23,7 @@ from subgraphkit.compat.onnxruntime.providers import (
 )
 from subgraphkit.compat.onnxruntime.values import IOBinding, OrtValue, unwrapped, wrapped
 from subgraphkit.configuration.config import resolve
+from subgraphkit.errors import SubgraphkitError
 from subgraphkit.onnx_io import Model
 from subgraphkit.placing import InferenceSession as _InferenceSession
 from subgraphkit.running.feeds import NodeArg
@@ -38,7 +40,8 @@ class InferenceSession:
     do, and so does the folder of a bundle.
 
     Raises:
-        SubgraphkitError: As ``subgraphkit.InferenceSession``.
+        SubgraphkitError: As ``subgraphkit.InferenceSession``; each is of the class that ONNX
+            Runtime would raise as well, such as ``NoSuchFile``.
 
     Thread-safety: every method but ``set_providers`` may be called from any thread.
     """
@@ -74,13 +77,17 @@ class InferenceSession:
             options[choice.name] = {key: one for key, one in told.items() if key not in said}
         self._asked = asked
         is_open = resolved.sources.get("threads", ("default",))[0] == "default"
-        self._inner = _InferenceSession(
-            source,
-            selection,
-            dict(self._sess_options.sizes) or None,
-            {name: told for name, told in options.items() if told} or None,
-            threads=self._sess_options.threads if is_open else None,
-        )
+        try:
+            self._inner = _InferenceSession(
+                source,
+                selection,
+                dict(self._sess_options.sizes) or None,
+                {name: told for name, told in options.items() if told} or None,
+                threads=self._sess_options.threads if is_open else None,
+            )
+        except SubgraphkitError as error:
+            as_theirs(error)
+            raise
 
     @property
     def inner(self) -> _InferenceSession:
@@ -173,7 +180,11 @@ class InferenceSession:
         """
         _check(run_options)
         feeds = {name: self._array(name, value) for name, value in input_feed.items()}
-        return self._inner.run(output_names, feeds, run_options)
+        try:
+            return self._inner.run(output_names, feeds, run_options)
+        except SubgraphkitError as error:
+            as_theirs(error)
+            raise
 
     def run_async(
         self,
@@ -214,7 +225,11 @@ class InferenceSession:
     ) -> None:
         """Run with the inputs and into the outputs of a binding."""
         _check(run_options)
-        self._inner.run_with_iobinding(iobinding, run_options)
+        try:
+            self._inner.run_with_iobinding(iobinding, run_options)
+        except SubgraphkitError as error:
+            as_theirs(error)
+            raise
 
     def _array(self, name: str, value: Any) -> Any:
         if not isinstance(value, list | tuple | int | float | str):

@@ -1,7 +1,7 @@
 """Values in ONNX Runtime's wrapping, and bindings of them."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,55 @@ from subgraphkit.compat.onnxruntime.options import no_equivalent
 from subgraphkit.running.binding_io import IOBinding as _IOBinding
 from subgraphkit.running.devices import HOST, device_of, to_host
 from subgraphkit.types import DataType
+
+
+class OrtDevice:
+    """A device by its kind and number.
+
+    ``kind``: 0 for the processor, 1 for a GPU. ``number``: Its number.
+    """
+
+    _KINDS: ClassVar[Mapping[str, int]] = {"cpu": 0, "cuda": 1, "gpu": 1}
+
+    def __init__(self, kind: int = 0, memory: int = 0, number: int = 0) -> None:
+        del memory  # ONNX Runtime's signature
+        self._kind, self._number = kind, number
+
+    @staticmethod
+    def make(ort_device_name: str, device_id: int, vendor_id: int = -1) -> "OrtDevice":
+        """Return a device by its name.
+
+        Raises:
+            CallerError: There is no such kind of device (SGK114).
+        """
+        del vendor_id
+        kind = OrtDevice._KINDS.get(ort_device_name.lower())
+        if kind is None:
+            raise no_equivalent(f"device {ort_device_name!r}", "There are cpu and cuda.")
+        return OrtDevice(kind, number=device_id)
+
+    @staticmethod
+    def cpu() -> int:
+        """Return the kind of a processor."""
+        return 0
+
+    @staticmethod
+    def cuda() -> int:
+        """Return the kind of a GPU."""
+        return 1
+
+    @staticmethod
+    def default_memory() -> int:
+        """Return the kind of memory that there is."""
+        return 0
+
+    def device_type(self) -> int:
+        """Return the kind."""
+        return self._kind
+
+    def device_id(self) -> int:
+        """Return the number."""
+        return self._number
 
 
 class OrtValue:

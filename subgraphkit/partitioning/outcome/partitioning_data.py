@@ -2,10 +2,11 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import attrgetter
+from typing import TypeVar
 
 from subgraphkit.backend.contract import Backend, lack_of
 from subgraphkit.backend.messages import did_you_mean
@@ -58,6 +59,9 @@ class _Refusals(Mapping[int, tuple[RefusedBy, ...]]):
 
     def __len__(self) -> int:
         return len(self._nodes)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +178,42 @@ class PartitioningData:
         elsewhere = (n for n in sorted(said) if self.subgraphs[self._home[n]].backend != backend)
         return {node: said[node] for node in elsewhere}
 
+    def __iter__(self) -> Iterator[Subgraph]:
+        """Iterate over the subgraphs, in an order in which they can run."""
+        return iter(self.subgraphs)
+
+    def __len__(self) -> int:
+        """Count the subgraphs."""
+        return len(self.subgraphs)
+
+    def __getitem__(self, key: int | str) -> Subgraph:
+        """Return the subgraph at a place, or that of an id.
+
+        Raises:
+            ConfigError: There is none of that id (SGK123).
+        """
+        return self.subgraph(key) if isinstance(key, str) else self.subgraphs[key]
+
+    def __eq__(self, other: object) -> bool:
+        """Say whether the same backends run the same regions of the same model."""
+        if not isinstance(other, PartitioningData):
+            return NotImplemented
+        if self is other:
+            return True
+        one, two = self.graph.table, other.graph.table
+        return self._division == other._division and (
+            one is two
+            or (list(one.op_types), list(one.outputs)) == (list(two.op_types), list(two.outputs))
+        )
+
+    def __hash__(self) -> int:
+        """Hash by the regions."""
+        return hash(self._division)
+
+    @cached_property
+    def _division(self) -> frozenset[tuple[str, tuple[int, ...]]]:
+        return frozenset((one.backend, tuple(sorted(one.nodes))) for one in self.subgraphs)
+
     def subgraph(self, subgraph_id: str) -> Subgraph:
         """Return the subgraph of that name.
 
@@ -251,11 +291,18 @@ class PartitioningData:
         return home
 
 
+PartitioningT = TypeVar("PartitioningT", bound=PartitioningData)
+
 Cut = tuple[Subgraph, int]
 """A subgraph and the place of the property that claimed it."""
 
 
-def cut(state: PartitionState, passes: Passes, also_wanted: Collection[str] = ()) -> list[Cut]:
+def cut(
+    state: PartitionState,
+    passes: Passes,
+    also_wanted: Collection[str] = (),
+    checks: Callable[[PartitionState, Iterable[Cut]], None] = verify_borders,
+) -> list[Cut]:
     """Turn the claimed regions into subgraphs, in an order in which they can run.
 
     A ``Constant`` node goes where its first reader is. One that nobody reads goes to the last
@@ -266,6 +313,7 @@ def cut(state: PartitionState, passes: Passes, also_wanted: Collection[str] = ()
         state: The partition state, with every node claimed.
         passes: What came of them.
         also_wanted: Values read outside the part of the graph that the pass works on.
+        checks: Looks at what crosses the edges.
 
     Raises:
         InternalError: The verifier found a broken promise.
@@ -284,7 +332,7 @@ def cut(state: PartitionState, passes: Passes, also_wanted: Collection[str] = ()
         subgraph = make_subgraph(state.graph, row, name, claim.property_name, edge=edge)
         made.append((subgraph, region.claim))
     verify_edges(state, [subgraph for subgraph, _ in made], also_wanted)
-    verify_borders(state, made)
+    checks(state, made)
     return made
 
 

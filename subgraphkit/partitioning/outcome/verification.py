@@ -189,12 +189,19 @@ def verify_borders(state: PartitionState, made: Iterable[tuple[Subgraph, int]]) 
     Raises:
         InternalError: A forbidden value crosses.
     """
+    for subgraph, value, refusal in forbidden_crossings(state, made):
+        raise InternalError(
+            f"value {value!r} crosses the edge of subgraph {subgraph.id!r}, and may not: {refusal}"
+        )
+
+
+def forbidden_crossings(
+    state: PartitionState, made: Iterable[tuple[Subgraph, int]]
+) -> Iterator[tuple[Subgraph, str, Refusal]]:
+    """Yield what crosses the edge of a subgraph that its property forbids."""
     for subgraph, index in made:
         for value, refusal in _forbidden(state.graph, subgraph, state.properties[index]):
-            raise InternalError(
-                f"value {value!r} crosses the edge of subgraph {subgraph.id!r}, and may not: "
-                f"{refusal}"
-            )
+            yield subgraph, value, refusal
 
 
 def _forbidden(

@@ -3,6 +3,8 @@ from .explanation import explain as explain
 from .memory import Memory as Memory
 from .memory import check_memory as check_memory
 from .memory import foresee as foresee
+from .moves import Move as Move
+from .moves import find_moves as find_moves
 from .quality import Quality as Quality
 from .quality import measure as measure
 from .renderings import as_data as as_data

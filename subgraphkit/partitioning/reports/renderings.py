@@ -40,7 +40,7 @@ def as_data(partitioning: PartitioningData, quality: Quality) -> dict[str, Any]:
             {
                 "id": subgraph.id,
                 "backend": subgraph.backend,
-                "property": subgraph.property_name,
+                "property_name": subgraph.property_name,
                 "nodes": list(subgraph.nodes),
                 "inputs": list(subgraph.inputs),
                 "outputs": list(subgraph.outputs),

@@ -313,3 +313,65 @@ def test_a_session_is_pickled_as_what_opens_it_elsewhere(tmp_path: Path) -> None
     assert again.inner.spec == session.inner.spec
     assert again.get_providers() == session.get_providers()
     np.testing.assert_array_equal(again.run(None, {"x": np.ones(2, np.float32)})[0], [-1, -1])
+
+
+def test_dimensions_have_the_names_that_the_file_declares() -> None:
+    text = (
+        "g (float[batch, seq] x, int64[1] k) => (float[batch, found] y, float[] s, float[2, q] t) "
+        "{ y = Slice(x, k, k, k) s = Reshape(y, k) t = Expand(y, k) }"
+    )
+    proto = parsed(text)
+    del proto.graph.output[1].type.tensor_type.shape.dim[:]
+    proto.graph.output[1].type.tensor_type.ClearField("shape")
+    session = ort.InferenceSession(proto.SerializeToString())
+    assert [one.shape for one in session.get_inputs()] == [["batch", "seq"], [1]]
+    y, s, t = (one.shape for one in session.get_outputs())
+    assert (y, t) == (["batch", "found"], [2, "q"])
+    assert not any(isinstance(size, str) for size in s)
+    named = sk.InferenceSession(proto, "numpy", shapes={"x": ("rows", 3)})
+    assert named.get_inputs()[0].shape == ["rows", 3]
+
+
+CATCHES = """
+import sys
+import numpy as np
+import subgraphkit.compat.onnxruntime as door
+sys.modules["onnxruntime"] = door
+import onnxruntime
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument, NoSuchFile, OrtDevice
+from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+for call, theirs in (
+    (lambda: onnxruntime.InferenceSession("none.onnx"), state.NoSuchFile),
+    (lambda: onnxruntime.InferenceSession(b"nothing"), state.InvalidProtobuf),
+    (lambda: onnxruntime.InferenceSession(sys.argv[1]).run(["q"], {}), state.InvalidArgument),
+    (lambda: onnxruntime.InferenceSession(sys.argv[1]).run(None, {"x": np.ones(3)}), ValueError),
+):
+    try:
+        call()
+    except theirs as error:
+        print(type(error).__name__, error.code)
+device = OrtDevice.make("cuda", 1)
+print(device.device_type() == OrtDevice.cuda(), device.device_id())
+"""
+
+
+def test_programs_catch_errors_by_the_classes_of_onnxruntime(path: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CATCHES, path], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines() == [
+        "ModelNotFoundError SGK201",
+        "InvalidModelError SGK202",
+        "InputError SGK143",
+        "InputError SGK141",
+        "True 1",
+    ], done.stderr
+
+
+def test_an_error_of_both_kinds_travels_as_ours(path: str) -> None:
+    with pytest.raises(sk.errors.InputError) as raised:
+        ort.InferenceSession(path).run(["q"], {"x": X})
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert isinstance(again, sk.errors.InputError)
+    assert again.code == "SGK143"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from subgraphkit.backend import Backend, SubgraphProperty
+from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import BackendChoice, parse_selection
 from subgraphkit.errors import ConfigError
 
@@ -64,7 +65,7 @@ def test_options_of_an_item_are_kept_as_written() -> None:
         ("none,a", "'none' cannot be combined"),
         ("none:x=1", "'none' takes no"),
         ("auto?", "'auto' takes no"),
-        ("a,b,a:k=v", "backend 'a' is named twice"),
+        ("a:k=v,b,a:k=v", "backend 'a' is named twice"),
     ],
 )
 def test_a_text_that_cannot_be_read_is_answered_with_the_place(text: str, problem: str) -> None:
@@ -116,3 +117,20 @@ def test_every_choice_knows_who_made_it() -> None:
 def test_anything_else_is_refused(selection: object) -> None:
     with pytest.raises(ConfigError, match="SGK107"):
         parse_selection(selection)
+
+
+def test_a_backend_that_comes_again_has_a_number_its_options_and_those_of_all() -> None:
+    several = [("x", {"k": 1}), "y", ("x", {"k": 2})]
+    resolved = resolve(backend=several, options={"x": {"other": 3}})
+    assert [one.name for one in resolved.backends] == ["x", "y", "x#2"]
+    assert [one.backend for one in resolved.backends] == ["x", "y", "x"]
+    for name, k in (("x", 1), ("x#2", 2)):
+        given = resolved.options_for(name).items()
+        assert {key: value for key, (value, _) in given} == {"k": k, "other": 3}
+    assert str(parse_selection("x:k=1,x:k=2")[1]) == "x#2:k=2"
+    assert resolve(backend="x#2:k=2,y", isolate="x").isolates("x#2")
+
+
+def test_an_instance_of_a_backend_cannot_come_beside_another() -> None:
+    with pytest.raises(ConfigError, match="'alpha' is named twice"):
+        parse_selection([Alpha(), Alpha()])

@@ -96,7 +96,7 @@ def test_the_data_has_exactly_these_keys_and_survives_json() -> None:
     assert data["subgraphs"][0] == {
         "id": "fast_0",
         "backend": "fast",
-        "property": "main",
+        "property_name": "main",
         "nodes": [0, 1, 2],
         "inputs": ["image", "w1", "b1", "w2"],
         "outputs": ["r1", "c2"],

@@ -11,12 +11,8 @@ import subgraphkit as sk
 from subgraphkit.binding import BoundModel
 from subgraphkit.errors import ConfigError
 from subgraphkit.partitioning import Constraints
-from subgraphkit.partitioning.placements import (
-    Placement,
-    circumstances,
-    keep_placement,
-    read_placement,
-)
+from subgraphkit.partitioning.placements import circumstances, keep_placement
+from subgraphkit.partitioning.plan_files import Placement, read_placement
 from tests.models import parsed
 
 CHAIN = parsed(

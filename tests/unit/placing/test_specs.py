@@ -218,6 +218,7 @@ SAID: dict[str, Any] = {
     "checked": False,
     "nan_policy": "propagate",
     "fold": False,
+    "outputs": ["y", "z"],
     "pin": {"a, b": "numpy", 3: "numpy"},
     "keep_off": "Relu=openvino, Relu=tvm",
     "block": {"x", "y"},

@@ -12,7 +12,7 @@ from onnx import numpy_helper
 import subgraphkit as sk
 from subgraphkit.backend.progress import Progress, ProgressEvent
 from subgraphkit.errors import BackendUnavailableError, ConfigError
-from subgraphkit.partitioning.placements import Placement, read_placement
+from subgraphkit.partitioning.plan_files import Placement, read_placement
 from subgraphkit.placing import Tuning, tune, tuning_loop
 from tests.models import parsed
 from tests.unit.placing.made_up import (

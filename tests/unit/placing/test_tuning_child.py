@@ -14,12 +14,8 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.partitioning import Constraints
-from subgraphkit.partitioning.placements import (
-    Placement,
-    circumstances,
-    keep_placement,
-    placement_of,
-)
+from subgraphkit.partitioning.placements import circumstances, keep_placement
+from subgraphkit.partitioning.plan_files import Placement, placement_of
 from subgraphkit.placing import tune, tuning_child
 from subgraphkit.processes import NoAnswer
 from tests.models import parsed

@@ -1,0 +1,1 @@
+"""The package in which programs look for ONNX Runtime's exception classes."""

@@ -1,0 +1,257 @@
+"""Plan files: which backend runs which nodes of a model, and in which regions, as JSON."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+from subgraphkit.backend.contract import Backend
+from subgraphkit.binding import BoundModel
+from subgraphkit.configuration.handing import plain_value
+from subgraphkit.configuration.selection import BackendChoice
+from subgraphkit.errors import ConfigError
+from subgraphkit.ir import Node
+from subgraphkit.partitioning.constraints import Constraints, NodeSelector
+from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
+from subgraphkit.storing.files import write_whole
+
+_FORMAT: Final = 1
+_LARGEST: Final = 64 << 20
+
+
+@dataclass(frozen=True)
+class PlacedRegion:
+    """A region of a placement.
+
+    Attributes:
+        backend: Who runs it.
+        property: Which property of the backend; any if it has none of that name.
+        nodes: Its nodes; see ``first_output``.
+    """
+
+    backend: str
+    property: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Which backend runs which nodes of a model.
+
+    Attributes:
+        backends: The options of each backend that takes part, in the order of claiming. The last
+            one also takes what those before it refuse.
+        nodes: By backend, the nodes it is to take; see ``first_output``.
+        circumstances: What it was measured for and where; see ``circumstances``.
+        figures: What was measured, for people.
+        regions: The regions, where they are to be these; without, they are made of the nodes.
+    """
+
+    backends: Mapping[str, Mapping[str, Any]]
+    nodes: Mapping[str, tuple[str, ...]]
+    circumstances: Mapping[str, Any]
+    figures: Mapping[str, Any]
+    regions: tuple[PlacedRegion, ...] = ()
+
+    def choices(self, origin: str) -> tuple[BackendChoice, ...]:
+        """Return the selection of backends."""
+        return tuple(
+            BackendChoice(name, options=options, origin=origin)
+            for name, options in self.backends.items()
+        )
+
+    def constraints(self, bound: BoundModel) -> Constraints:
+        """Return what keeps every node from the backends that it is not placed on.
+
+        Raises:
+            ConfigError: The model has no such nodes (SGK124).
+        """
+        makers = {first_output(bound, node): node for node in range(len(bound.table.outputs))}
+        placed = {name: backend for backend, names in self.nodes.items() for name in names}
+        unknown = [name for name in placed if name not in makers]
+        if unknown:
+            raise ConfigError(
+                "SGK124",
+                f"the plan is of another model: it places the node that makes {unknown[0]!r}, "
+                f"which {bound.name!r} does not have",
+                hint="Measure this model: subgraphkit tune MODEL.",
+            )
+        first = list(self.backends)[:-1]
+        exclusions: dict[str, list[NodeSelector]] = {name: [] for name in first}
+        for value, backend in placed.items():
+            for name in first:
+                if name != backend:
+                    exclusions[name].append(makers[value])
+        return Constraints(exclusions=exclusions)
+
+    def regions_in(self, partitioning: PartitioningData) -> list[tuple[int, list[int]]]:
+        """Return the regions by claim and node, of a partitioning by the same placement.
+
+        Raises:
+            ConfigError: A backend refuses a node now (SGK124).
+        """
+        graph, claims = partitioning.graph, partitioning.passes.claims
+        makers = {first_output(graph, node): node for node in graph.order}
+        regions = []
+        for one in self.regions:
+            own = [at for at, claim in enumerate(claims) if claim.backend.name == one.backend]
+            named = [at for at in own if claims[at].property_name == one.property]
+            nodes = [makers[value] for value in one.nodes]
+            for node in nodes:
+                self._require_home(partitioning, node, one.backend)
+            regions.append(((named or own)[0], nodes))
+        placed = sorted(node for _, nodes in regions for node in nodes)
+        if placed != [node for node in sorted(graph.order) if not graph.is_constant_node(node)]:
+            problem = f"it places {len(placed)} nodes in its regions, which are not those of"
+            raise ConfigError("SGK124", f"the plan is of another model: {problem} {graph.name!r}")
+        return regions
+
+    def _require_home(self, partitioning: PartitioningData, node: int, backend: str) -> None:
+        if partitioning.home_of(node).backend == backend:
+            return
+        reason = partitioning.refusals_by(backend).get(node)
+        raise ConfigError(
+            "SGK124",
+            f"the plan places node {Node(partitioning.graph, node).label} on {backend!r}, which "
+            f"refuses it now: {reason}",
+            hint="Divide the model anew, and save that.",
+        )
+
+    def to_json(self) -> str:
+        """Return the text of a plan file."""
+        kept = {key: value for key, value in asdict(self).items() if value or key != "regions"}
+        if self.regions:
+            del kept["nodes"]  # the regions say the same
+        return json.dumps({"format": _FORMAT, **kept}, indent=2) + "\n"
+
+
+def save_regions(partitioning: PartitioningData, path: Path) -> None:
+    """Write the regions of a partitioning into a plan file.
+
+    Raises:
+        ConfigError: The file cannot be written, or an option is no plain data (SGK124).
+    """
+    graph, claims = partitioning.graph, partitioning.passes.claims
+    regions = tuple(
+        PlacedRegion(
+            one.backend,
+            one.property_name,
+            tuple(first_output(graph, n) for n in one.nodes if not graph.is_constant_node(n)),
+        )
+        for one in partitioning.subgraphs
+    )
+    placement = Placement(
+        backends={claim.backend.name: _given_options(claim.backend) for claim in claims},
+        nodes={},
+        circumstances={"shapes": shapes_of(graph)},
+        figures={},
+        regions=tuple(one for one in regions if one.nodes),
+    )
+    try:
+        write_whole(path, placement.to_json().encode())
+    except (OSError, TypeError, ValueError) as error:
+        raise ConfigError(
+            "SGK124", f"plan file {str(path)!r} cannot be written: {error}"
+        ) from error
+
+
+def _given_options(backend: Backend) -> dict[str, Any]:
+    values = {one.name: getattr(backend.option_values, one.name) for one in backend.options}
+    defaults = {one.name: one.default for one in backend.options}
+    return {name: plain_value(value) for name, value in values.items() if value != defaults[name]}
+
+
+def read_placement(path: Path) -> Placement:
+    """Read a plan file.
+
+    Raises:
+        ConfigError: It cannot be read, or is no plan file (SGK124).
+    """
+    try:
+        with path.open("rb") as file:
+            return placement_of(file.read(_LARGEST))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(
+            "SGK124",
+            f"plan file {str(path)!r} cannot be read: {_reason(error)}",
+            hint="Write one: subgraphkit tune MODEL --output plan.json.",
+        ) from error
+
+
+def _reason(error: OSError | ValueError | RecursionError) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    no_json = isinstance(error, json.JSONDecodeError | UnicodeDecodeError)
+    return f"it is not JSON: {error}" if no_json else str(error)
+
+
+def placement_of(text: str | bytes) -> Placement:
+    """Return the placement in the text of a plan file.
+
+    Raises:
+        ValueError: There is none.
+        RecursionError: It is nested too deeply.
+    """
+    read = json.loads(text)
+    if not isinstance(read, dict) or read.pop("format", None) != _FORMAT:
+        raise ValueError(f"it has no 'format' that is {_FORMAT}")
+    regions = _regions(read.pop("regions", ()))
+    if regions:
+        by_backend: dict[str, list[str]] = {}
+        for one in regions:
+            by_backend.setdefault(one.backend, []).extend(one.nodes)
+        read["nodes"] = by_backend
+    return replace(plain_placement(read), regions=regions)
+
+
+def _regions(read: Any) -> tuple[PlacedRegion, ...]:
+    if not isinstance(read, list | tuple):
+        raise ValueError("'regions' is not a list in it")  # noqa: TRY004 (a bad file)
+    found: list[PlacedRegion] = []
+    for one in read:
+        row = one if isinstance(one, dict) else {}
+        backend, named, nodes = row.get("backend"), row.get("property", ""), row.get("nodes")
+        if not (isinstance(backend, str) and isinstance(named, str) and nodes and _is_names(nodes)):
+            raise ValueError("a region of it is not a backend, a property and a list of nodes")
+        found.append(PlacedRegion(backend, named, tuple(nodes)))
+    return tuple(found)
+
+
+def plain_placement(read: Mapping[str, Any]) -> Placement:
+    """Return the placement that plain data says, without regions.
+
+    Raises:
+        ValueError: There is none.
+    """
+    for key in (one.name for one in fields(Placement) if one.name != "regions"):
+        if not isinstance(read.get(key), dict):
+            raise ValueError(f"{key!r} is not a JSON object in it")  # noqa: TRY004 (a bad file)
+    backends, nodes = read["backends"], read["nodes"]
+    if not backends or not nodes.keys() <= backends.keys():
+        raise ValueError("it places nodes on backends that it does not list")
+    for name in backends:
+        if not isinstance(backends[name], dict) or not _is_names(nodes.get(name, [])):
+            raise ValueError(f"what it says of backend {name!r} is not options and a list of names")
+    return Placement(
+        backends=backends,
+        nodes={name: tuple(names) for name, names in nodes.items()},
+        circumstances=read["circumstances"],
+        figures=read["figures"],
+    )
+
+
+def _is_names(names: Any) -> bool:
+    return isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+
+
+def first_output(bound: BoundModel, node: int) -> str:
+    """Return the first output of a node that has a name, by which a placement names the node."""
+    return next(filter(None, bound.table.outputs[node]), "")
+
+
+def shapes_of(bound: BoundModel) -> dict[str, str]:
+    """Return the types of the inputs, for people."""
+    return {name: str(bound.types.get(name)) for name in bound.inputs}

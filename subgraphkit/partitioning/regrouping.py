@@ -1,0 +1,262 @@
+"""Partitionings changed by hand: regions merged, split, put on another backend, or given in a file.
+
+Source: partitioning theory, refinement: replacing one region of an acyclic partitioning by an
+acyclic partitioning of its own nodes keeps the whole acyclic. What is merged, or comes from a file,
+is no refinement, and is checked.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from subgraphkit.backend.refusal import Refusal
+from subgraphkit.configuration.selection import parse_selection
+from subgraphkit.errors import ConfigError
+from subgraphkit.ir import Node, Subgraph
+from subgraphkit.partitioning.algorithms.quotient import CyclicGroupsError
+from subgraphkit.partitioning.claiming.ask import CheckedProperty
+from subgraphkit.partitioning.claiming.claim import Passes, claim_all, finish_all
+from subgraphkit.partitioning.claiming.graph import PartitionState, Region
+from subgraphkit.partitioning.claims import Claim, choose_claimants
+from subgraphkit.partitioning.constraints import kept_away
+from subgraphkit.partitioning.outcome.partitioning_data import (
+    Cut,
+    PartitioningData,
+    PartitioningT,
+    cut,
+)
+from subgraphkit.partitioning.outcome.unclaimed import require_all_claimed
+from subgraphkit.partitioning.outcome.verification import forbidden_crossings
+
+Regions = Sequence[tuple[int, Collection[int]]]
+"""The regions of a partitioning: the place of the claim of each, and its nodes."""
+
+
+def regions_of(partitioning: PartitioningT) -> list[tuple[int, Collection[int]]]:
+    """Return the regions of a partitioning."""
+    return [
+        (claim, one.nodes)
+        for claim, one in zip(partitioning.claimed_by, partitioning.subgraphs, strict=True)
+    ]
+
+
+def regrouped(partitioning: PartitioningT, regions: Regions) -> PartitioningT:
+    """Return a partitioning with other regions, each checked.
+
+    Args:
+        partitioning: Whose properties compile the regions.
+        regions: Nodes of every region, in any order; where ``Constant`` nodes go is found anew.
+
+    Raises:
+        ConfigError: Regions would wait on each other in a circle, or a property refuses one or
+            what crosses its edge (SGK123).
+    """
+    state = PartitionState(partitioning.graph, partitioning.passes.claims)
+    for claim, nodes in regions:
+        ranks = sorted(state.rank_of[node] for node in nodes)
+        ranks = [rank for rank in ranks if not state.constant[rank]]
+        if ranks:
+            state.claim(Region(claim, ranks))
+    try:
+        state.in_run_order()
+    except CyclicGroupsError as error:
+        raise ConfigError(
+            "SGK123",
+            "the regions would wait on each other in a circle: a path leaves one of them and "
+            "comes back",
+            hint="A region is convex, and all can run one after the other. Merge what lies on the "
+            "path as well, or split elsewhere.",
+        ) from error
+    made = cut(state, partitioning.passes, checks=_require_accepted)
+    changed = replace(
+        partitioning,
+        subgraphs=tuple(subgraph for subgraph, _ in made),
+        claimed_by=tuple(claim for _, claim in made),
+    )
+    finish_all(changed.graph, changed, changed.passes, earlier=changed.passes)
+    return changed
+
+
+def _require_accepted(state: PartitionState, made: Iterable[Cut]) -> None:
+    made = list(made)
+    for subgraph, value, refusal in forbidden_crossings(state, made):
+        raise ConfigError(
+            "SGK123",
+            f"value {value!r} may not cross the edge of subgraph {subgraph.id!r}: {refusal}",
+        )
+    for subgraph, claim in made:
+        asked: CheckedProperty = state.properties[claim]
+        first = Node(state.graph, subgraph.nodes[0])
+        answer = asked.ask(asked.claim.property, "accept", subgraph, about=first)
+        if answer is not None:
+            problem = f"backend {subgraph.backend!r} refuses subgraph {subgraph.id!r}: {answer}"
+            raise ConfigError("SGK123", problem)
+
+
+def merged(partitioning: PartitioningT, ids: Sequence[str]) -> PartitioningT:
+    """Return the partitioning with some subgraphs of one backend as one.
+
+    Raises:
+        ConfigError: As ``regrouped``; or there is no such subgraph, or they are of several backends
+            (SGK123).
+    """
+    places = sorted({partitioning.place_of(one) for one in ids})
+    backends = dict.fromkeys(partitioning.subgraphs[place].backend for place in places)
+    if len(backends) > 1:
+        raise ConfigError(
+            "SGK123",
+            f"subgraphs of several backends ({', '.join(backends)}) cannot be merged",
+            hint="Put them on one first: partitioning.move(subgraph_id, backend).",
+        )
+    regions = regions_of(partitioning)
+    united = list(chain.from_iterable(regions[place][1] for place in places))
+    rest = [one for place, one in enumerate(regions) if place not in places]
+    return regrouped(partitioning, [*rest, *((regions[places[0]][0], united) for _ in places[:1])])
+
+
+def split(partitioning: PartitioningT, subgraph_id: str, nodes: Iterable[int]) -> PartitioningT:
+    """Return the partitioning with some nodes of a subgraph in one of their own.
+
+    Raises:
+        ConfigError: As ``regrouped``; or there is no such subgraph, or the nodes are not some of it
+            and not all (SGK123).
+    """
+    place, apart = partitioning.place_of(subgraph_id), frozenset(nodes)
+    claim, whole = regions_of(partitioning)[place]
+    if not apart or not apart < frozenset(whole):
+        raise ConfigError(
+            "SGK123",
+            f"nodes {sorted(apart)} are not a part of subgraph {subgraph_id!r}",
+            hint=f"Name some of its nodes, and not all: {sorted(whole)}.",
+        )
+    regions = regions_of(partitioning)
+    regions[place : place + 1] = [(claim, apart), (claim, frozenset(whole) - apart)]
+    return regrouped(partitioning, regions)
+
+
+def moved(partitioning: PartitioningT, subgraph_id: str, backend: object) -> PartitioningT:
+    """Return the partitioning with the nodes of a subgraph pinned to another backend.
+
+    Raises:
+        ConfigError: There is no such subgraph, or the backend refuses some of its nodes (SGK123).
+        SubgraphkitError: The backend cannot be opened.
+    """
+    place = partitioning.place_of(subgraph_id)
+    name, claims, shift = _with_backend(partitioning, backend)
+    subgraph = partitioning.subgraphs[place]
+    pinned = {**partitioning.constraints.pinned, **dict.fromkeys(subgraph.nodes, name)}
+    demanded = partitioning.constraints._replace(pinned=pinned)
+    changed = replace(
+        partitioning,
+        passes=_spread(partitioning.passes, claims, shift),
+        claimed_by=tuple(shift[at] for at in partitioning.claimed_by),
+        constraints=demanded,
+    )
+    return divided_anew(changed, place, first=0)
+
+
+def _spread(passes: Passes, claims: tuple[Claim, ...], shift: Sequence[int]) -> Passes:
+    """Return passes with claims put in between, which were asked nothing yet."""
+    old = {new: at for at, new in enumerate(shift)}
+    columns = tuple(
+        column.copy() if at in old and (column := passes.columns[old[at]]) is not None else None
+        for at in range(len(claims))
+    )
+    bounds = tuple(passes.bounds[old[at]] if at in old else None for at in range(len(claims)))
+    return Passes(claims, columns, bounds)
+
+
+def _with_backend(
+    partitioning: PartitioningT, backend: object
+) -> tuple[str, tuple[Claim, ...], list[int]]:
+    """Return a backend's name, claims with its own among them, and where the others stand now."""
+    claims, settings = partitioning.passes.claims, partitioning.graph.settings
+    origin = f"argument backend={backend!r}"
+    choices = parse_selection(backend, origin)
+    if len(choices) != 1:
+        raise ConfigError("SGK123", f"{origin} names {len(choices)} backends, expected one")
+    name = choices[0].name
+    if name in partitioning.backends:
+        return name, claims, list(range(len(claims)))
+    alone = settings.selecting(choices, "call", origin)
+    *_, found = choose_claimants(partitioning.graph, alone, lambda _: True)
+    own = [one for one in found if one.backend.name == name]
+    last = claims[-1]
+    behind = last.is_fallback or last.backend.name == settings.fallback  # takes what is refused
+    place = len(claims) - behind * sum(one.backend is last.backend for one in claims)
+    shift = [at + len(own) * (at >= place) for at in range(len(claims))]
+    return name, (*claims[:place], *own, *claims[place:]), shift
+
+
+def divided_anew(partitioning: PartitioningT, place: int, first: int) -> PartitioningT:
+    """Divide the subgraph at a place anew, by what is demanded; what comes of it stands there.
+
+    Args:
+        partitioning: Its passes are changed.
+        place: Where the subgraph is in ``subgraphs``.
+        first: The first property to be asked.
+
+    Raises:
+        SubgraphkitError: As ``partition``.
+    """
+    graph, passes, demanded = partitioning.graph, partitioning.passes, partitioning.constraints
+    subgraph: Subgraph = partitioning.subgraphs[place]
+    state = PartitionState(graph, passes.claims, subgraph.nodes, wanted=subgraph.outputs)
+    done = claim_all(
+        state,
+        lambda at: kept_away(passes.claims[at], graph, demanded),
+        first=first,
+        earlier=passes,
+    )
+    require_all_claimed(state, done, demanded)
+    return replaced(partitioning, place, done, cut(state, done, also_wanted=subgraph.outputs))
+
+
+def replaced(
+    partitioning: PartitioningT, place: int, passes: Passes, pieces: Sequence[Cut]
+) -> PartitioningT:
+    """Return a partitioning with pieces in place of the subgraph that they were cut from."""
+    before, claimed_by = partitioning.subgraphs, partitioning.claimed_by
+    changed = replace(
+        partitioning,
+        subgraphs=(*before[:place], *(piece for piece, _ in pieces), *before[place + 1 :]),
+        passes=passes,
+        claimed_by=(*claimed_by[:place], *(at for _, at in pieces), *claimed_by[place + 1 :]),
+    )
+    finish_all(partitioning.graph, changed, passes, earlier=partitioning.passes)
+    return changed
+
+
+def given_back(
+    partitioning: PartitioningData, subgraph: Subgraph, index: int, refused: Mapping[int, Refusal]
+) -> dict[int, Refusal]:
+    """Return the nodes to keep from the backend: of a ``Constant`` node, those that read it.
+
+    Without one node fewer the backend would get the same subgraph, and give it back, for ever.
+    """
+    graph, inside = partitioning.graph, frozenset(subgraph.nodes)
+    taken_away: dict[int, Refusal] = {}
+    constants: dict[str, Refusal] = {}
+    for node, refusal in refused.items():
+        if node not in inside:
+            raise partitioning.passes.claims[index].fault(
+                "SGK122",
+                f"gave back node {node!r}, which is not in subgraph {subgraph.id!r}",
+                "Unsupported(nodes=...) takes indices into the model's node list.",
+            )
+        if graph.is_constant_node(node):
+            constants.update(dict.fromkeys(graph.table.outputs[node], refusal))
+        else:
+            taken_away[node] = refusal
+    for node in subgraph.nodes if constants else ():
+        for value in graph.read_by(node):
+            if value in constants:
+                taken_away.setdefault(node, constants[value])
+    if not taken_away:
+        named = ", ".join(Node(graph, node).label for node in sorted(refused)) or "no node"
+        raise partitioning.passes.claims[index].fault(
+            "SGK122",
+            f"gave back {named} of subgraph {subgraph.id!r}, which takes nothing away from it",
+            "Name nodes that run; of a Constant node, the nodes that read it.",
+        )
+    return taken_away
