@@ -3,7 +3,8 @@
 Without names, all those are run that need nothing but this checkout; the others read networks
 exported from PyTorch, see ``numpy_backend/exporting.py``, ``backends``, ``exchange``,
 ``forecast``, ``kit``, ``neighbours``, ``operators``, ``placement``, ``real_models``, ``stream`` and
-``transparency`` use whatever backends are installed, ``tensorrt_build`` needs TensorRT for RTX,
+``transparency`` use whatever backends are installed, ``tensorrt_build`` needs TensorRT for RTX and
+``tensorrt_overhead`` the backend for TensorRT alone,
 ``precision`` the exports and ONNX Runtime, ``replicas`` the exports and whatever libraries are
 installed, and ``report`` Playwright and Chromium.
 """
@@ -29,6 +30,7 @@ COMPARED = (
     "real_models",
     "transparency",
     "tensorrt_build",
+    "tensorrt_overhead",
 )
 OTHERS = ("precision", "replicas", "report", "stream")
 BUSY = 1.0

@@ -37,6 +37,10 @@ class Options:
     keep_fp32: tuple[str, ...] = ()
     """Operators, or regular expressions of names of nodes or their outputs, that stay in
     float32; what precision_search finds can be given here."""
+    io_precision: Literal["keep", "fp16"] = "keep"
+    """Type in which float32 inputs and outputs of the model cross to the device and back; with
+    fp16, half as many bytes. Arrays of the host stay float32; those on the device are float16,
+    as inputs if you like."""
     data_max: float = 512.0
     """With fp16 and calibration, nodes that see larger magnitudes stay in float32."""
     reduction_depth: int | None = None
@@ -66,6 +70,9 @@ class Options:
     then."""
     allow_runtime_build: bool = True
     """Whether a run may build an engine; without, a shape that no engine covers is an error."""
+    build_behind: bool = True
+    """Whether shapes that no engine covers run on the fallback backend while a wider engine is
+    built; without, such a run waits for it. The first engine is always waited for."""
     max_engines: int = 4
     """Engines kept for one subgraph; the one used longest ago makes room."""
     workspace_limit: int | None = None

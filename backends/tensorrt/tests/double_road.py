@@ -1,6 +1,7 @@
 """What the tests of the run side share: models compiled for the double of TensorRT."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,7 +40,7 @@ GROWING = "agraph (float[n,3] x) => (float[n,3] y) { t = Relu(x) y = Add(t, x) }
 PICKED = "agraph (float[n] x) => (int64[1,m] y, float[n] z) { y = NonZero(x) z = Neg(x) }"
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
 
-_QUIET: dict[str, Any] = {"timing_cache": False}
+_QUIET: dict[str, Any] = {"timing_cache": False, "build_behind": False}
 _DTYPES = {
     "FLOAT8E4M3FN",
     "FLOAT",
@@ -113,8 +114,8 @@ class _Property(SubgraphProperty):
         return _Selector(graph)
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
-        del context
-        return compiled(subgraph, self._double, self._options)
+        given = replace(context_of(subgraph.graph, self._options), fallback=context.fallback)
+        return compile_region(subgraph, self._double.library, given)
 
 
 class DoubleBackend(Backend[Options]):

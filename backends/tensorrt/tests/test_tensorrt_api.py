@@ -12,7 +12,7 @@ import pytest
 import subgraphkit_tensorrt
 from backends.tensorrt.tests.scanned_names import CALLED, names_defined, names_in, names_used
 from backends.tensorrt.tests.tensorrt_api import Api, columns, known_classes, releases
-from subgraphkit_tensorrt.library.capabilities import Capabilities, path_of
+from subgraphkit_tensorrt.library.capabilities import Capabilities, path_of, release_of
 
 PACKAGE = Path(subgraphkit_tensorrt.__file__).parent
 EVERYWHERE = (1 << len(releases())) - 1
@@ -101,3 +101,9 @@ def _guarded(path: str) -> bool:
 
 def test_the_usual_names_stand_for_classes_that_exist() -> None:
     assert set(CALLED.values()) <= known_classes()
+
+
+def test_a_version_is_its_numbers_and_nothing_after_them() -> None:
+    assert release_of("10.7.0.post1") == (10, 7, 0)
+    assert release_of(" 11.0.0rc2+cu13") == (11, 0, 0)
+    assert release_of("unknown") == ()

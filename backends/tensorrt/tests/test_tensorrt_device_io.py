@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import ml_dtypes
@@ -23,7 +23,7 @@ from backends.tensorrt.tests.double_road import (
 from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import InputError
-from subgraphkit_tensorrt import on_stream
+from subgraphkit_tensorrt import on_stream, release_stream
 from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running.arrays import DeviceArray
 from subgraphkit_tensorrt.running.memory import Pinned
@@ -261,9 +261,29 @@ def test_a_stream_counts_for_its_block_alone(double: Double) -> None:
         with on_stream(0):
             (default,) = opened(X, outputs=[ON_DEVICE])
     (own,) = opened(mine, outputs=[ON_DEVICE])
-    assert (mine.stream, default.stream) == (stream, 0)
-    assert own.stream not in {stream, 0}
+    assert mine.stream == stream
+    assert not {own.stream, default.stream} & {stream, 0}
     np.testing.assert_array_equal(np.asarray(own), summed(summed(X)))
+
+
+@pytest.mark.parametrize("how", ["option", "run"])
+def test_on_the_default_stream_everything_is_in_order_and_nobody_waits(
+    double: Double, how: str
+) -> None:
+    x, y = Tensor(double, X), Tensor(double, np.zeros_like(X))
+    opened = Opened(SUM, double, **({"stream": 0} if how == "option" else {}))
+    for tensor in (x, y):
+        x.cuda.order(tensor.stream, 0)
+        tensor.stream = 0
+    waited = double.cuda.waits
+    for factor in (1, 2, 3):
+        scaled = np.ascontiguousarray(X * factor)
+        x.cuda.upload(x.address, scaled.ctypes.data, scaled.nbytes, 0)
+        with nullcontext() if how == "option" else on_stream(0):
+            opened(x, outputs=[y])
+        assert double.cuda.waits == waited + factor - 1
+        np.testing.assert_array_equal(y.numpy(), summed(scaled))
+    release_stream(0)  # which stays
 
 
 def test_a_stream_of_the_caller_may_go_when_all_sessions_are_closed(double: Double) -> None:

@@ -132,3 +132,13 @@ def test_a_model_with_inputs_of_other_floats_keeps_them_in_every_precision(
         }
     label = {TensorProto.BFLOAT16: "tensor(bfloat16)", TensorProto.DOUBLE: "tensor(double)"}[kind]
     assert types == {"x": label, "y": label}
+
+
+@pytest.mark.parametrize("precision", ["keep", "fp16"])
+def test_inputs_and_outputs_are_float16_if_that_is_asked_for(precision: str) -> None:
+    subgraph = whole(blocks((0,)))
+    asked = options(dims=RANGES, precision=precision, io_precision="fp16")
+    graph = prepare_model(subgraph, asked).proto.graph
+    types = {one.type.tensor_type.elem_type for one in (*graph.input, *graph.output)}
+    assert types == {TensorProto.FLOAT16}
+    assert build_engine(subgraph, asked, rtx()).data

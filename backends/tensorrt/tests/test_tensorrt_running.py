@@ -9,10 +9,19 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from backends.tensorrt.tests.double_road import GROWING, PICKED, SUM, Opened, X, summed
+from backends.tensorrt.tests.double_road import (
+    GROWING,
+    PICKED,
+    SUM,
+    Opened,
+    X,
+    parsed,
+    summed,
+)
 from backends.tensorrt.tests.tensorrt_double import Double
+from backends.tensorrt.tests.test_tensorrt_sessions import session
 from subgraphkit.backend import ON_DEVICE
-from subgraphkit.errors import ExecutionError, InputError
+from subgraphkit.errors import CompileError, ExecutionError, InputError
 from subgraphkit_tensorrt.running.arrays import DeviceArray
 from subgraphkit_tensorrt.running.regions import restore
 
@@ -74,6 +83,31 @@ def test_every_element_type_of_the_border_passes_unchanged(double: Double, dtype
     (y,) = Opened(f"agraph ({dtype}[4] x) => ({dtype}[4] y) {{ y = Identity(x) }}", double)(x)
     assert y.dtype == numpy
     np.testing.assert_array_equal(y, x)
+
+
+@pytest.mark.parametrize("graphs", ["off", "auto"])
+def test_float32_crosses_the_border_as_float16_if_that_is_asked_for(
+    double: Double, graphs: str
+) -> None:
+    opened = Opened(SUM, double, io_precision="fp16", cuda_graphs=graphs)
+    for factor in (1, 2, 3):
+        (y,) = opened(X * factor)
+        assert y.dtype == np.float32
+        np.testing.assert_array_equal(y, summed(X * factor))
+    (left,) = opened(X, outputs=[ON_DEVICE])
+    assert left.dtype == np.float16
+    np.testing.assert_array_equal(opened(left)[0], summed(summed(X)))
+    np.testing.assert_array_equal(
+        opened(Opened(SUM, double)(X, outputs=[ON_DEVICE])[0])[0], summed(summed(X))
+    )
+    chain = parsed("agraph (float[2,3] x) => (float[2,3] y) { a = Relu(x) y = Neg(a) }")
+    with session(chain, double, 1, io_precision="fp16") as cut:
+        found = [
+            [one.dtype for one in step.operator._engines.current()[0][1].inputs]
+            for step in cut.plan.steps
+        ]
+        assert found == [[np.float16], [np.float32]]  # what is between two subgraphs is as it was
+        np.testing.assert_array_equal(cut.run(None, {"x": X})[0], -np.maximum(X, 0))
 
 
 def test_shapes_computed_from_an_input_are_read_from_the_host(double: Double) -> None:
@@ -173,7 +207,67 @@ def test_the_range_grows_with_the_shapes_that_are_met(double: Double) -> None:
     info = opened.operator.info()
     assert info["builds_at_run_time"] == 2
     assert [one["ranges"][0][0]["max"] for one in info["engines"]] == [(4, 3)]
-    assert info["engines"][0]["ranges"][0][0]["min"] == (2, 3)
+    assert info["engines"][0]["ranges"][0][0]["min"] == (1, 3)
+
+
+@pytest.mark.parametrize(("largest", "most"), [(50, 5), (300, 8)])
+def test_few_of_many_lengths_build_an_engine(double: Double, largest: int, most: int) -> None:
+    opened = Opened(GROWING, double)
+    for n in np.random.default_rng(largest).integers(0, largest + 1, 300):
+        np.testing.assert_array_equal(opened(np.ones((n, 3), np.float32))[0], np.full((n, 3), 2))
+    assert opened.operator.info()["builds_at_run_time"] <= most
+
+
+def test_a_range_grows_no_further_than_it_has_to_where_the_model_takes_no_more(
+    double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Opened(GROWING, double)
+    build = double.trt.Builder.build_serialized_network
+
+    def limited(builder: Any, network: Any, config: Any) -> Any:
+        largest = config.profiles[0].shapes["x"][2][0]
+        return build(builder, network, config) if largest <= 50 else None
+
+    monkeypatch.setattr(double.trt.Builder, "build_serialized_network", limited)
+    for n in (40, 50, 45, 40):
+        opened(np.ones((n, 3), np.float32))
+    info = opened.operator.info()
+    assert info["builds_at_run_time"] == 2
+    assert [one["ranges"][0][0]["max"] for one in info["engines"]] == [(50, 3)]
+
+
+def test_the_fallback_answers_while_a_wider_engine_is_built(
+    double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with session(parsed(GROWING), double, build_behind=True) as opened:
+        (step,) = opened.plan.steps
+
+        def run(n: int) -> None:
+            x = np.full((n, 3), n, np.float32)
+            np.testing.assert_array_equal(opened.run(None, {"x": x})[0], 2 * x)
+
+        run(2)  # waits: nothing is there yet
+        may_build, build = threading.Event(), double.trt.Builder.build_serialized_network
+
+        def slowly(*given: Any) -> Any:
+            assert may_build.wait(20)
+            return build(*given)
+
+        monkeypatch.setattr(double.trt.Builder, "build_serialized_network", slowly)
+        for n in (5, 2, 6, 2):
+            run(n)
+        info = step.operator.info()
+        assert (info["runs_on_the_fallback"], info["builds_at_run_time"]) == (2, 1)
+        may_build.set()
+        step.operator._engines._behind.join(20)
+        run(6)
+        info = step.operator.info()
+        assert (info["runs_on_the_fallback"], info["builds_at_run_time"]) == (2, 2)
+        monkeypatch.setattr(double.trt.Builder, "build_serialized_network", lambda *_: None)
+        run(20)
+        step.operator._engines._behind.join(20)
+        with pytest.raises(CompileError, match="SGK172"):
+            run(20)  # after one that nobody waited for, somebody is told
 
 
 def test_the_engine_used_longest_ago_makes_room(double: Double) -> None:

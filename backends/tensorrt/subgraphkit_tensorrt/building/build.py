@@ -27,7 +27,7 @@ from subgraphkit_tensorrt.building.report import describe
 from subgraphkit_tensorrt.library.cudart import on_device
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.gpus import kind_of_gpu, machine
-from subgraphkit_tensorrt.library.logger import listening, tail
+from subgraphkit_tensorrt.library.logger import LOGGER, listening, tail
 
 # Kernels are timed while a plan is built, and two builds on a device would time each other.
 _DEVICE_LOCKS: Final[defaultdict[int, threading.Lock]] = defaultdict(threading.Lock)
@@ -87,6 +87,14 @@ def _build_plan(
     attached = timings.attach(config) if timings is not None else None
     made, lines = _run(parsed, config, progress)
     progress.check()
+    skipped = sum(_SKIPPED in line.lower() for line in lines)
+    if skipped:
+        LOGGER.warning(
+            "for want of memory on the GPU, TensorRT tried %d kernels or more less for %s: the "
+            "engine may be slower than it could be",
+            skipped,
+            subgraph.id,
+        )
     if made is None:
         raise build_failure(parsed.model, subgraph, lines, options)
     if timings is not None and attached is not None:
@@ -102,6 +110,8 @@ def _run(
         return (None if made is None else bytes(made)), lines
 
 
+_SKIPPED: Final = "insufficient"
+"""What TensorRT says of a kernel that it did not try, in small letters: its memory is."""
 _MEMORY: Final = "memory"
 _DEVICE: Final = "device"
 _FAULTS: Final = (

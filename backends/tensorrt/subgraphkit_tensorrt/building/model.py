@@ -22,6 +22,7 @@ from subgraphkit.rewriting import (
     read_calibration_cache,
     rewrite,
 )
+from subgraphkit.types import DataType
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.lowering import lower
 
@@ -98,11 +99,53 @@ def prepare_model(subgraph: Subgraph, options: Options) -> PreparedModel:
     if options.precision != "keep":
         account = in_precision(proto, weights, options.precision, options)
         proto, weights = account.model, account.weights
+    for name in half_border(subgraph, options):
+        _narrow(proto.graph, name)
     names = rename(proto, subgraph)
     ours = {theirs: name for name, theirs in names.values.items()}
     return PreparedModel(
         proto, {ours[name]: array for name, array in weights.items()}, names, account
     )
+
+
+def half_border(subgraph: Subgraph, options: Options) -> list[str]:
+    """Return the inputs and outputs of the model that an engine has in float16.
+
+    A value that another subgraph reads as well keeps its type.
+    """
+    if options.io_precision != "fp16":
+        return []
+    graph, inside = subgraph.graph, frozenset(subgraph.nodes)
+    outputs = [
+        name
+        for name in subgraph.outputs
+        if graph.is_output(name)
+        and inside.issuperset(graph.adjacency.successors(graph.producers[name]))
+    ]
+    inputs = [name for name in subgraph.inputs if name in graph.inputs]
+    return [name for name in (*inputs, *outputs) if graph.dtype(name) is DataType.FLOAT]
+
+
+def _narrow(graph: Any, name: str) -> None:
+    """Let an input or output of float32 be float16, with a Cast between it and what is inside."""
+    wide = f"{name}/float32"
+    is_input = any(value.name == name for value in graph.input)
+    for value in graph.input if is_input else graph.output:
+        if value.name == name:
+            value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    _replace(graph, name, wide)
+    read, made = (name, wide) if is_input else (wide, name)
+    to = onnx.TensorProto.FLOAT if is_input else onnx.TensorProto.FLOAT16
+    cast = onnx.helper.make_node("Cast", [read], [made], to=to)
+    graph.node.insert(0 if is_input else len(graph.node), cast)
+
+
+def _replace(graph: Any, name: str, other: str) -> None:
+    for node in graph.node:
+        node.input[:] = [other if one == name else one for one in node.input]
+        node.output[:] = [other if one == name else one for one in node.output]
+        for body in _bodies(node):
+            _replace(body, name, other)
 
 
 def in_precision(

@@ -4,7 +4,7 @@ The library is not given an error recorder: on the build side one hides errors, 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +13,7 @@ from subgraphkit.errors import BackendUnavailableError, CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.building.model import PreparedModel
+from subgraphkit_tensorrt.building.model import PreparedModel, half_border
 from subgraphkit_tensorrt.building.profiles import InputRange, shown
 from subgraphkit_tensorrt.library.flavours import Library, network_flags
 from subgraphkit_tensorrt.library.logger import check, listening, tail
@@ -212,6 +212,7 @@ def differences(network: Any, subgraph: Subgraph, library: Library, options: Opt
     or narrower types; that shows here.
     """
     found = []
+    narrowed = half_border(subgraph, options)
     inputs = map(network.get_input, range(network.num_inputs))
     outputs = map(network.get_output, range(network.num_outputs))
     for kind, names, types, given in (
@@ -222,7 +223,10 @@ def differences(network: Any, subgraph: Subgraph, library: Library, options: Opt
         if set(tensors) != set(names):
             found.append(f"its {kind}s are {sorted(tensors)}, expected {sorted(names)}")
             continue
-        for name, type_ in zip(names, types, strict=True):
+        for name, stated in zip(names, types, strict=True):
+            type_ = stated
+            if name in narrowed and isinstance(stated, TensorType):
+                type_ = replace(stated, dtype=DataType.FLOAT16)
             narrows = options.truncate_double
             made = misread_type(library.trt, tensors[name], type_, narrows=narrows)
             found += [f"{kind} {name!r} is {made}, expected {type_}"] if made else []

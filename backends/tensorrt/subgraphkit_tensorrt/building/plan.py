@@ -14,13 +14,9 @@ from typing import Any, Final
 from subgraphkit.backend import Answer, EngineOrigin, Refusal
 from subgraphkit.errors import CompileError
 from subgraphkit_tensorrt.building.profiles import InputRange
-from subgraphkit_tensorrt.library.capabilities import release_of
 
 _MAGIC: Final = b"subgraphkit-tensorrt plans 3\n"
 _LENGTH: Final = struct.Struct("<Q")
-_HEADS: Final = {b"ftrt": "tensorrt", b"vtrt": "tensorrt_rtx"}
-_HEADER: Final = 28
-_VERSION_AT: Final = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,27 +103,6 @@ def _read(blob: memoryview) -> list[EnginePlan]:
     if place != len(blob):
         raise ValueError("something follows them")
     return plans
-
-
-def plan_problem(data: bytes, flavour: str, version: str) -> str:
-    """Look at the header of a plan, without the library.
-
-    Source:
-        Headers of plans of TensorRT for RTX 1.7: four letters, and the version of the builder at
-        byte 24, one byte per number.
-    """
-    if len(data) < _HEADER:
-        return f"it has {len(data)} bytes, fewer than a header"
-    head = _HEADS.get(data[:4])
-    if head is None:
-        return "it does not begin like a plan"
-    if (head == "tensorrt_rtx") != (flavour == "tensorrt_rtx"):
-        return f"it is a plan of {head}, and {flavour} is in use"
-    made_by = tuple(data[_VERSION_AT : _VERSION_AT + 4])
-    here = release_of(version)[: len(made_by)]
-    if here and made_by[: len(here)] != here:
-        return f"it was built by version {'.'.join(map(str, made_by))}, and {version} is in use"
-    return ""
 
 
 _DRIVER: Final = re.compile(r"(.*),cuda(\d+)\.(\d+)")

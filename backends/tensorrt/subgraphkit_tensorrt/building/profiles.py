@@ -54,14 +54,21 @@ class InputRange:
             a <= one <= b for a, one, b in zip(low, values, high, strict=True)
         )
 
-    def widened(self, other: "InputRange") -> "InputRange":
-        """Return the smallest range that covers both, tuned for the shape of ``other``."""
+    def widened(self, other: "InputRange", *, rounds: bool = False) -> "InputRange":
+        """Return a range that covers both, tuned for the shape of ``other``.
+
+        ``rounds``: Whether the ends of an axis that varies go on to a power of two, the lower one
+        to 1 unless it is 0, so that few shapes lead to another range.
+        """
         values = other.values
         if self.values is not None and values is not None:
             low = tuple(map(min, self.values[0], values[0]))
             values = (low, values[1], tuple(map(max, self.values[2], values[2])))
-        low_sizes = tuple(map(min, self.min, other.min))
-        return InputRange(low_sizes, other.opt, tuple(map(max, self.max, other.max)), values)
+        lows, highs = tuple(map(min, self.min, other.min)), tuple(map(max, self.max, other.max))
+        if rounds:
+            ends = [_rounded(*one) for one in zip(lows, highs, strict=True)]
+            lows, highs = tuple(low for low, _ in ends), tuple(high for _, high in ends)
+        return InputRange(lows, other.opt, highs, values)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as what JSON can say."""
@@ -78,6 +85,10 @@ class InputRange:
             first, second, third = (tuple(map(int, one)) for one in given)
             values = (first, second, third)
         return cls(low, usual, high, values)
+
+
+def _rounded(low: int, high: int) -> tuple[int, int]:
+    return (min(low, 1), 1 << (high - 1).bit_length()) if low != high else (low, high)
 
 
 def exact_ranges(

@@ -5,6 +5,8 @@ axes, makes it refuse the whole model without naming a node; a float shape tenso
 input; float8 and 4-bit types cannot be inputs or outputs, which the builder notices late.
 """
 
+from collections.abc import Iterator
+
 from subgraphkit.backend import Answer, Refusal
 from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType, TensorType
@@ -12,25 +14,36 @@ from subgraphkit_tensorrt.rules.judged_node import CROSSING, MAX_RANK
 from subgraphkit_tensorrt.rules.shape_values import shape_values
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
+_FROM_DATA = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
+"""Operators whose outputs are as long as their data makes them."""
 _INTEGERS = frozenset({DataType.INT32, DataType.INT64, DataType.BOOL})
 
 
 class BoundaryRules:
     """Judges the values at edges.
 
+    ``is_ahead``: Whether engines are built before anything runs, so that sizes have to be known.
+
     Thread-safety: used by one thread at a time.
     """
 
-    def __init__(self, graph: Graph, rules: Rules) -> None:
+    def __init__(self, graph: Graph, rules: Rules, *, is_ahead: bool = False) -> None:
         self._graph = graph
         self._rules = rules
         self._shapes = shape_values(graph)
+        self._sized_by_data = frozenset(sized_by_data(graph)) if is_ahead else frozenset()
 
     def may_enter(self, node: Node, value: str) -> Answer:
         """Say whether a value may enter at a node."""
         answer = self._crossing(value, "enter")
         if answer is not None:
             return answer
+        if value in self._sized_by_data:
+            text = (
+                f"the sizes of {value!r} depend on data, so that no engine can be built ahead that "
+                "takes it"
+            )
+            return Refusal("dynamic_shape", text)
         dtype = self._graph.dtype(value)
         if dtype is DataType.UINT8 and node.op_type != "Cast":
             return Refusal("border", f"{value!r} is uint8, which can enter TensorRT at a Cast only")
@@ -71,3 +84,22 @@ class BoundaryRules:
         The caller's own inputs can: ranges of their values are stated or met at the first run.
         """
         return dtype in _INTEGERS and value not in self._graph.producers
+
+
+def sized_by_data(graph: Graph) -> Iterator[str]:
+    """Yield the values behind operators that make as much as their data says, with open sizes.
+
+    No size that a user could state makes these known.
+    """
+    stated = {dim for name in graph.inputs for dim in graph.shape(name) or ()}
+    behind: set[str] = set()
+    for node in (Node(graph, at) for at in graph.order):
+        if node.op_type not in _FROM_DATA and behind.isdisjoint((*node.inputs, *node.captures)):
+            continue
+        behind.update(node.outputs)
+        for name in filter(None, node.outputs):
+            shape = graph.shape(name)
+            if shape is None or any(
+                not isinstance(dim, int) and dim not in stated for dim in shape
+            ):
+                yield name

@@ -90,7 +90,8 @@ class Filters:
         rules = rules_for(library, options)
         conversions = Conversions(rules)
         self._graph = graph
-        self.borders = BoundaryRules(graph, rules)
+        is_ahead = options.build_only or options.build_at == "bind"
+        self.borders = BoundaryRules(graph, rules, is_ahead=is_ahead)
         self._learned = Learned(graph, self._identity, options, folder)
         self.refusals = self._learned.refusals()
         _warn_of_learned(self.refusals)

@@ -293,7 +293,7 @@ class PreparedCall:
     def _is_waited_for(self, output: EngineOutput) -> bool:
         """Say whether an output is read outside the order of streams, so that the host waits."""
         # Memory of the caller is read on streams we do not know, unless this one is theirs.
-        unordered = output.target is not None and not self._slot.is_users
+        unordered = output.target is not None and self._slot.user is None
         return output.goes or output.host is not None or unordered
 
     def _write(self, output: EngineOutput, target: Foreign) -> None:

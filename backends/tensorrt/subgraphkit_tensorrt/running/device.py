@@ -74,12 +74,14 @@ class Device:
         try:
             yield slot
         finally:
-            self.put_slot(slot, stream)
+            self.put_slot(slot)
 
     def take_slot(self, stream: int | None) -> StreamSlot:
         """Return a slot, the one used last if it is free, so that its work need not be waited for.
 
-        ``stream``: A stream of the user that it is to work on; None for one of ours.
+        ``stream``: A stream of the user that it is to work on; None for one of ours. On CUDA's
+            default one TensorRT would wait for the device in every run, so that a stream of ours
+            takes its place, behind what is on it.
         """
         with self._lock:
             first = stream not in self._resting
@@ -89,23 +91,28 @@ class Device:
                 self._lock.wait()
                 first = stream not in self._resting
                 resting = self._resting.setdefault(stream, [])
-            if resting:
-                return resting.pop()
-            own = self._streams.take() if stream is None else stream
-            self._streams.released.discard(own)
-            if stream is None:
-                self._taken.append(own)
-            users = stream is not None
-            slot = StreamSlot(self.cuda, self.memory, own, is_users=users)
-            self._slots.append(slot)
-            return slot
+            slot = resting.pop() if resting else self._make_slot(stream)
+        if stream == 0:
+            self.cuda.order(0, slot.stream)
+        return slot
 
-    def put_slot(self, slot: StreamSlot, stream: int | None) -> None:
+    def _make_slot(self, stream: int | None) -> StreamSlot:
+        own = stream or self._streams.take()
+        self._streams.released.discard(own)
+        if not stream:
+            self._taken.append(own)
+        slot = StreamSlot(self.cuda, self.memory, own, user=stream)
+        self._slots.append(slot)
+        return slot
+
+    def put_slot(self, slot: StreamSlot) -> None:
         """Take a slot back."""
         with self._lock:
-            self._resting[stream].append(slot)
-            if stream is not None:  # nobody waits for one of ours
+            self._resting[slot.user].append(slot)
+            if slot.user is not None:  # nobody waits for one of ours
                 self._lock.notify_all()
+        if slot.user == 0:
+            self.cuda.order(slot.stream, 0)
 
     def alive(self, stream: int) -> int:
         """Return a stream, or the default one if it was released and so is done."""
@@ -125,15 +132,20 @@ class Device:
             for slots in self._resting.values():
                 slots.clear()
             # The streams of users may go.
-            self._forget_slots([slot for slot in resting if slot.is_users])
+            self._forget_slots([slot for slot in resting if slot.user])
         self._end_slots(resting)
         with self._lock:
-            self._resting.setdefault(None, []).extend(slot for slot in resting if not slot.is_users)
+            for slot in resting:
+                if not slot.user:
+                    self._resting.setdefault(slot.user, []).append(slot)
+            self._lock.notify_all()
         with self.active():
             self.memory.trim()
 
     def release_stream(self, stream: int) -> None:
         """Let go of what goes with a stream of the user, which waits for what was put on it."""
+        if not stream:  # CUDA's default one stays
+            return
         with self._lock:
             while stream in self._resting and not self._resting[stream]:
                 self._lock.wait()  # somebody is running there
@@ -162,7 +174,7 @@ class Device:
     def _forget_slots(self, slots: list[StreamSlot]) -> None:
         for slot in slots:
             self._slots.remove(slot)
-            self._resting.pop(slot.stream, None)
+            self._resting.pop(slot.user, None)
         self._lock.notify_all()
 
     def _end_slots(self, slots: list[StreamSlot]) -> None:

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit.backend import BindContext
-from subgraphkit.errors import ExecutionError
+from subgraphkit.backend import BindContext, Progress
+from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.build import build_engine
@@ -27,15 +27,21 @@ Shapes = tuple[tuple[int, ...], ...]
 _CHOSEN: Final = 256
 """Shapes of which it is remembered which engine runs them."""
 
-Builder = Callable[[Subgraph, Mapping[str, InputRange]], EnginePlan]
+Ranges = Mapping[str, InputRange]
+Builder = Callable[[Subgraph, Ranges, Progress], EnginePlan]
 """Builds a plan for a subgraph and the ranges of its inputs."""
+
+_OTHER_RANGES: Final = frozenset({"SGK169", "SGK170", "SGK171", "SGK172"})
+"""Failures of a build that a smaller range may do away with."""
 
 
 def builder_for(library: Library, context: BindContext[Options]) -> Builder:
     """Return what builds plans by this library."""
 
-    def build(subgraph: Subgraph, ranges: Mapping[str, InputRange]) -> EnginePlan:
-        return build_engine(subgraph, context, library, [ranges])
+    def build(subgraph: Subgraph, ranges: Ranges, progress: Progress) -> EnginePlan:
+        # The logger of the property is of the bind.
+        given = replace(context, logger=LOGGER, progress=progress)
+        return build_engine(subgraph, given, library, [ranges])
 
     return build
 
@@ -98,6 +104,9 @@ class Engines:
         self._chosen: dict[Shapes, tuple[PooledEngine, int]] = {}
         self._lock = threading.Lock()
         self._building = threading.Lock()
+        self._progress = Progress()
+        self._behind: threading.Thread | None = None
+        self._has_failed = self._is_closed = False
 
     @property
     def can_build(self) -> bool:
@@ -156,14 +165,10 @@ class Engines:
                 if entry.plan.data:
                     entry.plan = replace(entry.plan, data=b"")
 
-    def hold(self, inputs: Sequence[Any]) -> tuple[PooledEngine, int]:
+    def find(self, inputs: Sequence[Any]) -> tuple[PooledEngine, int] | None:
         """Return an engine that covers the shapes of arrays, until it is released, and its range.
 
-        It is built if there is none.
-
-        Raises:
-            ExecutionError: There is none, and none may be built (SGK178).
-            CompileError: It cannot be built or loaded.
+        None if there is none.
         """
         shapes = tuple([value.shape for value in inputs])
         with self._lock:
@@ -171,10 +176,59 @@ class Engines:
             if chosen is not None:
                 self._use(chosen[0])
                 return chosen
-        return self._hold(inputs, shapes) or self._build(inputs, shapes)
+        return self._hold(inputs, shapes)
+
+    def build(self, inputs: Sequence[Any]) -> tuple[PooledEngine, int]:
+        """Build an engine that covers the shapes of arrays, unless another thread has; as ``find``.
+
+        Raises:
+            ExecutionError: There is none, and none may be built (SGK178).
+            CompileError: It cannot be built or loaded.
+        """
+        with self._building:
+            found = self.find(inputs)
+            if found is None:
+                self._add_met(self._plan_for(self._ranges_for(inputs), _shapes_text(inputs)))
+                found = self.find(inputs)
+            if found is None:
+                raise self._uncovered_error(inputs)
+            return found
+
+    def build_behind(self, inputs: Sequence[Any]) -> bool:
+        """Begin to build a wider engine in a thread; say whether one is being built.
+
+        The first engine of all is waited for, and so is the next after one that could not be built,
+        so that somebody is told.
+        """
+        with self._lock:
+            if not self._entries or not self.can_build or self._has_failed or self._is_closed:
+                return False
+            if self._behind is not None and self._behind.is_alive():
+                return True
+        given = self._ranges_for(inputs), _shapes_text(inputs)
+        with self._lock:
+            self._progress = Progress()
+            self._behind = threading.Thread(target=self._widen, args=given, daemon=True)
+            self._behind.start()
+        return True
+
+    def _widen(self, ranges: Sequence[Ranges], text: str) -> None:
+        try:
+            with self._building:
+                self._add_met(self._plan_for(ranges, text))
+        except Exception as error:  # noqa: BLE001 (nobody waits for this thread)
+            if not self._is_closed:
+                self._has_failed = True
+                LOGGER.warning("no engine of %s for %s: %s", self.subgraph.id, text, str(error))
+        if self._is_closed:
+            self.close()
+
+    def _add_met(self, plan: EnginePlan) -> None:
+        self.add(plan, met=True)
+        self.drop_plan_bytes()
 
     def release(self, entry: PooledEngine) -> None:
-        """Take back what ``hold`` returned."""
+        """Take back what ``find`` or ``build`` returned."""
         with self._lock:
             entry.users -= 1
             closes = entry.retired and not entry.users
@@ -188,8 +242,10 @@ class Engines:
             self._entries.append(entry)
 
     def close(self) -> None:
-        """Close all; those in use when they are no longer."""
+        """Close all; those in use when they are no longer. What is being built is stopped."""
+        self._progress.cancel()
         with self._lock:
+            self._is_closed = True
             entries, self._entries = self._entries, []
         self._retire(entries)
 
@@ -220,30 +276,36 @@ class Engines:
                             del self._chosen[next(iter(self._chosen))]
                     return entry, profile
 
-    def _build(self, inputs: Sequence[Any], shapes: Shapes) -> tuple[PooledEngine, int]:
-        with self._building:
-            found = self._hold(inputs, shapes)  # another thread may have built it meanwhile
-            if found is None:
-                self.add(self._plan_for(inputs), met=True)
-                self.drop_plan_bytes()
-                found = self._hold(inputs, shapes)
-            if found is None:
-                raise self._uncovered_error(inputs)
-            return found
+    def _plan_for(self, ranges: Sequence[Ranges], text: str) -> EnginePlan:
+        """Build for the first of some ranges that the builder takes."""
+        LOGGER.info("building an engine of %s for %s", self.subgraph.id, text)
+        device = self.loader.device
+        with device.active():  # the builder times kernels in what is free, and skips others
+            device.memory.trim()
+        *wider, least = ranges
+        for one in wider:
+            try:
+                return self._built(one)
+            except CompileError as error:
+                if error.code not in _OTHER_RANGES:
+                    raise
+        return self._built(least)
 
-    def _plan_for(self, inputs: Sequence[Any]) -> EnginePlan:
-        if self._builder is None or not self._options.allow_runtime_build:
-            raise self._uncovered_error(inputs)
-        ranges = self._ranges_for(inputs)
-        LOGGER.info("building an engine of %s for %s", self.subgraph.id, _shapes_text(inputs))
-        plan = self._builder(self.subgraph, ranges)
+    def _built(self, ranges: Ranges) -> EnginePlan:
+        if self._builder is None:
+            raise LookupError("nothing can be built")
+        plan = self._builder(self.subgraph, ranges, self._progress)
         self.builds += 1
-        if not plan.covers([value.shape for value in inputs]):
-            raise self._uncovered_error(inputs)
         return plan
 
-    def _ranges_for(self, inputs: Sequence[Any]) -> dict[str, InputRange]:
-        """Return the ranges to build for: these shapes, and those met before if they may grow."""
+    def _ranges_for(self, inputs: Sequence[Any]) -> list[dict[str, InputRange]]:
+        """Return the ranges to try: these shapes, and those met before if they may grow.
+
+        What was met grows to powers of two, and where the model does not take those, no further
+        than it has to.
+        """
+        if not self.can_build:
+            raise self._uncovered_error(inputs)
         host = [
             fetch_to_host(one, name, self.loader.device)
             if is_on_device(one) and _is_small(one)
@@ -251,18 +313,23 @@ class Engines:
             for name, one in zip(self.subgraph.inputs, inputs, strict=True)
         ]
         ranges = exact_ranges(self.subgraph, host)
-        if self._options.dynamic == "exact":
-            return ranges
         with self._lock:
             met = next((entry for entry in reversed(self._entries) if entry.met), None)
-        if met is None:
-            return ranges
+        if met is None or self._options.dynamic == "exact":
+            return [ranges]
         (grown,) = met.plan.profiles  # what is built for shapes that were met has one range
         former = dict(zip(self.subgraph.inputs, grown, strict=True))
-        return {
-            name: former[name].widened(one) if len(former[name].min) == len(one.min) else one
-            for name, one in ranges.items()
-        }
+        found: list[dict[str, InputRange]] = []
+        for rounds in (True, False):
+            wider = {
+                name: former[name].widened(one, rounds=rounds)
+                if len(former[name].min) == len(one.min)
+                else one
+                for name, one in ranges.items()
+            }
+            if wider not in found:
+                found.append(wider)
+        return found
 
     def _uncovered_error(self, inputs: Sequence[Any]) -> ExecutionError:
         with self._lock:

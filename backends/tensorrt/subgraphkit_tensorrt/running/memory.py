@@ -225,7 +225,7 @@ class StreamSlot:
     Work on one stream runs in order, so all engines that run in a slot share its memory.
 
     Attributes:
-        is_users: Whether the stream is one of the user's, on which others put work as well.
+        user: The stream of the user that it works on, or in order with; None for one of ours alone.
         generation: Counts up when memory of it moves.
 
     Thread-safety: none; held by one run at a time.
@@ -237,12 +237,12 @@ class StreamSlot:
         memory: DeviceMemory,
         stream: int,
         *,
-        is_users: bool = False,
+        user: int | None = None,
     ) -> None:
         self._cuda = cuda
         self._memory = memory
         self.stream = stream
-        self.is_users = is_users
+        self.user = user
         self.up = Pinned(cuda)
         self.down = Pinned(cuda)
         self._blocks: dict[str, Block] = {}

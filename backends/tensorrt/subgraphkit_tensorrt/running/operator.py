@@ -1,9 +1,8 @@
 """The operator: a region as engines of TensorRT, and how a session calls it."""
 
-import json
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -15,17 +14,17 @@ from subgraphkit.errors import CompileError, ExecutionError, InputError
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit.types import TensorType, ValueType, fits
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.building.model import NameMap
+from subgraphkit_tensorrt.building.model import half_border
 from subgraphkit_tensorrt.building.plan import EnginePlan, write_plans
 from subgraphkit_tensorrt.building.report import readable
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import LOGGER
 from subgraphkit_tensorrt.running.arrays import is_on_device
 from subgraphkit_tensorrt.running.call import Request
-from subgraphkit_tensorrt.running.callbacks import LayerTimes
 from subgraphkit_tensorrt.running.device import Device
 from subgraphkit_tensorrt.running.engine import LoadedEngine, refit
 from subgraphkit_tensorrt.running.engines import Builder, Engines
+from subgraphkit_tensorrt.running.layers import describe_layers, nodes_of_layers
 from subgraphkit_tensorrt.running.runs import run_engine
 from subgraphkit_tensorrt.running.streams import stream_for
 
@@ -64,10 +63,15 @@ class TensorRTOperator(SubgraphOperator):
         self.device = self._device.name
         self._dtypes = [_dtype(type_) for type_ in subgraph.output_types]
         self._on_host = (None,) * len(self._dtypes)
+        self._halves = half_border(subgraph, options)
+        self._are_half = [name in self._halves for name in subgraph.outputs]
         self._records = options.cuda_graphs == "auto" and not options.profiling
         self._closed = self._has_run = False
         self._device.retain()
-        self._end = weakref.finalize(self, _end, self._engines, self._device)
+        self._stand_ins: list[SubgraphOperator] = []
+        self._stood_in = 0
+        self._standing_in = threading.Lock()
+        self._end = weakref.finalize(self, _end, self._engines, self._device, self._stand_ins)
         self._end.atexit = False
         try:
             for plan in plans:
@@ -95,11 +99,17 @@ class TensorRTOperator(SubgraphOperator):
         for place, value in enumerate(inputs):
             if type(value) is not np.ndarray and is_on_device(value):
                 subgraph = self._engines.subgraph
-                _check_fits(subgraph.inputs[place], subgraph.input_types[place], value)
+                _check_fits(subgraph, place, value, self._halves)
         cuda = self._device.cuda
         before = cuda.enter(self._device.index)
         try:
-            entry, profile = self._engines.hold(inputs)
+            held = self._engines.find(inputs)
+            if held is None:
+                stand_in = self._stand_in_for(inputs, outputs)
+                if stand_in is not None:
+                    return stand_in.run(inputs, outputs)
+                held = self._engines.build(inputs)
+            entry, profile = held
             try:
                 return self._run_on(entry.engine, profile, inputs, outputs)
             finally:
@@ -117,29 +127,61 @@ class TensorRTOperator(SubgraphOperator):
         wanted: Sequence[Any] = self._on_host
         if outputs is not None:
             wanted = [
-                self._place(buffer, tensor.dtype == dtype)
-                for buffer, tensor, dtype in zip(outputs, loaded.outputs, self._dtypes, strict=True)
+                self._place(buffer, tensor.dtype == dtype or is_half)
+                for buffer, tensor, dtype, is_half in zip(
+                    outputs, loaded.outputs, self._dtypes, self._are_half, strict=True
+                )
             ]
 
         def deliver(at: int, array: Any) -> Any:
             return self._copy_to_caller(at, array, outputs[at] if outputs is not None else None)
 
-        stream = stream_for(self._options)
         loaded.contexts.turns.get()
         try:
-            slot = self._device.take_slot(stream)
+            slot = self._device.take_slot(stream_for(self._options))
             try:
                 records = self._records and loaded.is_recordable
                 request = Request(inputs, wanted, deliver, records)
                 return run_engine(loaded, profile, slot, request)
             finally:
-                self._device.put_slot(slot, stream)
+                self._device.put_slot(slot)
         finally:
             loaded.contexts.turns.put(None)
 
+    def _stand_in_for(
+        self, inputs: Sequence[Any], outputs: Sequence[Any] | None
+    ) -> SubgraphOperator | None:
+        """Return what runs shapes that no engine covers while a wider one is built.
+
+        None where the run has to wait for it: nothing can stand in, or an array is on the device.
+        """
+        if not self._options.build_behind or any(
+            type(one) is not np.ndarray for one in (*inputs, *(outputs or ())) if one is not None
+        ):
+            return None
+        with self._standing_in:
+            if not self._stand_ins and self._engines.current():
+                try:
+                    self._stand_ins.append(self._context.fallback(self._engines.subgraph))
+                except Exception as error:  # noqa: BLE001 (an engine is waited for in its place)
+                    LOGGER.info("nothing stands in for an engine: %s", str(error))
+            if not self._stand_ins or not self._engines.build_behind(inputs):
+                return None
+            if not self._stood_in:
+                LOGGER.warning(
+                    "%s runs on the fallback backend where no engine covers its shapes, while a "
+                    "wider engine is built; build_behind=false waits in its place",
+                    self._engines.subgraph.id,
+                )
+            self._stood_in += 1
+            return self._stand_ins[0]
+
     @staticmethod
     def _place(buffer: Any, is_same_type: bool) -> Any:  # noqa: FBT001 (a fact, not a switch)
-        """Return where the engine's output is to be: what is of another type, on the host."""
+        """Return where the engine's output is to be: what is of another type, on the host.
+
+        But what is float16 by the option io_precision is left on the device as it is.
+        """
         if buffer is ON_DEVICE:
             return buffer if is_same_type else None
         return buffer if is_on_device(buffer) else None
@@ -163,6 +205,8 @@ class TensorRTOperator(SubgraphOperator):
                     refit(loaded, before, self._options, self._library)
             return False
         self._engines.subgraph = after
+        with self._standing_in:
+            self._stand_ins.clear()
         self._engines.drop_plan_bytes(are_stale=True)
         return True
 
@@ -187,6 +231,7 @@ class TensorRTOperator(SubgraphOperator):
             "library": f"{self._library.flavour.title} {self._library.capabilities.version}",
             "engines": engines,
             "builds_at_run_time": self._engines.builds,
+            "runs_on_the_fallback": self._stood_in,
             "memory": self._device.info(),
         }
 
@@ -271,7 +316,9 @@ class _Profiled(TensorRTOperator):
                 self._record(InnerTime(name, spent / 1e3, self._nodes[loaded, name]))
 
 
-def _end(engines: Engines, device: Device) -> None:
+def _end(engines: Engines, device: Device, stand_ins: list[SubgraphOperator]) -> None:
+    while stand_ins:
+        stand_ins.pop().close()
     with suppress(ExecutionError):  # a device that failed says so of every call
         engines.close()
         device.release()
@@ -283,12 +330,15 @@ def _dtype(type_: ValueType | None) -> np.dtype[Any]:
     return type_.dtype.numpy
 
 
-def _check_fits(name: str, type_: ValueType | None, value: Any) -> None:
+def _check_fits(subgraph: Subgraph, place: int, value: Any, halves: Collection[str]) -> None:
     """Hold an array on a device against the model.
+
+    ``halves``: The inputs of float32 that may be given in float16.
 
     Raises:
         InputError: Its shape (SGK140) or its element type (SGK141) is another.
     """
+    name, type_ = subgraph.inputs[place], subgraph.input_types[place]
     if not isinstance(type_, TensorType):
         return
     shape = tuple(value.shape)
@@ -296,7 +346,7 @@ def _check_fits(name: str, type_: ValueType | None, value: Any) -> None:
         raise InputError("SGK140", f"input {name!r} has shape {shape}; the model needs {type_}")
     # Libraries spell their own element types; NumPy's word for one is its last.
     dtype = str(getattr(value, "dtype", type_.dtype.label)).rpartition(".")[2]
-    if dtype != type_.dtype.label:
+    if dtype != type_.dtype.label and not (name in halves and dtype == "float16"):
         raise InputError("SGK141", f"input {name!r} is {dtype}; the model needs {type_}")
 
 
@@ -311,64 +361,3 @@ def _with_changes(
 
 def _with(stored: Initializer, value: Any) -> Initializer:
     return Initializer(stored.name, stored.type, lambda: np.asarray(value), stored.version + 1)
-
-
-def describe_layers(
-    loaded: LoadedEngine, subgraph: Subgraph, library: Library, times: LayerTimes | None
-) -> list[dict[str, Any]]:
-    """Describe the layers."""
-    labels = {place: subgraph.graph.nodes[node].label for place, node in enumerate(subgraph.nodes)}
-    names = NameMap(labels=labels)
-    layers: dict[str, dict[str, Any]] = {}
-    for name, text, details in _inspected(loaded, library):
-        layers[name] = {"name": names.readable(name), "nodes": _nodes(names, text)}
-        if details:
-            layers[name]["details"] = _readable(names, details)
-    if times is not None:
-        for name, total in times.milliseconds.items():
-            entry = layers.setdefault(
-                name, {"name": names.readable(name), "nodes": _nodes(names, name)}
-            )
-            entry["ms"] = total / times.calls[name]
-    return list(layers.values())
-
-
-def nodes_of_layers(
-    loaded: LoadedEngine, subgraph: Subgraph, library: Library, layers: Iterable[str]
-) -> dict[str, tuple[int, ...]]:
-    """Return the nodes that layers compute, by the names that profilers are told."""
-    texts = {layer: layer for layer in layers}
-    texts |= {name: text for name, text, _ in _inspected(loaded, library)}
-    places = {name: NameMap().places(text) for name, text in texts.items()}
-    nodes = subgraph.nodes
-    return {
-        name: tuple(nodes[at] for at in found if at < len(nodes)) for name, found in places.items()
-    }
-
-
-def _nodes(names: NameMap, text: str) -> list[str]:
-    return [names.labels[place] for place in names.places(text) if place in names.labels]
-
-
-def _inspected(loaded: LoadedEngine, library: Library) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield name, text and details of each layer that the inspector tells of and can be read."""
-    trt = library.trt
-    if loaded.handle is None:
-        return
-    inspector = loaded.handle.create_engine_inspector()
-    text = inspector.get_engine_information(trt.LayerInformationFormat.JSON)
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return
-    layers = found.get("Layers", []) if isinstance(found, dict) else []
-    for layer in layers if isinstance(layers, list) else []:
-        details = layer if isinstance(layer, dict) else {}
-        name = str(details.get("Name", layer))
-        yield name, f"{name} {details.get('Metadata', '')}", details
-
-
-def _readable(names: NameMap, details: Mapping[str, Any]) -> dict[str, Any]:
-    text = names.readable(json.dumps(details))
-    found: dict[str, Any] = json.loads(text)
-    return found

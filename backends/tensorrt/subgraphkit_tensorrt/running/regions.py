@@ -10,7 +10,7 @@ from subgraphkit.errors import CompileError, ExecutionError, OptionError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.build import build_engine
-from subgraphkit_tensorrt.building.plan import EnginePlan, plan_problem, read_plans, write_plans
+from subgraphkit_tensorrt.building.plan import EnginePlan, read_plans, write_plans
 from subgraphkit_tensorrt.building.profiles import buckets_at_bind
 from subgraphkit_tensorrt.building.report import readable
 from subgraphkit_tensorrt.library.flavours import Library
@@ -80,16 +80,7 @@ def restore(
         CompileError: It is not whole (SGK172), or does not fit here (SGK162, SGK179).
     """
     plans = read_plans(blob)
-    can = library.capabilities
     for plan in plans:
-        problem = plan_problem(plan.data, can.flavour, can.version)
-        if problem:
-            raise CompileError(
-                "SGK179",
-                f"a stored engine of subgraph {subgraph.id!r} does not fit: {problem}",
-                backend="tensorrt",
-                subgraph=subgraph.id,
-            )
         if len(plan.inputs) != len(subgraph.inputs) or len(plan.outputs) != len(subgraph.outputs):
             raise CompileError(
                 "SGK179",

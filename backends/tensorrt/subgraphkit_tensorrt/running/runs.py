@@ -67,7 +67,7 @@ def _run_once(loaded: LoadedEngine, profile: int, slot: StreamSlot, request: Req
         raise
     finally:
         # On a stream of the user, whoever reuses the memory is in the same order.
-        if foreign and not slot.is_users:
+        if foreign and slot.user is None:
             with suppress(ExecutionError):  # whoever waits next is told
                 slot.wait()
         for array in foreign:

@@ -133,6 +133,8 @@ class IExecutionContext:
         try:
             if self._has_failed:
                 self._double.violations.append("a context is used in which a run has failed")
+            if not stream_handle:
+                self._double.violations.append("a run is on the default stream and waits")
             self._has_failed = not self._execute(stream_handle)
             return not self._has_failed
         finally:

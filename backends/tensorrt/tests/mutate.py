@@ -1,0 +1,107 @@
+"""Faults put into the run side one by one: of each, a test has to fail.
+
+    python -m backends.tensorrt.tests.mutate [WORD ...]
+
+Every line of ``mutations.txt`` is a file, a text that it has once, and what takes its place. Behind
+an exclamation mark stands why nothing can see a fault. Words choose the lines that they are in.
+"""
+
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+
+# What every child needs is there before it begins, but for the package that has the fault.
+import ml_dtypes  # noqa: F401
+import onnxruntime  # noqa: F401
+import pytest
+
+import subgraphkit.testing.light_models
+import subgraphkit.testing.official_cases  # noqa: F401
+
+HERE = Path(__file__).parent
+PACKAGE = HERE.parent / "subgraphkit_tensorrt"
+TABLE = HERE / "mutations.txt"
+TESTS = ("device_faults", "device_rules", "running", "engines", "device_io", "working_day",
+         "profiles", "sessions", "neighbours", "stress", "kernels")  # fmt: skip
+_PYTEST = ("-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--tb=no",
+           "-W", "ignore::pytest.PytestAssertRewriteWarning")  # fmt: skip
+_SECONDS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """One line of the table; ``unseen`` says why no test can fail of it."""
+
+    file: str
+    text: str
+    other: str
+    unseen: str = ""
+
+    @property
+    def label(self) -> str:
+        """The line as people read it."""
+        return f"{self.file}: {self.text.strip()!r} -> {self.other.strip()!r}"
+
+
+def mutations() -> Iterator[Mutation]:
+    """Yield the lines of the table."""
+    for line in TABLE.read_text().splitlines():
+        if line and not line.startswith("#"):
+            what, _, unseen = line.partition(" ! ")
+            file, text, other = (part.replace("\\n", "\n") for part in what.split(" | "))
+            yield Mutation(file, text, other, unseen)
+
+
+def place(mutation: Mutation, folder: Path) -> None:
+    """Write a package with the fault below a folder."""
+    package = folder / PACKAGE.name
+    copytree(PACKAGE, package, ignore=ignore_patterns("__pycache__"))
+    file = package / mutation.file
+    source = file.read_text()
+    assert source.count(mutation.text) == 1, f"not once in the source: {mutation.label}"
+    file.write_text(source.replace(mutation.text, mutation.other))
+
+
+def killed_by(mutation: Mutation) -> str:
+    """Return the test that fails of a fault first; empty if none does."""
+    with tempfile.TemporaryDirectory() as folder:
+        place(mutation, Path(folder))
+        said = Path(folder, "said")
+        child = os.fork()
+        if not child:
+            signal.alarm(_SECONDS)
+            sys.path.insert(0, folder)
+            os.dup2(os.open(said, os.O_CREAT | os.O_WRONLY), 1)
+            tests = [str(HERE / f"test_tensorrt_{name}.py") for name in TESTS]
+            os._exit(pytest.main([*_PYTEST, *tests]))
+        _, ended = os.waitpid(child, 0)
+        lines = said.read_text().splitlines()
+    failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+    if not failed and ended:
+        return f"status {ended}: {' '.join(lines[-3:])}"
+    return failed[-1].partition("test_tensorrt_")[2].partition(" - ")[0] if failed else ""
+
+
+def main(words: Sequence[str]) -> int:
+    """Try the lines that words choose; return how many have another end than the table says."""
+    wrong = 0
+    for mutation in mutations():
+        if words and not any(word in mutation.label for word in words):
+            continue
+        found = killed_by(mutation)
+        wrong += bool(found) == bool(mutation.unseen)
+        why = mutation.unseen or "a test is missing"
+        end = f"killed by {found}" if found else f"SURVIVES: {why}"
+        sys.stdout.write(f"{mutation.label}\n    {end}\n")
+        sys.stdout.flush()
+    sys.stdout.write(f"{wrong} of them do not end as the table says\n")
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(bool(main(sys.argv[1:])))
