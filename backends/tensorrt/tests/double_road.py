@@ -114,7 +114,7 @@ class _Property(SubgraphProperty):
         return _Selector(graph)
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
-        given = replace(context_of(subgraph.graph, self._options), fallback=context.fallback)
+        given = replace(context_of(subgraph.graph, self._options), compile=context.compile)
         return compile_region(subgraph, self._double.library, given)
 
 

@@ -307,4 +307,4 @@ def test_what_has_its_size_from_data_is_given_back_where_engines_are_built_ahead
     assert "the sizes of 'z' depend on data, so that no engine can be built ahead" in reason
     sk.compile_subgraphs(ahead).close()
     graph = loaded(BEHIND_DATA)
-    assert edges(graph, rules()).accept_input(graph.nodes[4], "z")
+    assert edges(graph, rules()).may_enter(graph.nodes[4], "z")

@@ -39,9 +39,7 @@ def builder_for(library: Library, context: BindContext[Options]) -> Builder:
     """Return what builds plans by this library."""
 
     def build(subgraph: Subgraph, ranges: Ranges, progress: Progress) -> EnginePlan:
-        # The logger of the property is of the bind.
-        given = replace(context, logger=LOGGER, progress=progress)
-        return build_engine(subgraph, given, library, [ranges])
+        return build_engine(subgraph, replace(context, progress=progress), library, [ranges])
 
     return build
 

@@ -162,7 +162,7 @@ class TensorRTOperator(SubgraphOperator):
         with self._standing_in:
             if not self._stand_ins and self._engines.current():
                 try:
-                    self._stand_ins.append(self._context.fallback(self._engines.subgraph))
+                    self._stand_ins.append(self._context.compile(self._engines.subgraph))
                 except Exception as error:  # noqa: BLE001 (an engine is waited for in its place)
                     LOGGER.info("nothing stands in for an engine: %s", str(error))
             if not self._stand_ins or not self._engines.build_behind(inputs):
