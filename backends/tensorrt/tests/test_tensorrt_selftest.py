@@ -11,7 +11,7 @@ import pytest
 import subgraphkit as sk
 from backends.tensorrt.tests import double_road
 from backends.tensorrt.tests.double_road import DoubleBackend
-from backends.tensorrt.tests.tensorrt_double import Double
+from backends.tensorrt.tests.tensorrt_double import Double, contexts
 from subgraphkit.backend import (
     Backend,
     Check,
@@ -23,6 +23,8 @@ from subgraphkit.backend import (
 from subgraphkit.cli import main, selftest
 from subgraphkit.finding.registry import registered
 from subgraphkit.processes import NoAnswer
+from subgraphkit_tensorrt.building import report
+from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.library.flavours import Installation
 from subgraphkit_tensorrt.library.gpus import Gpu, Machine
 from subgraphkit_tensorrt.option_rules import check_library
@@ -32,6 +34,7 @@ from subgraphkit_tensorrt.selftest import (
     device_checks,
     engines,
 )
+from subgraphkit_tensorrt.selftest.calibration import deviations
 from tests.interrupting import heard
 
 
@@ -93,6 +96,8 @@ def placed(double: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
         (device_checks, "_FLOATS", 1 << 10),
         (engines, "_RUNS", 20),
         (engines, "_TIMED", 5),
+        (engines, "_OPENINGS", 6),
+        (engines, "_SCRATCH", 1 << 14),
         (computing, "_MOST", 20),
     ):
         monkeypatch.setattr(place, name, few)
@@ -113,6 +118,55 @@ def test_every_check_passes_on_the_double(placed: Double) -> None:
         "tensors of PyTorch": "not tried: torch is not installed",
         "second GPU": "not tried: there is one GPU",
     }
+
+
+def test_the_double_is_as_the_calibration_assumes_and_a_device_that_is_not_is_found_out(
+    placed: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for placed.cuda.pools in (True, False):
+        wrong, stricter = deviations(Cuda(placed.counted))
+        assert (wrong, len(stricter) <= 1) == ([], True)
+    monkeypatch.setattr(placed.cuda, "cudaStreamEndCapture", lambda *_: 0)
+    monkeypatch.setattr(placed.cuda, "cudaGetLastError", lambda: 2)
+    wrong, _ = deviations(Cuda(placed.cuda))
+    assert any(one.startswith("who records takes no memory: (900, 0)") for one in wrong)
+    assert any(one.startswith("an error is told once more") for one in wrong)
+
+
+def test_a_check_is_not_green_where_what_it_is_named_after_did_not_happen(
+    placed: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_name = {one.name: one for one in checklist.checks()}
+
+    def end(name: str) -> tuple[str, str]:
+        found = by_name[name].attempt(Bench(placed))
+        return found.status, found.text
+
+    engine = placed.trt.ICudaEngine
+    monkeypatch.setattr(engine, "streamable_weights_size", property(lambda _: 0))
+    assert end("weight streaming") == (
+        "warning",
+        "not tried: the engine has no weights that could be streamed",
+    )
+    monkeypatch.setattr(engine, "device_memory_size_v2", property(lambda _: 0))
+    context = placed.trt.IExecutionContext
+    monkeypatch.setattr(context, "update_device_memory_size_for_shapes", lambda _: 0)
+    monkeypatch.setattr(contexts, "scratch_for", lambda _: 0)
+    assert end("scratch memory")[0] == "warning"
+    monkeypatch.undo()
+
+
+def test_graphs_that_are_never_launched_and_types_that_nothing_computes_in_are_failures(
+    placed: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_name = {one.name: one for one in checklist.checks()}
+    placed.cuda.spoils_every_capture = True
+    found = by_name["CUDA graphs of two shapes"].attempt(Bench(placed))
+    assert found.status == "failure"
+    assert "0 runs were launched as graphs, " in found.text
+    monkeypatch.setattr(report, "_MATRIX_LAYERS", frozenset())
+    found = by_name["fp16"].attempt(Bench(placed))
+    assert (found.status, "none of float16" in found.text) == ("failure", True)
 
 
 @pytest.mark.parametrize("double", ["10.0.1"], indirect=True)
@@ -178,6 +232,25 @@ class TriedOut(DoubleBackend):
         )
 
 
+class Half(TriedOut):
+    """A backend of whose checks half cannot be tried here."""
+
+    name = "half"
+
+    @classmethod
+    def conformance(cls, suite: Conformance) -> None:
+        ends = {"first": "ok", "second": "warning"}
+        suite.selftest(SelfCheck(one, "", lambda _, n=one: Check(n, ends[n], "")) for one in ends)
+
+
+def test_half_of_the_checks_not_tried_is_not_green(capsys: pytest.CaptureFixture[str]) -> None:
+    with registered(Half):
+        assert main(["doctor", "half", "--selftest", "--here"]) == 1
+        assert main(["doctor", "half", "--selftest", "--here", "--only", "first"]) == 0
+    said = capsys.readouterr().out
+    assert "2 checks: 1 ok, 0 failed, 1 not tried; too few to say that it works" in said
+
+
 class Silent(TriedOut):
     """A backend without a self-test."""
 
@@ -218,7 +291,7 @@ def test_the_command_writes_a_report_and_fails_if_a_check_does(
     ]
     assert (report["devices"], report["complete"]) == (["a device"], True)
     ended = capsys.readouterr()
-    assert "2 checks, 1 failed" in ended.out
+    assert "2 checks: 1 ok, 1 failed, 0 not tried" in ended.out
     assert "FAIL  second: it is not" in ended.err
     assert "did you mean 'first'" in ended.err
 

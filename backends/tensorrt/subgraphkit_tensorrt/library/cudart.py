@@ -248,6 +248,10 @@ class Cuda:
 
     # -- calling -----------------------------------------------------------------------------
 
+    def status(self, name: str, *arguments: Any) -> int:
+        """Return what a function of the library returns, unchecked."""
+        return int(getattr(self._library, name)(*arguments))
+
     def _allocated_address(self, name: str, *arguments: Any) -> int:
         place = ctypes.c_void_p()
         status = getattr(self._library, name)(ctypes.byref(place), *arguments)

@@ -19,6 +19,7 @@ _FULL: Final = "TensorRT"
 CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
     ("driver", "", device_checks.driver),
     ("CUDA runtime", _DRIVER, device_checks.cuda_runtime),
+    ("what the tests assume of CUDA", _CUDA, device_checks.assumptions),
     ("copies", _CUDA, device_checks.copies),
     ("order of streams", _CUDA, device_checks.order_of_streams),
     ("CUDA graph of a copy", _CUDA, device_checks.graph_of_a_copy),
@@ -26,6 +27,7 @@ CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
     ("perceptron", _LIBRARY, computing.perceptron),
     ("engine found again", _LIBRARY, engines.found_again),
     ("CUDA graphs of two shapes", _LIBRARY, engines.cuda_graphs),
+    ("scratch memory", _LIBRARY, engines.scratch_memory),
     ("every length", _LIBRARY, computing.every_length),
     ("arrays on the device", _LIBRARY, device_checks.device_arrays),
     ("tensors of PyTorch", "TensorRT or RTX, torch", device_checks.torch_tensors),
@@ -43,6 +45,7 @@ CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
     ("control flow", _LIBRARY, engines.control_flow),
     ("threads", _LIBRARY, engines.threads),
     ("memory of many runs", _LIBRARY, engines.many_runs),
+    ("memory of many sessions", _LIBRARY, engines.many_sessions),
     ("Ctrl-C", _LIBRARY, engines.ctrl_c),
     ("second GPU", "two GPUs", engines.second_gpu),
     ("refit", _LIBRARY, engines.refit),

@@ -162,15 +162,25 @@ def draw(*shape: int) -> Any:
 
 
 def agreed(
-    bench: ModelOpener, model: Any, *inputs: Any, most: float = EXACT, **options: Any
+    bench: ModelOpener,
+    model: Any,
+    *inputs: Any,
+    most: float = EXACT,
+    products: str = "",
+    **options: Any,
 ) -> str:
     """Run a model on both backends with some inputs ``x``, and say how far results are apart.
 
+    ``products``: The element type that its products have to multiply, if it is not to be float32.
+
     Raises:
-        NotAsExpected: It is more than ``most``, or as ``opened``.
+        NotAsExpected: It is more than ``most``, or as ``opened``; or no product is of that type.
     """
     with opened(bench, model, **options) as found:
         errors = [same(bench, model, found, {"x": x}, most) for x in inputs]
+        reports = [one["report"] for each in found.operators() for one in each["engines"]]
+    kinds = {kind for one in reports for kind in one["products"]}
+    require(not products or products in kinds, f"products are of {kinds}, none of {products}")
     return f"the error is {max(errors):.1e}"
 
 
@@ -189,7 +199,7 @@ def convolutions(bench: ModelOpener) -> str:
 def quantized_model(bench: ModelOpener) -> str:
     """A model that came with quantisation."""
     model, dims = models.model(models.QUANTIZED), {"n": (1, 2, 4)}
-    return agreed(bench, model, draw(3, 16), most=_HALF, dims=dims)
+    return agreed(bench, model, draw(3, 16), most=_HALF, products="int8", dims=dims)
 
 
 def eight_bit_floats(bench: ModelOpener) -> str:
@@ -198,7 +208,7 @@ def eight_bit_floats(bench: ModelOpener) -> str:
     if not able:
         raise NotAvailable("no GPU here computes in float8; those of 8.9, 9.0 and newer do")
     model, dims = models.model(models.EIGHT_BITS, opset=19), {"n": (1, 2, 4)}
-    return agreed(bench, model, draw(3, 16), most=_EIGHT, dims=dims)
+    return agreed(bench, model, draw(3, 16), most=_EIGHT, products="float8_e4m3fn", dims=dims)
 
 
 def every_length(bench: ModelOpener) -> str:
@@ -216,17 +226,18 @@ def every_length(bench: ModelOpener) -> str:
 
 def float16_model(bench: ModelOpener) -> str:
     """A model rewritten in float16."""
-    return _compare_lowered(bench, "fp16", _HALF)
+    return _compare_lowered(bench, "fp16", "float16", _HALF)
 
 
 def bfloat16_model(bench: ModelOpener) -> str:
     """A model rewritten in bfloat16."""
-    return _compare_lowered(bench, "bf16", _BRAIN)
+    return _compare_lowered(bench, "bf16", "bfloat16", _BRAIN)
 
 
-def _compare_lowered(bench: ModelOpener, precision: str, most: float) -> str:
-    model, dims = models.model(models.PERCEPTRON), {"n": (1, 4, 8)}
-    return agreed(bench, model, draw(5, 16), most=most, dims=dims, precision=precision)
+def _compare_lowered(bench: ModelOpener, precision: str, products: str, most: float) -> str:
+    given: dict[str, Any] = {"precision": precision, "dims": {"n": (1, 4, 8)}}
+    model = models.model(models.PERCEPTRON)
+    return agreed(bench, model, draw(5, 16), most=most, products=products, **given)
 
 
 def element_types(bench: ModelOpener) -> str:

@@ -13,6 +13,7 @@ from subgraphkit_tensorrt.running.arrays import DeviceArray, fetch_to_host
 from subgraphkit_tensorrt.running.device import Device
 from subgraphkit_tensorrt.running.streams import on_stream
 from subgraphkit_tensorrt.selftest import models
+from subgraphkit_tensorrt.selftest.calibration import ASSUMPTIONS, deviations
 from subgraphkit_tensorrt.selftest.computing import (
     NotAvailable,
     cuda_library,
@@ -54,6 +55,17 @@ def cuda_runtime(bench: ModelOpener) -> str:
     cuda = cuda_library()
     with _device():
         return f"CUDA {cuda.version()}, {cuda.free_memory():,} bytes free"
+
+
+def assumptions(bench: ModelOpener) -> str:
+    """What the tests of the run side assume of CUDA, whose device is a double."""
+    del bench
+    cuda = cuda_library()
+    with _device():
+        wrong, stricter = deviations(cuda)
+    require(not wrong, f"CUDA is not as the tests of the run side assume: {'; '.join(wrong)}")
+    more = f"; the double is stricter: {'; '.join(stricter)}" if stricter else ""
+    return f"all {len(ASSUMPTIONS)} hold{more}"
 
 
 def copies(bench: ModelOpener) -> str:
@@ -150,6 +162,7 @@ def _exchange(torch: Any, device: Device) -> None:
 
 @contextmanager
 def _device() -> Iterator[Device]:
+    """Hold the first device, which lets go of its memory afterwards."""
     device = Device(cuda_library(), 0)
     device.retain()
     try:

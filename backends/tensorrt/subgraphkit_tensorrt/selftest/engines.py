@@ -16,6 +16,7 @@ from subgraphkit_tensorrt.selftest.computing import (
     NotAsExpected,
     NotAvailable,
     agreed,
+    cuda_library,
     draw,
     gpus,
     opened,
@@ -25,6 +26,10 @@ from subgraphkit_tensorrt.selftest.computing import (
 )
 
 _THREADS: Final = 4
+_OPENINGS: Final = 50
+_LEFT: Final = 8 << 20
+"""What the driver itself may keep of memory."""
+_SCRATCH: Final = 1 << 20
 _RUNS: Final = 250
 _TIMED: Final = 300
 _PRESSED_AFTER: Final = 0.2
@@ -76,10 +81,42 @@ def threads(bench: ModelOpener) -> str:
 
 def cuda_graphs(bench: ModelOpener) -> str:
     """Runs that are recorded and launched."""
+    if tensorrt().capabilities.cuda_graph_strategy:
+        raise NotAvailable("TensorRT for RTX records by itself, and tells nobody")
     model = models.model(models.PERCEPTRON)
-    inputs = [draw(n, 16) for n in (2, 4, 2, 4, 2)]
-    agreed(bench, model, *inputs, cuda_graphs="auto", **_RANGES)
-    return "recorded runs give the same"
+    with opened(bench, model, cuda_graphs="auto", **_RANGES) as found:
+        for n in (2, 4, 2, 4, 2, 4):
+            same(bench, model, found, {"x": draw(n, 16)})
+        (engine,) = found.operators()[0]["engines"]
+    launches, failed = engine["graph_launches"], engine["failed_captures"]
+    require(launches > 1, f"{launches} runs were launched as graphs, {failed} captures failed")
+    return f"{launches} of 6 runs were launched as graphs and give the same"
+
+
+def scratch_memory(bench: ModelOpener) -> str:
+    """A network that needs scratch memory, with shapes that need much, little and much of it."""
+    model = models.model(models.WIDE)
+    with opened(bench, model, dims={"n": (1, 16, 64)}) as found:
+        for n in (1, 64, 1, 64):
+            same(bench, model, found, {"x": draw(n, 256)})
+        scratch = found.operators()[0]["memory"]["shared_scratch_bytes"]
+    if scratch < _SCRATCH:
+        raise NotAvailable(
+            f"the engine needs {scratch:,} bytes of scratch memory, not {_SCRATCH:,}"
+        )
+    return f"{scratch:,} bytes of scratch memory, as large as the shapes need it"
+
+
+def many_sessions(bench: ModelOpener) -> str:
+    """What the driver has free is the same before and after many sessions."""
+    model, cuda, free = models.model(models.PERCEPTRON), cuda_library(), []
+    for place in range(_OPENINGS):
+        with opened(bench, model, **_RANGES) as found:
+            found.run({"x": draw(4, 16)})
+        if place in {_OPENINGS // 5, _OPENINGS - 1}:
+            free.append(cuda.free_memory())
+    require(free[0] - free[1] <= _LEFT, f"{free[0] - free[1]:,} bytes less are free")
+    return f"{free[1]:,} bytes are free after {_OPENINGS} sessions, {free[0]:,} after a few"
 
 
 def refit(bench: ModelOpener) -> str:
@@ -98,11 +135,18 @@ def refit(bench: ModelOpener) -> str:
 
 def weight_streaming(bench: ModelOpener) -> str:
     """Weights in the memory of the host."""
-    model = models.model(models.PERCEPTRON)
+    model, told, whole = models.model(models.WIDE), [], 0
     for budget in (0, 1 << 20):
         given: dict[str, Any] = {"weight_streaming": True, "weight_streaming_budget": budget}
-        agreed(bench, model, draw(4, 16), **given, **_RANGES)
-    return "weights that are streamed give the same"
+        with opened(bench, model, **given, **_RANGES) as found:
+            same(bench, model, found, {"x": draw(4, 256)})
+            memory = found.operators()[0]["engines"][0]["memory"]
+        whole, used = memory["streamable_weight_bytes"], memory["weight_budget_bytes"]
+        if not whole:
+            raise NotAvailable("the engine has no weights that could be streamed")
+        require(used < whole, f"{used:,} of {whole:,} bytes are on the device")
+        told.append(f"{used:,}")
+    return f"with {' and '.join(told)} of {whole:,} bytes of weights on the device it is the same"
 
 
 def layers(bench: ModelOpener) -> str:

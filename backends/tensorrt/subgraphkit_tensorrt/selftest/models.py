@@ -25,6 +25,11 @@ CONVOLUTION: Final = (
     ),
     ((8, 3, 3, 3), (8,), (8, 8, 3, 3)),
 )
+WIDE: Final = (
+    "agraph (float[n,256] x) => (float[n,4] y) { a = MatMul(x, w0) b = Relu(a) y = MatMul(b, w1) }",
+    ((256, 4096), (4096, 4)),
+)
+"""Megabytes of weights, and of what is between them."""
 CHAIN: Final = (
     (
         "agraph (float[n,3] x) => (float[n,3] y) "
@@ -57,7 +62,8 @@ QUANTIZED: Final = (
         "agraph (float[n,16] x) => (float[n,8] y) "
         "<float scale = {0.05}, int8 zero = {0}> "
         "{ q = QuantizeLinear(x, scale, zero) d = DequantizeLinear(q, scale, zero) "
-        "m = MatMul(d, w0) y = Relu(m) }"
+        "v = QuantizeLinear(w0, scale, zero) w = DequantizeLinear(v, scale, zero) "
+        "m = MatMul(d, w) y = Relu(m) }"
     ),
     ((16, 8),),
 )

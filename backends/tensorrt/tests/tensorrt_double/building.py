@@ -3,6 +3,7 @@
 import ctypes
 import json
 import struct
+from types import SimpleNamespace
 from typing import Any
 
 import onnx
@@ -41,17 +42,29 @@ class ITensor:
         return str(self._dims[index]) if isinstance(self._dims[index], str) else ""
 
 
+_KINDS = {"MatMul": "MATRIX_MULTIPLY", "Gemm": "MATRIX_MULTIPLY", "Conv": "CONVOLUTION",
+          "DequantizeLinear": "DEQUANTIZE", "QuantizeLinear": "QUANTIZE"}  # fmt: skip
+
+
 class ILayer:
-    def __init__(self, trt: Any, node: Any) -> None:
+    def __init__(self, trt: Any, node: Any, computation: Computation) -> None:
+        kinds = trt.LayerType.__members__
+        self._trt, self._node, self._computation = trt, node, computation
         self.name = node.name
-        self.type = next(iter(trt.LayerType.__members__.values()))
-        self.num_outputs = len(node.output)
+        self.type = kinds.get(_KINDS.get(node.op_type, ""), next(iter(kinds.values())))
+        self.num_inputs, self.num_outputs = len(node.input), len(node.output)
         self.metadata = f"[ONNX Layer: {node.name}]"
-        self._output = type("Output", (), {"dtype": trt.DataType.FLOAT})()
+
+    def get_input(self, index: int) -> Any:
+        return self._value(self._node.input[index])
 
     def get_output(self, index: int) -> Any:
-        del index
-        return self._output
+        return self._value(self._node.output[index])
+
+    def _value(self, name: str) -> Any:
+        label = NAMES[self._computation.type_of(name).dtype]
+        members = self._trt.DataType.__members__
+        return SimpleNamespace(name=name, dtype=members.get(label, self._trt.DataType.FLOAT))
 
 
 class INetworkDefinition:
@@ -77,7 +90,8 @@ class INetworkDefinition:
 
     def get_layer(self, index: int) -> ILayer:
         assert self.computation is not None
-        return ILayer(self._trt, self.computation.proto.graph.node[index])
+        node = self.computation.proto.graph.node[index]
+        return ILayer(self._trt, node, self.computation)
 
     def get_input(self, index: int) -> ITensor:
         assert self.computation is not None

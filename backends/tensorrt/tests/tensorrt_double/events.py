@@ -45,7 +45,8 @@ class Events:
         with self._lock:
             self.waits += 1
             found = self._at(stream.value)
-            if found.recorded is not None or self._spoils():
+            if self._spoils() or found.recorded is not None:
+                found.is_valid = False
                 return _NOT_WHILE_CAPTURING
             self._let_on()
             self.finish(stream.value)
