@@ -59,6 +59,7 @@ nightly: export OPENBLAS_THREAD_TIMEOUT = 4
 
 nightly: $(DEV) ## run every test, with all sampled checks in full, which takes hours
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(LONG)
+	$(BIN)/python -m backends.tensorrt.tests.mutate
 
 # ONNX Runtime has no such switch: it computes as this processor lets it.
 # OpenVINO carries a oneDNN of its own, which computes int8 wrongly where it is told to do without what
@@ -105,7 +106,8 @@ WHEELS ?= build/wheels
 PIECE ?= 60M
 
 wheels: $(MADE) ## collect what `make gpu` needs on a machine without a network
-	$(PIP) wheel --wheel-dir $(WHEELS) . ./backends/numpy "./backends/tensorrt[$(EXTRA)]"
+	$(PIP) wheel --wheel-dir $(WHEELS) . ./backends/numpy "./backends/tensorrt[$(EXTRA)]" || { \
+		echo "The libraries of TensorRT are no wheels on PyPI: NVIDIA's own index has to be in reach."; exit 1; }
 	find $(WHEELS) -name '*.whl' -size +$(PIECE) -exec split --bytes $(PIECE) -d -a 3 {} {}.part \; -delete
 
 gpu: $(MADE) ## the first ten minutes on a machine with a GPU; from build/wheels if that is there
