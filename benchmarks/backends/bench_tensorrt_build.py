@@ -190,11 +190,6 @@ def _figures(compiled: Any) -> Facts:
         "found": len(compiled.restored & set(mine)),
         "bytes": sum(report["bytes"] for report in reports),
         "products": dict(sum((Counter(one["products"]) for one in reports), Counter())),
-        "misses": [
-            f"{miss['nodes'][0]} has {miss['is']} {miss['size']}, {miss['padded']} would do"
-            for report in reports
-            for miss in report["tensor_core_misses"]
-        ],
         "reasons": sorted(reasons.items()),
     }
 
@@ -247,23 +242,20 @@ def _row(name: str, first: Facts, second: Facts) -> Sequence[str]:
 
 
 def _precisions(found: Sequence[tuple[str, str, Facts]]) -> Table:
-    columns = ["network", "precision", "products", "miss the Tensor Cores", "build", "engines"]
+    columns = ["network", "precision", "products", "build", "engines"]
     rows = [
         [
             name,
             precision,
             ", ".join(f"{count} {dtype}" for dtype, count in facts["products"].items()),
-            str(len(facts["misses"])),
             f"{facts['build']:.1f} s",
             f"{facts['bytes'] / 2**20:.1f} MiB",
         ]
         for name, precision, facts in found
     ]
-    misses = {f"{name}: {miss}." for name, _, facts in found for miss in facts["misses"]}
     notes = [
         "products: convolutions and matrix products by the type they multiply in.",
         f"int8: calibrated on {BATCHES} seeded batches.",
-        *sorted(misses),
     ]
     return Table("TensorRT: precisions", columns, rows, notes)
 

@@ -110,6 +110,3 @@ class Options:
     """Whether runs of equal shapes are recorded and replayed, where an engine allows."""
     profiling: bool = False
     """Whether the time of every layer is measured; runs are slower meanwhile."""
-    nvtx: bool = False
-    """Whether runs are NVTX ranges with the names of ONNX nodes, for NVIDIA's profilers; takes
-    the package nvtx."""

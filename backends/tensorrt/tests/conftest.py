@@ -10,7 +10,6 @@ from subgraphkit_tensorrt.library import cudart
 from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running import device, dlpack
 from subgraphkit_tensorrt.running.operator import TensorRTOperator
-from subgraphkit_tensorrt.running.regions import MarkedOperator
 
 __all__ = ["double"]
 
@@ -60,7 +59,7 @@ def _end_operators() -> None:
     """End the operators that something still holds, such as what replaces a function in a test."""
     gc.collect()
     for one in gc.get_objects():
-        if type(one) in {TensorRTOperator, MarkedOperator}:
+        if type(one) is TensorRTOperator:
             one.close()
             vars(one).clear()
     dlpack._drop_unread()

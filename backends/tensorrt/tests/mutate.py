@@ -2,8 +2,9 @@
 
     python -m backends.tensorrt.tests.mutate [WORD ...]
 
-Every line of ``mutations.txt`` is a file, a text that it has once, and what takes its place. Behind
-an exclamation mark stands why nothing can see a fault. Words choose the lines that they are in.
+Every line of ``mutations.txt`` is a file, a text that it has once, what takes its place, and the
+test that fails then; if that does not, all are tried. Behind an exclamation mark stands why nothing
+can see a fault. Words choose the lines that they are in.
 """
 
 import os
@@ -16,18 +17,20 @@ from pathlib import Path
 from shutil import copytree, ignore_patterns
 
 # What every child needs is there before it begins, but for the package that has the fault.
-import ml_dtypes  # noqa: F401
-import onnxruntime  # noqa: F401
+import ml_dtypes  # noqa: F401 (see above)
+import onnxruntime  # noqa: F401 (see above)
 import pytest
 
 import subgraphkit.testing.light_models
-import subgraphkit.testing.official_cases  # noqa: F401
+import subgraphkit.testing.official_cases  # noqa: F401 (see above)
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent / "subgraphkit_tensorrt"
 TABLE = HERE / "mutations.txt"
-TESTS = ("device_faults", "device_rules", "running", "engines", "device_io", "working_day",
-         "profiles", "sessions", "neighbours", "stress", "kernels")  # fmt: skip
+TESTS = (
+    "device_faults.py", "device_rules.py", "running.py", "shapes.py", "engines.py", "device_io.py",
+    "working_day.py", "profiles.py", "sessions.py", "neighbours.py", "stress.py",
+)  # fmt: skip
 _PYTEST = ("-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--tb=no",
            "-W", "ignore::pytest.PytestAssertRewriteWarning")  # fmt: skip
 _SECONDS = 600
@@ -35,12 +38,13 @@ _SECONDS = 600
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """One line of the table; ``unseen`` says why no test can fail of it."""
+    """One line of the table: ``test`` fails of it, or ``unseen`` says why none can."""
 
     file: str
     text: str
     other: str
-    unseen: str = ""
+    test: str
+    unseen: str
 
     @property
     def label(self) -> str:
@@ -53,8 +57,8 @@ def mutations() -> Iterator[Mutation]:
     for line in TABLE.read_text().splitlines():
         if line and not line.startswith("#"):
             what, _, unseen = line.partition(" ! ")
-            file, text, other = (part.replace("\\n", "\n") for part in what.split(" | "))
-            yield Mutation(file, text, other, unseen)
+            file, text, other, test = (one.replace("\\n", "\n") for one in what.split(" | "))
+            yield Mutation(file, text, other, test.strip(), unseen)
 
 
 def place(mutation: Mutation, folder: Path) -> None:
@@ -67,20 +71,38 @@ def place(mutation: Mutation, folder: Path) -> None:
     file.write_text(source.replace(mutation.text, mutation.other))
 
 
+def _test_in_child(folder: str, said: Path, tests: Sequence[str]) -> None:
+    """Run tests with what is in a folder, and end."""
+    signal.alarm(_SECONDS)
+    sys.path.insert(0, folder)
+    os.dup2(os.open(said, os.O_CREAT | os.O_WRONLY), 1)
+    code = 3
+    try:
+        code = pytest.main([*_PYTEST, *(f"{HERE}/test_tensorrt_{name}" for name in tests)])
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
+
+
 def killed_by(mutation: Mutation) -> str:
     """Return the test that fails of a fault first; empty if none does."""
     with tempfile.TemporaryDirectory() as folder:
         place(mutation, Path(folder))
-        said = Path(folder, "said")
-        child = os.fork()
-        if not child:
-            signal.alarm(_SECONDS)
-            sys.path.insert(0, folder)
-            os.dup2(os.open(said, os.O_CREAT | os.O_WRONLY), 1)
-            tests = [str(HERE / f"test_tensorrt_{name}.py") for name in TESTS]
-            os._exit(pytest.main([*_PYTEST, *tests]))
-        _, ended = os.waitpid(child, 0)
-        lines = said.read_text().splitlines()
+        for tests in ([mutation.test], TESTS):
+            found = _failing(folder, tests) if all(tests) else ""
+            if found:
+                return found
+    return ""
+
+
+def _failing(folder: str, tests: Sequence[str]) -> str:
+    said = Path(folder, "said")
+    said.unlink(missing_ok=True)
+    child = os.fork()
+    if not child:
+        _test_in_child(folder, said, tests)
+    _, ended = os.waitpid(child, 0)
+    lines = said.read_text().splitlines()
     failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
     if not failed and ended:
         return f"status {ended}: {' '.join(lines[-3:])}"

@@ -33,7 +33,6 @@ def _capabilities(release: str) -> Capabilities:
         ("load_initializer", "....xxxxx"),
         ("device_memory_v2", ".xxxxxxxx"),
         ("runtime_config", "....xxxxx"),
-        ("runtime_cache", "........x"),
         ("plugins", "xxxxxxxx."),
         ("keeps_timings", "xxxxxxxx."),
     ],

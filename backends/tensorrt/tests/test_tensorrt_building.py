@@ -142,28 +142,6 @@ def test_the_report_says_which_layers_there_are_and_whose() -> None:
     json.dumps(told)
 
 
-def test_the_report_says_how_far_a_product_is_from_the_tensor_cores() -> None:
-    subgraph = cut(bound(blocks((0,), width=60)), 0)
-    plan = build_engine(subgraph, options(dims=RANGES), rtx())
-    told = readable(plan.report, subgraph)["tensor_core_misses"]
-    assert told[0] == {
-        "nodes": ["#0 MatMul 'block0/first'"],
-        "size": "columns",
-        "is": 60,
-        "padded": 64,
-    }
-    assert len(told) == 4
-
-
-def test_a_convolution_of_three_channels_misses_the_tensor_cores() -> None:
-    weight = numpy_helper.from_array(np.ones((16, 3, 3, 3), np.float32), "w")
-    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], name="first")]
-    model = typed_model(nodes, {"x": [1, 3, 8, 8]}, {"y": [1, 16, 6, 6]}, [weight])
-    plan = build_engine(whole(model), options(), rtx())
-    (miss,) = plan.report["tensor_core_misses"]
-    assert miss == {"nodes": [0], "size": "input channels", "is": 3, "padded": 8}
-
-
 def test_what_the_parser_does_not_take_is_told_in_its_words_with_the_node() -> None:
     nodes = [
         helper.make_node("Relu", ["x"], ["h"]),

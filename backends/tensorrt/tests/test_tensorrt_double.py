@@ -66,7 +66,7 @@ def test_the_backend_sees_the_run_side_of_the_release_in_the_double(release: str
     real = Capabilities.of(api.module(), api.flavour)
     for name in (
         "device_memory_v2", "set_device_memory", "runtime_config", "weight_streaming",
-        "engine_stat", "runtime_cache", "cuda_graph_strategy", "load_initializer",
+        "engine_stat", "cuda_graph_strategy", "load_initializer",
         "preview_features",
     ):  # fmt: skip
         assert getattr(seen, name) == getattr(real, name), name

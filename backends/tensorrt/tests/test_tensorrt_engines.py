@@ -1,9 +1,6 @@
 """Engines over time on the double of TensorRT: graphs, weights, storing, failures, telling."""
 
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import SimpleNamespace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +11,7 @@ from onnx import numpy_helper
 from backends.tensorrt.tests.double_road import GROWING, PICKED, SUM, Opened, X, parsed, summed
 from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE, InnerTime
-from subgraphkit.errors import CompileError, ExecutionError, OptionError
+from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit_tensorrt.running.regions import restore
 
 
@@ -211,27 +208,6 @@ def test_the_memory_of_an_engine_is_what_tensorrt_says(double: Double) -> None:
         opened.operator.serialize(), opened.subgraph, double.library, opened.context
     ).info()["engines"]
     assert again["memory"] == memory  # a stored plan knows it as well
-
-
-def test_runs_are_ranges_of_nvtx_with_the_names_of_nodes(
-    double: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    marked: list[Any] = []
-
-    @contextmanager
-    def annotate(message: str, domain: str) -> Iterator[None]:
-        marked.append((message, domain))
-        yield
-        marked.append("end")
-
-    monkeypatch.setitem(sys.modules, "nvtx", SimpleNamespace(annotate=annotate))
-    opened = Opened(SUM, double, nvtx=True)
-    np.testing.assert_array_equal(opened(X)[0], summed(X))
-    assert marked == [("tensorrt_0: #0 Relu, #1 Add", "subgraphkit"), "end"]
-    monkeypatch.setitem(sys.modules, "nvtx", None)
-    with pytest.raises(OptionError, match=r"SGK168.*nvtx") as caught:
-        Opened(SUM, double, nvtx=True)
-    assert "subgraphkit-tensorrt[nvtx]" in caught.value.hint
 
 
 def test_times_of_layers_are_told_of_every_engine(double: Double) -> None:

@@ -93,7 +93,6 @@ def placed(double: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
     # On a device, what may go wrong seldom is tried often.
     for place, name, few in (
         (device_checks, "_ORDERED", 10),
-        (device_checks, "_FLOATS", 1 << 10),
         (engines, "_RUNS", 20),
         (engines, "_TIMED", 5),
         (engines, "_OPENINGS", 6),

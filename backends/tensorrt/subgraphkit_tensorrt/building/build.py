@@ -6,7 +6,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final
 
@@ -65,7 +64,7 @@ def build_engine(
             started = time.monotonic()
             data = _build_plan(parsed, config, subgraph, library, context)
             seconds = time.monotonic() - started
-        report = describe(parsed, subgraph, library, seconds=seconds, nbytes=len(data))
+        report = describe(parsed, library, seconds=seconds, nbytes=len(data))
         del config
     profiles = tuple(tuple(one[name] for name in subgraph.inputs) for one in ranges)
     return EnginePlan(data, subgraph.inputs, subgraph.outputs, profiles, report)
@@ -176,77 +175,46 @@ def _cause_of(lines: Sequence[str], said: str, options: Options) -> tuple[str, s
 _PERCENT: Final = 100
 
 
-@dataclass(slots=True)
-class _Phase:
-    parent: str | None
-    steps: int
-    done: int = 0
-
-
 class BuildPhases:
-    """A tree of phases, each of some steps, a step being a phase of its own or not.
+    """The phases of a build: those within one another, and how much is done of the outermost.
 
     ``progress``: Told how many percent of the build are done, and in which phase it is; stops it.
 
-    Attributes:
-        furthest: The part of the work that is done, from 0 to 1; never falls.
-
-    Thread-safety: phases may be reported by any thread, and read by another.
+    Thread-safety: phases may be reported by any thread.
     """
 
     def __init__(self, title: str, progress: Progress) -> None:
         self.progress = progress
         self._title = title
         self._lock = threading.Lock()
-        self._phases: dict[str, _Phase] = {}
-        self.furthest = 0.0
-
-    # -- told by the builder -----------------------------------------------------------------
+        self._steps: dict[str, int] = {}
+        self._percent = 0
 
     def start(self, name: str, parent: str | None, steps: int) -> None:
         """Begin a phase."""
         with self._lock:
-            self._phases[name] = _Phase(parent, max(steps, 1))
+            self._steps[name] = 0 if parent else max(steps, 1)
         self._report()
 
     def step(self, name: str, step: int) -> None:
         """Complete a step of a phase, counted from 0."""
         with self._lock:
-            if name in self._phases:
-                self._phases[name].done = step + 1
-                self.furthest = max(self.furthest, self._share_done())
+            steps = self._steps.get(name)
+            if steps:
+                self._percent = max(self._percent, _PERCENT * min(step + 1, steps) // steps)
         self._report()
 
     def finish(self, name: str) -> None:
         """End a phase."""
         with self._lock:
-            phase = self._phases.pop(name, None)
-            if phase is not None and phase.parent is None and not self.progress.cancelled:
-                self.furthest = 1.0
+            if self._steps.pop(name, 0) and not self.progress.cancelled:
+                self._percent = _PERCENT
         self._report()
 
-    # -- asked by others ---------------------------------------------------------------------
-
-    @property
-    def phase(self) -> str:
-        """Name of the innermost phase under way; empty if there is none."""
-        with self._lock:
-            return next(reversed(self._phases), "")
-
     def _report(self) -> None:
-        self.progress(self._title, int(_PERCENT * self.furthest), _PERCENT, self.phase)
-
-    def _share_done(self) -> float:
-        parts = dict.fromkeys(self._phases, 0.0)
-        # Children begin after their parents, so the innermost are counted first.
-        for name in reversed(self._phases):
-            phase = self._phases[name]
-            reached = min((phase.done + min(parts[name], 1.0)) / phase.steps, 1.0)
-            if phase.parent is None:
-                return reached
-            if phase.parent in parts:
-                parts[phase.parent] = max(parts[phase.parent], reached)
-        return 0.0
+        with self._lock:
+            phase, percent = next(reversed(self._steps), ""), self._percent
+        self.progress(self._title, percent, _PERCENT, phase)
 
 
 def monitor_for(trt: Any, phases: BuildPhases) -> Any:

@@ -1,4 +1,4 @@
-"""Reports of builds: layers by precision, and products that miss the Tensor Cores.
+"""Reports of builds: layers and products by precision.
 
 A report speaks of nodes by their place in the subgraph, because equal subgraphs find the same plan;
 ``readable`` puts in the names of one of them.
@@ -9,14 +9,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from subgraphkit.ir import Node, Subgraph
-from subgraphkit.types import DataType, Dim
+from subgraphkit.types import DataType
 from subgraphkit_tensorrt.building.model import NameMap
 from subgraphkit_tensorrt.building.network import ParsedNetwork, element_type
 from subgraphkit_tensorrt.library.flavours import Library
 
-_ALIGNMENT: Final = 8
-_PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
-_MATRIX: Final = 2
 _MATRIX_LAYERS: Final = frozenset({"CONVOLUTION", "DECONVOLUTION", "MATRIX_MULTIPLY"})
 _FACTORS: Final = 2
 _MULTIPLIED: Final = frozenset({DataType.INT8, DataType.FLOAT8E4M3FN})
@@ -28,7 +25,7 @@ _PLUMBING: Final = frozenset({"CONSTANT", "SHAPE"})
 
 
 def describe(
-    parsed: ParsedNetwork, subgraph: Subgraph, library: Library, *, seconds: float, nbytes: int
+    parsed: ParsedNetwork, library: Library, *, seconds: float, nbytes: int
 ) -> dict[str, Any]:
     """Describe a build.
 
@@ -36,8 +33,8 @@ def describe(
         JSON-able: ``seconds``, ``bytes``; ``layers``, each with ``name``, ``kind``, ``dtype`` and
         ``nodes``, places in ``subgraph.nodes``; ``precisions``, layers by the dtype they compute
         (a product of two dequantized values is one of the quantized numbers);
-        ``products``, the same for convolutions and matrix products alone; ``tensor_core_misses``;
-        and with another precision than the model's, ``rewriting``: how many nodes were ``lowered``
+        ``products``, the same for convolutions and matrix products alone; and
+        with another precision than the model's, ``rewriting``: how many nodes were ``lowered``
         and ``quantized``, and those ``kept``, with a code. Layers are those of the network, before
         they are fused.
     """
@@ -48,7 +45,6 @@ def describe(
         "layers": layers,
         "precisions": dict(Counter(one["dtype"] for one in layers)),
         "products": dict(Counter(one["dtype"] for one in layers if one["kind"] in _MATRIX_LAYERS)),
-        "tensor_core_misses": tensor_core_misses(subgraph),
     }
     rewriting = parsed.model.rewriting
     if rewriting is not None:
@@ -80,7 +76,6 @@ def readable(report: Mapping[str, Any], subgraph: Subgraph) -> dict[str, Any]:
     found["layers"] = [
         {**told(one), "name": names.readable(one["name"])} for one in report["layers"]
     ]
-    found["tensor_core_misses"] = [told(one) for one in report["tensor_core_misses"]]
     if "rewriting" in report:
         kept = [told(one) for one in report["rewriting"]["kept"]]
         found["rewriting"] = {**report["rewriting"], "kept": kept}
@@ -122,39 +117,3 @@ def _product_type(layer: Any, quantized: Mapping[str, DataType]) -> DataType | N
     factors = {quantized.get(layer.get_input(place).name) for place in range(_FACTORS)}
     found = factors.pop() if len(factors) == 1 else None
     return found if found in _MULTIPLIED else None
-
-
-def tensor_core_misses(subgraph: Subgraph) -> list[dict[str, Any]]:
-    """Find products with a known size that is no multiple of 8, as Tensor Cores want it."""
-    return [
-        {
-            "nodes": [place],
-            "size": which,
-            "is": size,
-            "padded": -(-size // _ALIGNMENT) * _ALIGNMENT,
-        }
-        for place, index in enumerate(subgraph.nodes)
-        for which, size in _sizes(Node(subgraph.graph, index))
-        if isinstance(size, int) and size % _ALIGNMENT
-    ]
-
-
-def _sizes(node: Node) -> Iterator[tuple[str, Dim]]:
-    """Return the sizes of a product: channels, or rows and columns of what is multiplied with."""
-    if node.domain or node.op_type not in _PRODUCTS:
-        return
-    weight = node.shape(1)
-    if weight is None or len(weight) < _MATRIX:
-        return
-    if node.op_type in {"Conv", "ConvTranspose"}:
-        if node.attribute("group", 1) != 1:  # grouped ones go another way anyway
-            return
-        first, second = ("output", "input") if node.op_type == "Conv" else ("input", "output")
-        yield f"{first} channels", weight[0]
-        yield f"{second} channels", weight[1]
-        return
-    depth, columns = weight[-2:]
-    if node.attribute("transB", 0):
-        depth, columns = columns, depth
-    yield "columns", columns
-    yield "depth", depth

@@ -64,7 +64,6 @@ class Capabilities:
     device_memory_v2: bool = _has("ICudaEngine.device_memory_size_v2")
     set_device_memory: bool = _has("IExecutionContext.set_device_memory")
     runtime_config: bool = _has("ICudaEngine.create_runtime_config")
-    runtime_cache: bool = _has("IRuntimeConfig.create_runtime_cache")
     cuda_graph_strategy: bool = _has("IRuntimeConfig.cuda_graph_strategy")
     compute_capabilities: bool = _has("IBuilderConfig.set_compute_capability")
     engine_stat: bool = _has("ICudaEngine.get_engine_stat")

@@ -87,7 +87,6 @@ class Context:
     ``managed_bytes``: Scratch memory that it has to be given at most; None if it has its own.
 
     Attributes:
-        met_new: Whether it was given shapes it did not have before since kernels were last kept.
         is_enqueued: Whether a run was begun that has not ended well.
         call: What was prepared for its shapes, if that serves for the next run.
         recorded_as: What runs agree in that are recorded from it; None if none are.
@@ -107,7 +106,6 @@ class Context:
         self.recording = Recording(loader.device)
         self.times = times
         self.profile = profile
-        self.met_new = False
         self.is_enqueued = False
         self.call: Any = None
         self.recorded_as: Hashable = None
@@ -157,7 +155,6 @@ class Context:
                 done = self._made.set_input_shape(name, shape)
                 check_run(done, f"take shape {shape} of input {name!r}", lines, hint=_SHAPES)
                 self._shapes[name] = shape
-                self.met_new = True
             if tensor.on_host:
                 # 0-d and empty arrays have an address as well; TensorRT takes no null.
                 self._results = self._needs_bytes = None

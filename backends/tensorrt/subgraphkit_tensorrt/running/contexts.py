@@ -1,110 +1,19 @@
 """Execution contexts of one engine: as many as may run at once, each used by one run at a time."""
 
-import hashlib
 import threading
-import time
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from queue import SimpleQueue
 from typing import Any, Final
 
-from subgraphkit.backend import BindContext, cache_values, options_of
-from subgraphkit.ir import Subgraph
-from subgraphkit.storing import KeptFile
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.building.profiles import InputRange
-from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.library.logger import LOGGER, check_run, listening
+from subgraphkit_tensorrt.library.logger import check_run, listening
 from subgraphkit_tensorrt.running.callbacks import LayerTimes
 from subgraphkit_tensorrt.running.context import Context
 from subgraphkit_tensorrt.running.device import Loader
 
 _MOST_RECORDED: Final = 8
 """Contexts of one engine that keep a CUDA graph."""
-
-
-_PAUSE: Final = 60.0
-"""Least seconds between two times that kernels are written while an engine is in use."""
-
-
-class Kernels:
-    """The kernels that TensorRT for RTX compiles of one engine, kept for the next process.
-
-    Its plans hold no kernels for the GPU at hand; they are compiled when an engine is first run,
-    which takes seconds. The library looks whether those that were kept fit GPU, driver and version,
-    and takes none that do not.
-
-    Thread-safety: may be used from any thread.
-    """
-
-    def __init__(self, file: KeptFile) -> None:
-        self._file = file
-        self._lock = threading.Lock()
-        self._cache: Any = None
-        self._known = b""
-        self._wrote: float | None = None
-
-    def attach(self, runtime_config: Any) -> None:
-        """Give the configuration of an engine's contexts the kernels there are."""
-        cache = runtime_config.create_runtime_cache()
-        if cache is None:
-            return
-        with self._file.lock():
-            data = self._file.read()
-        if data and cache.deserialize(data):
-            self._known = data
-        elif data:
-            LOGGER.info("the kernels that were kept do not fit here and are compiled again")
-        runtime_config.set_runtime_cache(cache)
-        self._cache = cache
-
-    def compiled(self, *, at_end: bool = False) -> bytes | None:
-        """Return what is to be kept, if kernels were compiled since; nothing may be running."""
-        with self._lock:
-            now = time.monotonic()
-            if self._cache is None:
-                return None
-            if not at_end and self._wrote is not None and now - self._wrote < _PAUSE:
-                return None
-            self._wrote = now
-            serialized = self._cache.serialize()
-            data = bytes(serialized) if serialized is not None else self._known
-            is_new, self._known = data != self._known, data
-            return data if is_new else None
-
-    def keep(self, data: bytes) -> None:
-        """Write down what ``compiled`` returned."""
-        with self._file.lock():
-            self._file.write(data)
-
-
-def kernels_for(
-    subgraph: Subgraph,
-    ranges: Sequence[Sequence[InputRange]],
-    context: BindContext[Options],
-    library: Library,
-    device: str,
-) -> Kernels | None:
-    """Return the kernels of an engine; None if the library compiles none, or nothing is kept.
-
-    They go by what they follow from, which is the same when the plan is built again: operators and
-    types, ranges, options, library and kind of GPU. Engines that agree in all may share them.
-    """
-    folder = context.kept_folder() if library.capabilities.runtime_cache else None
-    if folder is None:
-        return None
-    types = subgraph.graph.types
-    facts = (
-        (device, library.capabilities.version),
-        sorted(cache_values(options_of(Options), context.options).items()),
-        [[one.to_json() for one in several] for several in ranges],
-        [
-            (node.op_type, [str(types.get(name)) for name in (*node.inputs, *node.outputs)])
-            for node in subgraph.members
-        ],
-    )
-    digest = hashlib.sha256(repr(facts).encode()).hexdigest()
-    return Kernels(KeptFile(folder / f"{digest}.kernels", "tensorrt kernels"))
 
 
 class Contexts:
@@ -123,10 +32,8 @@ class Contexts:
         loader: Loader,
         options: Options,
         recorder: Any,
-        kernels: Kernels | None = None,
     ) -> None:
         self.engine = engine
-        self._kernels = kernels
         self._runtime_config: Any = None
         self._loader = loader
         self._library = loader.library
@@ -235,7 +142,6 @@ class Contexts:
             self._runtime_config = None
         for context in resting:
             self._forget(context)
-        self._keep_kernels(at_end=True)
 
     def _has_room(self, kind: Hashable) -> bool:
         """Say whether runs of a kind are recorded; when all room is taken, those that come again.
@@ -252,7 +158,6 @@ class Contexts:
         return comes_again
 
     def _give_back(self, context: Context, kind: Hashable) -> None:
-        is_new, context.met_new = context.met_new, False
         ended = []
         with self._lock:
             self._leased -= 1
@@ -266,17 +171,6 @@ class Contexts:
                     ended.append(self._recorded.popitem(last=False)[1])
         for one in ended:
             self._forget(one)
-        if is_new or self._closed:
-            self._keep_kernels(at_end=self._closed)
-
-    def _keep_kernels(self, *, at_end: bool = False) -> None:
-        """Keep the kernels that were compiled, unless somebody may be compiling others."""
-        if self._kernels is None:
-            return
-        with self._lock:
-            compiled = self._kernels.compiled(at_end=at_end) if not self._leased else None
-        if compiled is not None:
-            self._kernels.keep(compiled)
 
     def _drop(self, context: Context) -> None:
         with self._lock:
@@ -324,7 +218,7 @@ class Contexts:
         return engine.create_execution_context(self._runtime_configuration(strategy))
 
     def _runtime_configuration(self, strategy: Any) -> Any:
-        """Return the configuration of the contexts, made once, as they share compiled kernels."""
+        """Return the configuration of the contexts, made once."""
         if self._runtime_config is not None:
             return self._runtime_config
         trt, can, engine = self._library.trt, self._library.capabilities, self.engine
@@ -333,8 +227,6 @@ class Contexts:
         if can.cuda_graph_strategy and self._options.cuda_graphs == "auto":
             whole = trt.CudaGraphStrategy.WHOLE_GRAPH_CAPTURE
             runtime_config.cuda_graph_strategy = whole
-        if self._kernels is not None:
-            self._kernels.attach(runtime_config)
         self._runtime_config = runtime_config
         return runtime_config
 

@@ -14,7 +14,7 @@ from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import check, listening
 from subgraphkit_tensorrt.running.callbacks import recorder_class
-from subgraphkit_tensorrt.running.contexts import Contexts, Kernels
+from subgraphkit_tensorrt.running.contexts import Contexts
 from subgraphkit_tensorrt.running.device import Device, Loader
 from subgraphkit_tensorrt.running.io_tensors import IOTensor
 
@@ -56,7 +56,6 @@ class LoadedEngine:
         outputs: Sequence[str],
         loader: Loader,
         options: Options,
-        kernels: Kernels | None = None,
     ) -> None:
         self._library = loader.library
         self.device = loader.device
@@ -79,7 +78,7 @@ class LoadedEngine:
             self.is_recordable = self.leaves_host_alone and self.weight_budget is None
             self.plan_bytes = len(blob)
             self.recorder = recorder_class(self._library.trt)()
-            self.contexts = Contexts(engine, loader, options, self.recorder, kernels)
+            self.contexts = Contexts(engine, loader, options, self.recorder)
             del engine  # it ends with the contexts, on its device
         self.device.retain()
         self._end = weakref.finalize(self, _close, self.device, self.contexts)

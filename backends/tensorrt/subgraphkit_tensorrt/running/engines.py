@@ -15,10 +15,8 @@ from subgraphkit_tensorrt.building.build import build_engine
 from subgraphkit_tensorrt.building.plan import EnginePlan
 from subgraphkit_tensorrt.building.profiles import InputRange, exact_ranges
 from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.library.gpus import kind_of_gpu
 from subgraphkit_tensorrt.library.logger import LOGGER
 from subgraphkit_tensorrt.running.arrays import fetch_to_host, is_on_device
-from subgraphkit_tensorrt.running.contexts import kernels_for
 from subgraphkit_tensorrt.running.device import Device, Loader
 from subgraphkit_tensorrt.running.engine import LoadedEngine
 from subgraphkit_tensorrt.running.io_tensors import IOTensor
@@ -122,11 +120,7 @@ class Engines:
         Raises:
             CompileError: TensorRT does not take it (SGK162, SGK179).
         """
-        kind = kind_of_gpu(self._options.device)
-        kernels = kernels_for(self.subgraph, plan.profiles, self._context, self._library, kind)
-        loaded = LoadedEngine(
-            plan.data, plan.inputs, plan.outputs, self.loader, self._options, kernels
-        )
+        loaded = LoadedEngine(plan.data, plan.inputs, plan.outputs, self.loader, self._options)
         entry = PooledEngine(plan, loaded, met)
         with self._lock:
             # An engine that grew out of another takes its place.

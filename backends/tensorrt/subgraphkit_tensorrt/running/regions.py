@@ -1,12 +1,10 @@
 """Operators of regions: compiled, restored from stored plans, or only built for another machine."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from subgraphkit.backend import BindContext, SubgraphOperator, Traits
-from subgraphkit.errors import CompileError, ExecutionError, OptionError
+from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.build import build_engine
@@ -97,10 +95,8 @@ def _operator(
 ) -> SubgraphOperator:
     if context.options.build_only:
         return BuiltPlans(plans, subgraph)
-    made = (plans, subgraph, library, context, builder_for(library, context))
-    if context.options.nvtx:
-        return MarkedOperator(range_of(subgraph), *made)
-    return TensorRTOperator(*made)
+    builder = builder_for(library, context)
+    return TensorRTOperator(plans, subgraph, library, context, builder)
 
 
 class BuiltPlans(SubgraphOperator):
@@ -139,42 +135,3 @@ class BuiltPlans(SubgraphOperator):
         """Return the report of each build; JSON-able."""
         reports = [readable(plan.report, self._subgraph) for plan in self._plans]
         return {"engines": [{"report": report} for report in reports], "loaded": False}
-
-
-_DOMAIN: Final = "subgraphkit"
-_SHOWN: Final = 8
-
-
-def range_of(subgraph: Subgraph) -> Callable[[], AbstractContextManager[Any]]:
-    """Return what opens a range named after a region and its first nodes.
-
-    Raises:
-        OptionError: The package nvtx is not installed (SGK168).
-    """
-    try:
-        annotate = import_module("nvtx").annotate
-    except ImportError as error:
-        raise OptionError(
-            "SGK168",
-            "option 'nvtx' of backend 'tensorrt' needs the package nvtx, which cannot be imported: "
-            f"{error}",
-            hint="Install it: pip install 'subgraphkit-tensorrt[nvtx]'",
-            backend="tensorrt",
-            option="nvtx",
-        ) from error
-    labels = [node.label for node in subgraph.members]
-    more = f" and {len(labels) - _SHOWN} more" if labels[_SHOWN:] else ""
-    text = f"{subgraph.id}: {', '.join(labels[:_SHOWN])}{more}"
-    return lambda: annotate(text, domain=_DOMAIN)
-
-
-class MarkedOperator(TensorRTOperator):
-    """A region whose runs are NVTX ranges; TensorRT's own, by layer, are inside."""
-
-    def __init__(self, marked: Callable[[], AbstractContextManager[Any]], *made: Any) -> None:
-        super().__init__(*made)
-        self._marked = marked
-
-    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
-        with self._marked():
-            return super().run(inputs, outputs)

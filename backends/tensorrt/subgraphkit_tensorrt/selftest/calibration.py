@@ -1,4 +1,4 @@
-"""What the double of the tests assumes of CUDA, tried on a device: one call or two for each.
+"""Assumptions of the tests' double about CUDA, tried on a device: one call or two for each.
 
 It takes no TensorRT. Whoever runs it for a few seconds on a GPU says of the tests of the run side
 whether the device that they run on is one.

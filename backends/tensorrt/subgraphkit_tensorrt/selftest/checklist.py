@@ -21,8 +21,6 @@ CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
     ("CUDA runtime", _DRIVER, device_checks.cuda_runtime),
     ("what the tests assume of CUDA", _CUDA, device_checks.assumptions),
     ("copies", _CUDA, device_checks.copies),
-    ("order of streams", _CUDA, device_checks.order_of_streams),
-    ("CUDA graph of a copy", _CUDA, device_checks.graph_of_a_copy),
     ("exchange with PyTorch", "CUDA runtime, torch", device_checks.torch_arrays),
     ("perceptron", _LIBRARY, computing.perceptron),
     ("engine found again", _LIBRARY, engines.found_again),

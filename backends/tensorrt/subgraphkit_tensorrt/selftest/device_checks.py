@@ -39,7 +39,6 @@ _TYPES: Final = (
 _SHAPES: Final = ((3, 5), (), (0, 4), (1 << 20,))
 _TORCH_TYPES: Final = ("float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
 _ORDERED: Final = 200
-_FLOATS: Final = 1 << 18
 
 
 def driver(bench: ModelOpener) -> str:
@@ -81,46 +80,6 @@ def copies(bench: ModelOpener) -> str:
                     f"{array.dtype} {shape} differs",
                 )
     return f"{len(_TYPES)} element types of {len(_SHAPES)} shapes came back"
-
-
-def order_of_streams(bench: ModelOpener) -> str:
-    """What one stream writes another reads in order, without a wait in between."""
-    del bench
-    with _device() as device:
-        cuda = device.cuda
-        target = cuda.allocate(4 * _FLOATS)
-        for number in range(_ORDERED):
-            got = np.empty(_FLOATS, "f4")
-            with device.slot() as one, device.slot() as two:
-                array = _upload_on(device, np.full(_FLOATS, number, "f4"), one)
-                array.use_on(two.stream)
-                cuda.copy(target, array.address, got.nbytes, two.stream)
-                cuda.download(got.ctypes.data, target, got.nbytes, two.stream)
-                two.wait()
-            require(bool((got == number).all()), f"copy {number} was read before it was written")
-        cuda.free(target)
-    return f"{_ORDERED} copies from stream to stream"
-
-
-def graph_of_a_copy(bench: ModelOpener) -> str:
-    """A copy is captured as a CUDA graph and launched on another stream."""
-    del bench
-    with _device() as device, device.slot() as slot:
-        cuda = device.cuda
-        array = np.arange(1024, dtype="f4")
-        source, target = _upload_on(device, array, slot), cuda.allocate(array.nbytes)
-        slot.wait()
-        nbytes = array.nbytes
-        graph = cuda.record_graph(lambda stream: cuda.copy(target, source.address, nbytes, stream))
-        got = np.empty_like(array)
-        for _ in range(2):
-            cuda.launch(graph, slot.stream)
-            cuda.download(got.ctypes.data, target, got.nbytes, slot.stream)
-            slot.wait()
-            require(np.array_equal(got, array), "the copy differs")
-        cuda.destroy_graph(graph)
-        cuda.free(target)
-    return "captured once, launched twice on another stream"
 
 
 def torch_arrays(bench: ModelOpener) -> str:

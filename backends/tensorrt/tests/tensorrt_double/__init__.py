@@ -53,8 +53,6 @@ class Double:
     """One release of TensorRT with a device of its own.
 
     Attributes:
-        compiled: How many kernels were compiled at run time, as TensorRT for RTX does.
-        device: Kind of the device, which compiled kernels are for.
         fails_halfway: Whether runs fail when half of their work is on the stream.
         live: Engines and contexts that have not ended.
         run_needs_bytes: Memory of the device that TensorRT takes itself in a run.
@@ -72,8 +70,6 @@ class Double:
         self.counted = Counted(self.cuda)
         """The same for the backend, whose handles are counted."""
         self.enqueued = 0
-        self.compiled = 0
-        self.device = "double"
         self.live = Counter(engines=0, contexts=0)
         self.run_needs_bytes = 0
         self.fails_halfway = False

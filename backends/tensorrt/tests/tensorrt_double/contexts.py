@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from backends.tensorrt.tests.tensorrt_double.keeping import compile_kernels
 from backends.tensorrt.tests.tensorrt_double.listeners import started
 from subgraphkit_tensorrt.running.engine import DTYPES
 
@@ -167,7 +166,6 @@ class IExecutionContext:
         self._state.clear()
         self._state.update(self._shapes)
         self._report(stream)
-        compile_kernels(self)
         self._double.enqueued += 1
         return True
 

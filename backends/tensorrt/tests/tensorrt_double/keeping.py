@@ -1,38 +1,9 @@
-"""What engines of the double keep: compiled kernels, words for inspectors."""
+"""The double's configurations of contexts, and its inspectors."""
 
 import json
 from typing import Any
 
-from backends.tensorrt.tests.tensorrt_double.building import IHostMemory
-
-__all__ = ["EngineInspector", "IRuntimeCache", "IRuntimeConfig", "compile_kernels"]
-
-
-class IRuntimeCache:
-    """Holds words, each a kernel; refuses those of another device."""
-
-    def __init__(self) -> None:
-        self.words: set[str] = set()
-
-    def serialize(self) -> IHostMemory:
-        text = " ".join([self._double.device, *sorted(self.words)])
-        return IHostMemory(text.encode())
-
-    def deserialize(self, blob: Any) -> bool:
-        device, *words = bytes(blob).decode("utf-8", "replace").split(" ")
-        if device != self._double.device:
-            return False
-        self.words |= set(words)
-        return True
-
-
-def compile_kernels(context: Any) -> None:
-    """Compile kernels for its shapes, as TensorRT for RTX does, unless they are there."""
-    held = getattr(context, "_kernels", None)
-    word = str(sorted(context._shapes.items())).replace(" ", "")
-    if held is not None and word not in held.words:
-        held.words.add(word)
-        context._double.compiled += 1
+__all__ = ["EngineInspector", "IRuntimeConfig"]
 
 
 class IRuntimeConfig:
@@ -40,17 +11,6 @@ class IRuntimeConfig:
 
     def __init__(self) -> None:
         self.strategy: Any = None
-        self._cache: Any = None
-
-    def create_runtime_cache(self) -> Any:
-        return self._trt.IRuntimeCache()
-
-    def set_runtime_cache(self, cache: Any = None) -> bool:
-        self._cache = cache
-        return True
-
-    def get_runtime_cache(self) -> Any:
-        return self._cache
 
     def set_execution_context_allocation_strategy(self, strategy: Any = None) -> None:
         self.strategy = strategy

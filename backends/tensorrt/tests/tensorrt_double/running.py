@@ -7,7 +7,6 @@ from backends.tensorrt.tests.tensorrt_double.computing import NAMES, Computation
 from backends.tensorrt.tests.tensorrt_double.contexts import IExecutionContext, scratch_for
 from backends.tensorrt.tests.tensorrt_double.keeping import (
     EngineInspector,
-    IRuntimeCache,
     IRuntimeConfig,
 )
 
@@ -125,7 +124,6 @@ class ICudaEngine:
         context = self._trt.IExecutionContext()
         managed = getattr(given, "name", "STATIC") == "USER_MANAGED"
         context._begin(self, managed=managed)
-        context._kernels = getattr(strategy, "_cache", None)
         if self._double.refuses_contexts:
             return None
         self._contexts += 1
@@ -150,7 +148,6 @@ class ICudaEngine:
 RUNNING = (
     Runtime,
     ICudaEngine,
-    IRuntimeCache,
     IRuntimeConfig,
     EngineInspector,
     IExecutionContext,

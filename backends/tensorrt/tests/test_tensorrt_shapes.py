@@ -1,0 +1,229 @@
+"""Shapes of runs: ranges and the engines for them, those that are met, and those data makes."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from backends.tensorrt.tests.double_road import GROWING, PICKED, Opened, X, parsed, summed
+from backends.tensorrt.tests.tensorrt_double import Double
+from backends.tensorrt.tests.test_tensorrt_sessions import session
+from subgraphkit.backend import ON_DEVICE
+from subgraphkit.errors import CompileError, ExecutionError
+from subgraphkit_tensorrt.running.regions import restore
+
+
+@pytest.mark.parametrize("double", ["10.0.1", "10.3.0", "11.4.0"], indirect=True)
+def test_an_output_whose_shape_depends_on_data_is_as_long_as_it_is(double: Double) -> None:
+    opened = Opened(PICKED, double, dims={"n": (0, 4, 64)})
+    for count in (4, 64, 0, 3):
+        x = (np.arange(count) % 3).astype(np.float32)
+        y, z = opened(x)
+        np.testing.assert_array_equal(y, np.array(np.nonzero(x)))
+        np.testing.assert_array_equal(z, -x)
+
+
+def test_one_engine_serves_the_range_it_was_built_for(double: Double) -> None:
+    opened = Opened(GROWING, double, dims={"n": (1, 4, 8)}, allow_runtime_build=False)
+    for n in (1, 8, 3):
+        x = np.full((n, 3), n, np.float32)
+        np.testing.assert_array_equal(opened(x)[0], summed(x))
+    with pytest.raises(ExecutionError, match=r"SGK178.*\(9, 3\)"):
+        opened(np.zeros((9, 3), np.float32))
+
+
+THREE = {"n": [(1, 1, 1), (2, 4, 8), (1, 16, 64)]}
+
+
+def test_one_engine_is_tuned_for_several_ranges_and_the_tightest_is_used(double: Double) -> None:
+    opened = Opened(GROWING, double, dims=THREE, allow_runtime_build=False)
+    chosen: list[int] = []
+    take = double.trt.IExecutionContext.set_optimization_profile_async
+
+    def taking(context: Any, profile: int, stream: int) -> Any:
+        chosen.append(profile)
+        return take(context, profile, stream)
+
+    double.trt.IExecutionContext.set_optimization_profile_async = taking
+    for n in (1, 8, 9, 2, 1, 64, 8):
+        x = np.full((n, 3), n, np.float32)
+        np.testing.assert_array_equal(opened(x)[0], summed(x))
+    (engine,) = opened.operator.info()["engines"]
+    assert [one["max"] for (one,) in engine["ranges"]] == [(1, 3), (8, 3), (64, 3)]
+    assert engine["contexts"] == 3  # one for each range, which is chosen once
+    assert chosen == [1, 2]
+    with pytest.raises(ExecutionError, match=r"SGK178.*\(65, 3\).* and for \(2, 3\) to \(8, 3\)"):
+        opened(np.zeros((65, 3), np.float32))
+    again = restore(opened.operator.serialize(), opened.subgraph, double.library, opened.context)
+    np.testing.assert_array_equal(again.run([X])[0], summed(X))
+    assert again.info()["engines"][0]["ranges"] == engine["ranges"]
+
+
+def test_runs_of_different_ranges_are_under_way_at_once(double: Double) -> None:
+    opened = Opened(GROWING, double, dims=THREE, cuda_graphs="auto")
+
+    def run(n: int) -> bool:
+        x = np.full((n, 3), n, np.float32)
+        return all(np.array_equal(opened(x)[0], summed(x)) for _ in range(5))
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(run, (1, 5, 50, 2, 1, 8)))
+
+
+def test_a_shape_outside_every_range_gets_an_engine_of_its_own(double: Double) -> None:
+    opened = Opened(GROWING, double, max_engines=2, dims={"n": (2, 4, 8)})
+    for n in (8, 9):
+        x = np.full((n, 3), n, np.float32)
+        np.testing.assert_array_equal(opened(x)[0], summed(x))
+    info = opened.operator.info()
+    assert info["builds_at_run_time"] == 1
+    assert [one["ranges"][0][0]["max"] for one in info["engines"]] == [(8, 3), (9, 3)]
+
+
+def test_several_engines_are_stored_and_found_again(double: Double) -> None:
+    opened = Opened(GROWING, double, dynamic="exact")
+    for n in (1, 2):
+        opened(np.zeros((n, 3), np.float32))
+    again = restore(opened.operator.serialize(), opened.subgraph, double.library, opened.context)
+    np.testing.assert_array_equal(again.run([X])[0], summed(X))
+    assert len(again.info()["engines"]) == 2
+
+
+def test_the_range_grows_with_the_shapes_that_are_met(double: Double) -> None:
+    opened = Opened(GROWING, double)
+    for n in (2, 4, 3, 2, 4):
+        opened(np.zeros((n, 3), np.float32))
+    info = opened.operator.info()
+    assert info["builds_at_run_time"] == 2
+    assert [one["ranges"][0][0]["max"] for one in info["engines"]] == [(4, 3)]
+    assert info["engines"][0]["ranges"][0][0]["min"] == (1, 3)
+
+
+@pytest.mark.parametrize(("largest", "most"), [(50, 5), (300, 8)])
+def test_few_of_many_lengths_build_an_engine(double: Double, largest: int, most: int) -> None:
+    opened = Opened(GROWING, double)
+    for n in np.random.default_rng(largest).integers(0, largest + 1, 300):
+        np.testing.assert_array_equal(opened(np.ones((n, 3), np.float32))[0], np.full((n, 3), 2))
+    assert opened.operator.info()["builds_at_run_time"] <= most
+
+
+def test_a_range_grows_no_further_than_it_has_to_where_the_model_takes_no_more(
+    double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Opened(GROWING, double)
+    build = double.trt.Builder.build_serialized_network
+
+    def limited(builder: Any, network: Any, config: Any) -> Any:
+        largest = config.profiles[0].shapes["x"][2][0]
+        return build(builder, network, config) if largest <= 50 else None
+
+    monkeypatch.setattr(double.trt.Builder, "build_serialized_network", limited)
+    for n in (40, 50, 45, 40):
+        opened(np.ones((n, 3), np.float32))
+    info = opened.operator.info()
+    assert info["builds_at_run_time"] == 2
+    assert [one["ranges"][0][0]["max"] for one in info["engines"]] == [(50, 3)]
+
+
+def test_the_fallback_answers_while_a_wider_engine_is_built(
+    double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with session(parsed(GROWING), double, build_behind=True) as opened:
+        (step,) = opened.plan.steps
+
+        def run(n: int) -> None:
+            x = np.full((n, 3), n, np.float32)
+            np.testing.assert_array_equal(opened.run(None, {"x": x})[0], 2 * x)
+
+        run(2)  # waits: nothing is there yet
+        may_build, build = threading.Event(), double.trt.Builder.build_serialized_network
+
+        def slowly(*given: Any) -> Any:
+            assert may_build.wait(20)
+            return build(*given)
+
+        monkeypatch.setattr(double.trt.Builder, "build_serialized_network", slowly)
+        for n in (5, 2, 6, 2):
+            run(n)
+        info = step.operator.info()
+        assert (info["runs_on_the_fallback"], info["builds_at_run_time"]) == (2, 1)
+        may_build.set()
+        step.operator._engines._behind.join(20)
+        run(6)
+        info = step.operator.info()
+        assert (info["runs_on_the_fallback"], info["builds_at_run_time"]) == (2, 2)
+        monkeypatch.setattr(double.trt.Builder, "build_serialized_network", lambda *_: None)
+        run(20)
+        step.operator._engines._behind.join(20)
+        with pytest.raises(CompileError, match="SGK172"):
+            run(20)  # after one that nobody waited for, somebody is told
+
+
+def test_the_engine_used_longest_ago_makes_room(double: Double) -> None:
+    opened = Opened(GROWING, double, dynamic="exact", max_engines=2)
+    sizes = [1, 2, 1, 3, 1, 2]
+    for n in sizes:
+        opened(np.zeros((n, 3), np.float32))
+    info = opened.operator.info()
+    assert info["builds_at_run_time"] == 4  # 1, 2, 3 for which 2 goes, and 2 again
+    assert sorted(one["ranges"][0][0]["max"][0] for one in info["engines"]) == [1, 2]
+
+
+def test_threads_that_meet_a_new_shape_build_once(double: Double) -> None:
+    opened = Opened(GROWING, double, max_contexts=4)
+    barrier = threading.Barrier(6)
+
+    def run(_: int) -> Any:
+        barrier.wait()
+        return opened(np.ones((5, 3), np.float32))[0]
+
+    with ThreadPoolExecutor(6) as pool:
+        for y in pool.map(run, range(6)):
+            np.testing.assert_array_equal(y, np.full((5, 3), 2))
+    assert opened.operator.info()["builds_at_run_time"] == 1
+
+
+def test_memory_that_is_kept_is_given_up_before_a_build(
+    double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    double.cuda.pools = True
+    opened = Opened(GROWING, double)
+    for n in (100, 50):
+        opened(np.ones((n, 3), np.float32), outputs=[ON_DEVICE])
+    memory, kept = opened.operator._device.memory, []
+    assert memory.kept_bytes
+    build = double.trt.Builder.build_serialized_network
+
+    def building(*given: Any) -> Any:
+        kept.append(memory.kept_bytes)
+        return build(*given)
+
+    monkeypatch.setattr(double.trt.Builder, "build_serialized_network", building)
+    opened(np.ones((300, 3), np.float32))
+    assert kept == [0]
+
+
+def test_an_engine_that_is_let_go_of_ends_after_its_last_run(
+    double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Opened(GROWING, double, dynamic="exact", max_engines=1)
+    opened(X)
+    execute = double.trt.IExecutionContext.execute_async_v3
+    nested: list[Any] = []
+
+    def executing(context: Any, stream: int) -> Any:
+        if not nested:  # another length evicts the engine while its run is under way
+            nested.append(None)
+            other = threading.Thread(target=lambda: nested.append(opened(np.ones((5, 3), "f4"))[0]))
+            other.start()
+            other.join()
+            assert context._of is not None
+            assert double.live["engines"] == 2
+        return execute(context, stream)
+
+    monkeypatch.setattr(double.trt.IExecutionContext, "execute_async_v3", executing)
+    np.testing.assert_array_equal(opened(X * 2)[0], summed(X * 2))
+    np.testing.assert_array_equal(nested[1], np.full((5, 3), 2))
+    assert double.live["engines"] == 1
