@@ -97,7 +97,7 @@ def test_engines_built_while_a_session_ran_are_in_its_bundle(on: Machines) -> No
             x = np.full((rows, 3), rows, np.float32)
             np.testing.assert_array_equal(opened.run(None, {"x": x})[0], summed(x))
         with pytest.raises(ExecutionError, match="SGK178"):
-            opened.run(None, {"x": np.ones((6, 3), np.float32)})
+            opened.run(None, {"x": np.ones((9, 3), np.float32)})
     assert double.violations == []
 
 

@@ -62,7 +62,7 @@ class ILayer:
         return self._value(self._node.output[index])
 
     def _value(self, name: str) -> Any:
-        label = NAMES[self._computation.type_of(name).dtype]
+        label = NAMES[self._computation.type_of(name).dtype] if name else ""
         members = self._trt.DataType.__members__
         return SimpleNamespace(name=name, dtype=members.get(label, self._trt.DataType.FLOAT))
 
