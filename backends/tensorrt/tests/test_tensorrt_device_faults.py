@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backends.tensorrt.tests.double_road import PICKED, SUM, Opened, X, summed
+from backends.tensorrt.tests.double_road import GROWING, PICKED, SUM, Opened, X, summed
 from backends.tensorrt.tests.tensorrt_double import Double
 from backends.tensorrt.tests.test_tensorrt_engines import weighted
 from subgraphkit.backend import ON_DEVICE
@@ -106,6 +106,19 @@ def test_weights_are_replaced_when_the_runs_under_way_are_done(double: Double, g
         for one in kept:
             np.testing.assert_array_equal(np.asarray(one), before[0])
         np.testing.assert_array_equal(opened(X)[0], factor * X)
+
+
+def test_a_graph_is_recorded_anew_when_its_last_launch_is_done(double: Double) -> None:
+    opened = Opened(GROWING, double, cuda_graphs="auto", dims={"n": (1, 4, 4096)})
+    maker = Opened(GROWING, double, dims={"n": (1, 4, 4096)}, memory_limit=1 << 30)  # of its own
+    small, large = (
+        maker(np.full((n, 3), n, np.float32), outputs=[ON_DEVICE])[0] for n in (2, 1024)
+    )
+    fed = (small, small, small, large, small)
+    kept = [opened(one, outputs=[ON_DEVICE])[0] for one in fed]  # nobody waits
+    assert double.cuda.launches == 2
+    for one, n in zip(kept, (2, 2, 2, 1024, 2), strict=True):
+        np.testing.assert_array_equal(np.asarray(one), np.full((n, 3), 4 * n))
 
 
 @pytest.mark.parametrize("graphs", ["off", "auto"])

@@ -4,7 +4,7 @@
 import threading
 from typing import Any
 
-from backends.tensorrt.tests.tensorrt_double.ordering import Step, Stream
+from backends.tensorrt.tests.tensorrt_double.ordering import Clock, Step, Stream
 
 __all__ = ["Graphs"]
 
@@ -24,10 +24,12 @@ class Graphs:
     spoils_every_capture = False
     _lock: Any
     _streams: dict[int, Stream]
+    _host: Clock
 
     def __init__(self) -> None:
         super().__init__()
         self._graphs: dict[int, list[Step]] = {}
+        self._launched: dict[int, tuple[Stream, int]] = {}
 
     def _capturing(self) -> list[Stream]:
         """Return the recordings that do not survive what this thread does now."""
@@ -81,12 +83,17 @@ class Graphs:
         return 0
 
     def cudaGraphExecDestroy(self, graph: Any) -> int:
+        stream, done = self._launched.pop(graph.value, (None, 0))
+        if stream is not None and self._host.get(stream.number, -1) < done:
+            self.violations.append("a graph is destroyed that may be running")
         del self._graphs[graph.value]
         return 0
 
     def cudaGraphLaunch(self, graph: Any, stream: Any) -> int:
         self.launches += 1
         with self._lock:
+            found = self._at(stream.value)
             for step in self._graphs[graph.value]:
-                self._put(self._at(stream.value), step)
+                self._put(found, step)
+            self._launched[graph.value] = found, len(found.work) - 1
         return 0
