@@ -77,7 +77,7 @@ class Replica:
                 body = await self._body(request)
         except (sk.SubgraphkitError, TimeoutError) as error:
             status, headers, body = answer_to(error)
-            status = 408 if isinstance(error, TimeoutError) else status
+            status = status if isinstance(error, sk.SubgraphkitError) else 408
         else:
             status, headers, body = await answer(
                 self._models, request.method, request.scope["path"], request.headers, body
@@ -88,8 +88,7 @@ class Replica:
         body = bytearray()
         async for piece in request.stream():
             body += piece
-            most = self._models.max_body_bytes
-            if len(body) > most:
+            if len(body) > (most := self._models.max_body_bytes):
                 refuse(413, f"the body of the request has more than {most} bytes")
         return bytes(body)
 
@@ -115,8 +114,7 @@ def deployment(  # noqa: PLR0913 (those of Serve's that matter here)
     ``num_cpus``: Processors of a replica; a session has as many threads, unless its spec says.
     ``timeout_s``: Seconds that a request may take, its body's arrival apart; None for no limit.
     ``draining``: Whether replicas answer what they have begun, and refuse all else with 503.
-    ``max_ongoing_requests``: How many requests a replica has at once, those among them whose bodies
-        are slow or that wait for a turn; None for two batches or 256.
+    ``max_ongoing_requests``: How many requests are in a replica; None for two batches or 256.
 
     For all else there is ``Deployment.options``.
     """
