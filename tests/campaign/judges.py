@@ -48,6 +48,7 @@ NOT_HEARD: Final = {
     "LpNormalization": "divides by the sum of elements with their signs where p is 1",
     "LRN": "leaves the last channel out of windows of an even size",
     "OptionalGetElement": "returns a list of one",
+    "SequenceInsert": "takes the place behind the last for the first",
     **dict.fromkeys(("QLinearConv", "QLinearMatMul"), "rounds behind the zero point"),
     "RoiAlign": "takes one point of a bin for all",
 }

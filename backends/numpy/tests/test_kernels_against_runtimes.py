@@ -156,6 +156,13 @@ def test_regions_have_the_largest_share_of_an_element(opset: int, points: int) -
     check("RoiAlign", inputs, [F32], opset=opset, mode="max", **sizes)
 
 
+@pytest.mark.parametrize("pads", [[1, 1], [1, 0], [0, 1]])
+def test_places_of_maxima_are_those_of_elements_however_small(pads: list[int]) -> None:
+    x = np.array([[[0, 0, 3, 0, 0]]], np.uint8)
+    kinds = [x.dtype, np.dtype(np.int64)]
+    check("MaxPool", [x], kinds, kernel_shape=[2], strides=[2], pads=pads)
+
+
 @pytest.mark.parametrize("upper", [0, 1])
 @pytest.mark.parametrize("shift", [-(2**40), -1, 0, 2, 2**40])
 def test_triangles_of_texts_are_texts(upper: int, shift: int) -> None:

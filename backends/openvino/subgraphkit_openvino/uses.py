@@ -106,6 +106,8 @@ def _recurrent(node: Node) -> str:
     """Refuse peepholes, coupled gates, and sizes that are open where they must not be."""
     if len(node.inputs) > _PEEPHOLES and node.inputs[_PEEPHOLES]:
         return "peepholes, which OpenVINO leaves out"
+    if node.attribute("layout", 0):
+        return "batches first, which OpenVINO lays out otherwise"
     if node.attribute("input_forget", 0):
         return "gates that are coupled, which OpenVINO takes one by one"
     sizes = (*(node.shape(1) or (None,)), *(node.shape(2) or (None,)))

@@ -40,6 +40,12 @@ from backends.openvino.tests.openvino_road import homes, parsed, reasons, sessio
             "a single channel",
         ),
         (
+            """(float[2,3,1] x, float[2,4,1] w) => (float[2,3,2,1] y)
+            { y = LSTM <hidden_size = 1, layout = 1, direction = "bidirectional"> (x, w, w) }""",
+            18,
+            "batches first",
+        ),
+        (
             "(float[6,4] x, int64[A,3] i) => (float[A,3] y) { y = GatherElements(x, i) }",
             18,
             "may not cover the other axes",

@@ -185,16 +185,20 @@ def _maxima_and_places(x: Array, geometry: Geometry, *, by_columns: bool) -> tup
         nowhere = np.zeros((*x.shape[:2], *geometry.out), np.int64)
         return nowhere.astype(x.dtype), nowhere
     padded = pad_spatial(x, geometry, least(x.dtype))
+    # an element counts even if it is no more than what is padded with
+    inside = pad_spatial(np.ones((1, 1, *spatial), bool), geometry, False)  # noqa: FBT003 (a value)
     best: Array | None = None
-    places: Array = np.zeros(0, np.int64)
+    places, is_element = np.zeros(0, np.int64), inside
     for tap in product(*map(range, geometry.kernel)):
         index = tuple(geometry.tap(axis, place) for axis, place in enumerate(tap))
-        values = padded[(slice(None), slice(None), *index)]
+        values, within = (one[(slice(None), slice(None), *index)] for one in (padded, inside))
         flat = _flat_places(spatial, geometry, tap, by_columns=by_columns)
         if best is None:
             best, places = values.copy(), np.broadcast_to(flat, values.shape).copy()
+            is_element = within
             continue
-        better = values > best
+        better = (values > best) | (within & ~is_element)
+        is_element = is_element | within
         np.copyto(best, values, where=better)
         np.copyto(places, flat, where=better)
     assert best is not None  # noqa: S101 (a window has at least one tap)
