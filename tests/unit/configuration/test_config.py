@@ -88,6 +88,7 @@ def test_every_setting_can_be_given_by_the_environment(monkeypatch: pytest.Monke
         **dict.fromkeys(("CHECKED", "FOLD", "CACHE"), "off"),
         "NAN_POLICY": "propagate",
         "BLOCK": "x, y",
+        "OUTPUTS": "y, z",
         **dict.fromkeys(("FALLBACK", "PLUGINS"), "none"),
         "CACHE_DIR": "/cache",
         "CACHE_SIZE": "2GiB",
