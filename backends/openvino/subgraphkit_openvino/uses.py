@@ -90,6 +90,15 @@ def _lrn(node: Node) -> str:
     return "sizes known when running, for which OpenVINO has no kernel"
 
 
+def _layer_norm(node: Node) -> str:
+    shape = node.shape(0) or (None,)
+    axis = node.attribute("axis", -1) % len(shape)
+    wide = any(len(node.shape(place) or ()) > len(shape) - axis for place in (1, 2))
+    if not wide or all(isinstance(size, int) for size in shape):
+        return ""
+    return "a shift along further axes of open size, which OpenVINO fails to apply"
+
+
 def _variadic(node: Node) -> str:
     if node.opset >= _BROADCASTING or node.shape(0) != ():
         return ""
@@ -167,6 +176,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "Gemm": _gemm,
         "GridSample": _grid_sample,
         "LRN": _lrn,
+        "LayerNormalization": _layer_norm,
         **dict.fromkeys(("Max", "Mean", "Min", "Sum"), _variadic),
         "MaxRoiPool": lambda node: _open_regions(node, _CORNERS + 1),
         **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),

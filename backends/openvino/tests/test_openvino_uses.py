@@ -46,6 +46,12 @@ from backends.openvino.tests.openvino_road import homes, parsed, reasons, sessio
             "batches first",
         ),
         (
+            """(float[A,B,4] x, float[4] s, float[B,4] b) => (float[A,B,4] y)
+            { y = LayerNormalization(x, s, b) }""",
+            18,
+            "along further axes",
+        ),
+        (
             "(float[6,4] x, int64[A,3] i) => (float[A,3] y) { y = GatherElements(x, i) }",
             18,
             "may not cover the other axes",
