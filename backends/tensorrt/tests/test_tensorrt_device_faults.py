@@ -109,6 +109,9 @@ def test_weights_are_replaced_when_the_runs_under_way_are_done(double: Double, g
 
 
 def test_a_graph_is_recorded_anew_when_its_last_launch_is_done(double: Double) -> None:
+    double.cuda.pools = (
+        True  # without, memory that moves is freed, for which the device is waited for
+    )
     opened = Opened(GROWING, double, cuda_graphs="auto", dims={"n": (1, 4, 4096)})
     maker = Opened(GROWING, double, dims={"n": (1, 4, 4096)}, memory_limit=1 << 30)  # of its own
     small, large = (
