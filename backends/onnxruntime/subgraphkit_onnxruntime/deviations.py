@@ -242,7 +242,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "ReduceSumSquare": _int64_through_double,
         "Resize": _resize,
         "Scan": _scan,
-        "ScatterND": _scatter,
+        **dict.fromkeys(("ScatterElements", "ScatterND"), _scatter),
         "STFT": _stft,
     }
 )

@@ -195,13 +195,15 @@ def test_elements_of_less_than_a_byte_stay_inside(dtype: type) -> None:
         assert [code for code, _ in refusals(session)] == ["border"]
 
 
+@pytest.mark.parametrize("operator", ["ScatterND", "ScatterElements"])
 @pytest.mark.parametrize(("reduction", "home"), [("max", "numpy"), ("none", "onnxruntime")])
-def test_bfloat16_is_reduced_on_the_next_backend(reduction: str, home: str) -> None:
+def test_bfloat16_is_reduced_on_the_next_backend(reduction: str, home: str, operator: str) -> None:
     text = (
-        "g (bfloat16[2] x, int64[1,1] i, bfloat16[1] u) => (bfloat16[2] y) "
-        '{ y = ScatterND<reduction="%s">(x, i, u) }'
+        "g (bfloat16[2] x, int64[{0}] i, bfloat16[1] u) => (bfloat16[2] y) "
+        '{{ y = {1}<reduction="{2}">(x, i, u) }}'
     )
-    with open_ort(parsed(text % reduction, opset=18)) as session:
+    text = text.format("1,1" if operator == "ScatterND" else "1", operator, reduction)
+    with open_ort(parsed(text, opset=18)) as session:
         assert homes(session) == [(home, (0,))]
 
 
