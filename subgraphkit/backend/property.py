@@ -70,7 +70,7 @@ def _no_partition(subgraph: Subgraph, properties: "Sequence[SubgraphProperty]") 
 
 def _no_compiler(what: Subgraph | PartitionSummary) -> SubgraphOperator:
     name = what.id if isinstance(what, Subgraph) else what
-    raise LookupError(f"{name!r} is compiled in create_operator alone, and by a fallback backend")
+    raise LookupError(f"no fallback backend is available to run {name!r}")
 
 
 def _no_reshape(sizes: Mapping[str, int], shapes: Mapping[str, Shape]) -> Mapping[str, ValueType]:
