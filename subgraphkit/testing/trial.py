@@ -20,6 +20,7 @@ from subgraphkit.configuration.selection import NONE, BackendChoice
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.child_probe import end_of_traceback
 from subgraphkit.finding.opening import open_fallback
+from subgraphkit.finding.registry import find_record, load_record
 from subgraphkit.lazy import cached_property
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.testing.cases import Outcome, Stopped
@@ -134,6 +135,10 @@ class _Selected(Subject):
     @cached_property
     def name(self) -> str:
         return self.choice.name
+
+    @cached_property
+    def backend_class(self) -> Any:
+        return load_record(find_record(self.choice, resolve()))
 
     def bind(
         self, source: ModelSource | Model, shapes: Shapes | None = None, **settings: Any

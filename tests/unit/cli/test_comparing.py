@@ -124,7 +124,7 @@ def test_verify_nan_names_the_first_node_on_both_sides(
     assert "reads x float32[3]: -1 .. 4" in ended.out
     data = _data(cli(*words, f"x={bad}", "--json"), "verify", 1)
     assert [(one["node"], one["outputs"]) for one in data] == [("#0 Log", ["y"])] * 2
-    assert (data[0]["makes"][0]["nan"], data[0]["makes"][0]["infinite"]) == (1, 1)
+    assert data[0]["makes"][0].endswith("1 NaN, 1 infinite")
     good = array_file(np.array([1, 2, 4], np.float32))
     assert cli(*words, f"x={good}").code == 0
 

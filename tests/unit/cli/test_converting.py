@@ -115,8 +115,7 @@ def test_a_search_that_ends_at_once_shows_outputs_alone(cli: Cli, overflowing: s
     ended = cli("convert", overflowing, *words, "--search")
     assert ended.code == 0, ended.err
     table = ended.out[ended.out.index("VALUE") :].splitlines()
-    assert [line.split()[0] for line in table[:2]] == ["VALUE", "y"]
-    assert table[2] == ""
+    assert [line.split()[0] for line in table if line] == ["VALUE", "y"]
     assert "NODE" not in ended.out
 
 
