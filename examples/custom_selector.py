@@ -83,5 +83,5 @@ def build() -> onnx.ModelProto:
 
 if __name__ == "__main__":
     with sk.InferenceSession(build(), backend="layered") as session:
-        print(session.partitioning.report())
+        print(session.partitioning.report(details=True))
         print(session(x=np.ones((1, 2), np.float32))["y"])

@@ -80,7 +80,7 @@ def _demonstrate(seed: int, runs: int) -> int:
     data = model.SerializeToString()
     ours, session = _subgraphkit(data, feeds, runs)
     print(f"backends: {', '.join(session.partitioning.backends)} (from {_origin(session)})\n")
-    print(session.partitioning.report())
+    print(session.partitioning.report(details=True))
     if not session.partitioning.refusals:
         print("refused: nothing\n")
     others = [_reference(seed, feeds), *_onnxruntime(data, feeds, runs)]

@@ -33,8 +33,8 @@ session.runn(None, {})  # misspelt method
 session.get_providers()  # a method of another library's class
 sk.InferenceSession("m.onnx", backnd="numpy")  # bad keyword
 sk.bind(sk.load("m.onnx"), strct=True)  # bad keyword
-sk.partition("m.onnx")  # a step left out
-sk.plan(sk.partition(sk.bind(sk.load("m.onnx"))))  # a step left out
+sk.partition(3)  # no model
+sk.Session(None)  # no model
 sk.Refusal("shape")  # an argument left out
 sk.SubgraphSelector()  # abstract
 sk.register_backend(name="mine")  # an argument left out

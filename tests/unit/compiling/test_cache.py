@@ -213,7 +213,7 @@ def test_an_engine_that_cannot_be_restored_is_compiled_again(
 ) -> None:
     run(storing())
 
-    def failing(self: Any, *_: object) -> Any:
+    def failing(self: Any, *_: object, **__: object) -> Any:
         raise ValueError("made for another driver")
 
     broken = storing(deserialize=failing)

@@ -35,7 +35,7 @@ def _with(make: Callable[[ProgramOperator], sk.SubgraphOperator], **members: Any
     return storing(properties=lambda self: [Property(self)], **members)
 
 
-def _rounding(self: Any, blob: bytes, *_: object) -> ProgramOperator:
+def _rounding(self: Any, blob: bytes, *_: object, **__: object) -> ProgramOperator:
     """Restore what has lost half of its digits."""
     type(self).restorations += 1
     found = restored(blob)

@@ -88,7 +88,8 @@ def split_to_sequence(site: Site) -> Made:
             edges = list(range(sizes.item(), length, sizes.item()))
         else:
             edges = np.cumsum(sizes)[:-1].tolist()
-        return list(np.split(x, edges, axis))
+        count = length if sizes.ndim == 0 else sizes.size
+        return list(np.split(x, edges, axis)) if count else []
 
     return compute
 
