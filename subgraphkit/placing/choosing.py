@@ -181,7 +181,7 @@ class RegionTimes:
         together = _together(medians, alone, len(self._regions) - 1)
         passing = {base: 0.0, **self.handing}
         yield from few_switches(medians, passing, together)[:_MOST_PROPOSED]
-        yield few_switches(sure, passing, together)[0]
+        yield from few_switches(sure, passing, together)[:1]
         for name in self.handing:
             if name not in alone:  # as much as it takes, the best alone behind it
                 yield (name,) * len(self._regions)

@@ -5,12 +5,7 @@ from typing import Final
 
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.plan_files import Placement
-from subgraphkit.placing.choosing import (
-    Piece,
-    RegionTimes,
-    cut_regions,
-    name_choice,
-)
+from subgraphkit.placing.choosing import Piece, RegionTimes, cut_regions, name_choice
 from subgraphkit.placing.measuring import Candidate, TuningRun
 
 _MOST_REGIONS: Final = 16

@@ -7,13 +7,10 @@ from typing import Any, Final
 
 from subgraphkit.partitioning.plan_files import first_output
 from subgraphkit.placing.choosing import Piece, cut_regions
-from subgraphkit.placing.measuring import Candidate, TuningRun
+from subgraphkit.placing.measuring import WORTH, Candidate, TuningRun
 
 _MOST_REGIONS: Final = 8
 """Regions of which some may be given back to float32."""
-
-_WORTH: Final = 0.97
-"""The part of the time in float32 from which on shorter floats gain nothing."""
 
 
 class ShorterFloats:
@@ -54,7 +51,7 @@ class ShorterFloats:
         run.take_turns([whole], 0)
         whole.close()
         regions = cut_regions(run.bound, run.weights, _MOST_REGIONS)
-        if not self._exact or len(regions) == 1 or whole.median > _WORTH * usual:
+        if not self._exact or len(regions) == 1 or whole.median > WORTH * usual:
             return None
         ranked = self._rank(regions, whole.error, reserve)
         for count in range(1, len(ranked)):

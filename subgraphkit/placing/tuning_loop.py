@@ -7,6 +7,7 @@ present choice and plain ONNX Runtime are in the last comparison, and what is no
 3 % does not take the place of the present choice.
 """
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,10 +17,10 @@ from typing import Any, Final
 
 from subgraphkit.comparing.intervals import Interval, interval, ratio
 from subgraphkit.configuration.selection import AUTO, NONE
-from subgraphkit.errors import InternalError
+from subgraphkit.errors import InternalError, SubgraphkitError
 from subgraphkit.partitioning.plan_files import Placement
 from subgraphkit.placing.composing import Compositions
-from subgraphkit.placing.measuring import Candidate, TuningRun
+from subgraphkit.placing.measuring import WORTH, Candidate, TuningRun
 from subgraphkit.placing.shortening import ShorterFloats
 
 _SLOW: Final = 3.0
@@ -44,9 +45,6 @@ _LEAST_TURNS: Final = 6
 _MOST_TURNS: Final = 15
 _FOR_REGIONS, _FOR_COMPOSING = 0.7, 0.25
 """Parts of the time that are kept for what comes after, where backends or regions take long."""
-
-_WORTH: Final = 0.97
-"""Of the time of the best alone: the same session takes hundredths more or less elsewhere."""
 
 _MEDIAN: Final = attrgetter("median")
 
@@ -141,7 +139,7 @@ class TuningLoop:
             if one.failed:
                 continue
             found = ratio(best.turns, one.turns)
-            if found.median >= _WORTH or (len(one.turns) >= _LEAST_TURNS and found.high >= 1):
+            if found.median >= WORTH or (len(one.turns) >= _LEAST_TURNS and found.high >= 1):
                 return one
         return best
 
@@ -236,7 +234,11 @@ class TuningLoop:
         del self._alone[name]
         if not one.failed:
             text = f"{slower:.2g} times slower than {best} in {_FIRST_TURNS} turns of three"
-            if slower * one.own_part(name, self._run.feeds) > _SLOW:
+            try:
+                own = slower * one.own_part(name, self._run.feeds)
+            except SubgraphkitError as error:
+                own, text = math.inf, error.message
+            if own > _SLOW:
                 self._run.out[name] = text
             else:
                 self._notes.append(f"{name}: {text}, for what others run for it")
@@ -305,7 +307,7 @@ class TuningLoop:
                 others = [one for one in others if ratios[one].median < 1]  # no promise in the rest
         self._against |= {one.label: found for one, found in ratios.items()}
         medians = {one: ratios[one].median for one in others if one in ratios}
-        better = [one for one in medians if ratios[one].high < 1 and medians[one] < _WORTH]
+        better = [one for one in medians if ratios[one].high < 1 and medians[one] < WORTH]
         winner = min(better, key=medians.__getitem__, default=first)
         self._close(one for one in several if one is not winner)
         return winner
@@ -327,11 +329,8 @@ class TuningLoop:
         last = {one: one.turns[starts[one] :] for one in several}
         for rival in filter(None, (single if best is not single else None, self._rival())):
             found = ratio(last[best], last[rival])
-            if (
-                rival is not best
-                and not rival.failed
-                and (found.high >= 1 or found.median > _WORTH)
-            ):
+            is_near = found.high >= 1 or found.median > WORTH
+            if rival is not best and is_near and not rival.failed:
                 best = rival
         self._best = best
         self._versus = {one.label: ratio(last[one], last[best]) for one in several if last[one]}

@@ -46,6 +46,7 @@ def test_equal_regions_are_timed_together_and_few_switches_are_proposed() -> Non
         times.note(region, "b", [0.5 if region.kind == "odd" else 1.2] * 3)
     proposed = set(times.proposals({"a": 4.0}, "a"))
     assert proposed == {("a", "b", "b", "b"), ("b", "b", "a", "b"), ("b", "b", "b", "b")}
+    assert list(RegionTimes(regions).proposals({"a": 4.0}, "a")) == []  # nobody was timed
     times.handing["b"] = 2.0  # handing over costs more than is gained
     assert ("a", "b", "b", "b") not in set(times.proposals({"a": 4.0}, "a"))
 

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 import subgraphkit as sk
+from subgraphkit.errors import ExecutionError
 from subgraphkit.placing import measuring, tune
+from tests.unit.placing import made_up
 from tests.unit.placing.made_up import (
     REAL,
     Clock,
@@ -57,6 +59,32 @@ def test_shorter_floats_take_part_within_the_error_allowed(
     narrow = tune(bind(tmp_path, max_error=1e-6), backends=names)
     assert homes(narrow) == {"exact": 8}
     assert "more than 1e-06" in narrow.figures["out"]["short:precision=bf16"]
+
+
+def test_shorter_floats_are_out_where_results_vary(register: Register, tmp_path: Path) -> None:
+    noise = iter(range(1, 10_000))
+    register("exact", summed(1, 1))
+    register("short", summed(1, 1), short=lambda _: (0.5, 1e-3))
+    varying = made_up.COMPUTED["Tanh"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(made_up.COMPUTED, "Tanh", lambda x: varying(x) + next(noise))
+        bound = bind(tmp_path, max_error=1e-2, fallback="exact", block=[*REAL, "numpy"])
+        found = tune(bound, backends="exact,short")
+    assert "not known" in found.figures["out"]["short:precision=bf16"]
+    assert found.figures["best"] != "short:precision=bf16"
+
+
+def test_who_fails_while_its_own_part_is_timed_is_out(
+    register: Register, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def own_part(*_: object) -> float:
+        raise ExecutionError("SGK131", "out of memory", backend="slow")
+
+    register("right", summed(1, 1))
+    register("slow", summed(9, 9))
+    monkeypatch.setattr(measuring.Candidate, "own_part", own_part)
+    found = tune(bind(tmp_path), backends="right,slow")
+    assert "out of memory" in found.figures["out"]["slow"]
 
 
 def test_regions_that_spend_most_of_the_error_go_back_to_float32(
