@@ -148,8 +148,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK240": "a graph that PyTorch captured cannot be made a model",
         "SGK241": "a gradient is asked for through a graph that is not run by PyTorch",
         # backends in the making
-        "SGK242": "the package of a backend is in no folder",
-        "SGK243": "a new backend cannot be as described",
+        "SGK242": "a backend has no manifest",
         # command line
         "SGK301": "the command line cannot be carried out as written",
         # conformance kit

@@ -129,10 +129,7 @@ def _facts(record: BackendRecord) -> list[tuple[str, str]]:
 def _show_options(record: BackendRecord, report: CommandReport) -> None:
     if record.manifest is None or not record.manifest.options:
         what = "the manifest lists no options" if record.manifest else "there is no manifest"
-        report.show(
-            f"{what}; if the class of backend {record.name!r} declares some, "
-            f"`subgraphkit author manifest write {record.name}` lists them"
-        )
+        report.show(f"{what}; any that the class of backend {record.name!r} has are in its code")
         return
     rows = [
         (

@@ -49,7 +49,6 @@ _COMMANDS: Final = (
         "deploy cache ls",
         "author manifest check {h}",
         "author new-backend {h} made",
-        "author new-backend acme made --operators {h} --options {h}",
         "doctor --settings",
         "--version",
     ),

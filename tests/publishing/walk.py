@@ -18,7 +18,7 @@ from typing import Final
 from tests.jobs import ROOT
 
 TRANSCRIPT: Final = ROOT / "docs" / "walk.txt"
-NEW: Final = "subgraphkit author new-backend acme acme --options tile:int=8"
+NEW: Final = "subgraphkit author new-backend acme acme"
 SECONDS: Final = 900.0
 MOST_LINES: Final = 24
 """How many lines of what a command prints are shown; more lose their middle."""

@@ -5,7 +5,7 @@ import shlex
 import signal
 import threading
 from argparse import Namespace
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from math import inf
@@ -31,14 +31,11 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     recording = import_module("subgraphkit.testing.recording")
     path = file_to_write(arguments.findings, "the findings cannot be written")
     record = recording.Record(arguments.name, path, arguments.seed)
-    only = _failed(record, arguments) if arguments.rerun else arguments.only
-    if not only:
-        report.show(f"{arguments.name}: no case was wrong when it was tried last")
-        return ExitCode.OK
     cut_short = "the kit itself failed"
     try:
         with _ended_by_signals():
-            cut_short = _run(arguments, only, record, report)
+            _run(arguments, record, report)
+        cut_short = ""
     except KeyboardInterrupt:
         cut_short = "interrupted from the keyboard"
         raise
@@ -61,24 +58,20 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     return ExitCode.OK if result.is_passed else ExitCode.CHECK_FAILED
 
 
-def _run(
-    arguments: Namespace, only: str | Collection[str], record: Any, report: CommandReport
-) -> str:
+def _run(arguments: Namespace, record: Any, report: CommandReport) -> None:
     """Carry the cases out; name those that are wrong as they are found."""
     count = wrong = 0
-    gone = set(only) if arguments.rerun else set()
     with report.doing(arguments.name) as progress:
         for finding in import_module("subgraphkit.testing").check_backend(
             arguments.name,
             arguments.level,
-            only=only,
+            only=arguments.only,
             models=arguments.models,
             timeout_seconds=arguments.timeout,
             seed=arguments.seed,
             within=inf if arguments.all else arguments.within,
         ):
             record.add(finding)
-            gone.discard(finding.case)
             count += 1
             wrong += finding.is_wrong
             if finding.is_wrong:
@@ -86,12 +79,6 @@ def _run(
                 report.note(f"  again: {_again(arguments, finding.case)}")
             told = f"{count} cases, {wrong} wrong, now {finding.case[:60]}"
             progress(arguments.name, count, message=told)
-    if gone:
-        text = f"{len(gone)} cases that were wrong are not among those of this run"
-        text += f", such as {min(gone)}; it needs the same --seed and --models"
-        report.note(f"error: {text}")
-        return text
-    return ""
 
 
 def _again(arguments: Namespace, case: str) -> str:
@@ -99,18 +86,6 @@ def _again(arguments: Namespace, case: str) -> str:
     words += ["--models", arguments.models] if arguments.models else []
     words += ["--seed", str(arguments.seed)] if arguments.seed else []
     return shlex.join(words)
-
-
-def _failed(record: Any, arguments: Namespace) -> Collection[str]:
-    if record.kept is None:
-        version = f" ({record.version})" if record.version else ""
-        raise CallerError(
-            "SGK301",
-            f"no result of {arguments.name!r}{version} is kept, so none of its cases has failed",
-            hint="Run it without --rerun first. Results are kept in the cache, if that is not off.",
-        )
-    wrong = (finding for finding in record.kept.values() if finding.is_wrong)
-    return {finding.case for finding in wrong if finding.level <= arguments.level}
 
 
 @contextmanager
@@ -166,7 +141,6 @@ def _arguments(parser: Parser) -> None:
     parser.examples = (
         "author test numpy --level 5 --findings numpy.json",
         "author test numpy --only 'L3/Conv/*' --all",
-        "author test numpy --rerun failed",
     )
     parser.word(
         "name NAME",
@@ -194,11 +168,6 @@ def _arguments(parser: Parser) -> None:
     parser.word("--all", "try every case, and the whole of each, however long that takes")
     parser.word(
         "--seed N", "what draws the random cases and the order of levels 3 to 5", counting(0), 0
-    )
-    parser.word(
-        "--rerun",
-        "try only what was wrong when it was tried last, with this version of the backend",
-        choices=("failed",),
     )
     files = parser.add_argument_group("files")
     parser.word(

@@ -1,7 +1,4 @@
-"""Options of a backend in three forms: a word, a table of the manifest, a typed class.
-
-A word is ``tile:int=8``, as ``subgraphkit author new-backend`` takes it.
-"""
+"""Options of a backend as a typed class, written from its manifest."""
 
 import json
 import textwrap
@@ -11,7 +8,6 @@ from typing import Any, Final
 
 from subgraphkit.backend.manifest import Manifest
 from subgraphkit.backend.options import Option
-from subgraphkit.errors import CallerError, OptionError
 
 _WIDTH: Final = 100
 WRITTEN: Final = '"""Options of the backend as types'
@@ -25,80 +21,6 @@ _IMPORTS: Final = {
     "Literal[": "from typing import Literal\n",
 }
 """By a word in the types and defaults, what it needs."""
-
-
-def option_of(word: str) -> Option:
-    """Read ``NAME:TYPE=DEFAULT``; the choices of an ``enum`` are in place of it, the default first.
-
-    Raises:
-        CallerError: It is none, or the default is not of the type (SGK243).
-    """
-    declared, _, default = word.partition("=")
-    name, _, kind = declared.partition(":")
-    choices = tuple(default.split("|")) if kind == "enum" and default else ()
-    unless = "" if default else "; the backend decides if it is not given"
-    try:
-        return Option(
-            name,
-            kind,  # type: ignore[arg-type]  # looked at there
-            default=(choices or (default or None,))[0],
-            help=f"What {name} is for{unless}.",
-            choices=choices,
-            cache=True,
-        )
-    except OptionError as error:
-        raise CallerError(
-            "SGK243",
-            f"{word!r} declares no option: {error.message}",
-            hint="Write NAME:TYPE=DEFAULT, such as tile:int=8 or mode:enum=fast|exact.",
-        ) from error
-
-
-def option_table(option: Option) -> str:
-    """Write an option as a table of a manifest; what is as always is left out."""
-    given = {
-        "type": option.kind,
-        "default": option.default,
-        "choices": list(option.choices),
-        "min": option.minimum,
-        "max": option.maximum,
-        "unit": option.unit,
-        "help": option.help,
-        "scope": option.scope if option.scope != "bind" else "",
-        "cache": option.cache,
-        "alias": option.alias,
-        "needs_trust": option.needs_trust,
-        "expected": option.expected,
-        "elsewhere": dict(option.elsewhere),
-    }
-    lines = [
-        f"{key} = {_toml(value)}\n"
-        for key, value in given.items()
-        if value not in (None, "", [], {}) and (value is not False or key == "default")
-    ]
-    return "".join([f"[options.{option.name}]\n", *lines])
-
-
-def manifest_text(backend: Any) -> str:
-    """Write the beginning of a manifest from a backend's class, without its options."""
-    words = (getattr(backend, "__doc__", "") or f"The {backend.name} backend").partition("\n")[0]
-    given = {"name": backend.name, "api": backend.api, "summary": words.rstrip(".")}
-    return "".join(f"{key} = {_toml(value)}\n" for key, value in given.items())
-
-
-def _toml(value: Any) -> str:
-    match value:
-        case Mapping():
-            pairs = ", ".join(f"{_toml(key)} = {_toml(one)}" for key, one in value.items())
-            return f"{{ {pairs} }}"
-        case list() | tuple():
-            return f"[{', '.join(map(_toml, value))}]"
-        case float():
-            return repr(value)
-        case bool() | int():
-            return json.dumps(value)
-        case _:  # the texts of JSON are texts of TOML
-            return json.dumps(str(value), ensure_ascii=False)
 
 
 def render_options(manifest: Manifest) -> str:

@@ -136,8 +136,8 @@ def _second_declaration(backend: type[Backend], manifest: Manifest) -> str:
         return f"the manifest: api is {api_text(manifest.api)}, the class says {backend.api}"
     if (manifest.options or backend.options) and option_class_of(backend) is PlainOptions:
         return (
-            "the class does not have its options from the manifest; "
-            f"`subgraphkit author manifest write {manifest.name}` adds them and says what to change"
+            "the class does not have its options from the manifest; declare them there, and "
+            f"`subgraphkit author manifest write {manifest.name}` writes their types"
         )
     return ""
 

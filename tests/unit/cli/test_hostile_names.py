@@ -197,8 +197,6 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("deploy", "cache", "ls"),
     ("deploy", "cache", EVIL),
     ("author", "new-backend", EVIL),
-    ("author", "new-backend", "acme", "made", "--operators", EVIL),
-    ("author", "new-backend", "acme", "made", "--options", EVIL),
     ("author", "manifest", "check", EVIL),
     ("author", "test", "numpy", "--only", EVIL),
     ("doctor", "evil", "--selftest"),

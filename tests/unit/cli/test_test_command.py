@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 from subgraphkit.cli.commands import test
-from subgraphkit.cli.reporting import ExitCode
-from subgraphkit.testing.cases import LEVELS, Finding, Outcome
-from subgraphkit.testing.recording import Record
+from subgraphkit.testing.cases import LEVELS
 from tests.unit.cli.conftest import Cli
 
 pytestmark = pytest.mark.usefixtures("ready_children")
@@ -44,39 +42,6 @@ def test_a_backend_that_is_wrong_fails_and_the_finding_is_told(cli: Cli) -> None
     named, again = ended.err.splitlines()[-2:]
     assert named.startswith("fail_value L2/one_node: output 0: 4 of 4 elements differ")
     assert again == f"  again: subgraphkit author test {FAULTY}:WrongValue --only L2/one_node"
-
-
-def test_what_was_wrong_last_is_tried_again_and_nothing_else(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
-    backend = f"{FAULTY}:ReturnsInput"
-    absent = cli("author", "test", backend, "--rerun", "failed")
-    assert (absent.code, absent.out) == (2, "")
-    assert f"no result of '{backend}' is kept" in absent.err
-    first = cli("author", "test", backend, "--only", "L2/[ot]*_n*", "--json")
-    wrong = {one["case"] for one in json.loads(first.out)["data"]["findings"] if one["detail"]}
-    assert wrong == {"L2/one_node"}
-    again = cli("author", "test", backend, "--rerun", "failed", "--json")
-    assert again.code == 1
-    assert {one["case"] for one in json.loads(again.out)["data"]["findings"]} == wrong
-    cli("author", "test", "loopback", "--only", "L2/chain")
-    right = cli("author", "test", "loopback", "--rerun", "failed")
-    assert (right.code, right.out) == (0, "loopback: no case was wrong when it was tried last\n")
-
-
-def test_a_case_that_was_wrong_and_is_not_there_to_be_tried_again_is_not_passed_over(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
-    record = Record("loopback", None)
-    for case in ("L2/chain", "L2/of_another_seed"):
-        record.add(Finding(Outcome.FAIL_VALUE, case=case, level=2))
-    record.save()
-    ended = cli("author", "test", "loopback", "--rerun", "failed")
-    assert ended.code == ExitCode.INCOMPLETE
-    assert "1 cases that were wrong are not among those of this run, such as L2/of_an" in ended.err
-    assert "L2/chain" not in ended.err
 
 
 def test_the_document_and_the_files_say_the_same(cli: Cli) -> None:

@@ -11,13 +11,12 @@ from subgraphkit.backend import (
     Option,
     SubgraphProperty,
     hookimpl,
-    parse_manifest,
     read_manifest,
 )
 from subgraphkit.backend.contract import option_class_of
 from subgraphkit.backend.options import PlainOptions
 from subgraphkit.cli import main
-from subgraphkit.cli.scaffolding.typed_options import option_table, render_options
+from subgraphkit.cli.scaffolding.typed_options import render_options
 from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import BackendLoadError, OptionError
 from subgraphkit.finding.opening import open_backends
@@ -134,79 +133,20 @@ def test_a_namespace_of_hooks_reads_attributes_too() -> None:
         assert opened.option_values == PlainOptions(level=3)
 
 
-DECLARED_IN_THE_CLASS = """
-from subgraphkit.backend import Backend, Option
-
-class Typed(Backend):
-    \"\"\"Runs what it takes. Slowly.\"\"\"
-
-    name = "typed"
-    options = (
-        Option("level", int, default=1),
-        Option("mode", "enum", default="a", choices=("a", "b"), cache=True, help="How."),
-    )
-
-    def properties(self):
-        return []
-"""
-FIRST = 'name = "typed"\napi = "1.0"\n'
-
-
-def test_options_that_a_class_declares_alone_are_found_shown_and_written_into_the_manifest(
+def test_a_backend_without_a_manifest_is_told_where_it_goes(
     install: Install, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    package = install("sgk-typed", "sgk_typed", DECLARED_IN_THE_CLASS, ENTRY_POINT, FIRST)
-    assert main(["list", "typed", "--options"]) == 0
-    assert "`subgraphkit author manifest write typed` lists them" in capsys.readouterr().out
-    assert main(["author", "manifest", "check", "typed"]) == 1
-    shown = capsys.readouterr().out
-    mode = '[options.mode]\ntype = "enum"\ndefault = "a"\nchoices = ["a", "b"]\n'
-    assert f'{mode}help = "How."\ncache = true\n' in shown
-    assert "  class Typed(sk.Backend[Options]):" in shown
-    assert main(["author", "manifest", "write", "typed"]) == 0
-    assert "replace `options = ...`" in capsys.readouterr().out
-    manifest = read_manifest(package / "subgraphkit-backend.toml")
-    assert manifest.options == get_backend("typed").options
-    assert (package / "subgraphkit-backend.toml").read_text("utf-8").startswith(FIRST)
-    assert main(["author", "manifest", "check", str(package)]) == 0
-    assert "replace" not in capsys.readouterr().out
-    assert main(["author", "manifest", "check", "typed"]) == 0
-    assert "replace `options = ...`" in capsys.readouterr().out
-
-
-def test_a_backend_without_a_manifest_is_given_one(
-    install: Install, capsys: pytest.CaptureFixture[str]
-) -> None:
-    package = install("sgk-typed", "sgk_typed", DECLARED_IN_THE_CLASS, ENTRY_POINT)
+    install("sgk-typed", "sgk_typed", CODE, ENTRY_POINT)
     assert main(["list", "typed", "--options"]) == 0
     assert "there is no manifest" in capsys.readouterr().out
-    assert main(["author", "manifest", "write", str(package)]) == 0
-    manifest = read_manifest(package / "subgraphkit-backend.toml", "typed")
-    assert (manifest.api, manifest.summary) == ((1, 0), "Runs what it takes. Slowly")
-    assert [option.name for option in manifest.options] == ["level", "mode"]
-
-
-def test_a_backend_that_is_no_package_has_no_place_for_a_manifest(
-    install: Install, capsys: pytest.CaptureFixture[str]
-) -> None:
     assert main(["author", "manifest", "write", "nobody"]) == 3
-    install("sgk-other", "sgk_other", CODE, "[subgraphkit.backends]\nother = site:Typed\n")
-    assert main(["author", "manifest", "write", "other"]) == 2
-    assert "[SGK242] the package of backend 'other' is in no folder" in capsys.readouterr().err
+    assert main(["author", "manifest", "write", "typed"]) == 2
+    assert "[SGK242] backend 'typed' has no manifest" in capsys.readouterr().err
 
 
-def test_a_table_of_the_manifest_declares_the_option_it_was_written_from() -> None:
-    options = (
-        Option("on", bool, default=False),
-        Option("share", float, default=1e-5, minimum=0, maximum=1, unit="of all"),
-        Option("word", str, default='a "b" \\c\n', help="Says 'so'.", expected="a word"),
-        Option("kind", "enum", choices=("x", 3, True), default="x", elsewhere={"tool": "--kind"}),
-        Option("size", "bytes", default="2KiB", maximum="1GiB", alias="bytes"),
-        Option("place", "path", default="/a/b", needs_trust=True),
-        Option("names", "list", default=["n", "m"], scope="run"),
-        Option("dims", "shapes", default={"x y": (1, "n")}, cache=True),
-        Option("flags", "mapping", default={"a": 1, "b": True, "c": "x"}),
-        Option("without", int),
-    )
-    text = FIRST + "".join(map(option_table, options))
-    assert parse_manifest(text).options == options
+def test_the_options_of_an_installed_backend_are_written_by_its_name(install: Install) -> None:
+    package = _installed(install)
+    (package / "backend_options.py").unlink()
+    assert main(["author", "manifest", "check", "typed"]) == 1
+    assert main(["author", "manifest", "write", "typed"]) == 0
+    assert main(["author", "manifest", "check", "typed"]) == 0
