@@ -18,6 +18,8 @@ FILES = {
     "subgraphkit_acme_npu/selector.py", "subgraphkit_acme_npu/subgraphkit-backend.toml",
     "tests/test_backend.py",
 }  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a package."""
