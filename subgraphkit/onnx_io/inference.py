@@ -113,18 +113,17 @@ class _Inference:
         # Values whose types rest on what the model says of them.
         self._unsure: set[str] = set()
         table, protos = self._graph.table, model.proto.graph.node
-        # Values that ConstantOfShape makes of stored shapes: most state weights, few are read, and
-        # no size is computed from those that are no whole numbers.
+        # Weights that ConstantOfShape makes of stored shapes: no size is computed from what are no
+        # whole numbers.
         self._fillings = {
-            table.outputs[node][0]: node
+            table.outputs[node][0]
             for node, op_type in enumerate(table.op_types)
-            if op_type == "ConstantOfShape" and table.inputs[node][0] in self._graph.constants
+            if op_type == "ConstantOfShape"
+            and table.inputs[node][0] in self._graph.constants
+            and not any(one.t.data_type in _WHOLE for one in protos[node].attribute)
         }
         # Values of which the data may be known; an input that is left out is no obstacle.
         self._knowable = {"", *skeletons.known}
-        for name, node in self._fillings.items():
-            if any(one.t.data_type in _WHOLE for one in protos[node].attribute):
-                self._knowable.add(name)
         self._pending: list[int] = []
         self._ranks = RankWatch(self._graph, self._types, limits)
         given = (getattr(self._types.get(name), "shape", None) for name in model.graph.inputs)
@@ -143,8 +142,8 @@ class _Inference:
             op_type = op_types[node]
             if op_type in EVALUATED:
                 may_be = op_type in _SIZES or self._knowable.issuperset(inputs[node])
-                is_filling = not self._fillings.keys().isdisjoint(outputs[node])
-                if may_be and not is_filling and self._evaluated(node):
+                is_weight = outputs[node][0] in self._fillings
+                if may_be and not is_weight and self._evaluated(node):
                     continue
             if op_type in RAISING or node in table.bodies:
                 self._ranks.note(node, self._flush)
@@ -236,12 +235,7 @@ class _Inference:
 
     def _known(self, name: str) -> npt.NDArray[Any] | None:
         value = self._values.get(name)
-        if value is None:
-            value = self._skeletons.known_value(name)
-        if value is None and name in self._fillings:
-            self._evaluated(self._fillings[name])
-            value = self._values.get(name)
-        return value
+        return self._skeletons.known_value(name) if value is None else value
 
     def _size(self, node: Node) -> tuple[npt.NDArray[Any], ...] | None:
         """Compute a size of what inference, and not the model, says of a value."""

@@ -18,7 +18,7 @@ from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.memory import ELEMENT_TYPES, tensor_over, unlocked
 from subgraphkit_openvino.operator import CountedOperator, OpenVINOOperator, opened
 from subgraphkit_openvino.reductions import mend_reductions
-from subgraphkit_openvino.rewrites import keep_places_inside, round_before_zero_points
+from subgraphkit_openvino.rewrites import REWRITES
 
 _OF_BYTES: Final = frozenset(
     {"ConvInteger", "DequantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul"}
@@ -122,8 +122,8 @@ def _compiled(
     model, held = imported
     if options.device == "CPU":
         mend_reductions(model, context.kept_folder())
-        round_before_zero_points(model)
-        keep_places_inside(model)
+        for rewrite in REWRITES:
+            rewrite(model)
     compiled = library.core().compile_model(model, options.device, settings)
     _check_edge(compiled, subgraph)
     return compiled, held

@@ -1,5 +1,6 @@
 """Rewrites of a model before it is compiled, where OpenVINO's own way is another than ONNX's."""
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -9,6 +10,15 @@ from subgraphkit_openvino import library
 _LEVELS: Final = 256
 
 
+def _operations(model: Any) -> Iterator[Any]:
+    """Go through the operations of a model and of the branches in it."""
+    for op in model.get_ops():
+        yield op
+        if op.get_type_name() == "If":
+            for branch in range(2):
+                yield from _operations(op.get_function(branch))
+
+
 def round_before_zero_points(model: Any) -> None:
     """Round what is quantised about an odd zero point; an ``openvino.Model`` is changed in place.
 
@@ -16,7 +26,7 @@ def round_before_zero_points(model: Any) -> None:
     between two steps goes to the other one. Kernels of eight bits stay what they are.
     """
     ops = library.runtime().opset13
-    for op in model.get_ops():
+    for op in _operations(model):
         step = _step_about_odd_zero(op) if op.get_type_name() == "FakeQuantize" else None
         if step is not None:
             scale = ops.constant(step)
@@ -43,7 +53,7 @@ def keep_places_inside(model: Any) -> None:
     Indices out of range are an error in ONNX; of these, the nearest element is taken.
     """
     ops = library.runtime().opset13
-    for op in model.get_ops():
+    for op in _operations(model):
         if op.get_type_name() != "GatherND" or op.input(0).get_partial_shape().is_static:
             continue
         data, places = op.input_value(0), op.input_value(1)
@@ -56,3 +66,52 @@ def keep_places_inside(model: Any) -> None:
         one = ops.constant(np.ones(1, np.int64), places.get_element_type())
         least = ops.maximum(places, ops.negative(sizes))
         op.input(1).replace_source_output(ops.minimum(least, ops.subtract(sizes, one)).output(0))
+
+
+def cover_other_axes(model: Any) -> None:
+    """Cut what GatherElements reads down to the indices, whose other axes may be shorter in ONNX."""
+    ops = library.runtime().opset13
+    for op in _operations(model):
+        if op.get_type_name() != "GatherElements":
+            continue
+        data, places = op.input_value(0), op.input_value(1)
+        rank = places.get_partial_shape().rank.get_length()
+        axis = op.get_attributes()["axis"] % max(rank, 1)
+        others = [at for at in range(rank) if at != axis]
+        sizes = [places.get_partial_shape()[at] for at in others]
+        if all(
+            size.is_static and size == data.get_partial_shape()[at]
+            for at, size in zip(others, sizes, strict=True)
+        ):
+            continue
+        shape, zero, one = ops.shape_of(places), ops.constant(0), ops.constant(1)
+        for at in others:  # a Slice is taken out again, for both sides count as of one size
+            size = ops.gather(shape, ops.constant(at), zero)
+            data = ops.gather(data, ops.range(zero, size, one, "i64"), ops.constant(at))
+        op.input(0).replace_source_output(data.output(0))
+
+
+def repeat_along_new_axes(model: Any) -> None:
+    """Repeat by counts known when running as what is spread along new axes; Tile reads elsewhere."""
+    ops = library.runtime().opset13
+    for op in _operations(model):
+        counts = op.input_value(1) if op.get_type_name() == "Tile" else None
+        if counts is None or counts.get_node().get_type_name() == "Constant":
+            continue
+        data, rank = op.input_value(0), op.output(0).get_partial_shape().rank.get_length()
+        one, last = ops.constant(np.ones((rank, 1), np.int64)), ops.constant([-1])
+        sizes = ops.unsqueeze(ops.shape_of(data), ops.constant(1))
+        times = ops.unsqueeze(ops.convert(counts, "i64"), ops.constant(1))
+        apart, wide = (ops.reshape(ops.concat([a, sizes], 1), last, False) for a in (one, times))
+        spread = ops.broadcast(ops.reshape(data, apart, False), wide)
+        whole = ops.reshape(ops.multiply(sizes, times), last, False)
+        op.output(0).replace(ops.reshape(spread, whole, False).output(0))
+
+
+REWRITES: Final[Sequence[Callable[[Any], None]]] = (
+    round_before_zero_points,
+    keep_places_inside,
+    cover_other_axes,
+    repeat_along_new_axes,
+)
+"""Every rewrite, in order; each changes an ``openvino.Model`` in place."""

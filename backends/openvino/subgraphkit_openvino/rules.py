@@ -199,14 +199,6 @@ def _space_to_depth(node: Node) -> str:
     return "mode CRD, which OpenVINO does not read" if in_columns else ""
 
 
-def _tile(node: Node) -> str:
-    return (
-        ""
-        if node.is_constant(1)
-        else "repeats known when running, with which OpenVINO reads elsewhere"
-    )
-
-
 def _cast(node: Node) -> str:
     before = _cast_before(node)
     rounds = before is not None and before.dtype(0) not in {*_HALVES, DataType.BOOL}
@@ -357,7 +349,6 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "Slice": lambda node: _slice(node) or USES["Slice"](node),
         "SpaceToDepth": _space_to_depth,
         "Split": _split,
-        "Tile": _tile,
         "TopK": _top_k,
         "Unique": _unique,
         "Upsample": resize_problem,

@@ -38,8 +38,9 @@ def _conv_transpose(node: Node) -> str:
 def _gather_elements(node: Node) -> str:
     shape, places = node.shape(0) or (), node.shape(1) or ()
     axis = node.attribute("axis", 0) % max(len(shape), 1)
-    same = all(a == b for at, (a, b) in enumerate(zip(shape, places, strict=True)) if at != axis)
-    return "" if same else "indices that may not cover the other axes, which OpenVINO refuses"
+    pairs = [pair for at, pair in enumerate(zip(shape, places, strict=True)) if at != axis]
+    differ = any(a != b and isinstance(a, int) and isinstance(b, int) for a, b in pairs)
+    return "indices that do not cover the other axes, which OpenVINO refuses" if differ else ""
 
 
 def _gemm(node: Node) -> str:

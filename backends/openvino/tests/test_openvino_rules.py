@@ -51,7 +51,6 @@ def test_a_node_that_fails_to_convert_says_why() -> None:
         ("(uint8[2] x) => (uint8[2] y) { y = Add(x, x) }", "uint8, which OpenVINO computes in"),
         ("(int32[2] x) => (bool[2] y) { y = Equal(x, x) }", "int32, which OpenVINO computes in"),
         ("(string[2] x) => (string[2] y) { y = Identity(x) }", "which is not handed over"),
-        ("(float[4] x, int64[1] n) => (float[N] y) { y = Tile(x, n) }", "reads elsewhere"),
         (
             (
                 "(float[4] x) => (uint16[4] y) <float s = {2}, uint16 z = {9}> "

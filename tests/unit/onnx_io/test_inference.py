@@ -64,6 +64,15 @@ def test_arithmetic_on_an_open_size_types_what_it_decides(arithmetic: str) -> No
     assert str(graph.types["y"]) == _OPEN[arithmetic]
 
 
+def test_a_shape_that_is_filled_is_known_to_what_is_spread_to_it() -> None:
+    text = (
+        "g (float[1, 3] x) => (y) <int64[1] two = {2}> "
+        "{ t = ConstantOfShape<value = int64[1] {1}>(two) z = Expand(x, t) y = Tile(z, t) }"
+    )
+    found = infer(sk.load(parsed(text)), {}, {})
+    assert str(found.types["y"]) == "float32[1,3]"
+
+
 def test_sizes_that_are_computed_are_known_to_all_that_follows() -> None:
     text = (
         "g (float[2, 3, 4] x) => (y) <int64[1] minus = {-1}, float half = {0.5}> { "
