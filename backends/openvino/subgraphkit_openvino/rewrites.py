@@ -1,6 +1,7 @@
 """Rewrites of a model before it is compiled, where OpenVINO's own way is another than ONNX's."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -69,7 +70,7 @@ def keep_places_inside(model: Any) -> None:
 
 
 def cover_other_axes(model: Any) -> None:
-    """Cut what GatherElements reads down to the indices, whose other axes may be shorter in ONNX."""
+    """Cut what GatherElements reads down to its indices, of which other axes may be shorter."""
     ops = library.runtime().opset13
     for op in _operations(model):
         if op.get_type_name() != "GatherElements":
@@ -92,20 +93,21 @@ def cover_other_axes(model: Any) -> None:
 
 
 def repeat_along_new_axes(model: Any) -> None:
-    """Repeat by counts known when running as what is spread along new axes; Tile reads elsewhere."""
+    """Repeat by counts known when running as a spread along new axes; Tile reads elsewhere."""
     ops = library.runtime().opset13
     for op in _operations(model):
         counts = op.input_value(1) if op.get_type_name() == "Tile" else None
         if counts is None or counts.get_node().get_type_name() == "Constant":
             continue
         data, rank = op.input_value(0), op.output(0).get_partial_shape().rank.get_length()
-        one, last = ops.constant(np.ones((rank, 1), np.int64)), ops.constant([-1])
+        ones, last = ops.constant(np.ones((rank, 1), np.int64)), ops.constant([-1])
         sizes = ops.unsqueeze(ops.shape_of(data), ops.constant(1))
         times = ops.unsqueeze(ops.convert(counts, "i64"), ops.constant(1))
-        apart, wide = (ops.reshape(ops.concat([a, sizes], 1), last, False) for a in (one, times))
-        spread = ops.broadcast(ops.reshape(data, apart, False), wide)
-        whole = ops.reshape(ops.multiply(sizes, times), last, False)
-        op.output(0).replace(ops.reshape(spread, whole, False).output(0))
+        shaped = partial(ops.reshape, special_zero=False)
+        apart, wide = (shaped(ops.concat([one, sizes], 1), last) for one in (ones, times))
+        spread = ops.broadcast(shaped(data, apart), wide)
+        whole = shaped(ops.multiply(sizes, times), last)
+        op.output(0).replace(shaped(spread, whole).output(0))
 
 
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (

@@ -108,22 +108,24 @@ def test_fed_numbers_that_become_places_along_open_axes_are_left_to_others() -> 
     assert any("open size" in one for one in reasons(model))
 
 
-_IN_A_BRANCH = """If(b) <then_branch = t () => (float[C,D] p) { p = Tile(z, r) },
-  else_branch = e () => (float[C,D] q) { q = GatherElements <axis = 1> (z, i) }>"""
+_TILE = "n = Shape(w) r = Concat <axis = 0> (n, one) {} = Tile(z, r)"
+_GATHER = "{} = GatherElements <axis = 1> (z, i)"
+_BRANCHES = f"""y = If(b) <then_branch = t () => (float[C,D] p) {{ {_TILE.format("p")} }},
+  else_branch = e () => (float[C,D] q) {{ {_GATHER.format("q")} }}>"""
 
 
-@pytest.mark.parametrize("makes", ["Tile(z, r)", "GatherElements <axis = 1> (z, i)", _IN_A_BRANCH])
+@pytest.mark.parametrize("makes", [_TILE.format("y"), _GATHER.format("y"), _BRANCHES])
 def test_what_openvino_refuses_or_reads_elsewhere_is_written_otherwise(makes: str) -> None:
     model = parsed(
-        "(bool b, float[A,B] x, float[N] w, int64[K,L] i) => (float[C,D] y) <int64[1] one = {1}> "
-        f"{{ z = Neg(x) n = Shape(w) r = Concat <axis = 0> (n, one) y = {makes} }}"
+        "g (bool b, float[A,B] x, float[N] w, int64[K,L] i) => (float[C,D] y) <int64[1] one = {1}> "
+        f"{{ z = Neg(x) {makes} }}"
     )
     assert homes(model) == ["openvino"]
     x, taken = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([[2, 0, 1, 1]])
     with session(model) as opened:
         for branch, count in ((True, 3), (True, 0), (False, 1)):
             feeds = {"b": np.array(branch), "x": x, "w": np.zeros(count, np.float32), "i": taken}
-            (y,) = opened.run(None, {one.name: feeds[one.name] for one in opened.get_inputs()})
-            tiles = "Tile" in makes if makes != _IN_A_BRANCH else branch
+            (y,) = opened.run(None, feeds)
+            tiles = branch if makes == _BRANCHES else "Tile" in makes
             wanted = np.tile(-x, (count, 1)) if tiles else -x[:1, taken[0]]
             np.testing.assert_array_equal(y, wanted)
