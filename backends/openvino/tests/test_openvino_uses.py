@@ -120,7 +120,7 @@ def test_what_openvino_refuses_or_reads_elsewhere_is_written_otherwise(makes: st
         "g (bool b, float[A,B] x, float[N] w, int64[K,L] i) => (float[C,D] y) <int64[1] one = {1}> "
         f"{{ z = Neg(x) {makes} }}"
     )
-    assert homes(model) == ["openvino"]
+    assert set(homes(model)) == {"openvino"}
     x, taken = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([[2, 0, 1, 1]])
     with session(model) as opened:
         for branch, count in ((True, 3), (True, 0), (False, 1)):
