@@ -318,9 +318,9 @@ class _Inference:
                 for name in node.inputs
                 if name and (value := self._known(name)) is not None and not is_open(value)
             }
-            opsets, version = self._graph.opset_imports, self._model.proto.ir_version
+            opsets = self._graph.opset_imports
             try:
-                made = node_types(proto, read, values, opsets, version)
+                made = node_types(proto, read, values, opsets)
             except shape_inference.InferenceError as error:
                 raise self._contradiction(node, str(error)) from error
             if self.types_of is not None and is_foreign(proto, opsets):

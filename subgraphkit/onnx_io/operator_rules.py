@@ -155,8 +155,8 @@ def _upsample(call: Call) -> Types:
     return [typed(call.dtype(0), tuple(scaled))]
 
 
-def _batch_normalization_1(call: Call) -> Types:
-    return [call.type(0), *(call.type(place) for place in (1, 2, 3, 4))]
+def _as_floats(call: Call) -> Types:
+    return [TensorType(DataType.FLOAT, call.shape(0))]
 
 
 def _float_rows(width: Callable[[Call], Dim]) -> Rule:
@@ -171,28 +171,6 @@ def _float_rows(width: Callable[[Call], Dim]) -> Rule:
     return rule
 
 
-def _float_of_the_same_shape(call: Call) -> Types:
-    return [TensorType(DataType.FLOAT, call.shape(0))]
-
-
-def _all_features(call: Call) -> Dim:
-    widths = call.attribute("inputdimensions")
-    return sum(widths) if widths else None
-
-
-def _targets(call: Call) -> Dim:
-    return int(call.attribute("n_targets", 1))
-
-
-def _linear_targets(call: Call) -> Dim:
-    return int(call.attribute("targets", 1))
-
-
-def _one_target(call: Call) -> Dim:
-    del call
-    return 1
-
-
 def _classifier(scores: Callable[[Call, int], Dim]) -> Rule:
     """Return the rule of operators that name the class of each row and score it."""
 
@@ -205,11 +183,6 @@ def _classifier(scores: Callable[[Call, int], Dim]) -> Rule:
         return [TensorType(label, (shape_of(table) or (None,))[:1]), table]
 
     return rule
-
-
-def _score_of_each(call: Call, classes: int) -> Dim:
-    del call
-    return classes if classes > 1 else None
 
 
 def _score_of_each_or_pair(call: Call, classes: int) -> Dim:
@@ -301,7 +274,7 @@ STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
     **{("", op_type): like(0) for op_type in _SAME_AS_FIRST},
     **dict.fromkeys(_POOLS, _pooled),
     ("", "Attention"): _attention,
-    ("", "BatchNormalization"): _batch_normalization_1,
+    ("", "BatchNormalization"): like(0, 1, 2, 3, 4),
     ("", "Cast"): _cast_by_name,
     ("", "Compress"): as_standard("Compress", 11),
     ("", "Concat"): _concat_along_1,
@@ -318,16 +291,20 @@ STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Upsample"): _upsample,
     (_ML, "CastMap"): _cast_map,
     (_ML, "DictVectorizer"): _dict_vectorizer,
-    (_ML, "FeatureVectorizer"): _float_rows(_all_features),
+    (_ML, "FeatureVectorizer"): _float_rows(
+        lambda call: sum(call.attribute("inputdimensions", ())) or None
+    ),
     (_ML, "Imputer"): like(0),
     (_ML, "LabelEncoder"): _label_encoder_1,
-    (_ML, "LinearRegressor"): _float_rows(_linear_targets),
-    (_ML, "Normalizer"): _float_of_the_same_shape,
+    (_ML, "LinearRegressor"): _float_rows(lambda call: int(call.attribute("targets", 1))),
+    (_ML, "Normalizer"): _as_floats,
     (_ML, "SVMClassifier"): _classifier(_score_of_each_or_pair),
-    (_ML, "SVMRegressor"): _float_rows(_one_target),
-    (_ML, "Scaler"): _float_of_the_same_shape,
-    (_ML, "TreeEnsembleClassifier"): _classifier(_score_of_each),
-    (_ML, "TreeEnsembleRegressor"): _float_rows(_targets),
+    (_ML, "SVMRegressor"): _float_rows(lambda _: 1),
+    (_ML, "Scaler"): _as_floats,
+    (_ML, "TreeEnsembleClassifier"): _classifier(
+        lambda _, classes: classes if classes > 1 else None
+    ),
+    (_ML, "TreeEnsembleRegressor"): _float_rows(lambda call: int(call.attribute("n_targets", 1))),
     ("ai.onnx.preview.training", "Gradient"): lambda call: call.inputs,
 }
 """The rules, by domain and operator; used where onnx has no inference or has deprecated it."""

@@ -8,11 +8,11 @@ it finds a type of what they read.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy.typing as npt
 import onnx
-from onnx import checker, defs, helper, shape_inference
+from onnx import defs, helper, shape_inference
 
 from subgraphkit.onnx_io.attribute_rules import LazyAttributes, body_protos
 from subgraphkit.onnx_io.microsoft_rules import MICROSOFT
@@ -98,23 +98,16 @@ _RULES: Final = {**STANDARD, **MICROSOFT}
 LARGEST_READ: Final = 4096
 """Reshape targets, axes and sizes are small; inference looks into nothing of more bytes."""
 
-_READS_ANY_NUMBER: Final = frozenset({"MelWeightMatrix", "OneHot", "Range", "Resize", "Upsample"})
-"""Operators whose output types depend on the contents of inputs that are not integers."""
-
-_INTEGERS: Final = frozenset({"int32", "int64"})
-
 
 def node_types(
     node: onnx.NodeProto,
     types: Mapping[str, ValueType],
     values: Mapping[str, Array],
     opsets: Mapping[str, int],
-    ir_version: int,
 ) -> dict[str, ValueType]:
-    """Return the types of the outputs of a node, as far as anybody can say.
+    """Return the types of the outputs of a node by a rule of ours; none where there is no rule.
 
-    A type that is not known is left out, which includes all outputs of an operator of somebody's
-    own. An input of unknown type contradicts nothing.
+    A type that is not known is left out. An input of unknown type contradicts nothing.
 
     Raises:
         shape_inference.InferenceError: The types and contents of the inputs contradict the
@@ -124,41 +117,18 @@ def node_types(
         ONNX operator schemas, through ``onnx``; the rules name theirs.
     """
     domain = normal_domain(node.domain)
-    schema = _schema(node.op_type, opsets.get(domain, 0), domain)
-    if _has_own_rule(node.op_type, domain, opsets.get(domain, 0)):
-        made = _RULES[domain, node.op_type](
-            Call(
-                [types.get(name) for name in node.input],
-                {p: values[name] for p, name in enumerate(node.input) if name in values},
-                LazyAttributes(node, None),
-                len(node.output),
-                partial(_standard, len(node.output)),
-            )
-        )
-        return _named(node.output, made)
-    if schema is None or (node.op_type in BLIND and _is_unknown(types.get(node.input[0]))):
+    if not _has_own_rule(node.op_type, domain, opsets.get(domain, 0)):
         return {}
-    setting = _Setting(tuple(opsets.items()), ir_version)
-    contents = {
-        place: _tensor(values[name])
-        for place, name in enumerate(node.input)
-        if name in values and _is_read(node.op_type, values[name])
-    }
-    if body_protos(node):
-        named = {node.input[place]: data for place, data in contents.items()}
-        scope = {name: types[name] for name in _names_read(node) if name in types}
-        return _asked(schema, node, scope, named, setting)
-    use = _Use(
-        node.op_type,
-        domain,
-        tuple([attribute.SerializeToString() for attribute in corrected(node).attribute]),
-        tuple([types.get(name) for name in node.input]),
-        tuple([bool(name) for name in node.input]),
-        tuple([bool(name) for name in node.output]),
-        tuple(contents.items()),
-        setting,
+    made = _RULES[domain, node.op_type](
+        Call(
+            [types.get(name) for name in node.input],
+            {p: values[name] for p, name in enumerate(node.input) if name in values},
+            LazyAttributes(node, None),
+            len(node.output),
+            partial(_standard, len(node.output)),
+        )
     )
-    return _named(node.output, _inferred(use))
+    return _known(zip(node.output, made, strict=False))
 
 
 def is_foreign(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
@@ -202,96 +172,6 @@ def _inferred_by(name: str, domain: str, opset: int) -> str:
     return "function" if getattr(schema, "has_function", False) else ""
 
 
-class _Setting(NamedTuple):
-    """The versions under which a node is read."""
-
-    opsets: tuple[tuple[str, int], ...]
-    ir_version: int
-
-
-class _Use(NamedTuple):
-    """All that the output types of a node without bodies depend on."""
-
-    op_type: str
-    domain: str
-    attributes: tuple[bytes, ...]
-    types: tuple[ValueType | None, ...]
-    inputs: tuple[bool, ...]
-    outputs: tuple[bool, ...]
-    contents: tuple[tuple[int, bytes], ...]
-    setting: _Setting
-
-
-@lru_cache(maxsize=4096)
-def _inferred(use: _Use) -> Types:
-    """Ask onnx about a node; layers repeat, and so do questions."""
-    node = onnx.NodeProto(
-        op_type=use.op_type,
-        domain=use.domain,
-        input=[f"i{place}" if there else "" for place, there in enumerate(use.inputs)],
-        output=[f"o{place}" if there else "" for place, there in enumerate(use.outputs)],
-        attribute=[onnx.AttributeProto.FromString(data) for data in use.attributes],
-    )
-    types = {f"i{place}": type_ for place, type_ in enumerate(use.types) if type_ is not None}
-    contents = {f"i{place}": data for place, data in use.contents}
-    schema = _schema(use.op_type, dict(use.setting.opsets).get(use.domain, 0), use.domain)
-    assert schema is not None  # noqa: S101 (whoever asks has found it)
-    made = _asked(schema, node, types, contents, use.setting)
-    return [made.get(name) for name in node.output]
-
-
-def _asked(
-    schema: defs.OpSchema,
-    node: onnx.NodeProto,
-    types: Mapping[str, ValueType],
-    contents: dict[str, bytes],
-    setting: _Setting,
-) -> dict[str, ValueType]:
-    written = {name: _written(type_) for name, type_ in types.items()}
-    try:
-        # The public function around this one writes every type anew, which takes twice the time.
-        made: dict[str, bytes] = schema._infer_node_outputs(  # type: ignore[call-arg]  # noqa: SLF001
-            node.SerializeToString(),
-            written,
-            contents,
-            {},
-            dict(setting.opsets),
-            setting.ir_version,
-        )
-    except checker.ValidationError:
-        return _asked_as_model(node, types, contents, setting)
-    except (shape_inference.InferenceError, RuntimeError, ValueError) as error:
-        if any(name and _is_unknown(types.get(name)) for name in node.input):
-            return {}
-        raise shape_inference.InferenceError(str(error).strip()) from error
-    return _known((name, _read(data)) for name, data in made.items())
-
-
-def _asked_as_model(
-    node: onnx.NodeProto,
-    types: Mapping[str, ValueType],
-    contents: Mapping[str, bytes],
-    setting: _Setting,
-) -> dict[str, ValueType]:
-    """Ask about a node that onnx's own check of single nodes does not let pass."""
-    model = onnx.ModelProto(
-        ir_version=max(setting.ir_version, 4),  # from here on initializers need not be inputs
-        opset_import=[helper.make_opsetid(*opset) for opset in setting.opsets],
-        graph=onnx.GraphProto(
-            name="node",
-            node=[node],
-            input=[write_value_info(n, t) for n, t in types.items() if n not in contents],
-            output=[onnx.ValueInfoProto(name=name) for name in node.output if name],
-        ),
-    )
-    for name, data in contents.items():
-        tensor = model.graph.initializer.add()
-        tensor.ParseFromString(data)
-        tensor.name = name
-    inferred = shape_inference.infer_shapes(model)
-    return _known((value.name, read_type(value.type)) for value in inferred.graph.output)
-
-
 def _standard(
     outputs: int,
     op_type: str,
@@ -308,19 +188,49 @@ def _standard(
         for name, value in attributes.items()
         if name in known
     ]
-    use = _Use(
+    return _asked(
         op_type,
-        "",
+        version,
         tuple([attribute.SerializeToString() for attribute in stated]),
         tuple(types),
-        tuple([type_ is not None for type_ in types]),
-        (True,) * min(outputs, schema.max_output),
-        tuple(
-            [(place, _tensor(array)) for place, array in values.items() if _is_read(op_type, array)]
-        ),
-        _Setting((("", version),), onnx.IR_VERSION),
+        min(outputs, schema.max_output),
+        tuple([(p, _tensor(one)) for p, one in values.items() if _is_read(op_type, one)]),
     )
-    return _inferred(use)
+
+
+@lru_cache(maxsize=4096)
+def _asked(
+    op_type: str,
+    version: int,
+    attributes: tuple[bytes, ...],
+    types: tuple[ValueType | None, ...],
+    outputs: int,
+    contents: tuple[tuple[int, bytes], ...],
+) -> Types:
+    """Ask onnx about a node by itself; layers repeat, and so do questions."""
+    names = [f"i{place}" if type_ is not None else "" for place, type_ in enumerate(types)]
+    made = [f"o{place}" for place in range(outputs)]
+    stated = [onnx.AttributeProto.FromString(data) for data in attributes]
+    node = onnx.NodeProto(op_type=op_type, input=names, output=made, attribute=stated)
+    held = dict(contents)
+    graph = onnx.GraphProto(
+        name="node",
+        node=[node],
+        input=[
+            write_value_info(names[place], type_)
+            for place, type_ in enumerate(types)
+            if type_ is not None and place not in held
+        ],
+        output=[onnx.ValueInfoProto(name=name) for name in made],
+    )
+    for place, data in held.items():
+        tensor = graph.initializer.add()
+        tensor.ParseFromString(data)
+        tensor.name = names[place]
+    opset = helper.make_opsetid("", version)
+    model = onnx.ModelProto(ir_version=onnx.IR_VERSION, graph=graph, opset_import=[opset])
+    found = shape_inference.infer_shapes(model, strict_mode=True).graph.output
+    return [read_type(value.type, inferred=True) for value in found]
 
 
 def corrected(node: onnx.NodeProto) -> onnx.NodeProto:
@@ -331,10 +241,6 @@ def corrected(node: onnx.NodeProto) -> onnx.NodeProto:
     stated.CopyFrom(node)
     stated.attribute.append(helper.make_attribute("onesided", 1))
     return stated
-
-
-def _named(names: Sequence[str], types: Types) -> dict[str, ValueType]:
-    return _known((n, type_) for n, type_ in zip(names, types, strict=False) if n)
 
 
 def _known(pairs: Iterable[tuple[str, ValueType | None]]) -> dict[str, ValueType]:
@@ -350,43 +256,12 @@ def _is_unknown(type_: ValueType | None) -> bool:
 
 
 def _is_read(op_type: str, array: Array) -> bool:
-    return array.nbytes <= LARGEST_READ and (
-        array.dtype.name in _INTEGERS or op_type in _READS_ANY_NUMBER
-    )
+    """Say whether types depend on the contents: integers, and the scales of Upsample."""
+    is_whole = array.dtype.name in {"int32", "int64"}
+    return array.nbytes <= LARGEST_READ and (is_whole or op_type == "Upsample")
 
 
 def _tensor(array: Array) -> bytes:
     dtype = int(DataType.of(array.dtype))
     proto = onnx.TensorProto(dims=array.shape, data_type=dtype, raw_data=array.tobytes())
     return bytes(proto.SerializeToString())
-
-
-def _names_read(node: onnx.NodeProto) -> set[str]:
-    """Return the values that a node and the bodies in it read, and more that they make."""
-    names, stack = set(node.input), [*body_protos(node).values()]
-    while stack:
-        body = stack.pop()
-        names.update(value.name for value in body.output)
-        for inner in body.node:
-            names.update(inner.input)
-            stack += body_protos(inner).values()
-    return names
-
-
-def _schema(op_type: str, version: int, domain: str) -> defs.OpSchema | None:
-    return _known_schema(op_type, version, domain) if defs.has(op_type, version, domain) else None
-
-
-@lru_cache(maxsize=4096)
-def _known_schema(op_type: str, version: int, domain: str) -> defs.OpSchema:
-    return defs.get_schema(op_type, version, domain)
-
-
-@lru_cache(maxsize=4096)
-def _written(type_: ValueType) -> bytes:
-    return bytes(write_value_info("", type_).type.SerializeToString())
-
-
-@lru_cache(maxsize=4096)
-def _read(data: bytes) -> ValueType | None:
-    return read_type(onnx.TypeProto.FromString(data), inferred=True)

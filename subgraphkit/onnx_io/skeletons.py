@@ -3,7 +3,7 @@
 Names that onnx makes up for open dimensions are kept apart from one run of it to the next.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from typing import Any, Final, NamedTuple
 
@@ -154,8 +154,6 @@ class Skeletons:
         }
         self._values = [_substituted(value, symbols) for value in graph.value_info]
         self._outputs = [_substituted(value, symbols) for value in graph.output]
-        # What onnx said of nodes by themselves, with the names of their outputs.
-        self._answers: dict[Hashable, tuple[Sequence[str], Answer]] = {}
 
     @property
     def known(self) -> Iterable[str]:
@@ -189,21 +187,12 @@ class Skeletons:
         *,
         strict: bool = False,
     ) -> Answer:
-        """Let onnx infer the types that nodes make; of nodes by themselves, the same only once.
+        """Let onnx infer the types that nodes make.
 
         Raises:
             InferenceError: The types of what a node reads contradict it.
         """
         graph = self._graph
-        question = None
-        if len(nodes) == 1 and nodes[0] not in graph.table.bodies and not strict:
-            question = self._question(nodes[0], types, values)
-        made = graph.table.outputs[nodes[0]]
-        if question in self._answers:
-            outputs, answer = self._answers[question]
-            pairs = zip(outputs, made, strict=True)
-            renamed = {new: answer.types[old] for old, new in pairs if old in answer.types}
-            return Answer(renamed, answer.made_up, {})
         skeleton = self._make(nodes, types, values)
         # Of a node by itself onnx computes no more than one value from small ones. What it would
         # compute in a body nobody bounds.
@@ -222,10 +211,7 @@ class Skeletons:
             )
             for node, place in at.items()
         }
-        answer = Answer(found, made_up_names(found.values(), skeleton.proto.graph), bodies)
-        if question is not None:
-            self._answers[question] = made, answer
-        return answer
+        return Answer(found, made_up_names(found.values(), skeleton.proto.graph), bodies)
 
     def _make(
         self,
@@ -259,28 +245,6 @@ class Skeletons:
         drop_notes(target.node)
         return _Skeleton(skeleton, first, has_open_values)
 
-    def _question(
-        self,
-        node: int,
-        types: Mapping[str, ValueType],
-        values: Mapping[str, npt.NDArray[Any]],
-    ) -> Hashable:
-        """Return all that inference sees of a node without bodies but the names of its values."""
-        table = self._graph.table
-        read: list[Hashable] = []
-        for name in table.inputs[node]:
-            value = values.get(name)
-            data = self.known_value(name) if value is None else value
-            read.append((name and types.get(name), None if data is None else _content(data)))
-        attributes = self._model.proto.graph.node[node].attribute
-        return (
-            table.op_types[node],
-            table.domains[node],
-            *[attribute.SerializeToString() for attribute in attributes],
-            *map(bool, table.outputs[node]),
-            *read,
-        )
-
     def _state_constant(self, target: onnx.GraphProto, value: str) -> bool:
         """State a small constant as the model does; say whether that was done."""
         if value in self._replaced and _is_small(self._graph.constants.get(value)):
@@ -306,10 +270,6 @@ class Skeletons:
 
 def _is_small(stored: Initializer | None) -> bool:
     return stored is not None and (stored.type.nbytes or 0) <= LARGEST_READ
-
-
-def _content(value: npt.NDArray[Any]) -> Hashable:
-    return (value.dtype.str, value.shape, tuple(value.reshape(-1).tolist()))
 
 
 def _state_open(target: onnx.GraphProto, name: str, value: npt.NDArray[Any]) -> None:

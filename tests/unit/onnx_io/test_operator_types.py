@@ -13,17 +13,14 @@ from onnx import defs, helper, shape_inference
 import subgraphkit as sk
 from subgraphkit.onnx_io.microsoft_rules import MICROSOFT
 from subgraphkit.onnx_io.operator_rules import STANDARD
-from subgraphkit.onnx_io.operator_types import BLIND, node_types
+from subgraphkit.onnx_io.operator_types import BLIND, inferred_by, node_types
 from subgraphkit.onnx_io.protos import normal_domain, read_type
 from subgraphkit.testing.official_cases import official_cases
 from subgraphkit.types import DataType, TensorType, ValueType, fits
 from tests.unit.onnx_io.microsoft_cases import CASES, MicrosoftCase
 
-# Their sizes are known only when they run.
-COUNTED = {
-    "Compress", "ImageDecoder", "Loop", "MaxUnpool", "NonMaxSuppression", "NonZero", "Range",
-    "StringNormalizer", "StringSplit", "Tokenizer", "Unique",
-}  # fmt: skip
+# Its sizes are known only when it runs.
+COUNTED = {"Tokenizer"}
 # No processor runs these; ONNX Runtime has kernels of them for other devices only.
 ELSEWHERE = {"BiasSoftmax", "NhwcConv", "NhwcFusedConv", "SimplifiedLayerNormalization"}
 
@@ -33,7 +30,13 @@ def types_of(model: onnx.ModelProto, feeds: dict) -> dict[str, ValueType]:
     types = {value.name: read_type(value.type) for value in model.graph.input}
     values = {name: value for name, value in feeds.items() if isinstance(value, np.ndarray)}
     opsets = {normal_domain(entry.domain): entry.version for entry in model.opset_import}
-    return node_types(node, types, values, opsets, model.ir_version)
+    return node_types(node, types, values, opsets)
+
+
+def is_typed_by_onnx(model: onnx.ModelProto) -> bool:
+    (node,), domain = model.graph.node, normal_domain(model.graph.node[0].domain)
+    opsets = {normal_domain(entry.domain): entry.version for entry in model.opset_import}
+    return bool(inferred_by(node.op_type, domain, opsets[domain]))
 
 
 def differences(found: ValueType | None, value: object) -> str | None:
@@ -58,18 +61,19 @@ def test_every_operator_that_onnx_infers_nothing_for_has_a_rule() -> None:
     assert left_out == set()
 
 
-def test_types_are_those_of_the_outputs_of_every_official_case() -> None:
-    found = {}
+def test_types_by_rules_are_those_of_the_outputs_of_every_official_case() -> None:
+    tried, found = set(), {}
     for case in official_cases("node"):
-        if len(case.model.graph.node) == 1:
+        if len(case.model.graph.node) == 1 and not is_typed_by_onnx(case.model):
+            tried.add(case.operator)
             inputs, outputs = next(case.data_sets())
             names = [value.name for value in case.model.graph.input]
             types = types_of(case.model, dict(zip(names, inputs, strict=True)))
             for value, output in zip(case.model.graph.output, outputs, strict=True):
                 if said := differences(types.get(value.name), output):
                     found[case.name, value.name] = (case.operator, said)
-    assert {operator for operator, _ in found.values()} <= COUNTED
-    assert {said for _, said in found.values()} == {"open"}
+    assert tried >= {"Attention", "AveragePool", "LpPool", "MaxPool"}
+    assert found == {}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.op_type)
@@ -102,35 +106,28 @@ def test_dimensions_with_names_go_through_the_rules() -> None:
         "a": TensorType(DataType.FLOAT, ("N", "L", 4)),
         "b": TensorType(DataType.FLOAT, ("M", 4)),
     }
-    made = node_types(node, types, {}, {"com.microsoft": 1}, 10)
+    made = node_types(node, types, {}, {"com.microsoft": 1})
     assert made == {"y": TensorType(DataType.FLOAT, ("N", "L", "M"))}
 
 
-def test_an_input_of_unknown_type_contradicts_nothing() -> None:
-    node = helper.make_node("MatMul", ["x", "unknown"], ["y"])
-    types = {"x": TensorType(DataType.FLOAT, (2, 3))}
-    assert node_types(node, types, {}, {"": 21}, 10) == {"y": TensorType(DataType.FLOAT)}
-    assert node_types(node, {}, {}, {"": 21}, 10) == {}
-
-
 def test_inputs_that_contradict_each_other_are_reported() -> None:
-    node = helper.make_node("MatMul", ["x", "x"], ["y"])
+    node = helper.make_node("FusedMatMul", ["x", "x"], ["y"], domain="com.microsoft")
     types = {"x": TensorType(DataType.FLOAT, (2, 3))}
     with pytest.raises(shape_inference.InferenceError, match=re.escape("Incompatible dimensions")):
-        node_types(node, types, {}, {"": 21}, 10)
+        node_types(node, types, {}, {"com.microsoft": 1})
 
 
 def test_of_an_operator_of_somebodys_own_nothing_is_known() -> None:
     node = helper.make_node("Own", ["x"], ["y"], domain="own")
     types = {"x": TensorType(DataType.FLOAT, (2, 3))}
-    assert node_types(node, types, {}, {"": 21, "own": 1}, 10) == {}
+    assert node_types(node, types, {}, {"": 21, "own": 1}) == {}
 
 
 def test_an_even_split_of_the_first_operator_set_has_as_many_parts_as_the_node() -> None:
     node = helper.make_node("Split", ["x"], ["a", "b"], axis=0)
     types = {"x": TensorType(DataType.FLOAT, (4, 3))}
     part = TensorType(DataType.FLOAT, (2, 3))
-    assert node_types(node, types, {}, {"": 1}, 10) == {"a": part, "b": part}
+    assert node_types(node, types, {}, {"": 1}) == {"a": part, "b": part}
 
 
 def _asked_without_types(nodes: Sequence[onnx.NodeProto], first: int) -> int:
