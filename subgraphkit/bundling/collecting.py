@@ -16,7 +16,14 @@ from subgraphkit.bundling.manifest import BackendEntry, OriginEntry
 from subgraphkit.compiling import close_all, compile_subgraph, isolated
 from subgraphkit.compiling.caching import stores_engines
 from subgraphkit.compiling.caching.keying import name_implementation
-from subgraphkit.compiling.proving import Proofs, ProofStep, Unproven, came_back
+from subgraphkit.compiling.proving import (
+    EngineFaultError,
+    Proofs,
+    ProofStep,
+    Unproven,
+    came_back,
+    engine_of,
+)
 from subgraphkit.errors import InternalError, describe_exception
 from subgraphkit.ir import BoundGraph, Initializer, Subgraph
 from subgraphkit.ir.structure import NoKeyError, structure_digest
@@ -203,22 +210,11 @@ def compile_one(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOpera
 
 def _serialized(operator: SubgraphOperator, subgraph: Subgraph) -> bytes | None:
     try:
-        engine: object = operator.serialize()
-    except Exception as error:
-        problem = describe_exception(error)
+        return engine_of(operator)
+    except EngineFaultError as fault:
         raise messages.engine_failed(
-            subgraph.backend, subgraph.id, "store the engine of", problem
-        ) from error
-    if engine is None:
-        return None
-    if not isinstance(engine, bytes | bytearray | memoryview):
-        raise messages.engine_failed(
-            subgraph.backend,
-            subgraph.id,
-            "store the engine of",
-            f"serialize returned a {type(engine).__name__}, expected bytes or None",
-        )
-    return bytes(engine)
+            subgraph.backend, subgraph.id, "store the engine of", str(fault)
+        ) from fault.__cause__
 
 
 def _backends(

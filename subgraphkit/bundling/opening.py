@@ -19,6 +19,7 @@ from subgraphkit.bundling.manifest import BackendEntry, BundleManifest, Subgraph
 from subgraphkit.bundling.reading import BundleFiles
 from subgraphkit.bundling.writing import versions_here
 from subgraphkit.compiling import CompiledSubgraphs, close_all
+from subgraphkit.compiling.proving import EngineFaultError, restored_by
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.selection import BackendChoice, parse_selection
 from subgraphkit.errors import (
@@ -257,16 +258,13 @@ def _restored(
     backend: Backend, restore: Callable[[Subgraph], object], subgraph: Subgraph
 ) -> SubgraphOperator:
     try:
-        operator = restore(subgraph)
-    except Exception as error:
-        hint = error.hint if isinstance(error, SubgraphkitError) else ""
+        return restored_by(restore, subgraph)
+    except EngineFaultError as fault:
+        cause = fault.__cause__
+        hint = cause.hint if isinstance(cause, SubgraphkitError) else ""
         raise messages.engine_failed(
-            backend.name, subgraph.id, "restore the engine of", describe_exception(error), hint
-        ) from error
-    if not isinstance(operator, SubgraphOperator):
-        problem = f"deserialize returned a {type(operator).__name__}"
-        raise messages.engine_failed(backend.name, subgraph.id, "restore the engine of", problem)
-    return operator
+            backend.name, subgraph.id, "restore the engine of", str(fault), hint
+        ) from cause
 
 
 def _prepare(claim: Claim, graph: BoundGraph) -> None:

@@ -165,7 +165,7 @@ class Proofs:
                 problem = ""  # it is for another machine, and what runs there is not known here
             if not problem:
                 engine.keep()
-        except _NotRestoredError as error:
+        except EngineFaultError as error:
             problem = f"it cannot be restored: {error}"
         except Exception as error:  # noqa: BLE001 (the backend's own code; told, not passed on)
             problem = f"restored, it fails: {text_of(error)}"
@@ -213,20 +213,45 @@ def came_back(backend: Backend, restore: Callable[[Subgraph], object]) -> Check:
 def _answer(
     restore: Callable[[Subgraph], object], subgraph: Subgraph, given: list[Any]
 ) -> list[Any]:
+    operator = restored_by(restore, subgraph)
     try:
-        restored = restore(subgraph)
-    except Exception as error:
-        raise _NotRestoredError(describe_exception(error)) from error
-    if not isinstance(restored, SubgraphOperator):
-        raise _NotRestoredError(f"deserialize returned a {type(restored).__name__}")
-    try:
-        return list(restored.run(given))
+        return list(operator.run(given))
     finally:
-        close_all([restored])
+        close_all([operator])
 
 
-class _NotRestoredError(Exception):
-    """An engine is refused by its own backend."""
+class EngineFaultError(Exception):
+    """A backend cannot store an engine, or refuses its own; the text says how."""
+
+
+def restored_by(restore: Callable[[Subgraph], object], subgraph: Subgraph) -> SubgraphOperator:
+    """Have a backend restore the operator of a subgraph.
+
+    Raises:
+        EngineFaultError: It could not.
+    """
+    try:
+        operator = restore(subgraph)
+    except Exception as error:
+        raise EngineFaultError(describe_exception(error)) from error
+    if not isinstance(operator, SubgraphOperator):
+        raise EngineFaultError(f"deserialize returned a {type(operator).__name__}")
+    return operator
+
+
+def engine_of(operator: SubgraphOperator) -> bytes | None:
+    """Have an operator store its engine; None if it has none.
+
+    Raises:
+        EngineFaultError: It could not.
+    """
+    try:
+        engine: object = operator.serialize()
+    except Exception as error:
+        raise EngineFaultError(describe_exception(error)) from error
+    if engine is None or isinstance(engine, bytes | bytearray | memoryview):
+        return None if engine is None else bytes(engine)
+    raise EngineFaultError(f"serialize returned a {type(engine).__name__}, expected bytes or None")
 
 
 def _with_other_weights(subgraph: Subgraph, names: Collection[str]) -> list[Subgraph]:

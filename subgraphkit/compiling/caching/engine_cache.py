@@ -25,7 +25,14 @@ from subgraphkit.compiling.caching.keying import (
     make_key,
 )
 from subgraphkit.compiling.caching.store import EngineStore
-from subgraphkit.compiling.proving import Proofs, Unproven, came_back
+from subgraphkit.compiling.proving import (
+    EngineFaultError,
+    Proofs,
+    Unproven,
+    came_back,
+    engine_of,
+    restored_by,
+)
 from subgraphkit.errors import CacheError, InvalidModelError, describe_exception
 from subgraphkit.ir import Subgraph
 from subgraphkit.ir.structure import NoKeyError, data_digest
@@ -182,7 +189,11 @@ class EngineCache:
         # What another backend made, this one could not restore.
         if not self._is_writable or maker_of(operator):
             return operator, None, seconds
-        engine = _serialized(operator, subgraph)
+        try:
+            engine = engine_of(operator)
+        except EngineFaultError as fault:
+            warn_user(messages.engine_failed(subgraph.backend, subgraph.id, "store", str(fault)))
+            engine = None
         if engine is not None and len(engine) > self._size_limit:
             _logger.info("the engine of %s is larger than cache_size: not kept", subgraph.id)
             engine = None
@@ -222,49 +233,20 @@ def _restored(
     """Return the operator of a stored engine; None if there is none that is sound."""
     try:
         engine = store.read(key)
-        return None if engine is None else _deserialized(engine, subgraph, claim.backend, context)
+        if engine is None:
+            return None
+        return restored_by(partial(claim.backend.deserialize, engine, context=context), subgraph)
     except DamagedError as error:
         problem = str(error)
+    except EngineFaultError as fault:
+        name = claim.backend.name
+        problem = messages.engine_failed(name, subgraph.id, "restore", str(fault)).message
     except CacheError as error:
         problem = error.message
     except OSError as error:
         problem = describe_exception(error)
     if is_last_word:  # before that, it may just be about to be written
         _logger.warning("stored engine %s is not used: %s", key.digest, problem)
-    return None
-
-
-def _deserialized(
-    engine: bytes, subgraph: Subgraph, backend: Backend, context: BindContext
-) -> SubgraphOperator:
-    """Let the backend restore an operator.
-
-    Raises:
-        CacheError: It could not (SGK152).
-    """
-    try:
-        operator: object = backend.deserialize(engine, subgraph, context)
-    except Exception as error:
-        problem = describe_exception(error)
-        raise messages.engine_failed(backend.name, subgraph.id, "restore", problem) from error
-    if not isinstance(operator, SubgraphOperator):
-        problem = f"deserialize returned a {type(operator).__name__}"
-        raise messages.engine_failed(backend.name, subgraph.id, "restore", problem)
-    return operator
-
-
-def _serialized(operator: SubgraphOperator, subgraph: Subgraph) -> bytes | None:
-    try:
-        engine: object = operator.serialize()
-    except Exception as error:  # noqa: BLE001 (the backend's own code; told, not passed on)
-        problem = describe_exception(error)
-    else:
-        if engine is None:
-            return None
-        if isinstance(engine, bytes | bytearray | memoryview):
-            return bytes(engine)
-        problem = f"serialize returned a {type(engine).__name__}, expected bytes or None"
-    warn_user(messages.engine_failed(subgraph.backend, subgraph.id, "store", problem))
     return None
 
 

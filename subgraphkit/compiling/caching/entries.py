@@ -3,26 +3,20 @@
 import hmac
 import json
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
 
 from subgraphkit.compiling.caching.keying import FORMAT, EngineKey
 from subgraphkit.ir.structure import canonical, data_digest
-
-_MEMBERS: Final = frozenset({"schema", "key", "fields", "size", "sha256", "about", "hmac"})
-_ABOUT: Final[Mapping[str, type | tuple[type, ...]]] = {
-    "model": str,
-    "subgraph": str,
-    "node_count": int,
-    "seconds": (int, float),
-    "created": (int, float),
-}
 
 
 class DamagedError(Exception):
     """An entry is not what was stored; the text says in what."""
 
 
-class About(NamedTuple):
+class About(Struct, frozen=True, forbid_unknown_fields=True):
     """Facts about an engine for people; no part of its key.
 
     Attributes:
@@ -59,17 +53,22 @@ class Description(NamedTuple):
             raise DamagedError("the engine has another SHA-256 than when it was stored")
 
 
+class _Members(Struct, frozen=True, forbid_unknown_fields=True):
+    """What stands in the file, beside the signature."""
+
+    schema: int
+    key: str
+    fields: dict[str, Any]
+    size: int
+    sha256: str
+    about: About
+
+
 def write_description(description: Description, signing_key: bytes) -> bytes:
     """Return the text of a description, signed."""
-    about = description.about
-    members = {
-        "schema": FORMAT,
-        "key": description.key.digest,
-        "fields": description.key.fields,
-        "size": description.size,
-        "sha256": description.sha256,
-        "about": {name: getattr(about, name) for name in _ABOUT},
-    }
+    key, size, sha256, about = description
+    held = _Members(FORMAT, key.digest, dict(key.fields), size, sha256, about)
+    members = msgspec.to_builtins(held)
     signed = {**members, "hmac": _signature(members, signing_key)}
     return json.dumps(signed, indent=1, sort_keys=True).encode("ascii") + b"\n"
 
@@ -82,37 +81,21 @@ def read_description(text: bytes, digest: str, signing_key: bytes) -> Descriptio
     """
     try:
         members = json.loads(text)
-    except (ValueError, RecursionError):
-        raise DamagedError("the description is not JSON") from None
-    if not isinstance(members, dict) or members.keys() != _MEMBERS:
-        raise DamagedError("the description lacks members or has unknown ones")
-    signature = members.pop("hmac")
-    expected = _signature(members, signing_key)
-    if not isinstance(signature, str) or not hmac.compare_digest(
-        signature.encode("utf-8", "replace"), expected.encode()
-    ):
+        signature = str(members.pop("hmac")).encode("utf-8", "replace")
+        expected = _signature(members, signing_key)
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        raise DamagedError("the description is not JSON with a signature") from None
+    if not hmac.compare_digest(signature, expected.encode()):
         raise DamagedError("the signature is not one of this user's key")
-    if members["schema"] != FORMAT:
-        raise DamagedError(f"the description is of format {members['schema']!r}, not {FORMAT}")
-    if members["key"] != digest or data_digest(canonical(members["fields"])) != digest:
+    try:
+        found = msgspec.convert(members, _Members)
+    except msgspec.ValidationError as error:
+        raise DamagedError(f"a member of the description is wrong: {error}") from None
+    if found.schema != FORMAT:
+        raise DamagedError(f"the description is of format {found.schema}, not {FORMAT}")
+    if found.key != digest or data_digest(canonical(found.fields)) != digest:
         raise DamagedError("the description belongs to another key")
-    return _typed(members)
-
-
-def _typed(members: Mapping[str, Any]) -> Description:
-    about = members["about"]
-    fits = (
-        isinstance(members["fields"], dict)
-        and isinstance(members["size"], int)
-        and isinstance(members["sha256"], str)
-        and isinstance(about, dict)
-        and about.keys() == _ABOUT.keys()
-        and all(isinstance(about[name], kind) for name, kind in _ABOUT.items())
-    )
-    if not fits:
-        raise DamagedError("a member of the description has the wrong type")
-    key = EngineKey(members["fields"], members["key"])
-    return Description(key, members["size"], members["sha256"], About(**about))
+    return Description(EngineKey(found.fields, digest), found.size, found.sha256, found.about)
 
 
 def _signature(members: Mapping[str, Any], signing_key: bytes) -> str:
