@@ -69,7 +69,7 @@ nitpick_ignore_regex = [
         r"subgraphkit\.bundling\.(reading\.BundleFiles|manifest\.(OriginEntry|BundleManifest))",
     ),
     ("py:class", r"subgraphkit\.compiling\.proving\.Proofs"),
-    ("py:class", r"subgraphkit\.viewing\.sections\.(Text|Facts|Table|Drawing)"),
+    ("py:class", r"subgraphkit\.viewing\.sections\.(Text|Table|Drawing)"),
     ("py:class", r"subgraphkit\.testing\.attribution\.ResultJudge"),
     ("py:class", r"subgraphkit\.binding\.(folding\.BoundFolding|model_process\.ModelProcess)"),
     (

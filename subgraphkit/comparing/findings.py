@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from subgraphkit.backend.differences import Difference
-from subgraphkit.viewing import Arrow, Box, Drawing, Facts, Paged, Section, Table, Text
+from subgraphkit.viewing import Arrow, Box, Drawing, Paged, Section, Table, Text
 
 Outcome = Literal["agrees", "differs", "means nothing"]
 """What became of a comparison."""
@@ -127,7 +127,7 @@ class Verification(Paged):
             ("took no node", ", ".join(self.idle)),
             ("the run failed", self.error),
         ]
-        yield Facts([(name, value) for name, value in facts if value])
+        yield Table(("what", "value"), [one for one in facts if one[1]])
         if self.outputs:
             caption = (
                 "RMS and range describe the reference. 'nothing' means that a constant output "

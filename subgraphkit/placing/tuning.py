@@ -22,8 +22,8 @@ from subgraphkit.partitioning.placements import circumstances, find_placement, k
 from subgraphkit.partitioning.plan_files import Placement
 from subgraphkit.placing.measuring import TuningRun
 from subgraphkit.placing.tuning_loop import TuningLoop
-from subgraphkit.texts import aligned, printable
-from subgraphkit.viewing import Facts, Paged, Section, Table, Text
+from subgraphkit.texts import printable
+from subgraphkit.viewing import Paged, Section, Table, Text, lines_of
 from subgraphkit.viewing.sections import Cell
 
 
@@ -77,7 +77,7 @@ class Tuning(Paged):
         Args:
             width: Cells in a line, to which tables are fitted; None for lines without end.
         """
-        return "\n".join(_report(self.figures, width)) + "\n"
+        return "\n".join(lines_of(self.sections(), width)) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the placement, as in a plan file, and whether it was measured now."""
@@ -102,7 +102,8 @@ class Tuning(Paged):
 
 def _sections(figures: Mapping[str, Any]) -> Iterator[Section]:
     """Go through the sections of a page: the answer, who took part, regions, and how."""
-    yield Text("\n".join((*_answer(figures), *figures["notes"])), "The answer")
+    said = map(printable, (*_answer(figures), *figures["notes"]))
+    yield Text("\n".join(said), "The answer")
     against = _reference(figures)
     rows = [_candidate(one, figures) for one in figures["candidates"]]
     what = (
@@ -120,7 +121,8 @@ def _sections(figures: Mapping[str, Any]) -> Iterator[Section]:
     if out:
         yield Table(("candidate", "why"), out, "Out of the race")
     taken = [(f"handing a value to {n}, us", one * 1e6) for n, one in figures["handing"].items()]
-    yield Facts([("seconds spent", figures["spent"]), *taken], "How it was measured")
+    facts = [("seconds spent", figures["spent"]), *taken]
+    yield Table(("what", "value"), facts, "How it was measured")
 
 
 def _reference(figures: Mapping[str, Any]) -> str:
@@ -199,50 +201,6 @@ def _regions(figures: Mapping[str, Any]) -> Table:
     )
     columns = ("region", "first value", "last value", "nodes", *times, "goes to")
     return Table(columns, rows, "Regions", what, bars=times)
-
-
-def _report(figures: Mapping[str, Any], width: int | None) -> Iterator[str]:
-    yield from map(printable, _answer(figures))
-    yield ""
-    against = _reference(figures)
-    rows: list[Sequence[str]] = [("", "model", "median", "interval", f"of {against}", "subgraphs")]
-    for one in figures["candidates"]:
-        found = _ratio(one["ratio"]) if one["ratio"] else ""
-        mark = ">" if one["label"] == figures["best"] else ""
-        rows.append((mark, one["label"], *_times(one["seconds"]), found, str(one["subgraphs"])))
-    yield from aligned(rows, {2, 5}, width=width)
-    yield from (printable(f"{label}: {why}") for label, why in figures["out"].items())
-    if figures["regions"]:
-        yield ""
-        yield from _region_table(figures["regions"], width)
-        handing = (f"{name} {taken * 1e6:.0f} us" for name, taken in figures["handing"].items())
-        yield f"handing over, beside {figures['single']}: {', '.join(handing)}"
-    for one in figures["errors"]:
-        yield printable(f"{one['from']} .. {one['to']}: relative error {one['error']:.2g}")
-    yield from map(printable, figures["notes"])
-
-
-def _region_table(regions: Sequence[Mapping[str, Any]], width: int | None) -> list[str]:
-    names = list(dict.fromkeys(name for one in regions for name in one["seconds"]))
-    rows: list[Sequence[str]] = [("region", "values", "nodes", *names, "goes to")]
-    for one in regions:
-        found = one["seconds"]
-        least = min(taken[0] for taken in found.values())
-        cells = [
-            " ".join(_times(found[name])) + (" *" if found[name][0] == least else "")
-            if name in found
-            else "-"
-            for name in names
-        ]
-        where = f"{one['from']} .. {one['to']}"
-        places = ",".join(map(str, one["places"]))
-        rows.append((places, where, str(one["nodes"]), *cells, " and ".join(one["chosen"])))
-    return aligned(rows, {2}, width=width)
-
-
-def _times(seconds: Sequence[float]) -> tuple[str, str]:
-    median, low, high = (one * 1e3 for one in seconds)
-    return f"{median:.3g} ms", f"({low:.3g} to {high:.3g})"
 
 
 def _ratio(ratio: Sequence[float]) -> str:

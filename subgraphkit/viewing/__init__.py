@@ -1,7 +1,7 @@
 """Viewing: plain data turned into one HTML page, or into a piece of one for a notebook.
 
 Nothing of the road is known here. A room that has something to show makes sections of it: ``Text``,
-``Facts``, ``Table`` and ``Drawing``. ``page`` writes them as a file that needs nothing else, and
+``Table`` and ``Drawing``. ``page`` writes them as a file that needs nothing else, and
 ``fragment`` as HTML without a frame and without a script, as ``_repr_html_`` returns it.
 """
 

@@ -5,7 +5,7 @@ from .pages import page as page
 from .sections import Arrow as Arrow
 from .sections import Box as Box
 from .sections import Drawing as Drawing
-from .sections import Facts as Facts
 from .sections import Section as Section
 from .sections import Table as Table
 from .sections import Text as Text
+from .sections import lines_of as lines_of

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from subgraphkit.texts import printable
 from subgraphkit.viewing.drawing import colours_of, drawn, legend, limits
-from subgraphkit.viewing.sections import Cell, Drawing, Facts, Section, Table, Text, shown
+from subgraphkit.viewing.sections import Cell, Drawing, Section, Table, Text, shown
 
 _ROWS_IN_A_FRAGMENT = 20
 _ROWS_WITHOUT_SCRIPT = 60
@@ -119,23 +119,14 @@ def _body(section: Section, most_rows: int, *, whole: bool) -> Iterable[str]:
     match section:
         case Text():
             return (f"<p>{escape(printable(line))}</p>" for line in section.text.splitlines())
-        case Facts():
-            return [_facts(section.rows)]
         case Table():
             return _table(section, most_rows)
         case Drawing():
             return _drawing(section, whole=whole)
 
 
-def _facts(rows: Sequence[tuple[str, Cell]]) -> str:
-    pairs = (
-        f"<dt>{escape(shown(name))}</dt><dd>{escape(shown(value))}</dd>" for name, value in rows
-    )
-    return f"<dl>{''.join(pairs)}</dl>"
-
-
 def _table(table: Table, most_rows: int) -> Iterator[str]:
-    numeric = _numeric(table)
+    numeric = table.numeric()
     longest = [
         max((_size(row[at]) for row in table.rows), default=0.0) if name in table.bars else 0.0
         for at, name in enumerate(table.columns)
@@ -162,15 +153,6 @@ def _bar(cell: Cell, longest: float) -> str:
     if not longest or not isinstance(cell, int | float):
         return ""
     return f'<meter min="0" max="{longest:.6g}" value="{_size(cell):.6g}"></meter> '
-
-
-def _numeric(table: Table) -> list[bool]:
-    """Say of each column whether it is one of numbers."""
-    return [
-        any(isinstance(row[at], int | float) for row in table.rows)
-        and not any(isinstance(row[at], str) for row in table.rows)
-        for at in range(len(table.columns))
-    ]
 
 
 def _number(number: bool) -> str:  # noqa: FBT001 (a cell of numbers or not)

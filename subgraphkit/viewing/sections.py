@@ -1,11 +1,11 @@
-"""The sections of a page, as plain data: text, facts, tables and drawings."""
+"""The sections of a page, as plain data: text, tables and drawings."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from subgraphkit.texts import aligned, printable
+from subgraphkit.texts import aligned, folded, printable
 
 Cell = str | int | float | None
 """What a table has in a place: text, a number to be sorted as one, or nothing."""
@@ -23,14 +23,6 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """Names with a value each."""
-
-    rows: Sequence[tuple[str, Cell]]
-    title: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Table:
     """Rows under headings: in a page, where a reader sorts and filters them, or as lines of text.
 
@@ -40,7 +32,7 @@ class Table:
         title: The heading above; also how a drawing names the table that its boxes open.
         caption: A sentence that says what the rows are, or nothing.
         bars: The columns of numbers that show a bar, the largest number over the whole width.
-        right: The columns that are aligned on the right in lines of text.
+        right: The columns that are aligned on the right in lines of text, beside those of numbers.
         marked: The places of rows to be marked, such as the chosen one.
         links: For each row, the rows whose results it reads: they are drawn as nodes inside of a
             box of the drawing that opens this table.
@@ -73,9 +65,18 @@ class Table:
         """
         place = list(self.columns).index
         heads = [column.upper() for column in self.columns]
-        rows = [heads, *([str(cell) for cell in row] for row in self.rows)]
+        rows = [[one if isinstance(one, str) else shown(one) for one in row] for row in self.rows]
         give = map(place, self.give) if self.give else None
-        return aligned(rows, map(place, self.right), width=width, give=give)
+        right = [at for at, number in enumerate(self.numeric()) if number]
+        return aligned([heads, *rows], [*right, *map(place, self.right)], width=width, give=give)
+
+    def numeric(self) -> list[bool]:
+        """Say of each column whether it is one of numbers."""
+        return [
+            any(isinstance(row[at], int | float) for row in self.rows)
+            and not any(isinstance(row[at], str) for row in self.rows)
+            for at in range(len(self.columns))
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +134,25 @@ class Drawing:
     opens: str = ""
 
 
-Section = Text | Facts | Table | Drawing
+Section = Text | Table | Drawing
 """A part of a page."""
+
+
+def lines_of(sections: Iterable[Section], width: int | None = None) -> list[str]:
+    """Render sections as lines, with a blank one between two; drawings are left out.
+
+    ``width``: Cells in a line, to which tables are fitted; None for lines without end.
+    """
+    lines: list[str] = []
+    for one in sections:
+        if isinstance(one, Table) and one.rows:
+            lines += ["", *one.lines(width)]
+        text = (
+            "" if isinstance(one, Drawing) else one.caption if isinstance(one, Table) else one.text
+        )
+        lines += [""] if isinstance(one, Text) else []
+        lines += (folded(printable(line), width) for line in text.splitlines())
+    return lines[1:]
 
 
 def shown(cell: Cell) -> str:

@@ -16,7 +16,7 @@ from subgraphkit.onnx_io import Model
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.partitioning.reports.memory import Memory, check_memory
 from subgraphkit.partitioning.reports.moves import Move, find_moves
-from subgraphkit.partitioning.reports.renderings import dry_run_lines
+from subgraphkit.partitioning.reports.sections import dry_run_lines
 from subgraphkit.texts import in_bytes
 from subgraphkit.viewing.sections import Table
 

@@ -1,3 +1,5 @@
+from .data import as_data as as_data
+from .data import as_networkx as as_networkx
 from .explanation import Explanation as Explanation
 from .explanation import explain as explain
 from .memory import Memory as Memory
@@ -7,10 +9,8 @@ from .moves import Move as Move
 from .moves import find_moves as find_moves
 from .quality import Quality as Quality
 from .quality import measure as measure
-from .renderings import as_data as as_data
-from .renderings import as_networkx as as_networkx
-from .renderings import as_text as as_text
 from .sections import as_fragment as as_fragment
 from .sections import as_page as as_page
 from .shortfalls import Shortfall as Shortfall
 from .shortfalls import find_shortfall as find_shortfall
+from .text import as_text as as_text

@@ -6,7 +6,7 @@ gave, a node that decides sizes, or a plain reason.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Final, Literal
@@ -15,6 +15,7 @@ from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
+from subgraphkit.partitioning.refusals import RefusedBy
 from subgraphkit.texts import counted, listed, printable
 from subgraphkit.types import TensorType, ValueType, slot
 
@@ -253,6 +254,33 @@ def find_causes(
             text = next(iter(said)) if len(said) == 1 else general
             causes.append(Cause(backend, code, text, tuple(found)))
     return sorted(causes, key=lambda one: (-len(one.nodes), one.code, one.text))
+
+
+def refused_for_good(
+    partitioning: PartitioningData,
+) -> Iterator[tuple[int, Sequence[RefusedBy]]]:
+    """Go through the refused nodes, with the refusals by backends they did not end on."""
+    for node, refused in partitioning.refusals.items():
+        home = partitioning.home_of(node).backend
+        lasting = [one for one in refused if one.backend != home]
+        if lasting:
+            yield node, lasting
+
+
+def find_all_causes(partitioning: PartitioningData) -> list[Cause]:
+    """Group the refusals of nodes that run by root cause, backend by backend."""
+    graph = partitioning.graph
+    by_backend: dict[str, list[tuple[int, Refusal]]] = {name: [] for name in partitioning.backends}
+    for node, refused in refused_for_good(partitioning):
+        if partitioning.home_of(node).outputs:
+            for one in refused:
+                by_backend[one.backend].append((node, one.refusal))
+    roots = Roots(graph)
+    return [
+        cause
+        for name, refused in by_backend.items()
+        for cause in find_causes(graph, name, refused, roots)
+    ]
 
 
 def example_sizes(graph: BoundGraph, sizes: Sequence[str]) -> dict[str, int]:

@@ -8,16 +8,16 @@ from subgraphkit.ir import Node, Subgraph
 from subgraphkit.ir.costs import bytes_of
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
-from subgraphkit.partitioning.reports.explanation import Cause, main_reason
-from subgraphkit.partitioning.reports.moves import find_moves, homes, move_table
-from subgraphkit.partitioning.reports.quality import Quality
-from subgraphkit.partitioning.reports.renderings import (
-    dry_run_lines,
+from subgraphkit.partitioning.reports.explanation import (
+    Cause,
     find_all_causes,
-    left_out_lines,
+    main_reason,
+    operators_of,
     refused_for_good,
 )
-from subgraphkit.texts import counted, in_bytes, in_seconds, listed
+from subgraphkit.partitioning.reports.moves import find_moves, homes, move_table
+from subgraphkit.partitioning.reports.quality import Quality
+from subgraphkit.texts import counted, in_bytes, in_seconds, listed, printable
 from subgraphkit.viewing import Arrow, Box, Drawing, Section, Table, Text, fragment, page
 
 _NODES = "Nodes"
@@ -25,6 +25,8 @@ _SHOWN_OPERATORS = 6
 _SHOWN_REASONS = 4
 _SHOWN_VALUES = 6
 _MILLION = 1e6
+_PART = "% of the FLOPs"
+_TIME = "time, ms"
 _LEAST = 0.001
 
 
@@ -47,42 +49,39 @@ class _Portrait:
         yield self.summary()
         yield self.drawing("Subgraphs", opens=_NODES)
         yield self._nodes()
-        yield self._subgraphs()
-        yield from self._reasons()
+        yield self.subgraphs()
+        yield self.reasons()
 
     def summary(self) -> Table:
         """Return who has which share of the work."""
         quality = self.quality
-        lines = [*dry_run_lines(self.partitioning), *left_out_lines(self.partitioning)]
-        notes = " ".join(f"{one}." for one in lines)
-        crossing = (
+        said = [
+            main_reason(self._causes),
             f"Handed over between subgraphs: {counted(quality.cut_tensors, 'tensor')}, "
             f"{in_bytes(quality.cut_bytes)} in all."
             if quality.cut_tensors
-            else ""
-        )
-        least = "Dimensions that are not known count as 1." if quality.has_open_flops else ""
+            else "",
+            "Dimensions that are not known count as 1." if quality.has_open_flops else "",
+            "" if all(one.maximal for one in quality.backends) else "Merging ended by its budget.",
+        ]
         rows = [
             (
                 f"{one.backend} (fallback)" if one.is_fallback else one.backend,
                 one.regions,
+                one.lower_bound,
                 one.nodes,
+                one.parameters,
                 one.flops / _MILLION,
-                100 * one.flops / quality.flops if quality.flops else None,
+                self._percent(one.flops),
                 self._time_of(one.backend),
             )
             for one in quality.backends
         ]
-        columns = ["backend", "subgraphs", "nodes", "MFLOPs", "% of the FLOPs", "time, ms"]
-        return _without_empty(
-            Table(
-                columns,
-                rows,
-                title="Shares",
-                caption=" ".join(filter(None, (main_reason(self._causes), crossing, least, notes))),
-                bars=("% of the FLOPs",),
-            )
-        )
+        whole = ("backend", "subgraphs", "at least", "nodes", "parameters")
+        columns = (*whole, "MFLOPs", _PART, _TIME)
+        notes = [*dry_run_lines(self.partitioning), *left_out_lines(self.partitioning)]
+        caption = " ".join(filter(None, [*said, *(f"{one}." for one in notes)]))
+        return _without_empty(Table(columns, rows, "Shares", caption, (_PART,)))
 
     def drawing(self, title: str, *, opens: str = "") -> Drawing:
         """Return the picture of the subgraphs."""
@@ -180,17 +179,15 @@ class _Portrait:
         makers = [{graph.producers.get(name) for name in graph.read_by(node)} for _, node in homes]
         links = [sorted(place[one] for one in found if one in place) for found in makers]
         columns = [
-            *("subgraph", "number", "operator", "name", "backend", "before", "MFLOPs", "time, ms"),
+            *("subgraph", "number", "operator", "name", "backend", "before", "MFLOPs", _TIME),
             *("reads", "makes", "refused by"),
         ]
         names = self.partitioning.graph.table.names
         caption = "" if all(names) else "A node without a name has the first value it makes, in ()."
-        bars = ("MFLOPs", "time, ms")
-        table = Table(columns, rows, title=_NODES, caption=caption, bars=bars, links=links)
-        return _without_empty(table)
+        bars = ("MFLOPs", _TIME)
+        return _without_empty(Table(columns, rows, _NODES, caption, bars, links=links))
 
     def _node(self, subgraph: Subgraph, node: Node) -> tuple[str | int | float | None, ...]:
-        seconds = self.times.get(node.id)
         types = node.graph.types
         return (
             subgraph.id,
@@ -200,65 +197,59 @@ class _Portrait:
             subgraph.backend,
             self.before[node.id] if self._moved(node.id, subgraph) else "",
             self.partitioning.flops_of([node.id]) / _MILLION,
-            None if seconds is None else seconds * 1e3,
+            _in_ms(self.times.get(node.id)),
             ", ".join(str(types.get(name, "?")) for name in node.inputs if name),
             ", ".join(str(types.get(name, "?")) for name in node.outputs if name),
             "; ".join(f"{who}: {reason}" for who, reason in self._refusals.get(node.id, ())),
         )
 
-    def _subgraphs(self) -> Table:
-        graph = self.partitioning.graph
-        rows = []
+    def subgraphs(self) -> Table:
+        """Return the subgraphs that run."""
+        graph, rows, idle = self.partitioning.graph, [], 0
         for subgraph in self.partitioning.subgraphs:
-            nodes = self._running(subgraph)
-            seconds = self.times.get(subgraph.id)
-            ends = [Node(graph, node).label for node in (nodes[:1] + nodes[-1:])]
-            rows.append(
-                (
-                    subgraph.id,
-                    subgraph.backend,
-                    len(nodes),
-                    self.partitioning.flops_of(subgraph.nodes) / _MILLION,
-                    None if seconds is None else seconds * 1e3,
-                    *(ends or ("", "")),
-                    len(subgraph.inputs),
-                    len(subgraph.outputs),
-                )
+            nodes = self._running(subgraph) or list(subgraph.nodes)
+            idle += 0 if subgraph.outputs else len(subgraph.nodes)
+            row = (
+                subgraph.id,
+                subgraph.backend,
+                len(nodes),
+                self.partitioning.flops_of(subgraph.nodes) / _MILLION,
+                _in_ms(self.times.get(subgraph.id)),
+                *(Node(graph, nodes[end]).label for end in (0, -1)),
+                self._typed(subgraph.inputs),
+                self._typed(subgraph.outputs),
             )
-        columns = [
-            *("subgraph", "backend", "nodes", "MFLOPs", "time, ms", "from", "to"),
-            *("inputs", "outputs"),
-        ]
-        return _without_empty(
-            Table(
-                columns,
-                rows,
-                title="Subgraphs in running order",
-                bars=("MFLOPs", "time, ms"),
-            )
-        )
+            rows += [row] if subgraph.outputs else []
+        ends = ("from", "to", "inputs", "outputs")
+        columns = ("subgraph", "backend", "nodes", "MFLOPs", _TIME, *ends)
+        said = f"Not run, because nothing reads it: {counted(idle, 'node')}." if idle else ""
+        title = "Subgraphs in running order"
+        return _without_empty(Table(columns, rows, title, said, ("MFLOPs", _TIME)))
 
     @cached_property
     def _causes(self) -> Sequence[Cause]:
         return find_all_causes(self.partitioning)
 
-    def _reasons(self) -> Iterator[Section]:
-        graph = self.partitioning.graph
+    def reasons(self) -> Section:
+        """Return why nodes are not elsewhere, by root cause."""
+        title = "Why nodes are not on a backend that was asked"
+        if not self._causes:
+            return Text("No node is on another backend than the first that was asked.", title)
         rows = [
             (
                 one.backend,
                 len(one.nodes),
-                _most(Counter(Node(graph, node).qualified_op_type for node in one.nodes)),
+                self._percent(self.partitioning.flops_of(one.nodes)),
+                operators_of(self.partitioning.graph, one.nodes),
                 one.code,
                 one.text,
             )
             for one in self._causes
         ]
-        title = "Why nodes are not on a backend that was asked"
-        if rows:
-            yield Table(("backend", "nodes", "operators", "code", "reason"), rows, title=title)
-        else:
-            yield Text("No node is on another backend than the first that was asked.", title)
+        return Table(("refused by", "nodes", _PART, "operators", "code", "reason"), rows, title)
+
+    def _percent(self, flops: int) -> float | None:
+        return 100 * flops / self.quality.flops if self.quality.flops else None
 
     @cached_property
     def _refusals(self) -> Mapping[int, list[tuple[str, str]]]:
@@ -277,7 +268,7 @@ class _Portrait:
     def _time_of(self, backend: str) -> float | None:
         ids = [one.id for one in self.partitioning.subgraphs if one.backend == backend]
         times = [self.times[name] for name in ids if name in self.times]
-        return sum(times) * 1e3 if times else None
+        return _in_ms(sum(times) if times else None)
 
 
 def sections_of(
@@ -285,6 +276,12 @@ def sections_of(
 ) -> list[Section]:
     """Return what a page shows of a partitioning: a summary, a picture and tables."""
     return list(_Portrait(partitioning, quality, times, {}).sections())
+
+
+def tables_of(partitioning: PartitioningData, quality: Quality) -> list[Section]:
+    """Return what text shows of a partitioning: subgraphs, reasons and shares."""
+    shown = _Portrait(partitioning, quality, {}, {})
+    return [shown.subgraphs(), shown.reasons(), shown.summary()]
 
 
 def as_page(
@@ -320,6 +317,10 @@ def as_fragment(
     return fragment(portrait.summary(), portrait.drawing("Subgraphs"))
 
 
+def _in_ms(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1e3
+
+
 def _without_empty(table: Table) -> Table:
     """Leave out the columns that nothing is in."""
     kept = [
@@ -342,3 +343,27 @@ def _most(counts: Counter[str]) -> str:
     shown = [f"{count} {name}" for name, count in counts.most_common(_SHOWN_OPERATORS)]
     more = len(counts) - len(shown)
     return ", ".join([*shown, *([f"{more} more kinds"] if more else [])])
+
+
+def dry_run_lines(partitioning: PartitioningData) -> list[str]:
+    """Say of every backend that plans here and cannot run what it lacks, in one line."""
+    return [
+        printable(
+            f"dry run, nothing can run here: {name}: {error.context.get('problem', error.message)}"
+        )
+        for name, error in partitioning.cannot_run.items()
+    ]
+
+
+def left_out_lines(partitioning: PartitioningData) -> list[str]:
+    """Say in a line what became of the nodes that were left out at bind, if any were."""
+    left_out = partitioning.graph.left_out.values()
+    computed = sum(became == "computed at bind" for became in left_out)
+    replaced = sum(became.endswith("branch is taken, known at bind") for became in left_out)
+    others = len(left_out) - computed - replaced
+    said = [f"{counted(computed, 'node')} computed at bind"] if computed else []
+    if replaced:
+        said.append(f"{counted(replaced, 'If')} replaced by the branch that is taken")
+    if others:
+        said.append(f"{counted(others, 'node')} left out, as a copy or because nothing reads it")
+    return ["; ".join(said)] if said else []

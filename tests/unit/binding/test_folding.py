@@ -63,10 +63,10 @@ def test_nothing_but_sizes_is_computed_where_no_backend_could() -> None:
 
 def test_a_report_counts_what_left_and_each_node_is_explained() -> None:
     found = sk.partition(sk.bind(sk.load(parsed(WEIGHTS)), backend="numpy"))
-    head = found.report(details=True).splitlines()
-    assert head[0].endswith("2 nodes in 1 subgraph, backends numpy (declared)")
-    assert head[1] == (
-        "2 nodes computed at bind; 3 nodes left out, as a copy or because nothing reads it"
+    head, *rest = found.report(details=True).splitlines()
+    assert head.endswith("2 nodes in 1 subgraph, backends numpy (declared)")
+    assert rest[-1] == (
+        "2 nodes computed at bind; 3 nodes left out, as a copy or because nothing reads it."
     )
     assert str(found.explain(0)) == "#0 Transpose: in no subgraph\n  left out: computed at bind"
     assert found.explain(3).left_out == "a copy of 'p'"

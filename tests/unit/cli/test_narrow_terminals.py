@@ -85,7 +85,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Table]:
         found.append((list(rows), right, how))
         return aligned(found[-1][0], right, **how)
 
-    for module in ("viewing.sections", "partitioning.reports.renderings", "placing.tuning"):
+    for module in ("viewing.sections", "partitioning.reports.text"):
         monkeypatch.setattr(f"subgraphkit.{module}.aligned", recorded)
     return found
 

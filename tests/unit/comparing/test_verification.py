@@ -9,7 +9,7 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.comparing import Verification, verify
 from subgraphkit.errors import BackendNotFoundError, ExecutionError
-from subgraphkit.viewing import Drawing, Facts, Table, Text
+from subgraphkit.viewing import Drawing, Table, Text
 from tests.fakes import ReferenceOperator, backend_of, claiming
 from tests.models import CHAIN as SILENT
 from tests.models import DIAMOND, parsed
@@ -198,7 +198,7 @@ def test_the_page_shows_who_is_at_fault_and_who_only_inherits() -> None:
     text, facts, outputs, drawing, subgraphs = found.sections()
     assert isinstance(text, Text)
     assert text.text.startswith("\N{BALLOT X} At fault, on right inputs: wrong_2")
-    assert isinstance(facts, Facts)
+    assert isinstance(facts, Table)
     assert ("under test", "wrong,numpy") in facts.rows
     assert isinstance(outputs, Table)
     assert [row[:2] for row in outputs.rows] == [("y", "FAIL"), ("z", "ok")]

@@ -174,7 +174,6 @@ def test_names_reach_no_terminal_as_control_characters_and_the_remedy_is_never_c
     (said,) = caplog.messages
     assert len(said) <= 300
     assert said.endswith("""(--symbol 'past \\x1b[2J +=1'); on_fallback="ok" accepts it.""")
-    assert "with --symbol 'past \\x1b[2J +=1': 5 nodes gained" in report
     assert "x: float32[past \\x1b[2J +,64]" in report
     assert "\x1b" not in said + report
 
@@ -267,21 +266,12 @@ def rows(report: str) -> Sequence[str]:
     return [" ".join(line.split()) for line in report.splitlines()]
 
 
-def test_a_report_groups_refusals_by_root_cause_and_says_what_sizes_would_gain() -> None:
+def test_a_report_groups_refusals_by_root_cause() -> None:
     partitioning = sk.partition(sk.bind(sk.load(parsed(OPEN)), backend=closed))
     report = rows(partitioning.report(details=True))
-    assert "closed 5 Abs, MatMul and 3 more dynamic_shape dimension 'batch' is open" in report
-    assert "for closed, with --symbol batch=1: 5 nodes gained (100.0% of the FLOPs)" in report
-    (gain,) = partitioning.quality.backends[0].gains
-    assert (gain.operator, gain.sizes, gain.nodes) == ("", ("batch",), 5)
-    assert gain.flops == partitioning.quality.flops
-    relu = claiming(["MatMul", "Neg", "Abs", "Shape"], "most")
-    found = sk.partition(sk.bind(sk.load(parsed(OPEN)), backend=relu))
-    assert any(
-        "if most took Relu: 1 node gained" in line for line in rows(found.report(details=True))
-    )
-    (gain,) = found.quality.backends[0].gains
-    assert (gain.operator, gain.sizes, gain.nodes) == ("Relu", (), 1)
+    said = "closed 5 100 Abs, MatMul and 3 more dynamic_shape dimension 'batch' is open"
+    assert said in report
+    assert "give the sizes, such as --symbol batch=1" in partitioning.report()
 
 
 def test_shapes_that_are_computed_from_open_ones_have_the_same_root() -> None:
@@ -308,11 +298,9 @@ def test_shapes_that_are_computed_from_open_ones_have_the_same_root() -> None:
             return Fixed()
 
     bound = sk.bind(sk.load(parsed(model)), backend=backend_of([FixedProperty], "fixed"))
-    (gain,) = sk.partition(bound).quality.backends[0].gains
-    assert gain.sizes == ("batch", "length")
-    assert (
-        sum("dynamic_shape" in row for row in rows(sk.partition(bound).report(details=True))) == 1
-    )
+    report = rows(sk.partition(bound).report(details=True))
+    (row,) = [one for one in report if "dynamic_shape" in one]
+    assert "dimensions 'batch', 'length' are open" in row
 
 
 def test_what_nobody_reads_is_not_listed_as_work() -> None:
@@ -321,8 +309,8 @@ def test_what_nobody_reads_is_not_listed_as_work() -> None:
     one = claiming(["MatMul", "Relu"], "most")
     partitioning = sk.partition(sk.bind(sk.load(model), backend=one, fold=False))
     report = partitioning.report(details=True)
-    assert "not run, because nothing reads it: 1 node" in report
+    assert "Not run, because nothing reads it: 1 node." in report
     assert "numpy_3" not in report
-    assert "if most took Neg" not in report
+    assert "Neg" not in report
     assert partitioning.shortfall() is None
     assert partitioning.quality.nodes == 3

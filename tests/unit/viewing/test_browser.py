@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from subgraphkit.partitioning import partition
-from subgraphkit.viewing import Arrow, Box, Drawing, Facts, Table, Text, fragment, page
+from subgraphkit.viewing import Arrow, Box, Drawing, Table, Text, fragment, page
 from tests.unit.partitioning.pass_support import graph_of, taking
 from tests.unit.viewing.conftest import Open, Opened
 
@@ -78,7 +78,7 @@ def _drawing(names: list[str]) -> Drawing:
 def _hostile() -> str:
     table = Table(["name", "size", "again"], [(n, i, n) for i, n in enumerate(NAMES)], "Nodes")
     drawings = [_drawing(NAMES[at : at + 100]) for at in range(0, 300, 100)]
-    facts = Facts([(one, one) for one in NAMES], NAMES[2])
+    facts = Table(("what", "value"), [(one, one) for one in NAMES], NAMES[2])
     heads = Table(NAMES[:40], [NAMES[40:80]] * 9, NAMES[3], NAMES[4])
     return page(NAMES[5], table, *drawings, _drawing(NAMES), facts, heads, Text("\n".join(NAMES)))
 

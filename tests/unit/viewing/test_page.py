@@ -10,7 +10,6 @@ from subgraphkit.viewing import (
     Arrow,
     Box,
     Drawing,
-    Facts,
     Table,
     Text,
     colours_of,
@@ -70,7 +69,7 @@ def test_no_name_becomes_a_tag_or_an_attribute() -> None:
         page(
             name,
             Text(name, name),
-            Facts([(name, name)], name),
+            Table(("what", "value"), [(name, name)], name),
             Table([name], [[name]], name, name, (name,)),
             Drawing([Box(name, name, 1, name, [(name, name)])], [], name, name, opens=name),
         )

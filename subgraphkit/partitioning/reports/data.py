@@ -1,0 +1,99 @@
+"""A partitioning as plain data for machines, and as a graph for networkx."""
+
+from operator import itemgetter
+from typing import Any
+
+from subgraphkit.ir.costs import bytes_of
+from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
+from subgraphkit.partitioning.reports.explanation import refused_for_good
+from subgraphkit.partitioning.reports.quality import Quality
+
+
+def as_data(partitioning: PartitioningData, quality: Quality) -> dict[str, Any]:
+    """Return the partitioning as plain data: dicts, lists, numbers and text only.
+
+    Left out are refusals by one property of nodes that another property of the same backend took.
+    """
+    return {
+        "model": partitioning.graph.name,
+        "node_count": len(partitioning.graph.order),
+        "left_out": {str(node): became for node, became in partitioning.graph.left_out.items()},
+        "backends": list(partitioning.backends),
+        "evidence": dict(partitioning.evidence),
+        "cannot_run": {
+            name: {"code": error.code, "message": error.message, "hint": error.hint}
+            for name, error in partitioning.cannot_run.items()
+        },
+        "subgraphs": [
+            {
+                "id": subgraph.id,
+                "backend": subgraph.backend,
+                "property_name": subgraph.property_name,
+                "nodes": list(subgraph.nodes),
+                "inputs": list(subgraph.inputs),
+                "outputs": list(subgraph.outputs),
+            }
+            for subgraph in partitioning.subgraphs
+        ],
+        "refusals": [
+            {
+                "node": node,
+                "backend": one.backend,
+                "property": one.property,
+                "code": one.refusal.code,
+                "text": one.refusal.text,
+            }
+            for node, refused in refused_for_good(partitioning)
+            for one in refused
+        ],
+        "quality": quality.to_dict(),
+    }
+
+
+def as_networkx(partitioning: PartitioningData) -> Any:
+    """Return a ``networkx.DiGraph`` whose nodes are subgraph ids and whose edges are values.
+
+    Returns:
+        Node attributes: ``backend``, ``property``, ``nodes`` (how many it runs), ``flops``. Edge
+        attributes: ``tensors`` (names), ``bytes``. Graph attributes: ``name``, ``critical_path``
+        (ids of the chain of subgraphs that does the most operations one after the other) and
+        ``critical_flops``.
+
+    Raises:
+        ImportError: networkx is not installed.
+    """
+    import networkx as nx  # noqa: PLC0415 (only those who ask for it pay for it)
+
+    graph, types = partitioning.graph, partitioning.graph.types
+    quotient = nx.DiGraph(name=graph.name)
+    for subgraph in partitioning.subgraphs:
+        quotient.add_node(
+            subgraph.id,
+            backend=subgraph.backend,
+            property=subgraph.property_name,
+            nodes=sum(not graph.is_constant_node(node) for node in subgraph.nodes),
+            flops=partitioning.flops_of(subgraph.nodes),
+        )
+    for *ends, values in partitioning.crossings():
+        source, target = (partitioning.subgraphs[place].id for place in ends)
+        size = sum(bytes_of(types.get(value)) for value in values)
+        quotient.add_edge(source, target, tensors=tuple(values), bytes=size)
+    path, flops = _critical_path(partitioning, quotient)
+    quotient.graph["critical_path"] = path
+    quotient.graph["critical_flops"] = flops
+    return quotient
+
+
+def _critical_path(partitioning: PartitioningData, quotient: Any) -> tuple[tuple[str, ...], int]:
+    """Return the heaviest chain; of equally heavy ones the longest, then the first in run order."""
+    best: dict[str, tuple[int, int, Any]] = {}  # operations, subgraphs, the last with those before
+    for name in (one.id for one in partitioning.subgraphs):
+        before = map(best.__getitem__, quotient.predecessors(name))
+        flops, length, path = max(before, key=itemgetter(0, 1), default=(0, 0, ()))
+        best[name] = flops + quotient.nodes[name]["flops"], length + 1, (name, path)
+    flops, _, path = max(best.values(), key=itemgetter(0, 1), default=(0, 0, ()))
+    names: list[str] = []
+    while path:
+        name, path = path
+        names.append(name)
+    return tuple(reversed(names)), flops
