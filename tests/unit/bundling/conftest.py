@@ -1,7 +1,6 @@
 """What the tests of bundles share: models, backends with engines, and a manifest to be edited."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,26 +12,14 @@ from onnx import numpy_helper
 
 import subgraphkit as sk
 from subgraphkit.bundling.manifest import MARK
-from subgraphkit.compiling.caching import keying
 from subgraphkit.ir.structure import canonical, data_digest
 from tests.models import parsed
 from tests.storing import Storing, storing
+from tests.unit.compiling.conftest import home
+
+__all__ = ["home"]
 
 X = np.random.default_rng(0).standard_normal((2, 64)).astype(np.float32)
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in a folder of the test, with a cache there."""
-    for name in [name for name in os.environ if name.startswith("SUBGRAPH_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("SUBGRAPH_CONFIG", "none")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.chdir(tmp_path)
-    # The backends here are part of the tests, some of which may be edited while they run.
-    monkeypatch.setattr(keying, "_is_changed", lambda *_: False)
-    return tmp_path
 
 
 def wide() -> onnx.ModelProto:
@@ -54,6 +41,11 @@ def wide() -> onnx.ModelProto:
         weight = rng.uniform(-0.1, 0.1, (64, 64)).astype(np.float32)
         model.graph.initializer.append(numpy_helper.from_array(weight, name))
     return model
+
+
+@pytest.fixture(autouse=True)
+def _inside(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
 
 
 @pytest.fixture

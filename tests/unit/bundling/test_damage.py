@@ -1,6 +1,5 @@
 """What is not exactly what was exported is refused by code before a backend sees a byte of it."""
 
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -65,14 +64,6 @@ def test_a_file_that_is_cut_short_grown_or_gone_is_noticed(
         path.write_bytes(sound)
 
 
-def test_engines_that_changed_places_are_noticed(bundle: Path, backend: type[Storing]) -> None:
-    one, other = bundle / "storing_0.engine", bundle / "storing_2.engine"
-    one.rename("aside")
-    other.rename(one)
-    Path("aside").rename(other)
-    _refused(bundle, backend, "SGK182")
-
-
 def test_a_model_is_used_as_it_was_checked_though_the_bundle_is_replaced_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -132,7 +123,6 @@ EDITS: dict[str, Callable[[Any], None]] = {
     "a node left out": lambda m: m["subgraphs"].pop(),
     "nodes that changed places": lambda m: _swap(m, "nodes"),
     "a node that is no number": lambda m: m["subgraphs"][0].update(nodes=["0"]),
-    "a subgraph of nothing": lambda m: m["subgraphs"][0].update(nodes=[]),
     "inputs of another": lambda m: _swap(m, "inputs"),
     "outputs of another": lambda m: _swap(m, "outputs"),
     "constants of another": lambda m: _swap(m, "constants"),
@@ -181,17 +171,6 @@ def test_a_manifest_that_was_edited_is_refused_even_if_its_digest_was(
         sk.InferenceSession(bundle, backend=[backend])
     assert caught.value.code != "SGK900"
     assert backend.restorations == 0
-
-
-@pytest.mark.parametrize("name", ["name", "versions", "symbols", "shapes", "backends", "subgraphs"])
-def test_a_manifest_that_was_edited_by_hand_is_refused(
-    bundle: Path, backend: type[Storing], name: str
-) -> None:
-    path = bundle / "manifest.json"
-    members = json.loads(path.read_text())
-    members[name] = members[name][::-1] if isinstance(members[name], str | list) else {"N": 7}
-    path.write_text(json.dumps(members))
-    assert "SHA-256" in _refused(bundle, backend, "SGK182").message
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"a": 1}'])

@@ -112,11 +112,6 @@ def test_options_that_shape_the_engine_are_in_the_key(one: Any, other: Any) -> N
     assert key_of(parsed(LINEAR), _storing(**one)) != key_of(parsed(LINEAR), _storing(**other))
 
 
-def test_an_option_without_a_value_gives_no_key() -> None:
-    with pytest.raises(AttributeError, match="dims"):
-        key_of(parsed(LINEAR), Storing(PlainOptions(level=1)))
-
-
 def test_options_that_do_not_shape_the_engine_are_not_in_the_key() -> None:
     keys = {key_of(parsed(LINEAR), _storing(level=1, threads=n)) for n in (1, 2)}
     assert len(keys) == 1

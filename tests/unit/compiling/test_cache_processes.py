@@ -152,33 +152,6 @@ def test_a_writer_killed_at_any_moment_leaves_nothing_wrong_and_no_lock() -> Non
     assert int(out) == 70
 
 
-HOLD = """
-import sys, time
-from pathlib import Path
-from subgraphkit.storing.locks import locked
-with locked(Path(sys.argv[1]), 5, lambda: None):
-    print("held", flush=True)
-    time.sleep(60)
-"""
-
-
-def test_a_holder_that_hangs_is_waited_for_no_longer_than_the_timeout(home: Path) -> None:
-    process = start(HOLD, home / "a.lock")
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        told: list[str] = []
-        started = time.monotonic()
-        with locked(home / "a.lock", 0.3, lambda: told.append("waiting")):
-            assert 0.3 <= time.monotonic() - started < 5
-            assert told == ["waiting"]
-    finally:
-        process.kill()
-        process.communicate()
-    with locked(home / "a.lock", 5, lambda: told.append("again")):
-        assert told == ["waiting"]
-
-
 def test_a_lock_is_held_by_one_at_a_time_though_its_file_comes_and_goes(home: Path) -> None:
     inside, most, turns = 0, 0, 0
 

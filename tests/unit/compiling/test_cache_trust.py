@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from subgraphkit.compiling.caching.store import EngineStore
-from subgraphkit.errors import CacheError, SubgraphkitWarning
+from subgraphkit.errors import SubgraphkitWarning
 from tests.storing import storing
 from tests.unit.compiling.cache_checks import (
     EXPECTED,
@@ -199,10 +199,3 @@ def test_a_relative_xdg_directory_is_ignored(home: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", str(home))
     assert EngineStore.open(None).folder.is_relative_to(home)
-
-
-def test_opening_a_store_says_what_is_wrong_with_the_folder(home: Path) -> None:
-    (home / "open").mkdir(mode=0o777)
-    (home / "open").chmod(0o777)
-    with pytest.raises(CacheError, match=r"SGK150.*mode 0777"):
-        EngineStore.open(home / "open")

@@ -51,17 +51,10 @@ def test_nodes_given_back_go_to_the_next_backend_and_nothing_else_moves() -> Non
     assert [s.id for s in operators.partitioning.subgraphs] == ["picky_0", "rest_1", "picky_2"]
     assert len(operators) == 3
     assert operators.origin is partitioning
+    assert "too hard" in operators.partitioning.report(details=True)
     x = np.ones((2, 4), np.float32)
     session = sk.Session(sk.plan(partitioning, operators))
     np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.zeros((2, 4)))
-
-
-def test_a_refusal_to_compile_is_in_the_report() -> None:
-    picky = claiming(ALL, "picky", make=refusing(1))
-    operators = sk.compile_subgraphs(
-        sk.partition(bound(CHAIN, N=2), [picky, claiming(ALL, "rest")])
-    )
-    assert "too hard" in operators.partitioning.report(details=True)
 
 
 def test_a_failure_is_raised_with_subgraph_nodes_and_cause() -> None:

@@ -104,12 +104,6 @@ def test_two_lines_divide_a_region_and_run_it() -> None:
         ]
 
 
-def test_there_may_be_a_third_level() -> None:
-    third = dividing(Inner(["Mul"]), Inner(["Add"]))
-    with session(dividing(Inner(["Mul", "Add"], third))) as run:
-        np.testing.assert_array_equal(run.run(None, {"x": X})[0], EXPECTED[0])
-
-
 def by_lot(seed: str, share: float) -> sk.SubgraphProperty:
     class ByLot(sk.SubgraphSelector):
         stateless = True
