@@ -73,12 +73,6 @@ def test_of_a_child_that_prints_for_ever_the_end_is_kept(called: str) -> None:
         assert 0 < len(child.printed(100)) <= 100
 
 
-def test_what_a_child_printed_before_it_answered_is_there(called: str) -> None:
-    with Child() as child:
-        assert child.call(f"{called}:answer_late", timeout=60.0) == 1
-        assert child.printed(11) == "early late"
-
-
 def test_what_a_child_printed_is_there_however_late_it_is_read(
     called: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import subgraphkit as sk
@@ -126,38 +126,22 @@ def test_a_branch_may_hand_out_captures_initializers_and_one_value_twice() -> No
 
 
 def test_large_weights_of_a_model_and_of_a_branch_are_shared(tmp_path: Path) -> None:
-    weight = numpy_helper.from_array(np.arange(5000, dtype=np.float32), "w")
+    model = parsed(
+        """
+        g (float[5000] x) => (float[5000] y) <bool c = {1}> {
+          r = If (c) <
+            then_branch = t () => (float[5000] o) { v = Add(w, k) o = Mul(v, f) },
+            else_branch = e () => (float[5000] o) { o = Identity(x) }>
+          y = Add(r, x)
+        }
+        """
+    )
+    (then,) = (one.g for one in model.graph.node[0].attribute if one.name == "then_branch")
     stated = numpy_helper.from_array(np.ones(5000, np.float32), "k")
-    out = [helper.make_tensor_value_info("o", TensorProto.FLOAT, [5000])]
-    then = helper.make_graph(
-        [
-            helper.make_node("Constant", [], ["k"], value=stated),
-            helper.make_node("Add", ["w", "k"], ["v"]),
-            helper.make_node("Mul", ["v", "f"], ["o"]),
-        ],
-        "then",
-        [],
-        out,
-        [weight],
-    )
-    other = helper.make_graph([helper.make_node("Identity", ["x"], ["o"])], "else", [], out)
-    model = helper.make_model(
-        helper.make_graph(
-            [
-                helper.make_node("If", ["c"], ["r"], then_branch=then, else_branch=other),
-                helper.make_node("Add", ["r", "x"], ["y"]),
-            ],
-            "g",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [5000])],
-            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [5000])],
-            [
-                numpy_helper.from_array(np.array(True), "c"),  # noqa: FBT003 (data)
-                numpy_helper.from_array(np.full(5000, 2, np.float32), "f"),
-            ],
-        ),
-        opset_imports=[helper.make_opsetid("", 18)],
-        ir_version=9,
-    )
+    then.node.insert(0, helper.make_node("Constant", [], ["k"], value=stated))
+    then.initializer.append(numpy_helper.from_array(np.arange(5000, dtype=np.float32), "w"))
+    filled = np.full(5000, 2, np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(filled, "f"))
     loaded = sk.load(model)
     graph = sk.bind(loaded, backend="numpy")
     assert graph.inlined.taken_out == {"w", "k", "f"}

@@ -1,5 +1,7 @@
 """Cutting a region out of a graph."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx
 import pytest
@@ -18,41 +20,28 @@ shared (float[2] x) => (float[2] inner, float[2] y) {
 """
 
 
-def test_a_value_read_inside_and_made_outside_is_an_input_once() -> None:
-    edge = boundary(bound(SHARED), [0])
-    assert edge.inputs == ("x",)
+CLIP = "g (float[2] x, float m) => (float[2] y) { y = Clip(x, , m) }"
+SPLIT = "g (float[4] x) => (float[2] y) { a, b = Split<num_outputs=2>(x) y = Relu(a) }"
 
 
-def test_a_value_used_inside_that_is_an_output_of_the_graph_leaves_once() -> None:
-    edge = boundary(bound(SHARED), [0, 1])
-    assert edge.outputs == ("inner", "other")
-
-
-def test_a_node_that_is_named_twice_hands_out_its_values_once() -> None:
-    graph = bound(SHARED)
-    assert boundary(graph, [0, 1, 0]) == boundary(graph, [0, 1])
-
-
-def test_a_whole_graph_has_its_own_inputs_and_outputs() -> None:
-    graph = bound(DIAMOND)
-    edge = boundary(graph, range(4))
-    assert (edge.inputs, edge.outputs, edge.constants) == (("x",), ("y",), ())
-
-
-def test_weights_never_cross() -> None:
-    edge = boundary(bound(LINEAR, N=2), [1])
-    assert edge.inputs == ("product",)
-    assert edge.constants == ("bias",)
-
-
-def test_inputs_left_out_are_not_inputs() -> None:
-    graph = bound("g (float[2] x, float m) => (float[2] y) { y = Clip(x, , m) }")
-    assert boundary(graph, [0]).inputs == ("x", "m")
-
-
-def test_outputs_nobody_reads_do_not_leave() -> None:
-    graph = bound("g (float[4] x) => (float[2] y) { a, b = Split<num_outputs=2>(x) y = Relu(a) }")
-    assert boundary(graph, [0]).outputs == ("a",)
+@pytest.mark.parametrize(
+    ("text", "region", "inputs", "outputs", "constants"),
+    [
+        (SHARED, [0], "x", "inner", ""),
+        (SHARED, [0, 1], "x", "inner other", ""),
+        (SHARED, [0, 1, 0], "x", "inner other", ""),
+        (DIAMOND, range(4), "x", "y", ""),
+        (LINEAR, [1], "product", "y", "bias"),
+        (CLIP, [0], "x m", "y", ""),
+        (SPLIT, [0], "x", "a", ""),
+    ],
+    ids=["one", "an output", "twice", "whole", "weights", "inputs left out", "outputs unread"],
+)
+def test_the_boundary_of_a_region(
+    text: str, region: Sequence[int], inputs: str, outputs: str, constants: str
+) -> None:
+    found = boundary(bound(text), region)
+    assert found == tuple(tuple(names.split()) for names in (inputs, outputs, constants))
 
 
 def test_a_constant_node_elsewhere_is_a_constant_here() -> None:

@@ -65,14 +65,6 @@ def test_packed_types_are_unpacked() -> None:
     np.testing.assert_array_equal(loaded.graph.constants["w"].array(), expected)
 
 
-def test_a_file_is_read_the_same_way(tmp_path: Path) -> None:
-    proto, values = model()
-    onnx.save(proto, tmp_path / "m.onnx")
-    loaded = sk.load(tmp_path / "m.onnx")
-    assert loaded.taken_out == {"w"}
-    np.testing.assert_array_equal(loaded.graph.constants["w"].array(), values)
-
-
 def test_a_large_weight_is_given_back_though_a_smaller_one_is_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -271,15 +271,6 @@ def test_bodies_are_bound_as_deep_as_files_can_hold_them() -> None:
     assert "[SGK202]" in refusal(proto.SerializeToString())
 
 
-def test_the_default_domain_may_be_called_by_its_other_name() -> None:
-    proto = parsed(CHAIN)
-    for node in proto.graph.node:
-        node.domain = "ai.onnx"
-    bound, expected = bind(sk.load(proto)), bind(sk.load(parsed(CHAIN)))
-    assert bound.types == expected.types
-    assert {node.domain for node in proto.graph.node} == {"ai.onnx"}
-
-
 def test_initializers_of_old_models_are_weights_and_of_new_ones_defaults() -> None:
     text = "g (float[2] x, float[2] w) => (float[2] y) { y = Add(x, w) }"
     for ir_version, inputs, defaults in ((3, ("x",), []), (10, ("x",), ["w"])):

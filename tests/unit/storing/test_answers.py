@@ -1,6 +1,5 @@
 """Answers of a library: asked for once, kept for the next process, believed only as written."""
 
-import os
 import subprocess
 import threading
 from pathlib import Path
@@ -102,28 +101,6 @@ def test_a_damaged_file_is_asked_again_and_mended(damage: str, folder: Path) -> 
     assert path.read_bytes() == data
 
 
-@pytest.mark.skipif(os.name != "posix", reason="modes and links are those of POSIX")
-@pytest.mark.parametrize("planted", ["writable by others", "a link", "a pipe"])
-def test_a_file_that_others_could_have_planted_is_not_believed(planted: str, folder: Path) -> None:
-    Answers("answers").put("q", ["dtype", "yes"], folder)
-    path = _file(folder)
-    if planted == "writable by others":
-        path.chmod(0o666)
-    else:
-        path.rename(folder / "far")
-        path.symlink_to(folder / "far") if planted == "a link" else os.mkfifo(path)
-    assert Answers("answers").recall("q", Library(), folder) == ["dtype", "no"]
-
-
-def test_answers_that_come_with_a_project_are_not_believed(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setenv("XDG_STATE_HOME", str(tmp_path / "another user"))
-        Answers("answers").put("q", ["dtype", "yes"], folder)
-    assert Answers("answers").recall("q", Library(), folder) == ["dtype", "no"]
-
-
 def test_an_answer_to_another_question_is_not_believed(folder: Path) -> None:
     answers = Answers("answers")
     answers.put("other", ["dtype", "yes"], folder)
@@ -132,12 +109,6 @@ def test_an_answer_to_another_question_is_not_believed(folder: Path) -> None:
     (path,) = (one for one in folder.rglob("*.answer") if one != other)
     path.write_bytes(other.read_bytes())
     assert known(Answers("answers"), "q", folder) is None
-
-
-@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
-def test_a_folder_that_others_can_write_to_keeps_no_answers(tmp_path: Path, folder: Path) -> None:
-    folder.chmod(0o777)
-    assert kept_folder(tmp_path / "cache", "acme") is None
 
 
 def test_what_the_machine_is_at_fault_for_is_not_remembered(folder: Path) -> None:

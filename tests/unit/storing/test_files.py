@@ -126,17 +126,3 @@ def test_a_file_that_cannot_be_replaced_is_written(
     monkeypatch.setattr(Path, "replace", busy)
     write_output(tmp_path / "mounted", b"two")
     assert (tmp_path / "mounted").read_bytes() == b"two"
-
-
-def test_an_output_that_does_not_fit_leaves_the_old_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a").write_bytes(b"one")
-
-    def full(*given: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        write_output(tmp_path / "a", b"two")
-    assert (tmp_path / "a").read_bytes() == b"one"

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import signal
 import threading
 from pathlib import Path
 
@@ -103,19 +102,3 @@ def test_who_holds_the_lock_loses_nothing_that_others_add(tmp_path: Path) -> Non
     for thread in threads:
         thread.join()
     assert file.read() == b"x" * 30
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no forks")
-def test_a_writer_killed_at_any_moment_leaves_all_of_one(tmp_path: Path) -> None:
-    contents = [bytes([number]) * 100_000 for number in range(4)]
-    KeptFile(tmp_path / "a", "acme timings").write(contents[0])
-    for delay in range(20):
-        child = os.fork()
-        if not child:
-            while True:
-                for data in contents:
-                    KeptFile(tmp_path / "a", "acme timings").write(data, durable=False)
-        threading.Event().wait(delay / 500)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        assert KeptFile(tmp_path / "a", "acme timings").read() in contents
