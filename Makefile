@@ -118,6 +118,7 @@ gpu: $(MADE) ## the first ten minutes on a machine with a GPU; from build/wheels
 	else $(PIP) install . ./backends/numpy "./backends/tensorrt[$(EXTRA)]"; fi
 	-$(BIN)/subgraphkit doctor tensorrt
 	$(BIN)/subgraphkit doctor tensorrt --selftest --output report.json
+	$(BIN)/subgraphkit author test tensorrt
 
 # With what is there already for developers, else with an environment that has no library of a vendor.
 docs: $(or $(wildcard $(DEV)),$(DOCS)) ## build the pages into build/docs; warnings are errors

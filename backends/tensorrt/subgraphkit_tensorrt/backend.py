@@ -120,8 +120,7 @@ class TensorRTBackend(Backend[Options]):
     def fingerprint(self) -> str:
         """Return library, device and driver, and what plugin libraries and converters hold.
 
-        Engines of TensorRT for RTX fit every GPU they were built for, so no device is named unless
-        the one here was asked for.
+        Engines of TensorRT for RTX fit every GPU of RTX, so no device is named.
         """
         capabilities = self.library.capabilities
         parts = [capabilities.flavour, capabilities.version, self._target()]
@@ -171,14 +170,13 @@ class TensorRTBackend(Backend[Options]):
             raise problem
 
     def _target(self) -> str:
-        wanted = [word.upper() for word in self.option_values.compute_capabilities]
-        if self.library.flavour.name == "tensorrt_rtx" and "CURRENT" not in wanted:
+        if self.library.flavour.name == "tensorrt_rtx":
             return _PORTABLE
         devices = self._found.machine.devices
         if not devices:
             return _BUILD_ONLY
-        device = devices[self.option_values.device]
-        return _device_identity(device, self.option_values.hardware_compatible, self._found)
+        compatible = self.option_values.builder.get("hardware_compatibility_level", "NONE")
+        return _device_identity(devices[self.option_values.device], compatible, self._found)
 
 
 def device_problem(library: Library, gpu: Gpu, options: Options) -> OptionError | None:
@@ -234,11 +232,11 @@ def _cannot_run(found: Installation) -> BackendUnavailableError:
     return unavailable("tensorrt", [found.problem], found.hint, way)
 
 
-def _device_identity(device: Gpu, compatible: str, found: Installation) -> str:
+def _device_identity(device: Gpu, compatible: Any, found: Installation) -> str:
     major, minor = device.compute_capability
-    if compatible == "ampere_plus" and major >= _AMPERE:
-        return compatible
-    if compatible == "same_cc":
+    if compatible == "AMPERE_PLUS" and major >= _AMPERE:
+        return "AMPERE_PLUS"
+    if compatible == "SAME_COMPUTE_CAPABILITY":
         return f"sm{major}{minor}"
     model = f"{device.name},sm{major}{minor},{device.multiprocessors}"
     return f"{model},cuda{found.machine.driver}"

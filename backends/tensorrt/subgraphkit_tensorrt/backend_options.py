@@ -65,11 +65,9 @@ class Options:
     dynamic: Literal["range", "exact"] = "range"
     """Whether an engine built for shapes met at run time serves a growing range or exactly those
     shapes."""
-    build_at: Literal["auto", "bind", "first_run"] = "auto"
-    """When engines are built; auto builds at bind if the shapes or their ranges are known by
-    then."""
     allow_runtime_build: bool = True
-    """Whether a run may build an engine; without, a shape that no engine covers is an error."""
+    """Whether a run may build an engine; without, shapes or their ranges have to be known at
+    bind, and a shape that no engine covers is an error."""
     build_behind: bool = True
     """Whether shapes that no engine covers run on the fallback backend while a wider engine is
     built; without, such a run waits for it. The first engine is always waited for."""
@@ -89,11 +87,6 @@ class Options:
     """Whether new weights are put into the engine in place of building another."""
     weight_streaming: bool = False
     """Whether weights may stay in the memory of the host."""
-    hardware_compatible: Literal["none", "same_cc", "ampere_plus"] = "none"
-    """Which other GPUs a plan runs on: none, those of its compute capability, or Ampere and
-    newer."""
-    compute_capabilities: tuple[str, ...] = ()
-    """GPUs that TensorRT for RTX builds for, such as SM89; current is the one here."""
     stream: int | None = None
     """Address of the CUDA stream to work on, a cudaStream_t that outlives all sessions on its
     GPU; without, the backend makes its own. For single runs, there is on_stream()."""

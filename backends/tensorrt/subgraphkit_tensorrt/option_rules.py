@@ -3,8 +3,7 @@
 The ranges are read into one form; what one library cannot honour, or contradicts itself, is named.
 """
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
@@ -13,7 +12,7 @@ from typing import Any, Final
 from subgraphkit.backend import did_you_mean, options_of
 from subgraphkit.errors import OptionError
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.library.capabilities import Capabilities, path_of
+from subgraphkit_tensorrt.library.capabilities import Capabilities
 
 _WORDS: Final = ("min_shapes", "opt_shapes", "max_shapes")
 _THREE: Final = 3
@@ -121,20 +120,6 @@ def _is_rising(low: int, usual: int, high: int) -> bool:
     return 0 <= low <= usual <= high
 
 
-NEEDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "plugin_libraries": ("plugins",),
-        "precision=fp8": ("data_types.FP8",),
-        "weight_streaming": ("weight_streaming",),
-        "hardware_compatible": ("hardware_classes",),
-        "hardware_compatible=same_cc": ("hardware_levels.SAME_COMPUTE_CAPABILITY",),
-        "hardware_compatible=ampere_plus": ("hardware_levels.AMPERE_PLUS",),
-        "compute_capabilities": ("compute_capabilities",),
-        "weight_streaming_budget": ("weight_streaming",),
-    }
-)
-"""What the library must be able to do for an option that is not left at its default, or for one of
-its values: fields of ``Capabilities``; ``"data_types.FP8"`` is a name in one of its sets."""
 _DEFAULTS: Final = Options()
 _NEEDED: Final = (
     # (option, its value or None for any but the default, the option it is nothing without, value)
@@ -146,18 +131,21 @@ _NEEDED: Final = (
 
 
 def check_library(options: Options, capabilities: Capabilities) -> None:
-    """Make sure that the library can honour every option that is not left at its default.
+    """Make sure that the library has plugins if libraries of them are named.
 
     Raises:
-        OptionError: It cannot (SGK160).
+        OptionError: It has none (SGK160).
     """
-    for option in options_of(Options):
-        value = getattr(options, option.name)
-        if value == option.default:
-            continue
-        missing = _missing(option.name, value, capabilities)
-        if missing:
-            raise _cannot(option.name, value, missing, capabilities)
+    if options.plugin_libraries and not capabilities.plugins:
+        library = f"{capabilities.flavour} {capabilities.version}".strip()
+        raise OptionError(
+            "SGK160",
+            f"option 'plugin_libraries' of backend 'tensorrt' is {options.plugin_libraries!r}, "
+            f"which {library} cannot honour: it has no plugins",
+            hint="Leave the option out, or use TensorRT itself.",
+            backend="tensorrt",
+            option="plugin_libraries",
+        )
 
 
 def check_agreement(options: Options) -> None:
@@ -177,57 +165,11 @@ def check_agreement(options: Options) -> None:
                 name,
                 other,
             )
-    if options.build_at == "first_run" and not options.allow_runtime_build:
-        raise contradiction(
-            "build_at=first_run and allow_runtime_build=False leave backend 'tensorrt' no time to "
-            "build",
-            "Build at bind, with the shapes or their ranges given, or allow building at run time.",
-            "build_at",
-            "allow_runtime_build",
-        )
-    _check_patterns("keep_fp32", options.keep_fp32)
 
 
 def _is_set(options: Options, name: str, value: Any) -> bool:
     given = getattr(options, name)
     return bool(given == value if value is not None else given != getattr(_DEFAULTS, name))
-
-
-def _check_patterns(name: str, patterns: Iterable[str]) -> None:
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise contradiction(
-                f"option {name!r} of backend 'tensorrt' has {pattern!r}, which is no regular "
-                f"expression: {error}",
-                "Write a backslash before a character that is to mean itself.",
-                name,
-            ) from None
-
-
-def _missing(name: str, value: Any, capabilities: Capabilities) -> str:
-    """Return the name in TensorRT of what an option needs and the library lacks."""
-    for need in (*NEEDS.get(name, ()), *NEEDS.get(f"{name}={value}", ())):
-        field, _, member = need.partition(".")
-        found = getattr(capabilities, field)
-        if not (member in found if member else found):
-            path = path_of(field)
-            return f"{path}.{member}" if member else path or field.replace("_", " ")
-    return ""
-
-
-def _cannot(name: str, value: Any, missing: str, capabilities: Capabilities) -> OptionError:
-    library = f"{capabilities.flavour} {capabilities.version}".strip()
-    return OptionError(
-        "SGK160",
-        f"option {name!r} of backend 'tensorrt' is {value!r}, which {library} cannot honour: it "
-        f"has no {missing}",
-        hint="Leave the option out, or use a library that has it.",
-        backend="tensorrt",
-        option=name,
-        missing=missing,
-    )
 
 
 _PREFIX: Final = "trt_"
@@ -239,7 +181,7 @@ _VALUES: Final = MappingProxyType(
         "trt_bf16_enable": "bf16",
         "trt_int8_enable": "int8",
         "trt_cuda_graph_enable": "auto",
-        "trt_engine_hw_compatible": "ampere_plus",
+        "trt_engine_hw_compatible": "hardware_compatibility_level=AMPERE_PLUS",
     }
 )
 """What an option is set to here where ONNX Runtime has a switch."""

@@ -150,7 +150,7 @@ def build_engine(
     context = context_of(subgraph.graph, given)
     wanted = buckets_at_bind(subgraph, given) if ranges is None else [ranges]
     if wanted is None:
-        now = replace(context, options=replace(context.options, build_at="bind"))
+        now = replace(context, options=replace(context.options, allow_runtime_build=False))
         compile_region(subgraph, library, now)
         raise AssertionError("the shapes are not known and it was built")
     return build.build_engine(subgraph, context, library, wanted)

@@ -181,7 +181,6 @@ def test_a_workspace_that_is_too_small_fails_with_a_word_on_the_option() -> None
         {"builder": {"avg_timing_iterations": 2, "max_aux_streams": 0}},
         {"tf32": False},
         {"weight_streaming": True},
-        {"compute_capabilities": ("SM89", "sm86")},
         {"builder": {"tiling_optimization_level": "FAST", "TACTIC_DRAM": 1 << 30}},
         {"workspace_limit": 1 << 30},
     ],
@@ -194,15 +193,14 @@ def test_an_option_reaches_the_builder(given: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        {"hardware_compatible": "ampere_plus"},
-        {"builder": {"max_num_tactics": -5}},
-        {"compute_capabilities": ("SM12",)},
+        {"hardware_compatibility_level": "AMPERE_PLUS"},
+        {"max_num_tactics": -5},
     ],
     ids=str,
 )
 def test_an_option_the_library_would_ignore_is_an_error(given: dict[str, Any]) -> None:
     with pytest.raises(CompileError) as caught:
-        build_engine(cut(bound(blocks()), 0), options(dims=RANGES, **given), rtx())
+        build_engine(cut(bound(blocks()), 0), options(dims=RANGES, builder=given), rtx())
     assert caught.value.code == "SGK173"
     assert next(iter(given)) in caught.value.message
 

@@ -33,6 +33,12 @@ from subgraphkit_tensorrt.library.gpus import Gpu, Machine
 from subgraphkit_tensorrt.running import device as device_module
 
 Machines = Callable[..., Double]
+
+
+def _compatible(level: str) -> dict[str, Any]:
+    return {"builder": {"hardware_compatibility_level": level}}
+
+
 QUIET = {"timing_cache": False, "min_subgraph_nodes": 1}
 WEIGHT = (np.arange(4096, dtype=np.float32).reshape(64, 64) % 5) / 5
 
@@ -128,8 +134,8 @@ def test_what_is_not_known_to_fit_is_not_loaded(
     ("here", "options"),
     [
         ({"driver": "13.1"}, {}),
-        ({"gpu": "NVIDIA RTX 4090"}, {"hardware_compatible": "same_cc"}),
-        ({"gpu": "NVIDIA H100"}, {"hardware_compatible": "ampere_plus"}),
+        ({"gpu": "NVIDIA RTX 4090"}, _compatible("SAME_COMPUTE_CAPABILITY")),
+        ({"gpu": "NVIDIA H100"}, _compatible("AMPERE_PLUS")),
     ],
 )
 def test_newer_drivers_and_gpus_of_the_class_built_for_are_taken(
@@ -178,9 +184,9 @@ def test_engines_with_weights_bring_none_along(on: Machines) -> None:
 
 def test_what_decides_over_this_machine_is_not_taken_from_a_bundle(on: Machines) -> None:
     on()
-    _exported(max_contexts=3, hardware_compatible="same_cc")
+    _exported(max_contexts=3, **_compatible("SAME_COMPUTE_CAPABILITY"))
     (entry,) = json.loads(Path("bundle/manifest.json").read_text())["backends"]
-    assert entry["options"] == {"hardware_compatible": "same_cc"}
+    assert entry["options"] == _compatible("SAME_COMPUTE_CAPABILITY")
     double = on()
     with _session("bundle") as opened:
         (step,) = opened.plan.steps

@@ -172,14 +172,6 @@ def test_a_shape_the_caller_feeds_may_enter() -> None:
     assert edges(graph, rules()).may_enter(graph.nodes[0], "s") is True
 
 
-@pytest.mark.parametrize(("kept", "told"), [("Tahn", "Tahn; did you mean 'Tanh'?"), ("Ta.*", "")])
-def test_a_pattern_that_keeps_no_node_in_float32_is_told(
-    kept: str, told: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    divided(CHAIN, keep_fp32=[kept])
-    assert "".join(one.getMessage() for one in caplog.records).endswith(told)
-
-
 def test_float8_lives_between_quantize_and_dequantize_only() -> None:
     # The parser takes a network whose output is float8, the builder does not.
     graph = loaded(parsed("g (float[4] x) => (float8e4m3fn[4] y) { y = Cast<to=17>(x) }", 19))

@@ -65,8 +65,7 @@ def test_the_backend_sees_the_run_side_of_the_release_in_the_double(release: str
     seen = Capabilities.of(double.trt, api.flavour)
     real = Capabilities.of(api.module(), api.flavour)
     for name in (
-        "device_memory_v2", "set_device_memory", "runtime_config", "weight_streaming",
-        "engine_stat", "cuda_graph_strategy", "load_initializer",
+        "runtime_config", "engine_stat", "cuda_graph_strategy", "load_initializer",
         "preview_features",
     ):  # fmt: skip
         assert getattr(seen, name) == getattr(real, name), name

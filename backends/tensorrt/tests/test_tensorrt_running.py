@@ -23,7 +23,7 @@ from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import InputError
 from subgraphkit_tensorrt.running.arrays import DeviceArray
 
-RELEASES = ["10.0.1", "10.3.0", "10.8.0", "10.13.0", "11.0.0", "11.4.0"]
+RELEASES = ["10.3.0", "10.8.0", "10.13.0", "11.0.0", "11.4.0"]
 
 
 # -- one run -------------------------------------------------------------------------------------
@@ -37,7 +37,7 @@ def test_every_release_computes_the_same(double: Double) -> None:
         np.testing.assert_array_equal(y, summed(x))
 
 
-@pytest.mark.parametrize("double", ["10.0.1", "11.4.0"], indirect=True)
+@pytest.mark.parametrize("double", ["10.3.0", "11.4.0"], indirect=True)
 def test_results_are_the_callers_own(double: Double) -> None:
     opened = Opened(SUM, double)
     (first,) = opened(X)
@@ -112,7 +112,6 @@ def test_shapes_computed_from_an_input_are_read_from_the_host(double: Double) ->
     opened = Opened(
         "agraph (float[6] x, int64[2] s) => (float[a,b] y) { y = Reshape(x, s) }",
         double,
-        build_at="first_run",
     )
     for shape in ([2, 3], [3, 2], [6, 1], [2, 3]):
         (y,) = opened(X.reshape(6), np.array(shape))

@@ -31,7 +31,6 @@ from subgraphkit_tensorrt.option_rules import check_library
 from subgraphkit_tensorrt.selftest import (
     checklist,
     computing,
-    device_checks,
     engines,
 )
 from subgraphkit_tensorrt.selftest.calibration import deviations
@@ -92,8 +91,6 @@ def placed(double: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
     monkeypatch.setattr(computing, "find", lambda name: found)
     # On a device, what may go wrong seldom is tried often.
     for place, name, few in (
-        (device_checks, "_ORDERED", 10),
-        (engines, "_RUNS", 20),
         (engines, "_TIMED", 5),
         (engines, "_OPENINGS", 6),
         (engines, "_SCRATCH", 1 << 14),
@@ -107,13 +104,18 @@ def _findings(double: Double) -> dict[str, Check]:
     return {one.name: one.attempt(Bench(double)) for one in checklist.checks()}
 
 
+def _end(double: Double, name: str) -> tuple[str, str]:
+    (check,) = (one for one in checklist.checks() if one.name == name)
+    found = check.attempt(Bench(double))
+    return found.status, found.text
+
+
 @pytest.mark.parametrize("double", ["11.4.0"], indirect=True)
 def test_every_check_passes_on_the_double(placed: Double) -> None:
     with heard():
         found = _findings(placed)
     assert list(found) == [name for name, _, _ in checklist.CHECKS]
     assert {name: one.text for name, one in found.items() if one.status != "ok"} == {
-        "exchange with PyTorch": "not tried: torch is not installed",
         "tensors of PyTorch": "not tried: torch is not installed",
         "second GPU": "not tried: there is one GPU",
     }
@@ -135,15 +137,9 @@ def test_the_double_is_as_the_calibration_assumes_and_a_device_that_is_not_is_fo
 def test_a_check_is_not_green_where_what_it_is_named_after_did_not_happen(
     placed: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by_name = {one.name: one for one in checklist.checks()}
-
-    def end(name: str) -> tuple[str, str]:
-        found = by_name[name].attempt(Bench(placed))
-        return found.status, found.text
-
     engine = placed.trt.ICudaEngine
     monkeypatch.setattr(engine, "streamable_weights_size", property(lambda _: 0))
-    assert end("weight streaming") == (
+    assert _end(placed, "weight streaming") == (
         "warning",
         "not tried: the engine has no weights that could be streamed",
     )
@@ -151,44 +147,32 @@ def test_a_check_is_not_green_where_what_it_is_named_after_did_not_happen(
     context = placed.trt.IExecutionContext
     monkeypatch.setattr(context, "update_device_memory_size_for_shapes", lambda _: 0)
     monkeypatch.setattr(contexts, "scratch_for", lambda _: 0)
-    assert end("scratch memory")[0] == "warning"
-    monkeypatch.undo()
+    assert _end(placed, "scratch memory")[0] == "warning"
 
 
 def test_graphs_that_are_never_launched_and_types_that_nothing_computes_in_are_failures(
     placed: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by_name = {one.name: one for one in checklist.checks()}
     placed.cuda.spoils_every_capture = True
-    found = by_name["CUDA graphs of two shapes"].attempt(Bench(placed))
-    assert found.status == "failure"
-    assert "0 runs were launched as graphs, " in found.text
+    status, text = _end(placed, "CUDA graphs of two shapes")
+    assert (status, "0 runs were launched as graphs, " in text) == ("failure", True)
     monkeypatch.setattr(report, "_MATRIX_LAYERS", frozenset())
-    found = by_name["fp16"].attempt(Bench(placed))
-    assert (found.status, "none of float16" in found.text) == ("failure", True)
-
-
-@pytest.mark.parametrize("double", ["10.0.1"], indirect=True)
-def test_what_an_old_release_cannot_do_is_not_tried(placed: Double) -> None:
-    streaming = next(one for one in checklist.checks() if one.name == "weight streaming")
-    assert streaming.attempt(Bench(placed)).status == "warning"
+    status, text = _end(placed, "fp16")
+    assert (status, "none of float16" in text) == ("failure", True)
 
 
 @pytest.mark.parametrize("double", ["rtx-1.7.1"], indirect=True)
 def test_what_a_library_leaves_to_others_is_not_taken_for_tried(placed: Double) -> None:
-    found = {one.name: one for one in checklist.checks()}["shapes from data"].attempt(Bench(placed))
-    assert (found.status, found.text) == ("warning", "not tried: TensorRT for RTX has no NonZero")
+    with pytest.raises(computing.NotAvailable, match="TensorRT for RTX has no NonZero"):
+        computing.agreed((double_road.PICKED, ()), (16,))(Bench(placed))
 
 
 def test_a_node_that_ran_elsewhere_is_a_failure(
     placed: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(double_road, "_NEVER", {"Softmax"})
-    found = {one.name: one for one in checklist.checks()}["perceptron"].attempt(Bench(placed))
-    assert (found.status, found.text) == (
-        "failure",
-        "NotAsExpected: Softmax did not come to TensorRT",
-    )
+    said = "NotAsExpected: Softmax did not come to TensorRT"
+    assert _end(placed, "perceptron") == ("failure", said)
 
 
 def test_a_device_that_computes_wrongly_is_found_out(
@@ -196,9 +180,8 @@ def test_a_device_that_computes_wrongly_is_found_out(
 ) -> None:
     run = Bench.expected
     monkeypatch.setattr(Bench, "expected", lambda *given: [one * 1.01 for one in run(*given)])
-    found = {one.name: one for one in checklist.checks()}["perceptron"].attempt(Bench(placed))
-    assert found.status == "failure"
-    assert "the error is" in found.text
+    status, text = _end(placed, "perceptron")
+    assert (status, "the error is" in text) == ("failure", True)
 
 
 def test_without_a_device_every_check_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,98 +194,64 @@ def test_without_a_device_every_check_says_what_it_lacks(monkeypatch: pytest.Mon
     }
 
 
-class TriedOut(DoubleBackend):
-    """A backend with a self-test of two checks, one of which fails."""
+def _tested(name: str, ends: Mapping[str, str], problem: str = "") -> type[Backend]:
+    """Return a backend whose self-test has checks that end so, or one that cannot run here."""
 
-    name = "tested"
+    class Tested(DoubleBackend):
+        def __init__(self, options: Any = None) -> None:
+            Backend.__init__(self, options or {})
 
-    def __init__(self, options: Any = None) -> None:
-        Backend.__init__(self, options or {})
+        @classmethod
+        def probe(cls, *, deep: bool = False) -> ProbeResult:
+            problems = (problem,) if problem else ()
+            return ProbeResult(available=not problem, devices=("a device",), problems=problems)
 
-    @classmethod
-    def probe(cls, *, deep: bool = False) -> ProbeResult:
-        return ProbeResult(available=True, devices=("a device",))
+        @classmethod
+        def conformance(cls, suite: Conformance) -> None:
+            suite.selftest(
+                SelfCheck(one, "nothing", lambda _, n=one: Check(n, ends[n], "as it is"), 7.0)
+                for one in ends
+            )
 
-    @classmethod
-    def conformance(cls, suite: Conformance) -> None:
-        found = {"first": ("ok", "all is well"), "second": ("failure", "it is not")}
-        suite.selftest(
-            SelfCheck(name, "nothing", lambda _, n=name: Check(n, *found[n])) for name in found
-        )
-
-
-class Half(TriedOut):
-    """A backend of whose checks half cannot be tried here."""
-
-    name = "half"
-
-    @classmethod
-    def conformance(cls, suite: Conformance) -> None:
-        ends = {"first": "ok", "second": "warning"}
-        suite.selftest(SelfCheck(one, "", lambda _, n=one: Check(n, ends[n], "")) for one in ends)
+    Tested.name = name
+    return Tested
 
 
 def test_half_of_the_checks_not_tried_is_not_green(capsys: pytest.CaptureFixture[str]) -> None:
-    with registered(Half):
+    with registered(_tested("half", {"first": "ok", "second": "warning"})):
         assert main(["doctor", "half", "--selftest", "--here"]) == 1
         assert main(["doctor", "half", "--selftest", "--here", "--only", "first"]) == 0
     said = capsys.readouterr().out
     assert "2 checks: 1 ok, 0 failed, 1 not tried; too few to say that it works" in said
 
 
-class Silent(TriedOut):
-    """A backend without a self-test."""
-
-    name = "silent"
-    conformance = Backend.conformance
-
-
-class Absent(TriedOut):
-    """A backend that cannot run here."""
-
-    name = "absent_here"
-
-    @classmethod
-    def probe(cls, *, deep: bool = False) -> ProbeResult:
-        return ProbeResult(available=False, problems=("there is no GPU",), hint="Buy one.")
-
-    @classmethod
-    def conformance(cls, suite: Conformance) -> None:
-        suite.selftest(
-            [SelfCheck("first", "a GPU", lambda _: Check("first", "warning", "not tried"))]
-        )
-
-
 def test_the_command_writes_a_report_and_fails_if_a_check_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with registered(TriedOut):
-        assert (
-            main(["doctor", "tested", "--selftest", "--here", "-o", str(tmp_path / "report.json")])
-            == 1
-        )
-        assert main(["doctor", "tested", "--selftest", "--here", "--only", "first"]) == 0
-        assert main(["doctor", "tested", "--selftest", "--here", "--only", "frist"]) == 2
+    words = ["doctor", "tested", "--selftest", "--here"]
+    with registered(_tested("tested", {"first": "ok", "second": "failure"})):
+        assert main([*words, "-o", str(tmp_path / "report.json")]) == 1
+        assert main([*words, "--only", "first"]) == 0
+        assert main([*words, "--only", "frist"]) == 2
     report = json.loads((tmp_path / "report.json").read_text())
-    assert [(one["status"], one["needs"]) for one in report["checks"]] == [
-        ("ok", "nothing"),
-        ("failure", "nothing"),
-    ]
+    found = [(one["status"], one["needs"]) for one in report["checks"]]
+    assert found == [("ok", "nothing"), ("failure", "nothing")]
     assert (report["devices"], report["complete"]) == (["a device"], True)
     ended = capsys.readouterr()
     assert "2 checks: 1 ok, 1 failed, 0 not tried" in ended.out
-    assert "FAIL  second: it is not" in ended.err
+    assert "FAIL  second: as it is" in ended.err
     assert "did you mean 'first'" in ended.err
 
 
 @pytest.mark.parametrize(
-    ("backend", "code", "status"), [(Silent, "SGK301", 2), (Absent, "SGK104", 3)]
+    ("ends", "problem", "code", "status"),
+    [({}, "", "SGK301", 2), ({"first": "warning"}, "there is no GPU", "SGK104", 3)],
 )
 def test_a_backend_without_a_self_test_or_a_device_is_told_with_a_code(
-    backend: Any, code: str, status: int, capsys: pytest.CaptureFixture[str]
+    ends: Any, problem: str, code: str, status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with registered(backend):
-        assert main(["doctor", backend.name, "--selftest", "--here"]) == status
+    with registered(_tested("lacking", ends, problem)):
+        assert main(["doctor", "lacking", "--selftest", "--here"]) == status
     assert code in capsys.readouterr().err
 
 
@@ -310,41 +259,37 @@ class Fragile:
     """A child whose first check is not survived, and whose second takes for ever."""
 
     made: ClassVar[list[str]] = []
-    ends: ClassVar[dict[int, int | None]] = {0: -11, 1: None}
+    ends: ClassVar[dict[int, Any]] = {
+        0: NoAnswer(-11, "CUDA error: an illegal memory access"),
+        1: NoAnswer(None, "CUDA error: an illegal memory access"),
+    }
 
     def call(self, function: Any, given: Any, timeout: float) -> Any:
         if isinstance(function, type):
             self.made.append(given)
             return None
         if given in self.ends:
-            raise NoAnswer(self.ends[given], "CUDA error: an illegal memory access")
-        described = {"name": "third", "status": "ok", "text": "fine", "fix": ""}
-        return {**described, "needs": "nothing", "seconds": 0.1}
+            raise self.ends[given]
+        return {"name": f"{given}", "status": "ok", "text": "fine", "needs": "", "seconds": 0.1}
 
     def stop(self, patience: float = 0.0) -> None: ...
 
 
-class Three(TriedOut):
-    """A backend with three checks."""
-
-    name = "three"
-
-    @classmethod
-    def conformance(cls, suite: Conformance) -> None:
-        names = ("first", "second", "third")
-        suite.selftest(
-            SelfCheck(one, "nothing", lambda _: Check("", "ok", ""), 7.0) for one in names
-        )
+def _on_fragile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, dict[str, Any]]:
+    """Return the exit status of three checks in fragile children, and the report."""
+    monkeypatch.setattr(selftest, "Child", Fragile)
+    report = tmp_path / "report.json"
+    with registered(_tested("three", dict.fromkeys(("0", "1", "2"), "ok"))):
+        status = main(["doctor", "three", "--selftest", "-o", str(report)])
+    return status, json.loads(report.read_text())
 
 
 def test_a_check_that_takes_its_process_down_keeps_no_other_from_being_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selftest, "Child", Fragile)
-    with registered(Three):
-        assert main(["doctor", "three", "--selftest", "-o", str(tmp_path / "report.json")]) == 1
-    found = json.loads((tmp_path / "report.json").read_text())["checks"]
-    assert [one["text"] for one in found] == [
+    status, report = _on_fragile(tmp_path, monkeypatch)
+    assert status == 1
+    assert [one["text"] for one in report["checks"]] == [
         "its process ended with signal SIGSEGV: CUDA error: an illegal memory access",
         "its process took more than 7 s: CUDA error: an illegal memory access",
         "fine",
@@ -355,17 +300,10 @@ def test_a_check_that_takes_its_process_down_keeps_no_other_from_being_made(
 def test_what_was_found_before_ctrl_c_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def pressed(child: Fragile, function: Any, given: Any, timeout: float) -> Any:
-        if given == 1:
-            raise KeyboardInterrupt
-        return {"name": "first", "status": "ok", "text": "", "needs": "", "seconds": 0}
-
-    monkeypatch.setattr(Fragile, "call", pressed)
-    monkeypatch.setattr(selftest, "Child", Fragile)
-    with registered(Three):
-        assert main(["doctor", "three", "--selftest", "-o", str(tmp_path / "report.json")]) == 130
-    report = json.loads((tmp_path / "report.json").read_text())
-    assert ([one["name"] for one in report["checks"]], report["complete"]) == (["first"], False)
+    monkeypatch.setattr(Fragile, "ends", {1: KeyboardInterrupt})
+    status, report = _on_fragile(tmp_path, monkeypatch)
+    assert (status, report["complete"]) == (130, False)
+    assert [one["name"] for one in report["checks"]] == ["0"]
 
 
 def test_checks_are_made_in_a_process_of_their_own(tmp_path: Path) -> None:

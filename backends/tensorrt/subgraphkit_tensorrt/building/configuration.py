@@ -1,7 +1,7 @@
 """Builder configurations from options, and timings of kernels, kept from build to build."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,12 +14,10 @@ from subgraphkit_tensorrt.library.builder_settings import (
     apply_settings,
     put,
     read_settings,
-    unusable,
 )
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import check
 
-_HARDWARE: Final = {"same_cc": "SAME_COMPUTE_CAPABILITY", "ampere_plus": "AMPERE_PLUS"}
 _RESIZE: Final = "RUNTIME_ACTIVATION_RESIZE_10_10"
 
 
@@ -42,29 +40,8 @@ def configure(parsed: ParsedNetwork, library: Library, options: Options) -> Any:
         put(config, "builder_optimization_level", level, "optimization_level")
     if options.workspace_limit is not None:
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, options.workspace_limit)
-    if options.hardware_compatible != "none":
-        name = _HARDWARE[options.hardware_compatible]
-        level = trt.HardwareCompatibilityLevel.__members__[name]
-        put(config, "hardware_compatibility_level", level, "hardware_compatible")
-    _choose_gpus(config, trt, options.compute_capabilities)
     apply_settings(config, trt, read_settings(trt, options.builder))
     return config
-
-
-def _choose_gpus(config: Any, trt: Any, wanted: Sequence[str]) -> None:
-    if not wanted:
-        return
-    config.num_compute_capabilities = len(wanted)
-    members = trt.ComputeCapability.__members__
-    for place, name in enumerate(wanted):
-        if name.upper() not in members:
-            raise unusable(
-                f"option 'compute_capabilities' names {name!r}, which this library does not "
-                "build for",
-                f"It builds for: {', '.join(members)}.",
-            )
-        is_set = config.set_compute_capability(members[name.upper()], place)
-        check(is_set, f"build for {name}")
 
 
 def add_profile(

@@ -1,13 +1,12 @@
 """The three filters of one bind: rules, parser and builder, and the nodes that stay in them."""
 
 import hashlib
-import re
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.backend import Answer, BindContext, Refusal, did_you_mean, options_of
+from subgraphkit.backend import Answer, BindContext, Refusal, options_of
 from subgraphkit.errors import CompileError, OptionError
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.storing import Answers, Passing
@@ -86,11 +85,10 @@ class Filters:
         folder = context.kept_folder()
         load_modules(options.modules)
         load_plugins(library, options.plugin_libraries)
-        _warn_of_idle_patterns(graph, options)
         rules = rules_for(library, options)
         conversions = Conversions(rules)
         self._graph = graph
-        is_ahead = options.build_only or options.build_at == "bind"
+        is_ahead = options.build_only or not options.allow_runtime_build
         self.borders = BoundaryRules(graph, rules, is_ahead=is_ahead)
         self._learned = Learned(graph, self._identity, options, folder)
         self.refusals = self._learned.refusals()
@@ -183,30 +181,6 @@ def _structure(graph: BoundGraph) -> str:
     ]
     types = {name: str(type_) for name, type_ in graph.types.items()}
     return repr((rows, sorted(types.items()), sorted(graph.opset_imports.items())))
-
-
-def _warn_of_idle_patterns(graph: BoundGraph, options: Options) -> None:
-    """Name the patterns of ``keep_fp32`` that match nothing of the model."""
-    if not options.keep_fp32:
-        return
-    names = {node.op_type for node in graph.nodes}
-    words = names.union(*((node.name, *node.outputs) for node in graph.nodes))
-    idle = [f"{one}{did_you_mean(one, names)}" for one in _idle(options.keep_fp32, words)]
-    if idle:
-        LOGGER.warning(
-            "option keep_fp32 of backend 'tensorrt' matches no node of this model: %s",
-            "; ".join(idle),
-        )
-
-
-def _idle(patterns: Iterable[str], words: Collection[str]) -> Iterator[str]:
-    """Return the patterns that match no word; thousands of plain words are looked up, not tried."""
-    for text in patterns:
-        if text in words or re.sub(r"\\(\W)", r"\1", text) in words:
-            continue
-        pattern = re.compile(text)
-        if not any(pattern.fullmatch(word) for word in words):
-            yield text
 
 
 _VERSION: Final = "1"

@@ -172,17 +172,12 @@ class ParserQueries:
             network = self._builder.create_network(network_flags(trt))
             parser = trt.OnnxParser(network, logger)
             try:
-                if self._supports(parser, asked.data, path):
+                if parser.supports_model_v2(asked.data, path):
                     return self._compare_types(network, parser, asked)
                 return self._complaints(parser, asked)
             finally:
                 # The network must not go before the parser that filled it, nor the builder.
                 del parser, network
-
-    def _supports(self, parser: Any, data: bytes, path: str | None) -> bool:
-        if self._library.capabilities.supports_model_v2:
-            return bool(parser.supports_model_v2(data, path))
-        return bool(parser.supports_model(data, path)[0])
 
     def _compare_types(self, network: Any, parser: Any, asked: _Asked) -> _Answer:
         """Look whether what was taken was understood."""

@@ -27,14 +27,12 @@ _OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "WEIGHT_STREAMING": "weight_streaming",
         "WORKSPACE": "workspace_limit",
         "builder_optimization_level": "optimization_level",
-        "hardware_compatibility_level": "hardware_compatible",
-        "num_compute_capabilities": "compute_capabilities",
     }
 )
 """By name in TensorRT, the option that sets it: more follows from it than one setting."""
 _KEPT: Final = frozenset(
-    {"REFIT_IDENTICAL", "REFIT_INDIVIDUAL", "STRIP_PLAN", "flags", "plugins_to_serialize",
-     "profile_stream", "progress_monitor"}
+    {"REFIT_IDENTICAL", "REFIT_INDIVIDUAL", "STRIP_PLAN", "flags", "num_compute_capabilities",
+     "plugins_to_serialize", "profile_stream", "progress_monitor"}
 )  # fmt: skip
 """What the backend decides, or what takes an object, an address or weights that come later."""
 _UNSUPPORTED: Final = "unsupported"

@@ -23,8 +23,8 @@ _ENUMERATION: Final = "enumeration"
 _DOCUMENTED: Final = {"tensorrt_rtx": "1.7"}
 _NEWEST: Final = "11.1"
 """The releases that the operator table is of, as far as it goes; ``_NEWEST`` if not named."""
-OLDEST: Final = (10, 0)
-"""The first release that has bindings for a Python this package runs on, and typed networks."""
+OLDEST: Final = (10, 3)
+"""The first release that answers by subgraph, streams weights and counts memory in 64 bits."""
 _RELEASE: Final = re.compile(r"\d+(\.\d+)*")
 _RTX_GENERATION: Final = (11, 0)
 """The release of TensorRT whose behaviour TensorRT for RTX 1.x shares."""
@@ -47,10 +47,6 @@ class Capabilities:
     Attributes:
         generation: Numbers of the TensorRT release whose behaviour it has, for the few behaviours
             that no name gives away.
-        supports_model_v2: The parser answers by subgraph, without lists in lists (10.3).
-        weight_streaming: Weights can be streamed from the host (10.3; the ``v2`` calls).
-        device_memory_v2: Scratch memory is asked for by 64-bit calls (10.3).
-        compute_capabilities: Engines are built for a list of GPUs (RTX).
         gpus: Names of the compute capabilities it has kernels for, such as ``SM89``; empty if it
             does not say (RTX).
     """
@@ -58,20 +54,13 @@ class Capabilities:
     flavour: str
     version: str
     generation: tuple[int, ...]
-    supports_model_v2: bool = _has("OnnxParser.supports_model_v2")
     load_initializer: bool = _has("OnnxParser.load_initializer")
-    weight_streaming: bool = _has("ICudaEngine.weight_streaming_budget_v2")
-    device_memory_v2: bool = _has("ICudaEngine.device_memory_size_v2")
-    set_device_memory: bool = _has("IExecutionContext.set_device_memory")
     runtime_config: bool = _has("ICudaEngine.create_runtime_config")
     cuda_graph_strategy: bool = _has("IRuntimeConfig.cuda_graph_strategy")
-    compute_capabilities: bool = _has("IBuilderConfig.set_compute_capability")
     engine_stat: bool = _has("ICudaEngine.get_engine_stat")
     plugins_v2: bool = _has("INetworkDefinition.add_plugin_v2")
     plugins_v3: bool = _has("INetworkDefinition.add_plugin_v3")
     preview_features: frozenset[str] = _members("PreviewFeature")
-    data_types: frozenset[str] = _members("DataType")
-    hardware_levels: frozenset[str] = _members("HardwareCompatibilityLevel")
     gpus: frozenset[str] = _members("ComputeCapability")
 
     @classmethod
@@ -98,22 +87,9 @@ class Capabilities:
         return self.plugins_v2 or self.plugins_v3
 
     @property
-    def hardware_classes(self) -> bool:
-        """Whether it builds for classes of GPUs; TensorRT for RTX takes the call and ignores it."""
-        return self.flavour != "tensorrt_rtx"
-
-    @property
     def keeps_timings(self) -> bool:
         """Whether a timing cache does anything; with TensorRT for RTX it only asks for a GPU."""
         return self.flavour != "tensorrt_rtx"
-
-
-def path_of(capability: str) -> str:
-    """Return the name in TensorRT of a capability, such as ``"IProgressMonitor"``."""
-    for one in fields(Capabilities):
-        if one.name == capability:
-            return str(one.metadata.get(_PATH) or one.metadata.get(_ENUMERATION, ""))
-    return ""
 
 
 def is_there(trt: Any, path: str) -> bool:

@@ -104,15 +104,6 @@ class JudgedNode:
         expected = expected or " or ".join(map(str, allowed))
         return Refusal("rank", f"{label} has {len(shape)} axes, TensorRT takes {expected}")
 
-    def typed(self, place: int, words: str, name: str = "") -> Refusal | None:
-        """Hold an input, if it is given, to some element types."""
-        dtype, allowed = self.node.dtype(place), types_of(words)
-        if not self.has(place) or dtype in allowed:
-            return None
-        expected = " or ".join(one.label for one in allowed)
-        text = f"{self.label(place, name)} is {dtype.label}, TensorRT takes {expected}"
-        return Refusal("dtype", text)
-
     def makes(self, dtype: DataType, words: str) -> Refusal | None:
         """Hold the element type of the output to some."""
         allowed = types_of(words)

@@ -11,7 +11,7 @@ from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_tensorrt.library.capabilities import Capabilities
-from subgraphkit_tensorrt.rules.judged_node import KNOWN, MAX_RANK, JudgedNode, is_read
+from subgraphkit_tensorrt.rules.judged_node import KNOWN, MAX_RANK, JudgedNode, is_read, types_of
 from subgraphkit_tensorrt.rules.operators import RANDOM, Operator, operator_table
 
 _FIRST_OPSET: Final = 9
@@ -115,7 +115,7 @@ class Rules:
         return None
 
     def _of_element_types(self, node: Node, operator: Operator) -> Refusal | None:
-        allowed = operator.dtypes(self._capabilities.generation)
+        allowed = types_of(operator.types)
         for value in _typed(node, operator.of):
             dtype = self.element_type(node.graph.dtype(value))
             if dtype not in allowed:

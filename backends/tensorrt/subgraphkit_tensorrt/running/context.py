@@ -112,7 +112,6 @@ class Context:
         self._made = made
         self._device = loader.device
         self._trt = loader.library.trt
-        self._can = loader.library.capabilities
         self._managed_bytes = managed_bytes
         self._needs_bytes: int | None = None
         self._scratch = (0, 0)
@@ -193,10 +192,7 @@ class Context:
             self._scratch = (0, 0)
         block = slot.scratch(self._needs_bytes)
         if self._scratch != (block.address, block.nbytes):
-            if self._can.set_device_memory:
-                self._made.set_device_memory(block.address, block.nbytes)
-            else:
-                self._made.device_memory = block.address
+            self._made.set_device_memory(block.address, block.nbytes)
             self._scratch = (block.address, block.nbytes)
 
     def execute(self, stream: int) -> Any:

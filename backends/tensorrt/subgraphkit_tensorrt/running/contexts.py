@@ -55,7 +55,7 @@ class Contexts:
         self._closed = False
         # TensorRT for RTX records graphs by itself, if told to.
         self.records = not can.cuda_graph_strategy
-        self.scratch_bytes = _scratch_bytes(engine, can)
+        self.scratch_bytes = int(engine.device_memory_size_v2)
         """Scratch memory that a context needs at most."""
 
     def take(self, profile: int, key: Hashable, *, records: bool = False) -> Context:
@@ -229,9 +229,3 @@ class Contexts:
             runtime_config.cuda_graph_strategy = whole
         self._runtime_config = runtime_config
         return runtime_config
-
-
-def _scratch_bytes(engine: Any, capabilities: Any) -> int:
-    if capabilities.device_memory_v2:
-        return int(engine.device_memory_size_v2)
-    return int(engine.device_memory_size)

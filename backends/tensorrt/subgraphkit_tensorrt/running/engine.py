@@ -135,8 +135,8 @@ def _close(device: Device, contexts: Contexts) -> None:
 
 _NOT_LOADED: Final = (
     "A plan runs on the version of TensorRT and the kind of GPU it was built for; build it again, "
-    "or see the option hardware_compatible. One with VERSION_COMPATIBLE carries a runtime, which "
-    "is not run here; EXCLUDE_LEAN_RUNTIME leaves it out."
+    "or set hardware_compatibility_level in the option builder. One with VERSION_COMPATIBLE "
+    "carries a runtime, which is not run here; EXCLUDE_LEAN_RUNTIME leaves it out."
 )
 
 
@@ -172,7 +172,7 @@ def _tensors(trt: Any, engine: Any) -> tuple[dict[str, IOTensor], dict[str, IOTe
 
 def _stream_weights(loader: Loader, options: Options, engine: Any) -> int | None:
     """Say how much device memory weights may take; contexts must not exist yet."""
-    if not options.weight_streaming or not loader.library.capabilities.weight_streaming:
+    if not options.weight_streaming:
         return None
     streamable = int(engine.streamable_weights_size)
     budget = options.weight_streaming_budget

@@ -27,15 +27,13 @@ def compile_region(
         CompileError: The library does not take the region, or cannot build it.
         OptionError: The options ask for what cannot be.
     """
-    at_bind = context.options.build_at != "first_run"
-    plans = _plans(subgraph, library, context) if at_bind else []
-    return _operator(plans, subgraph, library, context)
+    return _operator(_plans(subgraph, library, context), subgraph, library, context)
 
 
 def _plans(subgraph: Subgraph, library: Library, context: BindContext[Options]) -> list[EnginePlan]:
     """Build plans if the shapes are known, or have to be."""
     options = context.options
-    may_wait = options.build_at == "auto" and not options.build_only
+    may_wait = options.allow_runtime_build and not options.build_only
     buckets = buckets_at_bind(subgraph, context)
     if buckets is None:
         if may_wait:

@@ -2,11 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from subgraphkit.backend import Check, ModelOpener, SelfCheck
 from subgraphkit_tensorrt.selftest import computing, device_checks, engines
-from subgraphkit_tensorrt.selftest.computing import NotAvailable
+from subgraphkit_tensorrt.selftest.computing import (
+    BRAIN,
+    HALF,
+    RANGES,
+    NotAvailable,
+    agreed,
+)
+from subgraphkit_tensorrt.selftest.models import PERCEPTRON, QUANTIZED
 
 Checked = Callable[[ModelOpener], str]
 """Tries one thing and says in a sentence what was seen; raises if it was not as it should be."""
@@ -14,15 +21,15 @@ Checked = Callable[[ModelOpener], str]
 _DRIVER: Final = "driver"
 _CUDA: Final = "CUDA runtime"
 _LIBRARY: Final = "TensorRT or RTX"
-_FULL: Final = "TensorRT"
+_IN_HALF: Final[dict[str, Any]] = {"most": HALF, "products": "float16", **RANGES}
+_IN_BRAIN: Final[dict[str, Any]] = {"most": BRAIN, "products": "bfloat16", **RANGES}
+_IN_INT8: Final[dict[str, Any]] = {"most": HALF, "products": "int8", **RANGES}
 
 CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
     ("driver", "", device_checks.driver),
     ("CUDA runtime", _DRIVER, device_checks.cuda_runtime),
     ("what the tests assume of CUDA", _CUDA, device_checks.assumptions),
-    ("copies", _CUDA, device_checks.copies),
-    ("exchange with PyTorch", "CUDA runtime, torch", device_checks.torch_arrays),
-    ("perceptron", _LIBRARY, computing.perceptron),
+    ("perceptron", _LIBRARY, agreed(PERCEPTRON, (1, 16), (4, 16), (8, 16), **RANGES)),
     ("engine found again", _LIBRARY, engines.found_again),
     ("CUDA graphs of two shapes", _LIBRARY, engines.cuda_graphs),
     ("scratch memory", _LIBRARY, engines.scratch_memory),
@@ -30,24 +37,13 @@ CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
     ("arrays on the device", _LIBRARY, device_checks.device_arrays),
     ("tensors of PyTorch", "TensorRT or RTX, torch", device_checks.torch_tensors),
     ("stream of the caller", _LIBRARY, device_checks.user_stream),
-    ("fp16", _LIBRARY, computing.float16_model),
-    ("quantized model", _LIBRARY, computing.quantized_model),
+    ("fp16", _LIBRARY, agreed(PERCEPTRON, (5, 16), precision="fp16", **_IN_HALF)),
+    ("bf16", _LIBRARY, agreed(PERCEPTRON, (5, 16), precision="bf16", **_IN_BRAIN)),
+    ("quantized model", _LIBRARY, agreed(QUANTIZED, (3, 16), **_IN_INT8)),
     ("float8", "TensorRT or RTX, Ada or Hopper", computing.eight_bit_floats),
-    ("bf16", _LIBRARY, computing.bfloat16_model),
-    ("convolutions", _LIBRARY, computing.convolutions),
-    ("element types", _LIBRARY, computing.element_types),
-    ("empty and strided inputs", _LIBRARY, computing.odd_inputs),
-    ("shapes from values", _LIBRARY, computing.shapes_from_values),
-    ("shapes from data", _FULL, computing.shapes_from_data),
-    ("several ranges", _LIBRARY, engines.several_ranges),
-    ("control flow", _LIBRARY, engines.control_flow),
-    ("threads", _LIBRARY, engines.threads),
-    ("memory of many runs", _LIBRARY, engines.many_runs),
     ("memory of many sessions", _LIBRARY, engines.many_sessions),
-    ("Ctrl-C", _LIBRARY, engines.ctrl_c),
     ("second GPU", "two GPUs", engines.second_gpu),
     ("refit", _LIBRARY, engines.refit),
-    ("plans for other GPUs", _FULL, engines.compatible_plans),
     ("weight streaming", _LIBRARY, engines.weight_streaming),
     ("layers", _LIBRARY, engines.layers),
     ("time of a run", _LIBRARY, engines.time_of_a_run),

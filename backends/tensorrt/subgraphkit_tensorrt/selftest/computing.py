@@ -1,9 +1,7 @@
 """Checks of the results of engines against those of the fallback backend."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Final
 
 import numpy as np
@@ -79,42 +77,28 @@ def tensorrt(flavour: str = "") -> Library:
     return found.library
 
 
-def module(name: str) -> Any:
-    """Import what is no part of this package.
-
-    Raises:
-        NotAvailable: It is not installed.
-    """
-    if find_spec(name) is None:
-        raise NotAvailable(f"{name} is not installed")
-    return import_module(name)
-
-
 EXACT: Final = 1e-4
-"""Largest error against the largest value, without TF32."""
-
-_HALF: Final = 1e-2
-_EIGHT: Final = 1e-1
+"""Largest error against the largest value, without TF32; below, in fewer bits."""
+HALF: Final = 1e-2
+BRAIN: Final = 4e-2
+EIGHT: Final = 1e-1
+RANGES: Final[dict[str, Any]] = {"dims": {"n": (1, 4, 8)}}
 _MOST: Final = 256
 _MOST_KEPT: Final = 64 << 20
-_BRAIN: Final = 4e-2
-_TYPES: Final = ("float16", "int32", "int64", "bool")
 
 
 @contextmanager
-def opened(
-    bench: ModelOpener, model: Any, *, without: Collection[str] = (), **options: Any
-) -> Iterator[OpenedModel]:
+def opened(bench: ModelOpener, model: Any, **options: Any) -> Iterator[OpenedModel]:
     """Open a model without TF32, for the length of a check.
 
     Raises:
         NotAvailable: There is no library or no device, or it cannot honour the options, or has not
             got an operator at all.
-        NotAsExpected: Another node of the model does not run on TensorRT.
+        NotAsExpected: A node of the model does not run on TensorRT.
     """
     library = tensorrt()
     table = operator_table(library.capabilities.generation, library.flavour.name)
-    lacking = table.missing.intersection(node.op_type for node in model.graph.node) - {*without}
+    lacking = table.missing.intersection(node.op_type for node in model.graph.node)
     if lacking:
         raise NotAvailable(f"{library.flavour.title} has no {', '.join(sorted(lacking))}")
     given = {"tf32": False, "min_subgraph_nodes": 1, **options}
@@ -123,7 +107,7 @@ def opened(
     except OptionError as error:
         raise NotAvailable(error.message) from error
     try:
-        left = [name for name in found.elsewhere() if name not in without]
+        left = found.elsewhere()
         require(bool(found.operators()), "no node of the model came to TensorRT")
         require(not left, f"{', '.join(left)} did not come to TensorRT")
         yield found
@@ -162,53 +146,40 @@ def draw(*shape: int) -> Any:
 
 
 def agreed(
-    bench: ModelOpener,
-    model: Any,
-    *inputs: Any,
+    text: models.Text,
+    *shapes: tuple[int, ...],
     most: float = EXACT,
     products: str = "",
+    opset: int = models.OPSET,
     **options: Any,
-) -> str:
-    """Run a model on both backends with some inputs ``x``, and say how far results are apart.
+) -> Callable[[ModelOpener], str]:
+    """Return what runs a model on both backends, and says how far results are apart.
 
+    ``shapes``: Those of its input ``x``, in turn.
     ``products``: The element type that its products have to multiply, if it is not to be float32.
 
     Raises:
         NotAsExpected: It is more than ``most``, or as ``opened``; or no product is of that type.
     """
-    with opened(bench, model, **options) as found:
-        errors = [same(bench, model, found, {"x": x}, most) for x in inputs]
-        reports = [one["report"] for each in found.operators() for one in each["engines"]]
-    kinds = {kind for one in reports for kind in one["products"]}
-    require(not products or products in kinds, f"products are of {kinds}, none of {products}")
-    return f"the error is {max(errors):.1e}"
 
+    def check(bench: ModelOpener) -> str:
+        model = models.model(text, opset=opset)
+        with opened(bench, model, **options) as found:
+            errors = [same(bench, model, found, {"x": draw(*shape)}, most) for shape in shapes]
+            reports = [one["report"] for each in found.operators() for one in each["engines"]]
+        kinds = {kind for one in reports for kind in one["products"]}
+        require(not products or products in kinds, f"products are of {kinds}, none of {products}")
+        return f"the error is {max(errors):.1e}"
 
-def perceptron(bench: ModelOpener) -> str:
-    """A batch of any size through matrix products."""
-    inputs = [draw(n, 16) for n in (1, 4, 32)]
-    return agreed(bench, models.model(models.PERCEPTRON), *inputs, dims={"n": (1, 4, 32)})
-
-
-def convolutions(bench: ModelOpener) -> str:
-    """Convolutions and pooling."""
-    inputs = [draw(n, 3, 24, 24) for n in (1, 4)]
-    return agreed(bench, models.model(models.CONVOLUTION), *inputs, dims={"n": (1, 2, 4)})
-
-
-def quantized_model(bench: ModelOpener) -> str:
-    """A model that came with quantisation."""
-    model, dims = models.model(models.QUANTIZED), {"n": (1, 2, 4)}
-    return agreed(bench, model, draw(3, 16), most=_HALF, products="int8", dims=dims)
+    return check
 
 
 def eight_bit_floats(bench: ModelOpener) -> str:
     """A model with quantisation to float8, which GPUs have from Ada and Hopper on."""
-    able = [gpu for gpu in gpus() if gpu.compute_capability >= FP8_FROM]
-    if not able:
+    if all(gpu.compute_capability < FP8_FROM for gpu in gpus()):
         raise NotAvailable("no GPU here computes in float8; those of 8.9, 9.0 and newer do")
-    model, dims = models.model(models.EIGHT_BITS, opset=19), {"n": (1, 2, 4)}
-    return agreed(bench, model, draw(3, 16), most=_EIGHT, products="float8_e4m3fn", dims=dims)
+    given: dict[str, Any] = {"products": "float8_e4m3fn", "opset": 19, **RANGES}
+    return agreed(models.EIGHT_BITS, (3, 16), most=EIGHT, **given)(bench)
 
 
 def every_length(bench: ModelOpener) -> str:
@@ -222,53 +193,3 @@ def every_length(bench: ModelOpener) -> str:
     kept, most = memory["device_bytes_kept"], _MOST_KEPT
     require(kept <= most, f"{kept:,} bytes are kept, expected {most:,} at most")
     return f"{_MOST} batch sizes, {kept:,} bytes are kept, the error is {max(errors):.1e}"
-
-
-def float16_model(bench: ModelOpener) -> str:
-    """A model rewritten in float16."""
-    return _compare_lowered(bench, "fp16", "float16", _HALF)
-
-
-def bfloat16_model(bench: ModelOpener) -> str:
-    """A model rewritten in bfloat16."""
-    return _compare_lowered(bench, "bf16", "bfloat16", _BRAIN)
-
-
-def _compare_lowered(bench: ModelOpener, precision: str, products: str, most: float) -> str:
-    given: dict[str, Any] = {"precision": precision, "dims": {"n": (1, 4, 8)}}
-    model = models.model(models.PERCEPTRON)
-    return agreed(bench, model, draw(5, 16), most=most, products=products, **given)
-
-
-def element_types(bench: ModelOpener) -> str:
-    """Element types cross the border unchanged."""
-    for dtype in _TYPES:
-        model = models.model((models.TYPED.format(dtype), ()))
-        agreed(bench, model, np.arange(6).reshape(2, 3).astype(dtype), most=0.0)
-    return f"{', '.join(_TYPES)} are as they were"
-
-
-def odd_inputs(bench: ModelOpener) -> str:
-    """Inputs with gaps, read-only, and without elements."""
-    model = models.model(models.CHAIN)
-    strided = draw(3, 8).T[::2]
-    fixed = draw(4, 3)
-    fixed.setflags(write=False)
-    agreed(bench, model, strided, fixed, draw(0, 3), dims={"n": (0, 4, 8)})
-    return "inputs with gaps, read-only ones and empty ones are read rightly"
-
-
-def shapes_from_values(bench: ModelOpener) -> str:
-    """An input whose elements are a shape, which change while its own shape does not."""
-    model = models.model(models.RESHAPED)
-    with opened(bench, model) as found:
-        for shape in ([3, 4], [2, 6], [12, 1]):
-            same(bench, model, found, {"x": draw(12), "s": np.array(shape)})
-    return "shapes follow the elements of an input"
-
-
-def shapes_from_data(bench: ModelOpener) -> str:
-    """An output whose shape depends on data, empty at times."""
-    inputs = (draw(16), np.zeros(8, np.float32), np.ones(64, np.float32), draw(3))
-    agreed(bench, models.model(models.PICKED), *inputs, dims={"n": (1, 16, 64)})
-    return "outputs are as long as the data makes them"

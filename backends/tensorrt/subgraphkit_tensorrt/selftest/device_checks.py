@@ -1,44 +1,26 @@
-"""Checks of everything that needs no TensorRT: driver, copies, streams, graphs, memory, arrays."""
+"""Checks of driver and CUDA, and of arrays and streams that are the caller's."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Final
 
-import ml_dtypes
 import numpy as np
 
 from subgraphkit.backend import ModelOpener
 from subgraphkit_tensorrt.library.cudart import Cuda
-from subgraphkit_tensorrt.running.arrays import DeviceArray, fetch_to_host
-from subgraphkit_tensorrt.running.device import Device
 from subgraphkit_tensorrt.running.streams import on_stream
 from subgraphkit_tensorrt.selftest import models
 from subgraphkit_tensorrt.selftest.calibration import ASSUMPTIONS, deviations
 from subgraphkit_tensorrt.selftest.computing import (
+    RANGES,
     NotAvailable,
     cuda_library,
     draw,
     gpus,
     installation,
-    module,
     opened,
     require,
 )
-
-_TYPES: Final = (
-    "f4",
-    "f2",
-    "i8",
-    "i4",
-    "i1",
-    "u1",
-    "?",
-    ml_dtypes.bfloat16,
-    ml_dtypes.float8_e4m3fn,
-)
-_SHAPES: Final = ((3, 5), (), (0, 4), (1 << 20,))
-_TORCH_TYPES: Final = ("float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
-_ORDERED: Final = 200
 
 
 def driver(bench: ModelOpener) -> str:
@@ -52,7 +34,7 @@ def cuda_runtime(bench: ModelOpener) -> str:
     """CUDA's runtime library by ctypes."""
     del bench
     cuda = cuda_library()
-    with _device():
+    with cuda.on(0):
         return f"CUDA {cuda.version()}, {cuda.free_memory():,} bytes free"
 
 
@@ -60,96 +42,22 @@ def assumptions(bench: ModelOpener) -> str:
     """What the tests of the run side assume of CUDA, whose device is a double."""
     del bench
     cuda = cuda_library()
-    with _device():
+    with cuda.on(0):
         wrong, stricter = deviations(cuda)
     require(not wrong, f"CUDA is not as the tests of the run side assume: {'; '.join(wrong)}")
     more = f"; the double is stricter: {'; '.join(stricter)}" if stricter else ""
     return f"all {len(ASSUMPTIONS)} hold{more}"
 
 
-def copies(bench: ModelOpener) -> str:
-    """Arrays of every element type go to the device and come back."""
-    del bench
-    with _device() as device:
-        for dtype in _TYPES:
-            for shape in _SHAPES:
-                array = (np.arange(int(np.prod(shape))) % 7).reshape(shape).astype(dtype)
-                back = np.asarray(_upload(device, array))
-                require(
-                    np.array_equal(_as_float64(back), _as_float64(array)),
-                    f"{array.dtype} {shape} differs",
-                )
-    return f"{len(_TYPES)} element types of {len(_SHAPES)} shapes came back"
-
-
-def torch_arrays(bench: ModelOpener) -> str:
-    """Tensors of PyTorch are read where they are, in order, and ours are read by PyTorch."""
-    del bench
-    cuda_library()
-    torch = _torch()
-    with _device() as device:
-        _exchange(torch, device)
-    return f"{len(_TORCH_TYPES)} element types both ways, {_ORDERED} reads in order"
-
-
 def _torch() -> Any:
-    torch = module("torch")
+    if find_spec("torch") is None:
+        raise NotAvailable("torch is not installed")
+    torch = import_module("torch")
     if not torch.cuda.is_available():
         raise NotAvailable("PyTorch is installed without CUDA")
     return torch
 
 
-def _exchange(torch: Any, device: Device) -> None:
-    for name in _TORCH_TYPES:
-        theirs = (torch.arange(12, device="cuda") % 2).reshape(4, 3).to(getattr(torch, name))
-        host = theirs.double().cpu().numpy()
-        require(
-            np.array_equal(_as_float64(fetch_to_host(theirs, "x", device)), host),
-            f"{name} of PyTorch differs",
-        )
-        back = torch.from_dlpack(_upload(device, fetch_to_host(theirs, "x", device)))
-        require(np.array_equal(back.double().cpu().numpy(), host), f"our {name} differs in PyTorch")
-    late = torch.empty(1 << 22, device="cuda")
-    for number in range(_ORDERED):
-        torch.cuda._sleep(200_000)  # noqa: SLF001 (the only way to keep its stream busy)
-        late.fill_(number)
-        require(
-            bool((fetch_to_host(late, "x", device) == number).all()),
-            f"tensor {number} was read too early",
-        )
-
-
-@contextmanager
-def _device() -> Iterator[Device]:
-    """Hold the first device, which lets go of its memory afterwards."""
-    device = Device(cuda_library(), 0)
-    device.retain()
-    try:
-        with device.active():
-            yield device
-    finally:
-        device.release()
-
-
-def _upload(device: Device, array: Any) -> DeviceArray:
-    with device.slot() as slot:
-        return _upload_on(device, array, slot)
-
-
-def _upload_on(device: Device, array: Any, slot: Any) -> DeviceArray:
-    block = device.memory.take(array.nbytes, slot.stream)
-    slot.ready_to_upload(array.nbytes)
-    slot.up.array(0, array.shape, array.dtype)[...] = array
-    if array.nbytes:
-        device.cuda.upload(block.address, slot.up.address(0), array.nbytes, slot.stream)
-    return DeviceArray(device, block, array.shape, array.dtype, slot.stream)
-
-
-def _as_float64(array: Any) -> Any:
-    return np.asarray(array).astype("f8")
-
-
-_RANGES: Final = {"dims": {"n": (1, 4, 8)}}
 _SHAPE: Final = (4, 3)
 
 
@@ -162,12 +70,8 @@ class _Lent:
         self.stream = cuda.create_stream()
         self._block = cuda.allocate(array.nbytes + offset)
         self.address = self._block + offset
-        self.fill(array)
-
-    def fill(self, array: Any) -> None:
-        """Write it, in the order of its stream."""
-        self._cuda.upload(self.address, array.ctypes.data, array.nbytes, self.stream)
-        self._cuda.wait_for_stream(self.stream)
+        cuda.upload(self.address, array.ctypes.data, array.nbytes, self.stream)
+        cuda.wait_for_stream(self.stream)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -203,7 +107,7 @@ def device_arrays(bench: ModelOpener) -> str:
     x = draw(*_SHAPE)
     (once,) = bench.expected(model, {"x": x})
     (twice,) = bench.expected(model, {"x": once})
-    with opened(bench, model, **_RANGES) as found:
+    with opened(bench, model, **RANGES) as found:
         for offset in (0, 4):
             fed, buffer = _Lent(cuda, x, offset), _Lent(cuda, np.zeros_like(x), offset)
             try:
@@ -224,7 +128,7 @@ def user_stream(bench: ModelOpener) -> str:
     model, cuda = models.model(models.CHAIN), cuda_library()
     x, y = _Lent(cuda, draw(*_SHAPE)), _Lent(cuda, np.zeros(_SHAPE, np.float32))
     try:
-        with opened(bench, model, **_RANGES) as found:
+        with opened(bench, model, **RANGES) as found:
             for n in range(20):
                 array = draw(*_SHAPE) * np.float32(n)
                 cuda.upload(x.address, array.ctypes.data, array.nbytes, x.stream)
@@ -244,7 +148,7 @@ def torch_tensors(bench: ModelOpener) -> str:
     """Tensors of PyTorch are fed and written into where they are."""
     cuda_library()
     torch, model = _torch(), models.model(models.CHAIN)
-    with opened(bench, model, **_RANGES) as found:
+    with opened(bench, model, **RANGES) as found:
         for number in range(20):
             host = draw(*_SHAPE) * np.float32(number)
             (right,) = bench.expected(model, {"x": host})

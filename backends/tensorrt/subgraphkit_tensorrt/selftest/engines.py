@@ -1,10 +1,7 @@
-"""Checks of engines: several of them, their threads and memory, and plans in other forms."""
+"""Checks of engines: found again, recorded, in memory that is short, and with new weights."""
 
 import time
-from concurrent.futures import ThreadPoolExecutor
-from signal import SIGINT, default_int_handler, raise_signal, signal
 from tempfile import TemporaryDirectory
-from threading import Timer
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +10,7 @@ from onnx import numpy_helper
 from subgraphkit.backend import ModelOpener
 from subgraphkit_tensorrt.selftest import models
 from subgraphkit_tensorrt.selftest.computing import (
-    NotAsExpected,
+    RANGES,
     NotAvailable,
     agreed,
     cuda_library,
@@ -25,58 +22,12 @@ from subgraphkit_tensorrt.selftest.computing import (
     tensorrt,
 )
 
-_THREADS: Final = 4
 _OPENINGS: Final = 50
 _LEFT: Final = 8 << 20
 """What the driver itself may keep of memory."""
 _SCRATCH: Final = 1 << 20
-_RUNS: Final = 250
 _TIMED: Final = 300
-_PRESSED_AFTER: Final = 0.2
-_NOTICED_WITHIN: Final = 10.0
-_RANGES: Final[dict[str, Any]] = {"dims": {"n": (1, 4, 8)}}
 _DETAILED: Final[dict[str, Any]] = {"builder": {"profiling_verbosity": "DETAILED"}}
-
-
-def control_flow(bench: ModelOpener) -> str:
-    """A branch that depends on data."""
-    ones = np.ones((4, 3), np.float32)
-    agreed(bench, models.model(models.CONTROLLED), ones, -ones[:2], draw(8, 3), **_RANGES)
-    return "both branches give the same"
-
-
-def several_ranges(bench: ModelOpener) -> str:
-    """One engine for several ranges of shapes, and the tightest of them used."""
-    model = models.model(models.PERCEPTRON)
-    with opened(bench, model, dims={"n": [1, (2, 4, 8), (1, 16, 64)]}) as found:
-        for n in (1, 8, 64):
-            same(bench, model, found, {"x": draw(n, 16)})
-        (operator,) = found.operators()
-    counts = [(len(one["ranges"]), one["contexts"]) for one in operator["engines"]]
-    require(counts == [(3, 3)], f"ranges and contexts of engines are {counts}, expected [(3, 3)]")
-    return "batches of 1, 8 and 64 ran on one engine, each in the range made for it"
-
-
-def compatible_plans(bench: ModelOpener) -> str:
-    """Plans for other GPUs of a class."""
-    model = models.model(models.PERCEPTRON)
-    return agreed(bench, model, draw(4, 16), hardware_compatible="ampere_plus", **_RANGES)
-
-
-def threads(bench: ModelOpener) -> str:
-    """Runs from several threads at once."""
-    model = models.model(models.PERCEPTRON)
-    inputs = [draw(place % 8 + 1, 16) for place in range(_RUNS)]
-    for contexts in (1, _THREADS):
-        with (
-            opened(bench, model, max_contexts=contexts, **_RANGES) as found,
-            ThreadPoolExecutor(_THREADS) as pool,
-        ):
-            alone = [found.run({"x": x})[0] for x in inputs]
-            together = pool.map(lambda x: found.run({"x": x})[0], inputs)
-            for one, other in zip(alone, together, strict=True):
-                np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
-    return f"{_RUNS} runs from {_THREADS} threads agree with runs one by one"
 
 
 def cuda_graphs(bench: ModelOpener) -> str:
@@ -84,7 +35,7 @@ def cuda_graphs(bench: ModelOpener) -> str:
     if tensorrt().capabilities.cuda_graph_strategy:
         raise NotAvailable("TensorRT for RTX records by itself, and tells nobody")
     model = models.model(models.PERCEPTRON)
-    with opened(bench, model, cuda_graphs="auto", **_RANGES) as found:
+    with opened(bench, model, cuda_graphs="auto", **RANGES) as found:
         for n in (2, 4, 2, 4, 2, 4):
             same(bench, model, found, {"x": draw(n, 16)})
         (engine,) = found.operators()[0]["engines"]
@@ -111,7 +62,7 @@ def many_sessions(bench: ModelOpener) -> str:
     """What the driver has free is the same before and after many sessions."""
     model, cuda, free = models.model(models.PERCEPTRON), cuda_library(), []
     for place in range(_OPENINGS):
-        with opened(bench, model, **_RANGES) as found:
+        with opened(bench, model, **RANGES) as found:
             found.run({"x": draw(4, 16)})
         if place in {_OPENINGS // 5, _OPENINGS - 1}:
             free.append(cuda.free_memory())
@@ -124,7 +75,7 @@ def refit(bench: ModelOpener) -> str:
     model = models.model(models.PERCEPTRON)
     changed = models.model(models.PERCEPTRON, 0.5)
     weights = {one.name: numpy_helper.to_array(one) for one in changed.graph.initializer}
-    with opened(bench, model, refittable=True, **_RANGES) as found:
+    with opened(bench, model, refittable=True, **RANGES) as found:
         before = found.run({"x": draw(4, 16)})[0]
         outcome = set(found.update_weights(weights).values())
         same(bench, changed, found, {"x": draw(4, 16)})
@@ -138,7 +89,7 @@ def weight_streaming(bench: ModelOpener) -> str:
     model, told, whole = models.model(models.WIDE), [], 0
     for budget in (0, 1 << 20):
         given: dict[str, Any] = {"weight_streaming": True, "weight_streaming_budget": budget}
-        with opened(bench, model, **given, **_RANGES) as found:
+        with opened(bench, model, **given, **RANGES) as found:
             same(bench, model, found, {"x": draw(4, 256)})
             memory = found.operators()[0]["engines"][0]["memory"]
         whole, used = memory["streamable_weight_bytes"], memory["weight_budget_bytes"]
@@ -152,7 +103,7 @@ def weight_streaming(bench: ModelOpener) -> str:
 def layers(bench: ModelOpener) -> str:
     """Times of layers, and the nodes they came from."""
     model = models.model(models.PERCEPTRON)
-    with opened(bench, model, profiling=True, **_DETAILED, **_RANGES) as found:
+    with opened(bench, model, profiling=True, **_DETAILED, **RANGES) as found:
         for _ in range(3):
             found.run({"x": draw(4, 16)})
         told = [
@@ -184,48 +135,13 @@ def second_gpu(bench: ModelOpener) -> str:
     tensorrt()
     if not gpus()[1:]:
         raise NotAvailable("there is one GPU")
-    model = models.model(models.PERCEPTRON)
-    return agreed(bench, model, draw(4, 16), device=1, **_RANGES)
-
-
-def ctrl_c(bench: ModelOpener) -> str:
-    """Ctrl-C ends runs, and the next ones go well."""
-    model = models.model(models.PERCEPTRON)
-    feeds = {"x": draw(8, 16)}
-    with opened(bench, model, **_RANGES) as found:
-        timer = Timer(_PRESSED_AFTER, raise_signal, (SIGINT,))
-        before = signal(SIGINT, default_int_handler)  # a shell's background has it ignored
-        timer.start()
-        end = time.monotonic() + _NOTICED_WITHIN
-        try:
-            while time.monotonic() < end:
-                found.run(feeds)
-        except KeyboardInterrupt:
-            return f"noticed; the error of the next run is {same(bench, model, found, feeds):.1e}"
-        finally:
-            timer.cancel()
-            signal(SIGINT, before)
-    raise NotAsExpected(f"Ctrl-C was not noticed within {_NOTICED_WITHIN:.0f} s")
-
-
-def many_runs(bench: ModelOpener) -> str:
-    """Memory does not grow from run to run."""
-    feeds = {"x": draw(8, 16)}
-    with opened(bench, models.model(models.PERCEPTRON), dims={"n": (1, 16, 64)}) as found:
-        sizes = []
-        for place in range(2 * _RUNS):
-            found.run(feeds)
-            if place in {_RUNS - 1, 2 * _RUNS - 1}:
-                memory = found.operators()[0]["memory"]
-                sizes.append(memory["device_bytes_in_use"] + memory["device_bytes_kept"])
-    require(sizes[0] == sizes[1], f"{sizes[1] - sizes[0]} bytes more after {_RUNS} runs")
-    return f"{sizes[0]:,} bytes, before and after {_RUNS} runs"
+    return agreed(models.PERCEPTRON, (4, 16), device=1, **RANGES)(bench)
 
 
 def time_of_a_run(bench: ModelOpener) -> str:
     """How long a small model takes, from array to array."""
     model = models.model(models.PERCEPTRON)
-    with opened(bench, model, **_RANGES) as found:
+    with opened(bench, model, **RANGES) as found:
         feeds = {"x": draw(4, 16)}
         seconds = []
         for _ in range(_TIMED):

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-_OPSET: Final = 17
+OPSET: Final = 17
 _SEED: Final = 7
 
 PERCEPTRON: Final = (
@@ -16,14 +16,6 @@ PERCEPTRON: Final = (
         "{ a = MatMul(x, w0) b = Add(a, w1) c = Relu(b) d = MatMul(c, w2) y = Softmax(d) }"
     ),
     ((16, 32), (32,), (32, 4)),
-)
-CONVOLUTION: Final = (
-    (
-        "agraph (float[n,3,24,24] x) => (float[n,8] y) "
-        "{ a = Conv<pads = [1,1,1,1]>(x, w0, w1) b = Relu(a) "
-        "c = Conv<strides = [2,2]>(b, w2) d = GlobalAveragePool(c) y = Flatten(d) }"
-    ),
-    ((8, 3, 3, 3), (8,), (8, 8, 3, 3)),
 )
 WIDE: Final = (
     "agraph (float[n,256] x) => (float[n,4] y) { a = MatMul(x, w0) b = Relu(a) y = MatMul(b, w1) }",
@@ -34,26 +26,6 @@ CHAIN: Final = (
     (
         "agraph (float[n,3] x) => (float[n,3] y) "
         "{ a = Relu(x) b = Add(a, x) c = Neg(b) y = Mul(c, b) }"
-    ),
-    (),
-)
-CONTROLLED: Final = (
-    (
-        "agraph (float[n,3] x) => (float[n,3] y) "
-        "{ s = ReduceSum<keepdims = 0>(x) p = Constant<value = float {0.0}>() c = Greater(s, p) "
-        "b = If(c) <then_branch = up () => (float[n,3] u) { u = Relu(x) }, "
-        "else_branch = down () => (float[n,3] d) { d = Neg(x) }> y = Add(b, x) }"
-    ),
-    (),
-)
-PICKED: Final = (
-    ("agraph (float[n] x) => (int64[1,m] y, float[n] z) { a = Relu(x) y = NonZero(a) z = Neg(a) }"),
-    (),
-)
-RESHAPED: Final = (
-    (
-        "agraph (float[12] x, int64[2] s) => (float[p,q] y) "
-        "{ a = Relu(x) b = Reshape(a, s) y = Neg(b) }"
     ),
     (),
 )
@@ -76,12 +48,10 @@ EIGHT_BITS: Final = (
     ),
     ((16, 8),),
 )
-TYPED: Final = "agraph ({0}[2,3] x) => ({0}[2,3] y) {{ a = Identity(x) y = Identity(a) }}"
-
 Text = tuple[str, Sequence[tuple[int, ...]]]
 
 
-def model(text: Text, factor: float = 1.0, opset: int = _OPSET) -> Any:
+def model(text: Text, factor: float = 1.0, opset: int = OPSET) -> Any:
     """Return a ``ModelProto``."""
     body, shapes = text
     proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> {body}')
