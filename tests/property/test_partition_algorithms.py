@@ -139,12 +139,11 @@ def test_backends_one_after_the_other_never_wait_on_each_other() -> None:
 
 
 def test_parts_of_a_region_keep_to_the_size_and_can_run() -> None:
-    for seed, (adjacency, eligible) in enumerate(MEDIUM[:60]):
+    for adjacency, eligible in MEDIUM[:60]:
         region = max(level_regions(adjacency, eligible), key=len)
         for most in (1, 3, 7):
             for connected in (False, True):
-                nets = nets_of(adjacency, seed)
-                parts = split_to_size(adjacency, region, most, nets, connected=connected)
+                parts = split_to_size(adjacency, region, most, connected=connected)
                 assert sorted(unit for part in parts for unit in part) == region
                 assert max(map(len, parts)) <= most
                 inside = bytearray(unit in region for unit in range(adjacency.count))

@@ -7,17 +7,15 @@ which no two can share a region, because an unclaimed unit lies between them.
 
 Taking every unit at its earliest level pulls side branches, such as shape computations, into the
 first region that could run them, although a later one reads them. Where sizes of values are given,
-two sweeps mend that: backwards, every unit may move to the latest level that its consumers allow;
-forwards, a unit that moved may go back to the earliest that its producers allow. A unit moves only
-if the bytes cut do not grow, and a level stays possible for every unit throughout, so the number of
-regions stays minimal.
+a sweep mends that: backwards, every unit may move to the latest level that its consumers allow. It
+moves only if the bytes cut do not grow, and a level stays possible for every unit throughout, so
+the number of regions stays minimal.
 
 Source:
     K. Kennedy, K. S. McKinley, "Typed fusion with applications to parallel and sequential code
     generation", Rice University CRPC-TR93370, 1994; the case of one type.
 """
 
-from array import array
 from itertools import compress
 
 from subgraphkit.ir import Adjacency
@@ -34,7 +32,9 @@ def level_regions(
     levels, _ = _earliest_levels(adjacency, eligible)
     count = max(compress(levels, eligible), default=0)
     if nets is not None and count > 1:
-        levels = _settle(adjacency, eligible, nets, levels)
+        settling = _Settling(nets, eligible, levels)
+        settling.sweep(adjacency)
+        levels = settling.level if settling.gain else levels
     regions: list[list[int]] = [[] for _ in range(count)]
     for unit in compress(range(len(eligible)), eligible):
         regions[levels[unit] - 1].append(unit)
@@ -69,27 +69,15 @@ def _earliest_levels(adjacency: Adjacency, eligible: bytearray) -> tuple[list[in
     return inner, outer
 
 
-def _settle(adjacency: Adjacency, eligible: bytearray, nets: Nets, levels: list[int]) -> list[int]:
-    """Move eligible units with slack to the level at which the fewest bytes are cut.
-
-    ``nets``: Values with their sizes. Each counts as one byte more than its size, so that values of
-    unknown size are worth keeping inside too.
-
-    Returns:
-        A level for each eligible unit, allowed by the recurrence of ``_earliest_levels``, with at
-        most as many bytes cut as ``levels``. Entries of other units mean nothing.
-    """
-    state = _Settling(nets, eligible, levels)
-    moved = state.sweep_backwards(adjacency)
-    state.sweep_forwards(adjacency, moved)
-    return state.level if state.gain > 0 else levels
-
-
 class _Settling:
     """Levels under change, with the price of every change.
 
+    Each value counts as one byte more than its size, so that values of unknown size are worth
+    keeping inside too.
+
     Attributes:
         level: Current level of each eligible unit; 0 for the others.
+        gain: How many bytes fewer are cut.
     """
 
     def __init__(self, nets: Nets, eligible: bytearray, levels: list[int]) -> None:
@@ -97,17 +85,11 @@ class _Settling:
             level if claimed else 0 for level, claimed in zip(levels, eligible, strict=True)
         ]
         self.gain = 0
-        # Arrays, not lists: most entries are never looked at, so making objects of all costs more.
-        self._bytes = nets.bytes_
-        self._source = nets.source
-        self._sinks = nets.sinks
-        self._sink_start = nets.sink_start
-        self._made, self._made_start = _padded(nets.by_source, len(eligible))
-        self._read, self._read_start = _padded(nets.by_sink, len(eligible))
+        self._nets = nets
         # For nets with many readers: how many of them are at each level, counted when needed.
-        self._readers: dict[int, dict[int, int]] = {}
+        self._counted: dict[int, dict[int, int]] = {}
 
-    def sweep_backwards(self, adjacency: Adjacency) -> list[int]:
+    def sweep(self, adjacency: Adjacency) -> None:
         """Offer each unit the latest level its consumers allow, last unit first."""
         level = self.level
         succs, start = adjacency.succs.tolist(), adjacency.succ_start.tolist()
@@ -115,7 +97,6 @@ class _Settling:
         # The latest level of a producer, if eligible and if not.
         inner = [top] * adjacency.count
         outer = [top] * adjacency.count
-        moved: list[int] = []
         end = len(succs)
         for unit in range(adjacency.count - 1, -1, -1):
             begin = start[unit]
@@ -129,8 +110,7 @@ class _Settling:
                         # Only where a consumer runs at the new level can moving save anything.
                         nearest = level[consumer] or (nearest if limit == latest else 0)
                         latest = limit
-                if latest > old and nearest == latest and self._try_move(unit, latest, 0):
-                    moved.append(unit)
+                if latest > old and nearest == latest and self._try_move(unit, latest):
                     old = latest
                 inner[unit] = old
                 outer[unit] = old - 1
@@ -140,89 +120,37 @@ class _Settling:
                         latest = outer[consumer]
                 inner[unit] = outer[unit] = latest
             end = begin
-        return moved[::-1]
 
-    def sweep_forwards(self, adjacency: Adjacency, moved: list[int]) -> None:
-        """Offer each unit that moved the earliest level its producers allow, first unit first.
-
-        Units with an ineligible producer are passed over: their earliest level is not a matter of
-        their neighbours alone, and measured over random graphs they hold 0.2 % of the gain.
-        """
-        level = self.level
-        for unit in moved:
-            earliest = 0
-            for producer in adjacency.predecessors(unit):
-                if not level[producer]:
-                    break
-                earliest = max(earliest, level[producer])
-            else:
-                if 0 < earliest < level[unit]:
-                    self._try_move(unit, earliest, -1)
-
-    def _try_move(self, unit: int, new: int, most: int) -> bool:
-        """Move ``unit`` if that adds no more than ``most`` to what is cut."""
-        old = self.level[unit]
-        change = self._change_made(unit, old, new) + self._change_read(unit, old, new)
-        if change > most:
+    def _try_move(self, unit: int, new: int) -> bool:
+        """Move a unit if that adds nothing to what is cut."""
+        level, nets, old = self.level, self._nets, self.level[unit]
+        change = 0
+        for net in nets.made_by(unit):
+            homes = self._readers(net)
+            change += (nets.bytes_[net] + 1) * (bool(homes.get(old)) - bool(homes.get(new)))
+        read = nets.read_by(unit)
+        for net in read:
+            homes, home = self._readers(net), level[nets.source[net]]
+            arrives = home != new and not homes.get(new)
+            leaves = home != old and homes[old] == 1
+            change += (nets.bytes_[net] + 1) * (arrives - leaves)
+        if change > 0:
             return False
-        for net in self._read[self._read_start[unit] : self._read_start[unit + 1]]:
-            readers = self._readers.get(net)
-            if readers is not None:
-                readers[old] -= 1
-                readers[new] = readers.get(new, 0) + 1
-        self.level[unit] = new
+        for homes in (self._counted[net] for net in read if net in self._counted):
+            homes[old] -= 1
+            homes[new] = homes.get(new, 0) + 1
+        level[unit] = new
         self.gain -= change
         return True
 
-    def _change_made(self, unit: int, old: int, new: int) -> int:
-        level, sinks, start = self.level, self._sinks, self._sink_start
-        change = 0
-        for net in self._made[self._made_start[unit] : self._made_start[unit + 1]]:
-            begin, end = start[net], start[net + 1]
-            if end - begin == 1:
-                home = level[sinks[begin]]
-                change += (self._bytes[net] + 1) * ((home == old) - (home == new))
-            else:
-                homes = [level[sink] for sink in sinks[begin:end]]
-                change += (self._bytes[net] + 1) * ((old in homes) - (new in homes))
-        return change
-
-    def _change_read(self, unit: int, old: int, new: int) -> int:
-        level, start, sinks, source = self.level, self._sink_start, self._sinks, self._source
-        change = 0
-        for net in self._read[self._read_start[unit] : self._read_start[unit + 1]]:
-            home = level[source[net]]
-            begin, end = start[net], start[net + 1]
-            if end - begin == 1:
-                change += (self._bytes[net] + 1) * ((home != new) - (home != old))
-                continue
-            if end - begin <= _FEW:
-                at_new, at_old = 0, 0
-                for sink in sinks[begin:end]:
-                    place = level[sink]
-                    if place == old:
-                        at_old += 1
-                    elif place == new:
-                        at_new += 1
-            else:
-                readers = self._readers.get(net) or self._count_readers(net)
-                at_new, at_old = readers.get(new, 0), readers[old]
-            arrives = home != new and not at_new
-            leaves = home != old and at_old == 1
-            change += (self._bytes[net] + 1) * (arrives - leaves)
-        return change
-
-    def _count_readers(self, net: int) -> dict[int, int]:
-        """Count how many readers of the net there are at each level."""
-        readers: dict[int, int] = {}
-        for sink in self._sinks[self._sink_start[net] : self._sink_start[net + 1]]:
-            home = self.level[sink]
-            readers[home] = readers.get(home, 0) + 1
-        self._readers[net] = readers
-        return readers
-
-
-def _padded(rows: "tuple[array[int], array[int]]", count: int) -> "tuple[array[int], array[int]]":
-    """Add empty rows for the units behind the last one that has any."""
-    flat, start = rows
-    return flat, start + array("i", [len(flat)]) * (count + 1 - len(start))
+    def _readers(self, net: int) -> dict[int, int]:
+        """Return how many readers of a net there are at each level."""
+        found = self._counted.get(net)
+        if found is None:
+            found = {}
+            readers = self._nets.readers(net)
+            for reader in readers:
+                found[self.level[reader]] = found.get(self.level[reader], 0) + 1
+            if len(readers) > _FEW:
+                self._counted[net] = found
+        return found

@@ -102,8 +102,11 @@ class Nets:
 
     def made_by(self, unit: int) -> list[int]:
         """Return the nets of a unit's values, ascending."""
-        nets, start = self.by_source
-        return nets[start[unit] : start[unit + 1]].tolist() if unit + 1 < len(start) else []
+        return _row(self.by_source, unit)
+
+    def read_by(self, unit: int) -> list[int]:
+        """Return the nets of the values that a unit reads, ascending."""
+        return _row(self.by_sink, unit)
 
     @cached_property
     def by_source(self) -> "tuple[array[int], array[int]]":
@@ -121,10 +124,15 @@ class Nets:
         return len(self.source)
 
 
+def _row(rows: "tuple[array[int], array[int]]", unit: int) -> list[int]:
+    nets, start = rows
+    return nets[start[unit] : start[unit + 1]].tolist() if unit + 1 < len(start) else []
+
+
 def _rows(keys: npt.NDArray[np.int32], nets: Longs) -> "tuple[array[int], array[int]]":
     """List the nets of each key, ascending, as rows of one flat array, with their offsets."""
     # Key and net in one number, because plain numbers sort several times as fast as their places.
-    width = len(nets) + 1
+    width = int(nets.max(initial=0)) + 1
     ordered = np.sort(keys.astype(np.int64) * width + nets) % width
     start = np.concatenate(([0], np.cumsum(np.bincount(keys))))
     return as_array(ordered), as_array(start)

@@ -94,7 +94,7 @@ def _pieces(pass_: Pass, region: list[int], limit: int) -> list[list[int]]:
             continue
         # A vertex may be several nodes, so a piece may still be too large.
         most = min(most, len(vertices) - 1)
-        split = split_to_size(graph.adjacency, vertices, most, pass_.nets, connected=connected)
+        split = split_to_size(graph.adjacency, vertices, most, connected=connected)
         pending += [(piece, max(1, most // 2)) for piece in split]
     return pieces
 

@@ -5,7 +5,6 @@ from itertools import pairwise
 import pytest
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.algorithms.components import split_to_size
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.levels import level_regions
 from subgraphkit.partitioning.algorithms.nets import Nets
@@ -94,13 +93,10 @@ def test_far_edges_over_one_spine_keep_to_the_budget_and_say_so() -> None:
     assert many.work <= 80 * (adjacency.count + len(adjacency.preds)) + 40_000
 
 
-def test_a_region_is_cut_where_the_fewest_bytes_are_alive() -> None:
-    adjacency, _, _ = parse("a>b>c>d>e>f", "")
-    sizes = [900, 5, 900, 900, 7, 0]
-    nets = Nets.build((n, sizes[n], adjacency.successors(n)) for n in range(6))
-    assert split_to_size(adjacency, [0, 1, 2, 3, 4, 5], 4, nets) == [[0, 1], [2, 3, 4, 5]]
-    assert split_to_size(adjacency, [0, 1, 2, 3, 4, 5], 5, nets) == [[0, 1], [2, 3, 4, 5]]
-    assert split_to_size(adjacency, [0, 1, 2, 3, 4, 5], 6, nets) == [[0, 1, 2, 3, 4, 5]]
+def test_units_that_touch_nothing_do_not_shift_who_reads_what() -> None:
+    adjacency, _, _ = parse("a, b, c, d>e, f", "")
+    nets = Nets.build((n, 8, adjacency.successors(n)) for n in range(adjacency.count))
+    assert [nets.read_by(unit) for unit in range(adjacency.count)] == [[], [], [], [], [3], []]
 
 
 def test_contracting_groups_that_wait_on_each_other_names_them() -> None:
