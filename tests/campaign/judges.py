@@ -135,10 +135,14 @@ def _is_of_few_bits(value: Any) -> bool:
 
 @dataclass
 class Intermediates:
-    """All values of a model, with their types; those that no judge computes are missing."""
+    """All values of a model, with their types; those that no judge computes are missing.
+
+    ``sure`` says whether two judges, or one where the other is known to be wrong, computed each.
+    """
 
     now: dict[str, Any]
     kinds: dict[str, TypeProto]
+    sure: bool = True
 
 
 def intermediates(model: ModelProto, feeds: Mapping[str, Any]) -> Intermediates:
@@ -153,7 +157,8 @@ def intermediates(model: ModelProto, feeds: Mapping[str, Any]) -> Intermediates:
         if any(name not in values.now for name in read_names(node)):
             continue
         read = {name: values.now[name] for name in read_names(node)}
-        found, _ = node_results(node, kinds, read, opset)
+        found, is_sure = node_results(node, kinds, read, opset)
+        values.sure &= is_sure
         if found is not None:
             kinds |= inferred(node, kinds, opset)
             values.now.update(zip((name for name in node.output if name), found, strict=True))
@@ -161,10 +166,9 @@ def intermediates(model: ModelProto, feeds: Mapping[str, Any]) -> Intermediates:
 
 
 def node_by_node(model: ModelProto, feeds: Mapping[str, Any]) -> list[Any] | None:
-    """Return what a model computes where each node is computed by a judge that can do it."""
-    found = intermediates(model, feeds).now
-    names = [one.name for one in model.graph.output]
-    return [found[name] for name in names] if all(name in found for name in names) else None
+    """Return what a model computes, None where it is not sure of each node."""
+    found = intermediates(model, feeds)
+    return [found.now[one.name] for one in model.graph.output] if found.sure else None
 
 
 def _is_of(value: Any, kind: TypeProto) -> bool:

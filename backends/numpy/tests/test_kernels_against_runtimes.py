@@ -187,3 +187,8 @@ def test_word_pairs_are_counted_without_weights(mode: str, words: list[Any]) -> 
 def test_modes_of_grids_have_the_names_of_their_opset(mode: str, opset: int) -> None:
     grid = np.linspace(-0.9, 0.9, 12, dtype=np.float32).reshape(1, 2, 3, 2)
     check("GridSample", [floats(1, 2, 4, 4), grid], [F32], opset=opset, mode=mode)
+
+
+def test_grids_of_doubles_are_rounded_to_doubles() -> None:
+    inputs = [floats(2, 3, 4).astype(np.float64), np.array([2, 1, 2, 1, 3])]
+    check("AffineGrid", inputs, [inputs[0].dtype], opset=20, rtol=1e-14)

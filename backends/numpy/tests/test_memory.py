@@ -83,6 +83,13 @@ def test_given_buffers_are_filled_and_wrong_ones_refused() -> None:
     np.testing.assert_array_equal(strided, -X)
 
 
+def test_a_value_that_a_step_reads_twice_is_not_written_over_before_the_second_time() -> None:
+    text = """g (float[2, 3] x, float[3] s) => (float[2, 3] y)
+        { a = Neg(x) y = LayerNormalization <axis = 0> (a, s, a) }"""
+    (y,) = compile_model(parsed(text))(X, np.ones(3, np.float32))
+    np.testing.assert_allclose(y, (X.mean() - X) / X.std() - X, rtol=1e-4)
+
+
 @pytest.mark.parametrize("op_type", ["Add", "Neg", "Sin", "Relu", "Equal", "ReduceSum", "Identity"])
 def test_scalars_come_out_as_arrays(op_type: str) -> None:
     dtype = "bool" if op_type == "Equal" else "float"

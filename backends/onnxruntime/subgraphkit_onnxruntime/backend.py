@@ -144,6 +144,8 @@ class OnnxRuntimeProperty(SubgraphProperty):
         weights = HandedWeights.of(model, subgraph)
         if any(map(_may_multiply_bytes, model.graph.node)) and cuts_products_off():
             settings = settings.with_exact_products()
+        if not settings.rounds_factors and _has_bytes_alone(model.graph):
+            settings = settings.without_joining()
         try:
             return settings.open(write_for_library(model), weights, prefix, progress), weights
         except Exception as error:
@@ -164,6 +166,21 @@ class OnnxRuntimeProperty(SubgraphProperty):
 
 def _may_multiply_bytes(node: onnx.NodeProto) -> bool:
     return bool(_OF_BYTES.search(node.op_type)) or any(one.HasField("g") for one in node.attribute)
+
+
+def _has_bytes_alone(graph: onnx.GraphProto) -> bool:
+    """Say whether weights of 8 bits are all that is quantized: exact products unpack them each run.
+
+    Unpacked once, when the session is opened, they are computed with a hundred times faster.
+    """
+    read = {one.input[0] for one in graph.node if one.op_type == "DequantizeLinear"}
+    if any(one.op_type in _QUANTIZING for one in graph.node):
+        return False
+    return any(one.name in read and one.data_type in _BYTES for one in graph.initializer)
+
+
+_QUANTIZING: Final = frozenset({"DynamicQuantizeLinear", "QuantizeLinear"})
+_BYTES: Final = frozenset({onnx.TensorProto.INT8, onnx.TensorProto.UINT8})
 
 
 class OnnxRuntimeBackend(Backend[Options]):

@@ -92,6 +92,17 @@ def _training(node: Node) -> str:
     return ""
 
 
+def _cast(node: Node) -> str:
+    made = node.graph.dtype(node.outputs[0])
+    if made is DataType.STRING and node.dtype(0).label.startswith(("bfloat", "double", "float")):
+        return "fractions are written with eight digits, from which others are read"
+    return ""
+
+
+def _non_zero(node: Node) -> str:
+    return "" if node.shape(0) else "a scalar is taken for a vector of one"
+
+
 def _conv_integer(node: Node) -> str:
     if problem := _window(node):
         return problem
@@ -222,6 +233,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "BatchNormalization": _training,
         **dict.fromkeys(_EMPTY, _empty),
         **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
+        **dict.fromkeys(("Cast", "CastLike"), _cast),
         "Conv": _window,
         "ConvInteger": _conv_integer,
         "DequantizeLinear": _dequantize,
@@ -229,6 +241,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "Einsum": _int64_through_double,
         "MatMulInteger": _product_of_bytes,
         "MaxUnpool": _max_unpool,
+        "NonZero": _non_zero,
         "Pow": _int64_through_double,
         "QLinearConv": lambda node: _window(node) or _product_of_bytes(node),
         "QLinearMatMul": _product_of_bytes,

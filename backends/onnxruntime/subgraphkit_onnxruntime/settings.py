@@ -31,6 +31,11 @@ _EXACT: Final = {"session.x64quantprecision": "1"}
 """Lets products of 8-bit numbers be exact. Without it, ONNX Runtime adds them up in 16 bits on x64
 processors that lack VNNI, and what does not fit is cut off. With VNNI it makes them slower."""
 
+_LEVEL: Final = "session.qdq_matmulnbits_accuracy_level"
+"""In what ONNX Runtime computes products with dequantized weights: by itself in 4, eight bits, to
+which it rounds the other factor too; in 1, fractions, unless the user says otherwise."""
+_EIGHT_BITS: Final = "4"
+
 _UNJOINED: Final = {"session.disable_quant_qdq": "1"}
 """Leaves QuantizeLinear and DequantizeLinear where they are, around operators on fractions."""
 
@@ -72,6 +77,11 @@ class SessionSettings:
     def is_on_processors(self) -> bool:
         """Whether nothing but processors may run a node."""
         return self.providers == (_CPU,)
+
+    @property
+    def rounds_factors(self) -> bool:
+        """Whether the user wants fractions rounded where they meet dequantized weights."""
+        return self.config[_LEVEL] == _EIGHT_BITS
 
     def for_pool(self, threads: int | None, *, shares_processors: bool) -> "SessionSettings":
         """Return the settings for sessions that may use so many threads.
@@ -192,7 +202,7 @@ def read_settings(options: Options) -> SessionSettings:
         providers,
         tuple(given.values()),
         options,
-        _entries("session_config", options.session_config),
+        {_LEVEL: "1", **_entries("session_config", options.session_config)},
     )
     if providers != (_CPU,):
         settings.open_quickly(small_model())  # what does not load is then known at once

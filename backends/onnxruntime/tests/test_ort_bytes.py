@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from backends.onnxruntime.tests.ort_models import homes, open_ort, parsed, refusals
 from subgraphkit_onnxruntime.deviations import cuts_products_off
@@ -145,3 +145,27 @@ def test_who_wants_the_faster_products_may_have_them() -> None:
     with open_ort(model, "onnxruntime", session_config=config) as session:
         (found,) = session.run(None, {"x": np.full((4, 64), 255, np.uint8)})
     assert (found != 64 * 255 * 127).any() == cuts_products_off()
+
+
+ALONE = """
+g (float[4, 64] x) => (float[4, 16] y) <float s = {0.0078}, %s z = {0}>
+{ a = DequantizeLinear(w, s, z) y = MatMul(x, a) }
+"""
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_fractions_times_dequantized_weights_are_not_rounded_unless_asked_for(
+    bits: int, *, rounded: bool
+) -> None:
+    kind = {4: TensorProto.INT4, 8: TensorProto.INT8}[bits]
+    model = parsed(ALONE % TensorProto.DataType.Name(kind).lower(), opset=21)
+    w = np.random.default_rng(1).integers(-8, 8, (64, 16))
+    model.graph.initializer.append(helper.make_tensor("w", kind, w.shape, w.reshape(-1)))
+    x = np.random.default_rng(2).standard_normal((4, 64)).astype(np.float32)
+    entry = {"session_config": ["session.qdq_matmulnbits_accuracy_level=4"]} if rounded else {}
+    with open_ort(model, **entry) as session:
+        assert homes(session) == [("onnxruntime", (0, 1))]
+        (y,) = session.run(None, {"x": x})
+    difference = np.abs(y - x @ (w.astype(np.float32) * np.float32(0.0078))).max()
+    assert difference < 1e-5 or rounded

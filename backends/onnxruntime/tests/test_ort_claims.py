@@ -1,5 +1,7 @@
 """Which nodes are taken, and what is said of those that are not."""
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -129,6 +131,20 @@ def test_sums_of_int64_are_exact_on_the_next_backend(operator: str) -> None:
         large = 2**60 + 1
         (y,) = session.run(None, {"x": np.array([large, 1])})
     assert y == (large if operator == "ReduceProd" else large + 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(float x) => (int64[K, N] y) { y = NonZero(x) }", np.zeros((0, 1), np.int64)),
+        ("(float x) => (string y) { y = Cast<to=8>(x) }", np.array("0.33333334", object)),
+    ],
+)
+def test_scalars_and_texts_are_those_of_the_next_backend(text: str, expected: Any) -> None:
+    with open_ort(parsed(f"g {text}")) as session:
+        assert [code for code, _ in refusals(session)] == ["deviates"]
+        (y,) = session.run(None, {"x": np.array(1 / 3, np.float32)})
+    np.testing.assert_array_equal(y, expected, strict=True)
 
 
 @pytest.mark.parametrize("line", ["r = Conv(a, w)", "r = AveragePool<kernel_shape=[1,1]>(a)"])

@@ -116,7 +116,10 @@ def _doubles(node: Node) -> Refusal | None:
 def _operator(node: Node) -> Refusal | None:
     """Refuse what OpenVINO is known to compute otherwise than ONNX says."""
     if node.op_type in _LOSES_INFINITY and node.dtype(0) not in _FLOATS:
-        return None
+        is_fixed = all(isinstance(size, int) for size in node.shape(0) or (None,))
+        if is_fixed or node.dtype(0) not in {DataType.INT64, DataType.UINT64}:
+            return None
+        return Refusal("shape", "may be of nothing, which OpenVINO begins at an end of 32 bits")
     otherwise = _OUT_OF_LINE.get(node.qualified_op_type)
     if otherwise is not None:
         return Refusal("op_unsupported", f"OpenVINO {otherwise}")

@@ -14,6 +14,7 @@ _LENGTHS: Final = 4
 _MADE_SCALE: Final = 6
 _STEPS: Final = 4
 _SUMMAND: Final = 2
+_VOLUME: Final = 3
 
 
 def _compress(node: Node) -> str:
@@ -22,6 +23,17 @@ def _compress(node: Node) -> str:
     if keeps_nothing or (condition is not None and not condition.any()):
         return "a condition that keeps nothing, over which OpenVINO ends the process"
     return ""
+
+
+def _conv(node: Node) -> str:
+    """Refuse a volume of one channel that is left one wide by steps along that axis alone."""
+    filters, strides = node.shape(1) or (), tuple(node.attribute("strides", None) or ())
+    if len(strides) != _VOLUME or filters[1:2] != (1,) or node.attribute("group", 1) != 1:
+        return ""
+    width = (node.graph.shape(node.outputs[0]) or (None,))[-1]
+    if strides[1] > 1 or strides[2] == 1 or (isinstance(width, int) and width > 1):
+        return ""
+    return "steps along a last axis that is left with one element, with which OpenVINO adds others"
 
 
 def _conv_transpose(node: Node) -> str:
@@ -172,6 +184,7 @@ _SOFTMAX_OF_ONE_AXIS: Final = 13
 USES: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
     {
         "Compress": _compress,
+        "Conv": _conv,
         "ConvTranspose": _conv_transpose,
         "GatherElements": _gather_elements,
         "Gemm": _gemm,

@@ -77,6 +77,18 @@ from backends.openvino.tests.openvino_road import homes, parsed, reasons, sessio
             13,
             "adds up all there is",
         ),
+        (
+            """(float[1,1,8,4,3] x, float[2,1,3,2,3] w) => (float[1,2,3,3,1] y)
+            { y = Conv <strides = [2,1,2]> (x, w) }""",
+            18,
+            "steps along a last axis",
+        ),
+        (
+            """(bool[3] c) => (int64[1] y) <int64[3] w = {1,2,3}>
+            { x = Compress(w, c) y = ReduceMin(x) }""",
+            16,
+            "at an end of 32 bits",
+        ),
     ],
 )
 def test_what_would_come_out_otherwise_is_refused(text: str, opset: int, said: str) -> None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+import numpy as np
+
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 from subgraphkit_numpy.compiler.lowering import ProgramStep
 
@@ -83,7 +85,9 @@ class Lifetimes:
         if not step.kernel.takes_out or len(step.results) != 1:
             return None
         for name in step.operands:
-            if name is not None and self._may_overwrite(name, step.results[0], index):
+            # a ufunc reads an element twice before it writes it; others may read it afterwards
+            is_read_once = isinstance(step.kernel.call, np.ufunc) or step.operands.count(name) == 1
+            if name and is_read_once and self._may_overwrite(name, step.results[0], index):
                 return name
         return None
 
