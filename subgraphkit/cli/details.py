@@ -6,7 +6,7 @@ from typing import Any
 from subgraphkit.backend.options import Option
 from subgraphkit.bundling import BundleFiles, is_bundle
 from subgraphkit.cli.commands.list import describe_record
-from subgraphkit.cli.reporting import CommandReport, ExitCode, exit_code_of
+from subgraphkit.cli.reporting import CommandReport, ExitCode, exit_code_of, members
 from subgraphkit.configuration.names import KNOWN_BACKENDS
 from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import BackendRecord
@@ -15,7 +15,7 @@ from subgraphkit.texts import in_bytes
 from subgraphkit.viewing.sections import Table
 
 _ORIGIN = "the command line"
-_COLUMNS = "option type default allowed environment help"
+_COLUMNS = "option=name type default allowed environment help"
 
 
 def show_details(name: str, report: CommandReport, *, options_alone: bool) -> ExitCode:
@@ -59,12 +59,12 @@ def _show_bundle(folder: Path, report: CommandReport) -> None:
         (
             one.id,
             one.backend,
-            str(len(one.nodes)),
+            len(one.nodes),
             in_bytes(one.engine.size) if one.engine else "none, compiled when opened",
         )
         for one in manifest.subgraphs
     ]
-    report.show(Table.of("subgraph backend nodes engine", rows, right="nodes"))
+    report.show(Table.of("subgraph backend nodes: engine", rows))
 
 
 def _not_installed(name: str) -> Exception:
@@ -77,36 +77,18 @@ def _described(record: BackendRecord) -> dict[str, Any]:
     manifest = record.manifest
     facts = describe_record(record)
     if manifest is not None:
-        facts |= {
-            "priority": manifest.priority,
-            "homepage": manifest.homepage,
-            "docs": manifest.docs,
-            "license": manifest.license,
-            "requires": [
-                requirement.module or requirement.library for requirement in manifest.requires
-            ],
-        }
+        facts |= members(manifest, "priority homepage docs license")
+        facts["requires"] = [need.module or need.library for need in manifest.requires]
     options = manifest.options if manifest else ()
     return facts | {"options": [_described_option(record.name, option) for option in options]}
 
 
 def _described_option(backend: str, option: Option) -> dict[str, Any]:
     return {
-        "name": option.name,
+        **members(option, "name default choices minimum maximum unit scope help"),
         "type": option.kind,
-        "default": _plain(option.default),
-        "choices": [_plain(choice) for choice in option.choices],
-        "minimum": option.minimum,
-        "maximum": option.maximum,
-        "unit": option.unit,
-        "scope": option.scope,
         "environment": option.env_name(backend),
-        "help": option.help,
     }
-
-
-def _plain(value: object) -> Any:
-    return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
 def _facts(record: BackendRecord) -> list[tuple[str, str]]:
@@ -132,14 +114,11 @@ def _show_options(record: BackendRecord, report: CommandReport) -> None:
         report.show(f"{what}; any that the class of backend {record.name!r} has are in its code")
         return
     rows = [
-        (
-            option.name,
-            option.kind,
-            "-" if option.default is None else option.default,
-            _allowed(option),
-            option.env_name(record.name),
-            option.help,
-        )
+        {
+            **_described_option(record.name, option),
+            "allowed": _allowed(option),
+            "default": "-" if option.default is None else option.default,
+        }
         for option in record.manifest.options
     ]
     report.show(Table.of(_COLUMNS, rows, give="help allowed default"))

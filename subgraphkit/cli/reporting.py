@@ -15,6 +15,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -281,16 +282,29 @@ def plugin_output_apart() -> Iterator[None]:
             os.close(saved)
 
 
-def in_json(record: Any) -> dict[str, Any]:
-    """Return the fields of a record; write numbers that JSON has no word for as text."""
-    from dataclasses import asdict  # noqa: PLC0415 (--help has none)
+def in_json(value: Any, *more: str) -> Any:
+    """Return records as dictionaries of their fields, and of the properties in ``more``.
 
-    return {
-        name: str(value)
-        if isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value))
-        else value
-        for name, value in asdict(record).items()
-    }
+    Numbers that JSON has no word for, and what it does not know, are written as text.
+    """
+    if is_dataclass(value):
+        names = [
+            *(one.name for one in fields(value)),
+            *(one for one in more if hasattr(value, one)),
+        ]
+        return {name: in_json(getattr(value, name), *more) for name in names}
+    if isinstance(value, Mapping):
+        return {name: in_json(one, *more) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [in_json(one, *more) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, bool | int | float | str | None) else str(value)
+
+
+def members(record: Any, names: str) -> dict[str, Any]:
+    """Return some members of a record, as ``in_json`` writes them."""
+    return {name: in_json(getattr(record, name)) for name in names.split()}
 
 
 def _duplicate(stream: TextIO | None) -> int | None:

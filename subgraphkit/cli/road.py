@@ -3,12 +3,12 @@
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.binding.samples import Feed
 from subgraphkit.cli.flags import in_flags
 from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.cli.words import merge_options, merge_pairs
 from subgraphkit.comparing.feeding import make_feeds
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.selection import AUTO, NONE, parse_selection
@@ -18,7 +18,6 @@ from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model
 from subgraphkit.partitioning.plan_files import read_placement
 from subgraphkit.placing import SessionSpec
-from subgraphkit.types import Dim
 
 
 def load_as_told(arguments: Namespace) -> Model:
@@ -30,18 +29,19 @@ def load_as_told(arguments: Namespace) -> Model:
     return load(arguments.model, data_roots=arguments.data_root)
 
 
-def bind_as_told(model: Model, arguments: Namespace, *, require: str | None = None) -> BoundModel:
+def bind_as_told(
+    arguments: Namespace, model: Model | None = None, *, require: str | None = None
+) -> BoundModel:
     """Bind a model with the shapes, backends and options of a command line.
 
     Raises:
-        CallerError: Something is given twice (SGK301).
-        SubgraphkitError: As ``bind``.
+        SubgraphkitError: As ``load`` and ``bind``.
     """
     bound = bind(
-        model,
-        shapes_as_told(arguments) or _planned_sizes(arguments.backend),
+        model or load_as_told(arguments),
+        shapes=arguments.shapes or _planned_sizes(arguments.backend),
         backend=arguments.backend,
-        options=merge_options(arguments.option) or None,
+        options=arguments.options,
         strict=arguments.strict,
         fold=arguments.fold,
         pin=arguments.pin,
@@ -51,6 +51,21 @@ def bind_as_told(model: Model, arguments: Namespace, *, require: str | None = No
     )
     check_names(bound.settings)
     return bound
+
+
+def bind_and_feed(
+    arguments: Namespace, report: CommandReport, *selections: str | None
+) -> tuple[Model, dict[str, Any]]:
+    """Load a model, look at the names of backends, and read or make up what is fed.
+
+    Raises:
+        SubgraphkitError: As ``load``, ``bind`` and ``check_names``.
+    """
+    model = load_as_told(arguments)
+    bound = bind(model, arguments.shapes, backend="none")
+    check_names(bound.settings, *selections)
+    feeds = feeds_as_told(bound, arguments, report)
+    return model, {name: feed.array for name, feed in feeds.items()}
 
 
 def check_names(settings: ResolvedConfig, *selections: str | None) -> None:
@@ -74,18 +89,6 @@ def _planned_sizes(backend: str | None) -> Mapping[str, int]:
     choice = resolve(backend=backend).auto
     plan = choice.plan if choice is not None else None
     return {} if plan is None else read_placement(plan).figures.get("sizes", {})
-
-
-def shapes_as_told(arguments: Namespace) -> dict[str, int | tuple[Dim, ...]]:
-    """Return the shapes of inputs and the sizes of named dimensions given on a command line.
-
-    Raises:
-        CallerError: Something is given twice (SGK301).
-    """
-    shapes: dict[str, int | tuple[Dim, ...]] = {}
-    shapes |= merge_pairs(arguments.shape, "--shape")
-    shapes |= merge_pairs(arguments.symbol, "--symbol")
-    return shapes
 
 
 def chosen_backends(bound: BoundModel) -> str:
@@ -136,7 +139,7 @@ def feeds_as_told(
     bound: BoundModel, arguments: Namespace, report: CommandReport
 ) -> dict[str, Feed]:
     """Read what a command line feeds, and make up the rest."""
-    feeds = make_feeds(bound, merge_pairs(arguments.input, "--input"), arguments.seed)
+    feeds = make_feeds(bound, arguments.input or {}, arguments.seed)
     tell_feeds(feeds, arguments.seed, report)
     return feeds
 

@@ -57,21 +57,8 @@ def run_selftest(arguments: Namespace, report: CommandReport) -> ExitCode:
     report.data["complete"] = True
     _keep(arguments.output, report.data)
     failed = [row for row in rows if row["status"] == "failure"]
-    report.show(
-        Table.of(
-            "result check needs seconds finding",
-            [
-                (
-                    _MARKS[row["status"]],
-                    row["name"],
-                    row["needs"],
-                    f"{row['seconds']:.1f}",
-                    row["text"],
-                )
-                for row in rows
-            ],
-        )
-    )
+    marked = [{**row, "result": _MARKS[row["status"]]} for row in rows]
+    report.show(Table.of("result check=name needs seconds:.1f finding=text", marked))
     untried = [row for row in rows if row["status"] == "warning"]
     ok = len(rows) - len(failed) - len(untried)
     text = f"{len(rows)} checks: {ok} ok, {len(failed)} failed, {len(untried)} not tried"
@@ -146,12 +133,8 @@ def _unanswered(check: SelfCheck, ended: NoAnswer) -> dict[str, Any]:
     }
 
 
-def _keep(file: str | None, data: Mapping[str, Any]) -> None:
+def _keep(file: Path | None, data: Mapping[str, Any]) -> None:
     """Write what is known by now, so that whatever happens next leaves a report."""
-    if not file:
-        return
-    text = json.dumps(data, indent=2) + "\n"
-    try:
-        write_whole(Path(file).absolute(), text.encode(), mode=0o666, durable=False)
-    except OSError as error:
-        raise CallerError("SGK301", f"{file!r} cannot be written: {error}") from error
+    if file is not None:
+        text = json.dumps(data, indent=2) + "\n"
+        write_whole(file.absolute(), text.encode(), mode=0o666, durable=False)

@@ -1,29 +1,49 @@
-"""Words that several commands take: the model, its shapes and inputs, options, backends, data."""
+"""Words that several commands take: the model, its shapes and inputs, options, backends."""
 
 import argparse
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final
 
 from subgraphkit.cli.command import Parser
 from subgraphkit.errors import CallerError
 
-_Value = TypeVar("_Value")
+
+class Merged(argparse.Action):
+    """Makes a dictionary of what a repeated option gives: names, the outermost first, and a value.
+
+    Raises:
+        CallerError: A name is given twice (SGK301).
+    """
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Add a value."""
+        del parser
+        merged = getattr(namespace, self.dest) or {}
+        for *outer, name, value in values if isinstance(values, list) else [values]:
+            inner = merged
+            for one in outer:
+                inner = inner.setdefault(one, {})
+            if name in inner:
+                given, place = ".".join([*outer, name]), option_string or self.metavar
+                raise CallerError("SGK301", f"{place} gives {given!r} twice")
+            inner[name] = value
+        setattr(namespace, self.dest, merged)
 
 
-def _split(text: str, form: str) -> tuple[str, str]:
-    """Split at the last ``=``; names of values may contain one, sizes do not."""
-    name, found, value = text.rpartition("=")
-    if not found or not name or not value:
-        raise argparse.ArgumentTypeError(f"expected {form}, got {text!r}")
-    return name, value
-
-
-def pair(text: str, form: str, *, may_be_empty: bool = False) -> tuple[str, str]:
-    """Split at the first ``=``, for values that may contain one."""
-    name, found, value = text.partition("=")
+def pair(
+    text: str, form: str, *, may_be_empty: bool = False, is_last: bool = False
+) -> tuple[str, str]:
+    """Split at the first ``=``, for values that may contain one, or else at the last."""
+    name, found, value = text.rpartition("=") if is_last else text.partition("=")
     if not found or not name or not (value or may_be_empty):
         raise argparse.ArgumentTypeError(f"expected {form}, got {text!r}")
     return name, value
@@ -38,7 +58,7 @@ def _size(text: str, whole: str, form: str) -> int:
 def shape_of(text: str) -> tuple[str, tuple[int | None, ...]]:
     """Read ``x=1,3,?,224``; ``x=[]`` is a scalar."""
     form = "INPUT=N,N,... with whole numbers or ?"
-    name, value = _split(text, form)
+    name, value = pair(text, form, is_last=True)  # names of values may contain one
     dims = value.removeprefix("[").removesuffix("]").split(",")
     if dims == [""]:
         return name, ()
@@ -48,7 +68,7 @@ def shape_of(text: str) -> tuple[str, tuple[int | None, ...]]:
 def symbol_size(text: str) -> tuple[str, int]:
     """Read ``batch=8``."""
     form = "NAME=N with a whole number"
-    name, value = _split(text, form)
+    name, value = pair(text, form, is_last=True)
     return name, _size(value, text, form)
 
 
@@ -61,22 +81,32 @@ def file_of_input(text: str) -> tuple[str, str]:
 
 def option_value(text: str) -> tuple[str, str, str]:
     """Read ``tensorrt.precision=fp16`` as backend, option and value."""
-    place, found, value = text.partition("=")
-    backend, dot, key = place.partition(".")
-    if not found or not dot or not backend or not key:
-        raise argparse.ArgumentTypeError(f"expected BACKEND.KEY=VALUE, got {text!r}")
+    form = "BACKEND.KEY=VALUE"
+    place, value = pair(text, form, may_be_empty=True)
+    backend, _, key = place.partition(".")
+    if not backend or not key:
+        raise argparse.ArgumentTypeError(f"expected {form}, got {text!r}")
     return backend, key, value
 
 
-def seconds(text: str) -> float:
-    """Read a time in seconds, more than none."""
+def _number(text: str, wanted: str, fits: Callable[[float], bool]) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a number of seconds, got {text!r}")
+    if not fits(value):
+        raise argparse.ArgumentTypeError(f"expected {wanted}, got {text!r}")
     return value
+
+
+def seconds(text: str) -> float:
+    """Read a time in seconds, more than none."""
+    return _number(text, "a number of seconds", lambda value: 0 < value < math.inf)
+
+
+def tolerance(text: str) -> float:
+    """Read a tolerance: a number that is not negative."""
+    return _number(text, "a number that is not negative", lambda value: 0 <= value < math.inf)
 
 
 def counting(least: int, most: int | None = None) -> Callable[[str], int]:
@@ -93,29 +123,15 @@ def counting(least: int, most: int | None = None) -> Callable[[str], int]:
     return read
 
 
-def tolerance(text: str) -> float:
-    """Read a tolerance: a number that is not negative."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a number that is not negative, got {text!r}")
-    return value
-
-
-def file_to_write(given: str | None, what: str) -> Path | None:
+def writable(text: str) -> Path:
     """Refuse a file that could not be written before any work is done.
 
     Raises:
         CallerError: It is a folder, its folder is missing or closed to you, or no file can have
             that name (SGK301).
     """
-    if given is None:
-        return None
-    path = Path(given)
+    path, problem = Path(text), ""
     try:
-        problem = ""
         if path.is_dir() or not path.parent.is_dir():
             problem = "it is a folder, or its folder is missing"
         elif not os.access(path if path.exists() else path.parent, os.W_OK):
@@ -125,38 +141,10 @@ def file_to_write(given: str | None, what: str) -> Path | None:
     if problem:
         raise CallerError(
             "SGK301",
-            f"{what} in {given!r}: {problem}",
+            f"{text!r} cannot be written: {problem}",
             hint="Give the path of a file in a folder that exists and that you may write to.",
         )
     return path
-
-
-def merge_pairs(pairs: Iterable[tuple[str, _Value]], option: str) -> dict[str, _Value]:
-    """Make a dictionary of what was given by a repeated option.
-
-    Raises:
-        CallerError: A name is given twice (SGK301).
-    """
-    merged: dict[str, _Value] = {}
-    for name, value in pairs:
-        if name in merged:
-            raise CallerError("SGK301", f"{option} gives {name!r} twice")
-        merged[name] = value
-    return merged
-
-
-def merge_options(given: Iterable[tuple[str, str, str]]) -> dict[str, dict[str, str]]:
-    """Arrange option values by backend.
-
-    Raises:
-        CallerError: An option is given twice (SGK301).
-    """
-    flat = merge_pairs(((f"{backend}.{key}", value) for backend, key, value in given), "--option")
-    merged: dict[str, dict[str, str]] = {}
-    for place, value in flat.items():
-        backend, _, key = place.partition(".")
-        merged.setdefault(backend, {})[key] = value
-    return merged
 
 
 A_SPEC: Final = "a spec that 'subgraphkit deploy spec' wrote, a model or a bundle"
@@ -166,41 +154,27 @@ A_SPEC: Final = "a spec that 'subgraphkit deploy spec' wrote, a model or a bundl
 def add_bind_words(parser: Parser) -> None:
     """Add the model, and the arguments of a bind beside the backends."""
     parser.word("model MODEL", "an ONNX file, or for 'run' and 'spec' a bundle")
-    parser.word(
-        "--data-root FOLDER",
-        "another folder in which the model may have its data",
-        action="append",
-    )
-    parser.word("--option BACKEND.KEY=VALUE", "an option of a backend", option_value, several=True)
-    parser.word(
-        "--shape INPUT=N,N,...",
-        "the shape of an input; ? leaves a dimension open",
-        shape_of,
-        several=True,
-    )
-    parser.word(
-        "--symbol NAME=N",
-        "the size of a named dimension, or of an axis, such as x[2]",
-        symbol_size,
-        several=True,
-    )
+    purpose = "another folder in which the model may have its data"
+    parser.word("--data-root FOLDER", purpose, action="append")
+    for word, purpose, kind, dest in (
+        ("--option BACKEND.KEY=VALUE", "an option of a backend", option_value, "options"),
+        ("--shape INPUT=N,N,...", "the shape of an input; ? leaves it open", shape_of, "shapes"),
+        ("--symbol NAME=N", "the size of a dimension, or of an axis: x[2]", symbol_size, "shapes"),
+    ):
+        parser.word(word, purpose, kind, action=Merged, dest=dest)
+
+
+def add_feed_words(parser: Parser) -> None:
+    """Add what is fed."""
+    purpose = "the array to feed, or FILE.npz by input name (default: random)"
+    parser.word("--input INPUT=FILE.npy", purpose, file_of_input, action=Merged)
+    parser.word("--seed N", "seed of random inputs", int, 0)
 
 
 def add_max_error(parser: Parser) -> None:
     """Add how far results may be off where shorter floats are faster."""
     purpose = "the relative L2 error that outputs may have where shorter floats are faster, as 1e-2"
     parser.word("--max-error E", purpose, tolerance)
-
-
-def add_feed_words(parser: Parser) -> None:
-    """Add what is fed."""
-    parser.word(
-        "--input INPUT=FILE.npy",
-        "the array to feed, or FILE.npz by input name (default: random)",
-        file_of_input,
-        several=True,
-    )
-    parser.word("--seed N", "seed of random inputs", int, 0)
 
 
 def add_road_words(parser: Parser) -> None:
@@ -215,45 +189,15 @@ def add_road_words(parser: Parser) -> None:
     parser.set_defaults(strict=None, fold=None)  # what is configured
 
 
+def add_compared_words(parser: Parser) -> None:
+    """Add the words of commands that feed a model to backends that they choose."""
+    add_bind_words(parser)
+    add_feed_words(parser)
+    add_max_error(parser)
+
+
 def add_placement_words(parser: Parser) -> None:
     """Add which nodes a backend must take, or must not."""
     for word, must in (("--pin", "must"), ("--keep-off", "must not")):
         purpose = f"a node that a backend {must} take: its name, its operator or #NUMBER"
         parser.word(f"{word} NODE=BACKEND", purpose, action="append")
-
-
-def add_data_words(parser: Parser) -> None:
-    """Add batches, and what runs the model over them."""
-    purpose = (
-        ".npz files with a batch each, or folders of them; for the report (default: one random "
-        "batch)"
-    )
-    parser.word("--data PLACE", purpose, default=[], nargs="+")
-    parser.word("--backend LIST", "backends that run the model", default="numpy")
-
-
-def add_calibration_words(parser: Parser) -> None:
-    """Add how large the values of a model get: what that is found on, how, and where it is kept."""
-    parser.word(
-        "--calibrate PLACE",
-        "find out how large values get, over .npz files with a batch each, or folders of them",
-        default=[],
-        nargs="+",
-    )
-    parser.word(
-        "--ranges FILE",
-        "how large values get: where --calibrate stores it, or else the file that it stored, or a "
-        "calibration cache of TensorRT",
-    )
-    parser.word(
-        "--method",
-        "how --calibrate chooses thresholds (default: mse, the least squared error)",
-        default="mse",
-        choices=("mse", "entropy", "percentile", "minmax"),
-    )
-    parser.word(
-        "--percentile P",
-        "percent of the elements that are not clipped, for that method",
-        float,
-        99.99,
-    )

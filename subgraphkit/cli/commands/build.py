@@ -10,8 +10,8 @@ from typing import Any, Final
 from subgraphkit.bundling import check_target, collect, write_bundle
 from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
-from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
-from subgraphkit.cli.words import add_road_words, file_to_write
+from subgraphkit.cli.road import bind_as_told, chosen_backends
+from subgraphkit.cli.words import add_road_words, writable
 from subgraphkit.compiling import CompiledSubgraphs, compile_subgraphs
 from subgraphkit.compiling.caching import stores_engines
 from subgraphkit.configuration.config import ResolvedConfig
@@ -22,13 +22,12 @@ from subgraphkit.planning import plan
 from subgraphkit.texts import counted
 from subgraphkit.viewing.sections import Table
 
-_NEEDS_NONE: Final = "needs none"
+_COLUMNS: Final = "subgraph backend nodes: engine seconds:.3f proof=proof_seconds:.3f"
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    target = file_to_write(arguments.engine, "the engine cannot be written")
-    bundle = _bundle_to_write(arguments)
-    bound = bind_as_told(load_as_told(arguments), arguments)
+    target, bundle = arguments.engine, _bundle_to_write(arguments)
+    bound = bind_as_told(arguments)
     _check_that_something_stays(bound.settings, is_written=bool(target or bundle))
     report.note(f"backends: {chosen_backends(bound)}")
     with report.doing("partitioning"):
@@ -38,7 +37,7 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     try:
         rows = list(_rows(compiled, is_kept=bound.settings.cache))
         report.data = {"model": bound.name, "subgraphs": rows, "engine_file": None, "bundle": None}
-        _show(report, rows)
+        report.show(Table.of(_COLUMNS, rows))
         if target is not None:
             report.keep(target, partial(_engine, compiled), "wrote {}")
             report.data["engine_file"] = str(target)
@@ -108,7 +107,7 @@ def _rows(compiled: CompiledSubgraphs, *, is_kept: bool) -> Iterator[dict[str, A
             continue  # nothing is made of what nobody reads
         backend = partitioning.claim_of(subgraph).backend
         is_lost = is_kept and stores_engines(type(backend))
-        engine = "not kept" if is_lost else _NEEDS_NONE
+        engine = "not kept" if is_lost else "needs none"
         if subgraph.id in compiled.restored:
             engine = "found"
         elif subgraph.id in compiled.kept:
@@ -127,19 +126,6 @@ def _rows(compiled: CompiledSubgraphs, *, is_kept: bool) -> Iterator[dict[str, A
 
 def _refused(compiled: CompiledSubgraphs) -> list[CacheError]:
     return [] if compiled.cache is None else [*compiled.cache.proofs.refused.values()]
-
-
-def _show(report: CommandReport, rows: list[dict[str, Any]]) -> None:
-    cells = [
-        (
-            *(row["subgraph"], row["backend"], str(row["nodes"]), row["engine"]),
-            f"{row['seconds']:.3f}",
-            "-" if row["proof_seconds"] is None else f"{row['proof_seconds']:.3f}",
-        )
-        for row in rows
-    ]
-    columns = "subgraph backend nodes engine seconds proof"
-    report.show(Table.of(columns, cells, right="nodes seconds proof"))
 
 
 def _engine(compiled: CompiledSubgraphs) -> bytes:
@@ -176,14 +162,10 @@ def _arguments(parser: Parser) -> None:
         "build model.onnx --backend tensorrt --symbol batch=8 --engine model.plan",
     )
     add_road_words(parser)
-    parser.word(
-        "--engine FILE",
-        "also write the engine as the library's own tools take it; the model has to become "
-        "one subgraph",
-    )
-    parser.word(
-        "--bundle DIR", "also write a bundle: all that is needed to run the model elsewhere"
-    )
+    purpose = "also write the engine, of a model of one subgraph, as its library's tools take it"
+    parser.word("--engine FILE", purpose, writable)
+    purpose = "also write a bundle: all that is needed to run the model elsewhere"
+    parser.word("--bundle DIR", purpose)
     parser.word("--overwrite", "replace a bundle that is there already")
     parser.word("--shared", "let other users read the bundle, weights and all")
 

@@ -22,7 +22,7 @@ _SHOWN_OF_KEY: Final = 8
 _SECONDS_PER_DAY: Final = 86_400
 _BEING_WRITTEN: Final = 60.0
 """Seconds since its last change before which a file may belong to a process that writes it."""
-_COLUMNS: Final = "key backend nodes size last-used model"
+_COLUMNS: Final = "key backend nodes: size:B last-used model"
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
@@ -51,9 +51,7 @@ def _list(store: EngineStore, report: CommandReport) -> ExitCode:
     entries = store.entries()
     report.data["engines"] = [_described(entry) for entry in entries]
     if entries:
-        report.show(
-            Table.of(_COLUMNS, map(_row, reversed(entries)), right="nodes size", give="model")
-        )
+        report.show(Table.of(_COLUMNS, map(_row, reversed(entries)), give="model"))
     report.note(
         f"{_counted(entries)} in {store.folder}, of {in_bytes(report.data['limit'])} at most"
     )
@@ -132,21 +130,16 @@ def _described(entry: StoredEngine) -> dict[str, Any]:
 
 
 def _row(entry: StoredEngine) -> tuple[object, ...]:
-    known = entry.description
-    last_used, size = _minute(entry.last_used), in_bytes(entry.size)
-    if known is None:
-        return entry.digest[:_SHOWN_OF_KEY], "damaged", "", size, last_used, entry.problem
-    about = known.about
-    key = entry.digest[:_SHOWN_OF_KEY]
-    return key, entry.backend, about.node_count, size, last_used, about.model
+    used = datetime.fromtimestamp(entry.last_used).astimezone().strftime("%Y-%m-%d %H:%M")
+    backend, nodes, about = "damaged", "", entry.problem
+    if entry.description is not None:
+        told = entry.description.about
+        backend, nodes, about = entry.backend, str(told.node_count), told.model
+    return entry.digest[:_SHOWN_OF_KEY], backend, nodes, entry.size, used, about
 
 
 def _iso(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
-
-
-def _minute(moment: float) -> str:
-    return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def _arguments(parser: Parser) -> None:

@@ -3,10 +3,8 @@
 import math
 import warnings
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import onnx
@@ -14,16 +12,13 @@ import onnx
 from subgraphkit.binding import bind
 from subgraphkit.cli.batches import Batches, batches_in
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.reporting import CommandReport, ExitCode, in_json
-from subgraphkit.cli.road import load_as_told, shapes_as_told, tell_feeds
+from subgraphkit.cli.reporting import CommandReport, ExitCode, members
+from subgraphkit.cli.road import load_as_told, tell_feeds
 from subgraphkit.cli.words import (
     add_bind_words,
-    add_calibration_words,
-    add_data_words,
     counting,
-    file_to_write,
-    merge_options,
     tolerance,
+    writable,
 )
 from subgraphkit.comparing.feeding import make_feeds
 from subgraphkit.errors import CallerError, SubgraphkitWarning
@@ -35,7 +30,6 @@ from subgraphkit.precision import (
     PrecisionSearch,
     Ranges,
     Rewriting,
-    ValueAccuracy,
     calibrate,
     is_calibration_cache,
     measure_accuracy,
@@ -48,12 +42,13 @@ from subgraphkit.viewing.sections import Table
 
 _LARGEST_MESSAGE = (1 << 31) - 1
 
-_LAYERS = 10
+_VALUES: Final = "value=name max_abs:.3g mean_abs:.3g snr_db:.1f cosine:.6f largest:.3g"
+_NODES: Final = "node operator=op_type snr_in=input_snr_db:.1f snr_out=snr_db:.1f"
+_LAYERS: Final = 10
 """Nodes that people are shown; ``--json`` has all."""
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    file_to_write(arguments.output, "the model cannot be stored")
     model = load_as_told(arguments)
     wanted = _wanted(arguments)
     ranges = _ranges(arguments, model, report)
@@ -63,11 +58,14 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     if arguments.search is not None:
         found = _searched(arguments, model, wanted, ranges, report)
         done, accuracy = found.rewriting, found.accuracy
-        report.data |= {**_data(done), "search": _search_data(found)}
+        report.data["search"] = {
+            "keep": list(found.precision.keep),
+            **members(found, "kept trials minimal"),
+        }
         report.show(found.to_text())
     else:
         done = rewrite(model, wanted, ranges)
-        report.data |= _data(done)
+    report.data |= members(done, "lowered quantized kept casts notes was_quantized")
     _show_account(done, wanted, report)
     if arguments.values or (accuracy is None and (arguments.report or is_bounded)):
         accuracy = _accuracy(arguments, model, done, report)
@@ -77,8 +75,8 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
             report.show(_missed(bounds))
             return ExitCode.CHECK_FAILED
     size = done.model.ByteSize()
-    report.keep(Path(arguments.output), partial(_stored, done.model), f"{size:,} bytes: {{}}")
-    report.data |= {"output": arguments.output, "bytes": size}
+    report.keep(arguments.output, partial(_stored, done.model), f"{size:,} bytes: {{}}")
+    report.data |= {"output": str(arguments.output), "bytes": size}
     return ExitCode.OK
 
 
@@ -144,12 +142,12 @@ def _show_account(done: Rewriting, wanted: Precision, report: CommandReport) -> 
 
 
 def _show_accuracy(accuracy: AccuracyReport, arguments: Namespace, report: CommandReport) -> None:
-    report.data["accuracy"] = _accuracy_data(accuracy)
+    report.data["accuracy"] = members(accuracy, "batches outputs values layers")
     # a search looks at inner values whether or not anyone wants to see them
     shown = accuracy.values if arguments.values else ()
-    report.show(_table((*shown, *accuracy.outputs)))
+    report.show(Table.of(_VALUES, (*shown, *accuracy.outputs)))
     if accuracy.layers and arguments.values:
-        report.show(_layer_table(accuracy))
+        report.show(Table.of(_NODES, accuracy.layers[:_LAYERS]))
     if accuracy.not_finite:
         _warn(_overflowing(accuracy, arguments))
 
@@ -175,7 +173,8 @@ def _ranges(arguments: Namespace, model: Model, report: CommandReport) -> Ranges
 
 def _calibrated(arguments: Namespace, model: Model, report: CommandReport) -> Ranges:
     """Find out how large values get, over batches, and keep it if a file is named."""
-    file_to_write(arguments.ranges, "the ranges cannot be stored")
+    if arguments.ranges:
+        writable(arguments.ranges)
     settings = _session_settings(arguments)
     plain = bind(model, settings["shapes"], backend="none")
     batches = batches_in(arguments.calibrate, plain.inputs)
@@ -224,8 +223,8 @@ def _batches(
 def _session_settings(arguments: Namespace) -> dict[str, Any]:
     return {
         "backend": arguments.backend,
-        "shapes": shapes_as_told(arguments),
-        "options": merge_options(arguments.option) or None,
+        "shapes": arguments.shapes or {},
+        "options": arguments.options,
     }
 
 
@@ -238,57 +237,6 @@ def _stored(model: onnx.ModelProto) -> bytes:
             hint="Use subgraphkit.precision.rewrite with weights=, and store them beside.",
         )
     return bytes(model.SerializeToString())
-
-
-def _data(done: Rewriting) -> dict[str, Any]:
-    return {
-        "lowered": list(done.lowered),
-        "quantized": list(done.quantized),
-        "kept": [asdict(one) for one in done.kept],
-        "casts": done.casts,
-        "notes": list(done.notes),
-        "was_quantized": done.was_quantized,
-    }
-
-
-def _accuracy_data(found: AccuracyReport) -> dict[str, Any]:
-    rows = {"outputs": found.outputs, "values": found.values, "layers": found.layers}
-    named = {key: [in_json(one) for one in group] for key, group in rows.items()}
-    return {"batches": found.batches, **named}
-
-
-def _search_data(found: PrecisionSearch) -> dict[str, Any]:
-    return {
-        "keep": list(found.precision.keep),
-        "kept": [asdict(one) for one in found.kept],
-        "trials": [in_json(one) for one in found.trials],
-        "minimal": found.minimal,
-    }
-
-
-def _table(found: Sequence[ValueAccuracy]) -> Table:
-    columns = "value max_abs mean_abs snr_db cosine largest"
-    rows = [
-        (
-            one.name,
-            f"{one.max_abs:.3g}",
-            f"{one.mean_abs:.3g}",
-            f"{one.snr_db:.1f}",
-            f"{one.cosine:.6f}",
-            f"{one.largest:.3g}",
-        )
-        for one in found
-    ]
-    return Table.of(columns, rows, right=columns.removeprefix("value "))
-
-
-def _layer_table(found: AccuracyReport) -> Table:
-    columns = "node operator snr_in snr_out"
-    rows = [
-        (one.node, one.op_type, f"{one.input_snr_db:.1f}", f"{one.snr_db:.1f}")
-        for one in found.layers[:_LAYERS]
-    ]
-    return Table.of(columns, rows, right="snr_in snr_out")
 
 
 def _arguments(parser: Parser) -> None:
@@ -304,8 +252,26 @@ def _arguments(parser: Parser) -> None:
         choices=("fp16", "bf16", "int8", "fp8"),
         required=True,
     )
-    parser.word("-o --output FILE.onnx", "where to store the model", required=True)
-    add_calibration_words(parser)
+    parser.word("-o --output FILE.onnx", "where to store the model", writable, required=True)
+    parser.word(
+        "--calibrate PLACE",
+        "find out how large values get, over .npz files with a batch each, or folders of them",
+        default=[],
+        nargs="+",
+    )
+    parser.word(
+        "--ranges FILE",
+        "how large values get: where --calibrate stores it, or else the file that it stored, or a "
+        "calibration cache of TensorRT",
+    )
+    parser.word(
+        "--method",
+        "how --calibrate chooses thresholds (default: mse, the least squared error)",
+        default="mse",
+        choices=("mse", "entropy", "percentile", "minmax"),
+    )
+    purpose = "percent of the elements that are not clipped, for that method"
+    parser.word("--percentile P", purpose, float, 99.99)
     parser.word(
         "--high-precision",
         "what is computed in beside int8 or fp8",
@@ -337,7 +303,9 @@ def _arguments(parser: Parser) -> None:
         nargs="?",
         const=math.inf,
     )
-    add_data_words(parser)
+    purpose = "files or folders as for --calibrate, for the report (default: one random batch)"
+    parser.word("--data PLACE", purpose, default=[], nargs="+")
+    parser.word("--backend LIST", "backends that run the model", default="numpy")
 
 
 COMMAND: Final = Command(_arguments, _execute)

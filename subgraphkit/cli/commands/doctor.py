@@ -24,7 +24,7 @@ from subgraphkit.backend.events import Check
 from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.health import Health, look_after
 from subgraphkit.cli.reporting import CommandReport, ExitCode
-from subgraphkit.cli.words import seconds
+from subgraphkit.cli.words import seconds, writable
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.files import config_paths
 from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP, KNOWN_BACKENDS
@@ -335,8 +335,8 @@ def _show(
         said = [row for row in resolved.as_table() if row[2] != "default"]
         if said:
             report.show(Table.of("setting value layer location", said))
-    rows = [(_MARKS[check["status"]], check["name"], check["text"]) for check in checks]
-    report.show(Table.of("result check finding", rows))
+    marked = [{**check, "result": _MARKS[check["status"]]} for check in checks]
+    report.show(Table.of("result check=name finding=text", marked))
     for name, trace in traces.items():
         report.show(paragraph(f"The last that was heard of backend {name}:\n{trace}"))
     if report.data["fixes"]:
@@ -364,6 +364,7 @@ def _arguments(parser: Parser) -> None:
     parser.word(
         "-o --output FILE.json",
         "where to keep the report, which is written anew after every check",
+        writable,
         within=own,
     )
     parser.word("--only CHECK", "make this check; repeatable", several=True, within=own)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from subgraphkit.backend.plugin_api import api_text
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.reporting import CommandReport, ExitCode
+from subgraphkit.cli.reporting import CommandReport, ExitCode, members
 from subgraphkit.configuration.names import BACKEND_NAMES, KNOWN_BACKENDS
 from subgraphkit.finding.catalogue import BackendRecord
 from subgraphkit.finding.listing import list_backends
@@ -37,11 +37,7 @@ def describe_record(record: BackendRecord) -> dict[str, Any]:
     """Return what is known of a backend, for programs."""
     manifest = record.manifest
     return {
-        "name": record.name,
-        "state": record.state,
-        "distribution": record.distribution,
-        "version": record.version,
-        "entry_point": record.entry_point,
+        **members(record, "name state distribution version entry_point"),
         "api": api_text(manifest.api) if manifest else None,
         "devices": list(manifest.devices) if manifest else [],
         "summary": manifest.summary if manifest else "",

@@ -2,15 +2,14 @@
 
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
 
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.reporting import CommandReport, ExitCode
+from subgraphkit.cli.reporting import CommandReport, ExitCode, in_json
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
-from subgraphkit.cli.words import add_road_words, file_to_write
+from subgraphkit.cli.words import add_road_words, writable
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import Model
 from subgraphkit.partitioning import Partitioning, partition
@@ -22,18 +21,17 @@ from subgraphkit.viewing.sections import Table
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    html = file_to_write(arguments.html, "the page cannot be written")
     with report.doing("partitioning"):
         model = load_as_told(arguments)
-        bound = bind_as_told(model, arguments, require=arguments.min_coverage)
+        bound = bind_as_told(arguments, model, require=arguments.min_coverage)
         partitioning = partition(bound, dry_run=True)
         against = _other(model, arguments) if arguments.against else None
     nodes = _named(partitioning, arguments.explain) if arguments.explain else []
     moves = find_moves(partitioning, against) if against is not None else []
     report.data = _data(partitioning, arguments, nodes)
     if against is not None:
-        report.data["moves"] = [asdict(move) for move in moves]
-    report.keep(html, partial(partitioning.to_html, against=against))
+        report.data["moves"] = in_json(moves)
+    report.keep(arguments.html, partial(partitioning.to_html, against=against))
     if nodes:  # else it is part of what is shown
         for line in dry_run_lines(partitioning):
             report.note(line)
@@ -49,9 +47,9 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 def _other(model: Model, arguments: Namespace) -> Partitioning:
     """Partition as ``--against`` says: what is demanded of nodes and backends is not of these."""
-    changed = {"backend": arguments.against, "option": [], "pin": None, "keep_off": None}
+    changed = {"backend": arguments.against, "options": None, "pin": None, "keep_off": None}
     other = Namespace(**{**vars(arguments), **changed, "strict": None})
-    return partition(bind_as_told(model, other), dry_run=True)
+    return partition(bind_as_told(other, model), dry_run=True)
 
 
 def _show(
@@ -74,22 +72,16 @@ def _moved(moves: Sequence[Move], flops: int) -> Table | str:
     if not moves:
         return "nothing moved: every node is on the same backend in both"
     rows = [
-        (
-            move.source,
-            move.target,
-            len(move.nodes),
-            f"{move.flops:,}",
-            f"{move.flops / flops:.1%}" if flops else "",
-        )
-        for move in moves
+        (one.source, one.target, len(one.nodes), one.flops, one.flops / flops if flops else None)
+        for one in moves
     ]
-    return Table.of("from to nodes FLOPs share", rows, right="nodes FLOPs share")
+    return Table.of("from to nodes: FLOPs:, share:.1%", rows)
 
 
 def _data(partitioning: Partitioning, arguments: Namespace, nodes: Sequence[int]) -> dict[str, Any]:
     data = partitioning.to_dict()
     if nodes:
-        data["explanations"] = [asdict(partitioning.explain(node)) for node in nodes]
+        data["explanations"] = [in_json(partitioning.explain(node)) for node in nodes]
     if arguments.memory:
         data["memory"] = partitioning.memory().to_dict()
     return data
@@ -144,7 +136,8 @@ def _arguments(parser: Parser) -> None:
         "--min-coverage BACKEND=SHARE",
         "fail unless a backend takes this share of the work, 0 to 1; several with commas",
     )
-    parser.word("--html FILE", "write one page with the picture, the nodes and the reasons")
+    purpose = "write one page with the picture, the nodes and the reasons"
+    parser.word("--html FILE", purpose, writable)
     parser.word(
         "--against LIST",
         "compare with other backends, or with a plan as @plan.json: what moved, in FLOPs",

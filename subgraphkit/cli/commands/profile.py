@@ -5,8 +5,8 @@ from typing import Final
 
 from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
-from subgraphkit.cli.road import bind_as_told, chosen_backends, feeds_as_told, load_as_told
-from subgraphkit.cli.words import add_feed_words, add_road_words, counting, file_to_write
+from subgraphkit.cli.road import bind_as_told, chosen_backends, feeds_as_told
+from subgraphkit.cli.words import add_feed_words, add_road_words, counting, writable
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
@@ -14,9 +14,7 @@ from subgraphkit.running import Session
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    chrome = file_to_write(arguments.chrome, "the trace cannot be written")
-    html = file_to_write(arguments.html, "the page cannot be written")
-    bound = bind_as_told(load_as_told(arguments), arguments)
+    bound = bind_as_told(arguments)
     feeds = feeds_as_told(bound, arguments, report)
     with report.doing("compiling") as progress:
         partitioning = partition(bound)
@@ -31,10 +29,10 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     report.data = profile.to_dict()
     report.note(f"backends: {chosen_backends(bound)}")
     report.show(profile.table(arguments.top, width=report.width).rstrip())
-    if chrome is not None:
-        with report.writing(chrome, "trace: {}; open it at https://ui.perfetto.dev"):
-            profile.to_chrome(chrome)
-    report.keep(html, profile.to_html)
+    if arguments.chrome is not None:
+        with report.writing(arguments.chrome, "trace: {}; open it at https://ui.perfetto.dev"):
+            profile.to_chrome(arguments.chrome)
+    report.keep(arguments.html, profile.to_html)
     return ExitCode.OK
 
 
@@ -47,8 +45,8 @@ def _arguments(parser: Parser) -> None:
     add_feed_words(parser)
     parser.word("--runs N", "runs to measure", counting(1), 20)
     parser.word("--top N", "rows to show of each subgraph; the rest is summed up", counting(1), 10)
-    parser.word("--html FILE", "write one page with the picture and tables")
-    parser.word("--chrome FILE", "write every run as a trace that Perfetto opens")
+    parser.word("--html FILE", "write one page with the picture and tables", writable)
+    parser.word("--chrome FILE", "write every run as a trace that Perfetto opens", writable)
 
 
 COMMAND: Final = Command(_arguments, _execute)

@@ -19,14 +19,8 @@ from subgraphkit.binding.samples import Feed
 from subgraphkit.bundling import BundleCall, BundleFiles, open_bundle
 from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
-from subgraphkit.cli.road import (
-    bind_as_told,
-    chosen_backends,
-    feeds_as_told,
-    load_as_told,
-    shapes_as_told,
-)
-from subgraphkit.cli.words import add_feed_words, add_road_words, file_to_write, merge_options
+from subgraphkit.cli.road import bind_as_told, chosen_backends, feeds_as_told, load_as_told
+from subgraphkit.cli.words import add_feed_words, add_road_words, writable
 from subgraphkit.comparing.stored_values import store_npz
 from subgraphkit.compiling import close_all, compile_subgraphs
 from subgraphkit.errors import CallerError
@@ -58,7 +52,7 @@ class _Stopwatch:
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    target = file_to_write(arguments.output, "the outputs cannot be stored")
+    target = arguments.output
     if arguments.example:
         _write_example(arguments.model, report)
     watch = _Stopwatch(report)
@@ -86,8 +80,8 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 
 def _write_example(place: str, report: CommandReport) -> None:
-    path = file_to_write(place, "the example cannot be written")
-    if path is None or path.exists():
+    path = writable(place)
+    if path.exists():
         raise CallerError("SGK301", f"{place!r} is there already; --example writes a new file")
     models = import_module("subgraphkit.testing.light_models")
     report.keep(path, lambda: models.seeded_model(_EXAMPLE).SerializeToString(), "wrote {}")
@@ -97,7 +91,7 @@ def _compiled(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _R
     with watch.step("load"):
         model = load_as_told(arguments)
     with watch.step("bind"):
-        bound = bind_as_told(model, arguments)
+        bound = bind_as_told(arguments, model)
     feeds = feeds_of(bound)
     with watch.step("partition"):
         partitioning = partition(bound)
@@ -108,8 +102,8 @@ def _compiled(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _R
 def _opened(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _Ready:
     call = BundleCall(
         arguments.backend,
-        shapes_as_told(arguments),
-        merge_options(arguments.option) or None,
+        arguments.shapes or {},
+        arguments.options,
         {"strict": arguments.strict},
     )
     with watch.step("open"):
@@ -170,12 +164,8 @@ def _figures(value: Any) -> dict[str, Any]:
 
 def _show(report: CommandReport, partitioning: Partitioning) -> None:
     data = report.data
-    rows = [
-        (one["name"], one["type"], *(_number(one[key]) for key in ("min", "max", "mean")))
-        for one in data["outputs"]
-    ]
-    columns = "output type min max mean"
-    report.show(Table.of(columns, rows, right="min max mean", give="output type"))
+    columns = "output=name type min:.6g max:.6g mean:.6g"
+    report.show(Table.of(columns, data["outputs"], give="output type"))
     for one in data["outputs"]:
         if one["not_finite"]:
             verb = "is" if one["not_finite"] == 1 else "are"
@@ -183,10 +173,6 @@ def _show(report: CommandReport, partitioning: Partitioning) -> None:
     report.note(f"subgraphs: {listed([one.id for one in partitioning.subgraphs], 4)}")
     times = [f"{name} {seconds * 1e3:.1f} ms" for name, seconds in data["seconds"].items()]
     report.show(f"times: {', '.join(times)}")
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.6g}"
 
 
 def _arguments(parser: Parser) -> None:
@@ -197,7 +183,7 @@ def _arguments(parser: Parser) -> None:
     )
     add_road_words(parser)
     add_feed_words(parser)
-    parser.word("-o --output FILE.npz", "where to store the outputs")
+    parser.word("-o --output FILE.npz", "where to store the outputs", writable)
     parser.word("--example", "first write SqueezeNet, with random weights, into MODEL")
     parser.word("--trust", "open a bundle of somebody else; its engines run like programs")
 

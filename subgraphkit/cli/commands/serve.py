@@ -16,7 +16,7 @@ from typing import Any, Final
 from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import is_spec, spec_as_told
-from subgraphkit.cli.words import A_SPEC, counting, merge_pairs, pair
+from subgraphkit.cli.words import A_SPEC, Merged, counting, pair
 from subgraphkit.errors import CallerError
 
 _OURS: Final = r"Error: (?=\[SGK)"
@@ -25,7 +25,7 @@ _OURS: Final = r"Error: (?=\[SGK)"
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     _check(arguments)
-    places = merge_pairs(arguments.specs, "[NAME=]SPEC")
+    places = arguments.specs
     mixed = not all(map(is_spec, places.values()))
     specs = {
         name: spec_as_told(place, None if mixed and is_spec(place) else arguments.backend)
@@ -115,9 +115,8 @@ def _arguments(parser: Parser) -> None:
         "deploy serve spec.json",
         "deploy serve minilm=model.onnx other=bundle --port 9000 --max-batch 8",
     )
-    parser.word(
-        "specs [NAME=]SPEC", f"{A_SPEC}; without NAME, it is named as its file", _named, nargs="+"
-    )
+    purpose = f"{A_SPEC}; without NAME, it is named as its file"
+    parser.word("specs [NAME=]SPEC", purpose, _named, nargs="+", action=Merged)
     parser.word("--backend LIST", "backends of models that are no specs")
     parser.word("--engine", "what runs them", default="ray", choices=["ray"])
     parser.word(

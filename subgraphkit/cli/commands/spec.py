@@ -2,17 +2,19 @@
 
 import json
 from argparse import Namespace
-from typing import Any, Final
+from typing import Final
 
 from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
-from subgraphkit.cli.road import read_spec, shapes_as_told
-from subgraphkit.cli.words import add_road_words, file_to_write, merge_options, merge_pairs, pair
+from subgraphkit.cli.road import read_spec
+from subgraphkit.cli.words import Merged, add_road_words, pair, writable
 from subgraphkit.placing import SessionSpec
+
+_SETTINGS: Final = ("strict", "fold", "pin", "keep_off", "max_error")
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    target = file_to_write(arguments.output, "the spec cannot be written")
+    target = arguments.output
     spec = read_spec(arguments.model) if arguments.check else _made(arguments)
     report.data = {"spec": json.loads(spec.to_json()), "file": None, "checked": arguments.check}
     if arguments.check:
@@ -28,24 +30,19 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 
 def _made(arguments: Namespace) -> SessionSpec:
-    said: dict[str, Any] = {
-        "strict": arguments.strict,
-        "fold": arguments.fold,
-        "pin": arguments.pin,
-        "keep_off": arguments.keep_off,
-        "data_roots": arguments.data_root,
-        "max_error": arguments.max_error,
+    said = {name: getattr(arguments, name) for name in _SETTINGS} | {
+        "data_roots": arguments.data_root
     }
     told = {name: value for name, value in said.items() if value is not None}
     return SessionSpec.of(
         arguments.model,
         arguments.backend,
-        shapes_as_told(arguments),
-        merge_options(arguments.option) or None,
+        arguments.shapes or {},
+        arguments.options,
         trust=arguments.trust,
         warm_up=arguments.warm_up,
         root=arguments.root,
-        **{**told, **merge_pairs(arguments.set, "--set")},
+        **{**told, **(arguments.set or {})},
     )
 
 
@@ -64,14 +61,14 @@ def _arguments(parser: Parser) -> None:
         "--set NAME=VALUE",
         "a setting, such as threads=2; 'subgraphkit doctor --settings' lists them",
         _setting,
-        several=True,
+        action=Merged,
     )
     parser.word(
         "--root DIR", "the folder that the model is named from (default: SUBGRAPH_MODEL_ROOT)"
     )
     parser.word("--warm-up", "have a session run once before it is handed out")
     parser.word("--trust", "open a bundle that somebody else could have written")
-    parser.word("-o --output FILE", "write the spec here")
+    parser.word("-o --output FILE", "write the spec here", writable)
     parser.word("--check", "MODEL is the file of a spec: open its session")
 
 

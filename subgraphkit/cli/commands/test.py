@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 
 from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
-from subgraphkit.cli.words import counting, file_to_write, seconds
+from subgraphkit.cli.words import counting, seconds, writable
 from subgraphkit.errors import CallerError
 from subgraphkit.texts import paragraph
 from subgraphkit.viewing.sections import Table
@@ -29,8 +29,7 @@ class _Terminated(BaseException):
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     # The kit stands beside the command line, not below it, and is not imported for other commands.
     recording = import_module("subgraphkit.testing.recording")
-    path = file_to_write(arguments.findings, "the findings cannot be written")
-    record = recording.Record(arguments.name, path, arguments.seed)
+    record = recording.Record(arguments.name, arguments.findings, arguments.seed)
     cut_short = "the kit itself failed"
     try:
         with _ended_by_signals():
@@ -112,9 +111,9 @@ def _show(report: CommandReport, result: Any) -> None:
     report.data = result.to_dict()
     if not result.findings:
         return
-    columns = import_module("subgraphkit.testing.report").LEVEL_COLUMNS
-    right = " ".join(columns[1:-1])
-    report.show(Table.of(" ".join(columns), result.level_rows(), right=right))
+    level, *figures, last = import_module("subgraphkit.testing.report").LEVEL_COLUMNS
+    columns = " ".join([level, *(f"{figure}:" for figure in figures), last])
+    report.show(Table.of(columns, result.level_rows()))
     for level in filter(None, (one.advice and one for one in result.levels)):
         report.show(f"level {level.level}: {level.result}: {level.advice}")
     wrong = result.wrong
@@ -123,14 +122,10 @@ def _show(report: CommandReport, result: Any) -> None:
     if len(wrong) > _MOST_SHOWN:
         report.show(f"and {len(wrong) - _MOST_SHOWN} more; --json has them all")
     if result.skips:
-        counted = [(count, _line(reason)) for reason, count in result.skips.items()]
-        report.show(Table.of("skipped reason", counted, right="skipped"))
+        counted = [(count, " ".join(reason.split())) for reason, count in result.skips.items()]
+        report.show(Table.of("skipped: reason", counted))
     report.show(f"seed: {result.seed}")
     report.show(result.headline)
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
 
 
 _LEVELS: Final = range(8)
@@ -180,6 +175,7 @@ def _arguments(parser: Parser) -> None:
     parser.word(
         "--findings FILE",
         "write what --json writes under 'data', every few seconds while it runs",
+        writable,
         within=files,
     )
 

@@ -7,28 +7,18 @@ from typing import Final
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.cli.command import Command, Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
-from subgraphkit.cli.road import check_names, feeds_as_told, load_as_told, shapes_as_told
-from subgraphkit.cli.words import (
-    add_bind_words,
-    add_feed_words,
-    add_max_error,
-    counting,
-    file_to_write,
-    merge_options,
-    seconds,
-)
+from subgraphkit.cli.road import check_names, feeds_as_told, load_as_told
+from subgraphkit.cli.words import add_compared_words, counting, seconds, writable
 from subgraphkit.placing import tune
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    output = file_to_write(arguments.output, "the plan cannot be written")
-    html = file_to_write(arguments.html, "the page cannot be written")
-    model, shapes = load_as_told(arguments), shapes_as_told(arguments)
+    model, shapes = load_as_told(arguments), arguments.shapes or {}
     given = partial(
         bind,
         model,
         backend="auto",
-        options=merge_options(arguments.option) or None,
+        options=arguments.options,
         threads=arguments.threads,
         max_error=arguments.max_error,
     )
@@ -53,8 +43,8 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     if not found.measured:
         report.note("nothing was measured: this was found in the cache; --again measures anew")
     words = "plan: {0}; use it as --backend @{0}"
-    report.keep(output, found.placement.to_json, words)
-    report.keep(html, found.to_html)
+    report.keep(arguments.output, found.placement.to_json, words)
+    report.keep(arguments.html, found.to_html)
     return ExitCode.OK
 
 
@@ -67,8 +57,7 @@ def _arguments(parser: Parser) -> None:
         "tune model.onnx --output plan.json",
         "tune model.onnx --symbol batch=8 --backend openvino,onnxruntime --seconds 60",
     )
-    add_bind_words(parser)
-    add_feed_words(parser)
+    add_compared_words(parser)
     parser.word(
         "--backend LIST",
         "backends that take part, such as onednn,openvino (default: all that can run here)",
@@ -81,11 +70,10 @@ def _arguments(parser: Parser) -> None:
         "threads of a run, on every backend (default: what is configured)",
         counting(1),
     )
-    parser.word("-o --output PLAN.json", "write the plan into a file")
-    parser.word("--html FILE", "write one page that says who won, by how much, and why")
+    parser.word("-o --output PLAN.json", "write the plan into a file", writable)
+    parser.word("--html FILE", "write one page that says who won, by how much, and why", writable)
     parser.word("--again", "measure even if the cache has a plan for this")
     parser.word("--keep", "keep the result even if other programs were in the way")
-    add_max_error(parser)
 
 
 COMMAND: Final = Command(_arguments, _execute)

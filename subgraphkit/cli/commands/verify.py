@@ -3,23 +3,14 @@
 import math
 from argparse import Namespace
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from subgraphkit.backend.tolerances import ToleranceOf
-from subgraphkit.binding import bind
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.reporting import CommandReport, ExitCode, in_json
-from subgraphkit.cli.road import check_names, feeds_as_told, load_as_told, shapes_as_told
-from subgraphkit.cli.words import (
-    add_bind_words,
-    add_feed_words,
-    add_max_error,
-    file_to_write,
-    merge_options,
-    tolerance,
-)
+from subgraphkit.cli.reporting import CommandReport, ExitCode, in_json, members
+from subgraphkit.cli.road import bind_and_feed
+from subgraphkit.cli.words import add_compared_words, tolerance, writable
 from subgraphkit.comparing import (
     Bisection,
     Difference,
@@ -33,38 +24,30 @@ from subgraphkit.comparing import (
 )
 from subgraphkit.viewing.sections import Table
 
-_COLUMNS = "output result type wrong max_abs max_rel cosine rms range worst"
-_FIGURES = "wrong max_abs max_rel cosine rms"
+_COLUMNS = "output result type wrong: max_abs:.3g max_rel:.3g cosine:.6f rms:.3g range worst"
 _GIVE = "worst output type range"
 
 
 def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
-    html = file_to_write(arguments.html, "the page cannot be written")
-    shapes = shapes_as_told(arguments)
-    options = merge_options(arguments.option) or None
-    model = load_as_told(arguments)
-    plain = bind(model, shapes, backend="none")
-    check_names(plain.settings, arguments.backend, arguments.reference)
-    feeds = feeds_as_told(plain, arguments, report)
-    arrays = {name: feed.array for name, feed in feeds.items()}
+    model, arrays = bind_and_feed(arguments, report, arguments.backend, arguments.reference)
+    given = {"shapes": arguments.shapes or {}, "options": arguments.options}
     both = {
+        **given,
         "backend": arguments.backend,
         "reference": arguments.reference,
         "tolerance": _tolerance(arguments.rtol, arguments.atol),
-        "shapes": shapes,
-        "options": options,
         "max_error": arguments.max_error,
     }
     if arguments.nan:
-        search = partial(find_not_finite, model, arrays, shapes=shapes, options=options)
+        search = partial(find_not_finite, model, arrays, **given)
         return _look_for_nan(arguments, search, report)
     if arguments.bisect:
         return _bisect(arguments, partial(bisect, model, arrays, **both), report)
     with report.doing("comparing"):
         found = verify(model, arrays, **both, per_subgraph=arguments.per_subgraph)
-    report.data = _data(found)
+    report.data = in_json(found, "agrees", "outcome")
     _show(found, report)
-    report.keep(html, found.to_html)
+    report.keep(arguments.html, found.to_html)
     return ExitCode.OK if found.agrees else ExitCode.CHECK_FAILED
 
 
@@ -76,7 +59,7 @@ def _bisect(
     with report.doing("bisecting") as progress:
         found = search(folder=arguments.output, words=words, progress=progress)
     facts = "verdict subgraph size others nodes facts builds reproduces command"
-    report.data = {name: getattr(found, name) for name in facts.split()}
+    report.data = members(found, facts)
     report.show(found.summary)
     return ExitCode.OK if found.verdict == "nothing" else ExitCode.CHECK_FAILED
 
@@ -86,7 +69,7 @@ def _look_for_nan(
 ) -> ExitCode:
     with report.doing("looking at every value"):
         found = [search(backend=one) for one in (arguments.backend, arguments.reference)]
-    report.data = [asdict(one) for one in found]
+    report.data = in_json(found)
     for one in found:
         report.show(one.text)
     wrong = any(one.node or one.outputs for one in found)
@@ -99,23 +82,6 @@ def _tolerance(rtol: float | None, atol: float | None) -> ToleranceOf | None:
     return partial(tolerance_for, relative=rtol, absolute=atol)
 
 
-def _data(found: Verification) -> dict[str, Any]:
-    data = {**asdict(found), "agrees": found.agrees, "outcome": found.outcome}
-    data["outputs"] = [_described(one) for one in found.outputs]
-    if found.subgraphs is not None:
-        data["subgraphs"] = [_subgraph_data(one) for one in found.subgraphs]
-    return data
-
-
-def _subgraph_data(one: SubgraphFinding) -> dict[str, Any]:
-    differences = [_described(difference) for difference in one.differences]
-    return {**asdict(one), "differences": differences, "agrees": one.agrees}
-
-
-def _described(one: Difference) -> dict[str, Any]:
-    return {**in_json(one), "agrees": one.agrees}
-
-
 def _show(found: Verification, report: CommandReport) -> None:
     report.note(f"{found.backend} against {found.reference}")
     for name in found.idle:
@@ -125,31 +91,31 @@ def _show(found: Verification, report: CommandReport) -> None:
         report.show(f"The run failed:\n{found.error}{sizes}")
     if found.outputs:
         rows = map(_row, found.outputs)
-        report.show(Table.of(_COLUMNS, rows, right=_FIGURES, give=_GIVE))
+        report.show(Table.of(_COLUMNS, rows, give=_GIVE))
     if found.subgraphs is not None:
         _show_subgraphs(found.subgraphs, report)
     report.show(found.conclusion)
 
 
 def _show_subgraphs(subgraphs: Iterable[SubgraphFinding], report: CommandReport) -> None:
-    columns = f"subgraph nodes {_COLUMNS}"
-    rows: list[tuple[str, ...]] = []
+    columns = f"subgraph nodes: {_COLUMNS}"
+    rows: list[tuple[object, ...]] = []
     for one in subgraphs:
-        facts = one.subgraph, str(one.nodes)
+        facts = one.subgraph, one.nodes
         if one.error:
             rows.append((*facts, "-", "FAIL", "-", *[""] * 6, one.error.splitlines()[0]))
         rows += [(*facts, *_row(found)) for found in one.differences]
-    report.show(Table.of(columns, rows, right=f"nodes {_FIGURES}", give=_GIVE))
+    report.show(Table.of(columns, rows, give=_GIVE))
 
 
-def _row(one: Difference) -> tuple[str, ...]:
+def _row(one: Difference) -> tuple[object, ...]:
     if one.problem:
         return one.name, one.result, one.type, *[""] * 6, one.remark
-    cosine = "-" if math.isnan(one.cosine) else f"{one.cosine:.6f}"
-    figures = (f"{one.wrong}", f"{one.max_abs:.3g}", f"{one.max_rel:.3g}", cosine)
-    signal = (f"{one.rms:.3g}", f"{one.low:.3g} .. {one.high:.3g}")
+    cosine = None if math.isnan(one.cosine) else one.cosine
+    signal: tuple[object, ...] = one.rms, f"{one.low:.3g} .. {one.high:.3g}"
     if math.isnan(one.low):  # text, or nothing that is finite
-        signal = ("-", "-")
+        signal = None, "-"
+    figures = one.wrong, one.max_abs, one.max_rel, cosine
     return one.name, one.result, one.type, *figures, *signal, one.remark
 
 
@@ -159,9 +125,7 @@ def _arguments(parser: Parser) -> None:
         "verify model.onnx --per-subgraph",
         "verify model.onnx --backend tvm --bisect -o repro/",
     )
-    add_bind_words(parser)
-    add_feed_words(parser)
-    add_max_error(parser)
+    add_compared_words(parser)
     parser.word("--backend LIST", "backends under test, in order (default: as configured)")
     parser.word("--reference LIST", "backends that are believed", default="numpy")
     how = parser.add_mutually_exclusive_group()
@@ -170,7 +134,8 @@ def _arguments(parser: Parser) -> None:
         "feed every subgraph what the reference has there, to find those at fault",
         within=how,
     )
-    parser.word("--html FILE", "write one page with the outputs; a picture too with --per-subgraph")
+    purpose = "write one page with the outputs; a picture too with --per-subgraph"
+    parser.word("--html FILE", purpose, writable)
     parser.word(
         "--bisect", "find the smallest part at fault, and write it with its inputs", within=how
     )

@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
         return True
 
 
-TABLE = Table.of("name size", [("a[b]", 1), ("longer", 2000), (None, 3)], right="size")
+TABLE = Table.of("name size:", [("a[b]", 1), ("longer", 2000), (None, 3)])
 
 
 def test_plain_columns_are_aligned_and_lines_have_no_tail() -> None:
