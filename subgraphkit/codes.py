@@ -28,7 +28,6 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK116": "a manifest cannot be read",
         "SGK117": "a backend is blocked by the configuration",
         "SGK118": "an option was given by a deprecated name",
-        "SGK119": "a package that is to show progress cannot be imported",
         # partitioning
         "SGK120": "nodes are claimed by no backend",
         "SGK121": "a selector broke its contract",

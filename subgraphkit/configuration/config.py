@@ -118,7 +118,7 @@ class ResolvedConfig:
     build: Literal["now", "background"]
     timeout_s: float | None
     isolate: frozenset[str]
-    progress: Literal["none", "auto", "log", "rich", "tqdm"]
+    progress: Literal["none", "auto", "log"]
     data_roots: tuple[Path, ...]
     model_root: Path | None
     trusted_folders: tuple[Path, ...]

@@ -294,7 +294,7 @@ _ALL: Final = (
     ),
     _choice(
         "progress",
-        "none|auto|log|rich|tqdm",
+        "none|auto|log",
         "How a session that opens shows how far it is: auto is a bar on a terminal and a line "
         "every 10 seconds elsewhere.",
     ),

@@ -1,19 +1,13 @@
-"""A display of progress: a bar on a terminal, a line now and then elsewhere, or rich's or tqdm's.
-
-The bars and lines are the project's own. A library that is asked for and missing is an error.
-"""
+"""A display of progress: a bar on a terminal, a line now and then elsewhere or in the log."""
 
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stderr
-from functools import partial
-from importlib import import_module
-from typing import Any, Final, Protocol, TextIO
+from typing import Final, TextIO
 
 from subgraphkit.backend.progress import Progress, ProgressEvent, ProgressListener
-from subgraphkit.errors import ConfigError
 from subgraphkit.logs import logger_of
 from subgraphkit.texts import Screen, printable, width_of
 
@@ -32,11 +26,6 @@ _WIDTH: Final = 30
 _NARROWEST: Final = 5
 
 
-class _Display(Protocol):
-    def __call__(self, event: ProgressEvent, /) -> None: ...
-    def close(self) -> None: ...
-
-
 @contextmanager
 def shown(how: ShownAs, stream: TextIO | None = None) -> Iterator[Progress]:
     """Show what is told to a progress for as long as the block lasts; nothing stays on a terminal.
@@ -44,31 +33,28 @@ def shown(how: ShownAs, stream: TextIO | None = None) -> Iterator[Progress]:
     While nothing is told, the last event is told again every second, with the time that has passed.
 
     Args:
-        how: ``"auto"`` for a bar on a terminal and a line every 10 seconds elsewhere, ``"rich"`` or
-            ``"tqdm"`` for a bar of these, ``"log"`` for lines to the logger
-            ``subgraphkit.progress``, ``"none"`` or None for nothing; or a listener, which is called
-            with every event; or a progress that has one.
+        how: ``"auto"`` for a bar on a terminal and a line every 10 seconds elsewhere, ``"log"`` for
+            lines to the logger ``subgraphkit.progress``, ``"none"`` or None for nothing; or a
+            listener, which is called with every event; or a progress that has one.
         stream: Where to write; standard error if not given.
-
-    Raises:
-        ConfigError: A library is to show it that is not installed (SGK119).
 
     Thread-safety: the progress may be told from any thread, also when the block is over.
     """
-    last: _Last | None = None
+    lines: _Lines | None = None
     if isinstance(how, Progress):
         progress = how
     elif isinstance(how, str) and how != "none":
-        last = _Last(_displays()[how](Screen(stream if stream is not None else sys.stderr)))
-        progress = Progress(last)
+        screen = Screen(stream if stream is not None else sys.stderr)
+        lines = _logged() if how == "log" else _written(screen)
+        progress = Progress(lines)
     else:
         progress = Progress(None if isinstance(how, str) else how)
     try:
         with progress.beating(), _warnings_apart(drawn=how == "auto" and stream is None):
             yield progress
     finally:
-        if last is not None:
-            last.close()
+        if lines is not None:
+            lines.close()
 
 
 def _warnings_apart(*, drawn: bool) -> AbstractContextManager[object]:
@@ -79,51 +65,32 @@ def _warnings_apart(*, drawn: bool) -> AbstractContextManager[object]:
     return redirect_stderr(Screen.over(err))
 
 
-def _displays() -> dict[str, Callable[[Screen], _Display]]:
-    return {"auto": _written, "log": _logged, "rich": _Rich, "tqdm": _Tqdm}
-
-
-class _Last:
-    """One event at a time for a display, whichever threads report, and none once it is closed.
+class _Lines:
+    """The words of events, now and then, whichever threads report, and none once it is closed.
 
     What is being compiled when somebody stops waiting for it may report later.
     """
 
-    def __init__(self, display: _Display) -> None:
-        self._display, self._lock = display, threading.Lock()
-        self._is_open = True
+    def __init__(self, wait: float, write: Callable[[ProgressEvent | None], object]) -> None:
+        self._wait, self._write, self._phase = wait, write, ""
+        self._written, self._lock, self._is_open = time.monotonic(), threading.Lock(), True
 
     def __call__(self, event: ProgressEvent) -> None:
         with self._lock:
-            if self._is_open:
-                self._display(event)
+            now = time.monotonic()
+            is_new, self._phase = event.phase != self._phase, event.phase
+            is_due = now - self._written >= self._wait or (is_new and self._wait < _LINE_SECONDS)
+            if is_due and self._is_open:
+                self._written = now
+                self._write(event)
 
     def close(self) -> None:
         with self._lock:
             self._is_open = False
-            self._display.close()
+            self._write(None)
 
 
-class _Lines:
-    """The words of events, now and then."""
-
-    def __init__(self, wait: float, write: Callable[[ProgressEvent | None], object]) -> None:
-        self._wait, self._write, self._phase = wait, write, ""
-        self._written = time.monotonic()
-
-    def __call__(self, event: ProgressEvent) -> None:
-        now = time.monotonic()
-        is_new, self._phase = event.phase != self._phase, event.phase
-        is_due = now - self._written >= self._wait or (is_new and self._wait < _LINE_SECONDS)
-        if is_due:
-            self._written = now
-            self._write(event)
-
-    def close(self) -> None:
-        self._write(None)
-
-
-def _logged(_: Screen) -> _Display:
+def _logged() -> _Lines:
     def write(event: ProgressEvent | None) -> None:
         if event is not None:
             _logger.info("%s", _line(event))
@@ -131,7 +98,7 @@ def _logged(_: Screen) -> _Display:
     return _Lines(_LINE_SECONDS, write)
 
 
-def _written(screen: Screen) -> _Display:
+def _written(screen: Screen) -> _Lines:
     drawn = screen.is_terminal
 
     def write(event: ProgressEvent | None) -> None:
@@ -141,65 +108,6 @@ def _written(screen: Screen) -> _Display:
         screen.redraw(line)
 
     return _Lines(_REDRAW_SECONDS if drawn else _LINE_SECONDS, write)
-
-
-class _Rich:
-    def __init__(self, screen: Screen) -> None:
-        rich = _imported("rich", "rich.progress")
-        self._all = rich.Progress(
-            rich.TextColumn("{task.description}", markup=False),
-            rich.BarColumn(),
-            rich.MofNCompleteColumn(),
-            rich.TimeElapsedColumn(),
-            rich.TextColumn("{task.fields[words]}", markup=False),
-            console=import_module("rich.console").Console(file=screen.stream),
-            transient=True,
-        )
-        self._all.start()
-        self._bars: dict[str, Any] = {}
-
-    def __call__(self, event: ProgressEvent) -> None:
-        if event.phase not in self._bars:
-            self._bars[event.phase] = self._all.add_task(event.phase, total=event.total, words="")
-        facts = {"total": event.total, "words": printable(_step(event))}
-        self._all.update(self._bars[event.phase], completed=event.done, **facts)
-
-    def close(self) -> None:
-        self._all.stop()
-
-
-class _Tqdm:
-    def __init__(self, screen: Screen) -> None:
-        self._made = partial(_imported("tqdm", "tqdm.auto").tqdm, file=screen.stream, leave=False)
-        self._bars: dict[str, Any] = {}
-
-    def __call__(self, event: ProgressEvent) -> None:
-        if event.phase not in self._bars:
-            self._bars[event.phase] = self._made(desc=event.phase, total=event.total)
-        bar = self._bars[event.phase]
-        bar.n, bar.total = event.done, event.total
-        bar.set_postfix_str(printable(_step(event)))
-
-    def close(self) -> None:
-        for bar in self._bars.values():
-            bar.close()
-
-
-def _imported(name: str, module: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise display_missing(name, error) from error
-
-
-def display_missing(name: str, error: ImportError) -> ConfigError:
-    """Say that progress cannot be shown by a package, which is not there or is broken."""
-    return ConfigError(
-        "SGK119",
-        f"progress={name!r} shows progress with the package {name!r}, which cannot be "
-        f"imported: {error}",
-        hint=f"pip install {name}, or set progress='auto', which needs no package.",
-    )
 
 
 def _line(event: ProgressEvent) -> str:

@@ -5,7 +5,6 @@ from subgraphkit.backend.plugin_api import PLUGIN_API
 from subgraphkit.configuration import messages as of_settings
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding import messages as of_plugins
-from subgraphkit.viewing.progress import display_missing
 
 ENV = "environment variable SUBGRAPH_BACKEND='tensorrt,numpy'"
 PROVIDER = "subgraphkit-tensorrt 0.1.2"
@@ -99,7 +98,6 @@ MESSAGES: dict[str, SubgraphkitError] = {
         "tensorrt", ENV, "environment variable SUBGRAPH_BLOCK='tensorrt'"
     ),
     "SGK118_deprecated_option": of_options.deprecated_option("tensorrt", "fp16", "precision", ENV),
-    "SGK119_no_display": display_missing("tqdm", ImportError("No module named 'tqdm'")),
     "SGK126_untrusted_file": of_settings.untrusted_file(
         "options={'tensorrt': {'modules': ['evil']}} in /srv/a/subgraphkit.toml, line 2",
         "/srv/a",

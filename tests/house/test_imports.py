@@ -10,7 +10,7 @@ from tests.house.tree import ROOT
 
 HEAVY = (
     "asyncio", "concurrent.futures", "filelock", "google.protobuf", "ml_dtypes",
-    "multiprocessing", "networkx", "numpy", "onnx", "pickle", "platformdirs", "pluggy", "rich",
+    "multiprocessing", "networkx", "numpy", "onnx", "pickle", "platformdirs", "pluggy",
     "subgraphkit.serving",
 )  # fmt: skip
 
@@ -65,7 +65,7 @@ def state():
         "excepthook": sys.excepthook is sys.__excepthook__,
     }
 
-for other in ("onnx", "onnx.reference", "networkx", "pluggy", "rich"):
+for other in ("onnx", "onnx.reference", "networkx", "pluggy"):
     import_module(other)
 before = state()
 import subgraphkit

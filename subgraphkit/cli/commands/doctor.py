@@ -52,7 +52,7 @@ _FALLBACK: Final = "the fallback"
 _MARKS: Final = {"ok": "ok", "warning": "WARN", "failure": "FAIL"}
 _PACKAGES: Final = (
     *("numpy", "onnx", "ml_dtypes", "networkx", "filelock", "platformdirs", "pluggy", "protobuf"),
-    *("rich", "onnxruntime"),
+    "onnxruntime",
 )
 """Distributions whose versions help to reproduce a result."""
 

@@ -14,7 +14,7 @@ from subgraphkit.errors import CODES, CompileError, InternalError, SubgraphkitEr
 from tests.ready import python_command
 from tests.unit.cli.conftest import Cli, Install
 
-HEAVY = ("numpy", "onnx", "networkx", "pluggy", "ml_dtypes", "rich", "filelock", "platformdirs")
+HEAVY = ("numpy", "onnx", "networkx", "pluggy", "ml_dtypes", "filelock", "platformdirs")
 
 
 def test_the_help_begins_with_two_examples(cli: Cli) -> None:

@@ -1,4 +1,4 @@
-"""The displays of progress: on a terminal and elsewhere, in a log, and those of libraries."""
+"""The displays of progress: on a terminal and elsewhere, and in a log."""
 
 import io
 import logging
@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from subgraphkit.backend import Progress, ProgressEvent
-from subgraphkit.errors import ConfigError
 from subgraphkit.texts import Screen
 from subgraphkit.viewing.progress import shown
 
@@ -155,40 +154,6 @@ def test_the_log_gets_a_line_every_ten_seconds(
         "calibrating: 2 of 8, 12 s, 36 s left",
         "calibrating: 4 of 8, 24 s, 24 s left",
     ]
-
-
-@pytest.mark.parametrize("library", ["rich", "tqdm"])
-def test_libraries_show_phases_as_bars_with_the_step_beside_them(
-    library: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
-    stream = Stream(terminal=True)
-    with shown(library, stream) as progress:
-        part = Progress(None, progress, subgraph="tvm_1", backend="tvm")
-        part("compiling", 0, 3, "tvm_0")
-        part("tuning", 1)
-        part("compiling", 1, 3, "tvm_1")
-        time.sleep(0.2)
-    text = stream.getvalue()
-    for phase in ("compiling", "pruning"):
-        part(phase, 2, 3, "tvm_2")  # what was given up comes to its next step
-    assert stream.getvalue() == text
-    assert "compiling" in text
-    assert "tuning" in text
-    assert "1/3" in text
-    assert "tvm_1 on tvm" in text
-
-
-@pytest.mark.parametrize("library", ["rich", "tqdm"])
-def test_a_library_that_is_missing_is_an_error_with_the_line_that_installs_it(
-    library: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(
-        sys.modules, f"{library}.{'progress' if library == 'rich' else 'auto'}", None
-    )
-    with pytest.raises(ConfigError, match=f"SGK119.*{library}") as refusal, shown(library):
-        pass
-    assert f"pip install {library}" in refusal.value.hint
 
 
 @pytest.fixture
