@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from subgraphkit.configuration.selection import BackendChoice, parse_selection
@@ -16,34 +17,40 @@ from subgraphkit.processes.child_process import how_it_ended
 IS_PROBE: Final = "_SUBGRAPHKIT_TRIES_A_PLUGIN"
 """The variable of the environment that is set where plugins are tried."""
 
+_TRIED: Final = MappingProxyType({IS_PROBE: "1"})
 _LAST_LINES: Final = 10
 """How many lines of a plugin's traceback are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildProbe:
-    """The result of probing a backend in a child process.
+    """The result of probing a backend in a child process, and perhaps of trying it.
 
     Attributes:
         state: ``ok``; ``unavailable`` if it cannot run here; ``error`` if it could not be found,
             loaded or probed; ``crash`` if it took the process down; ``hang`` if it did not return;
-            ``unstarted`` if the process came to an end before it turned to the backend.
-        text: What happened, as the user would be told; if ``ok``, why it only builds, or nothing.
+            ``unstarted`` if the process came to an end before it turned to the backend; and those
+            of a trial that was made.
+        text: What happened, as the user would be told; nothing if ``ok``.
+        problems: Why it only builds, if it does.
         seconds: How long it took, the start of the process included.
-        trace: The end of the traceback of the plugin's own exception, if it raised one.
+        trace: The end of the traceback of the plugin's own exception, or of what it printed before
+            it took the process down.
+        operators: What it was tried on, if it was.
     """
 
     name: str
-    state: Literal["ok", "unavailable", "error", "crash", "hang", "unstarted"]
+    state: Literal["ok", "unavailable", "error", "crash", "hang", "unstarted", "idle", "wrong"]
     code: str = ""
     text: str = ""
     devices: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     seconds: float = 0.0
-    output: str = ""
     trace: str = ""
     builds_only: bool = False
+    problems: str = ""
+    operators: str = ""
 
 
 def probe_in_child(
@@ -58,53 +65,62 @@ def probe_in_child(
 
     Thread-safety: may be called from any thread; several children may run at once.
     """
-    return _asked("backend", name, timeout_seconds, _probe_backend, origin, deep)
+    return ask_child("backend", name, timeout_seconds, _probe_backend, origin, deep)
 
 
 def import_in_child(plugin: EntryPoint, timeout_seconds: float) -> ChildProbe:
     """Import a plugin in a child process, and do no more with it; see ``probe_in_child``."""
     where = plugin.group, plugin.value
-    return _asked("extension", plugin.name, timeout_seconds, _import_plugin, *where)
+    return ask_child("extension", plugin.name, timeout_seconds, _import_plugin, *where)
 
 
-def _asked(
-    kind: str, name: str, timeout: float, function: Callable[..., Any], *plain: Any
+def ask_child(
+    kind: str,
+    name: str,
+    timeout: float,
+    function: Callable[..., Any],
+    *plain: Any,
+    variables: Mapping[str, str] = _TRIED,
 ) -> ChildProbe:
+    """Have a function look at a plugin in a child process, where it may crash or never return.
+
+    Args:
+        kind: The kind of plugin, as the text calls it.
+        name: Its name.
+        timeout: How long it may keep silent.
+        function: It is given what sends the name first, then what the plugin is tried on, and
+            nothing once it was tried; the name; and ``plain``. It returns fields of the result.
+        plain: What else the function is given.
+        variables: What is set in the child's environment.
+    """
     if not sys.executable:
         problem = "this process does not know its Python interpreter"
         return ChildProbe(name, "unstarted", text=problem)
-    started, events = time.monotonic(), list[Any]()
+    started, events = time.monotonic(), list[str]()
     try:
-        with Child({IS_PROBE: "1"}) as child:
+        with Child(variables) as child:
             facts = child.call(function, name, *plain, timeout=timeout, event=events.append)
             child.finish(timeout)
-            output = child.printed()
     except NoAnswer as gone:
-        seconds = time.monotonic() - started
         if not events:
             text = f"the process did not get as far as {kind} {name!r}: {gone.printed[-200:]}"
-            return ChildProbe(name, "unstarted", text=text, seconds=seconds)
-        return probe_without_answer(kind, name, gone, seconds)
+            return ChildProbe(name, "unstarted", text=text)
+        where = f" while it compiled and ran {events[-1]}" if events[-1] else " after it was tried"
+        where = where if len(events) > 1 else ""
+        return _without_answer(f"{kind} {name!r}", name, gone, timeout, where)
     except (OSError, ValueError) as error:  # too many processes, or a null in a name
         return ChildProbe(name, "unstarted", text=f"no process can be started: {error}")
-    return probe_from(name, facts, seconds=time.monotonic() - started, output=output)
+    facts |= {key: tuple(facts.get(key, ())) for key in ("devices", "missing")}
+    return ChildProbe(name, **facts, seconds=time.monotonic() - started)
 
 
-def probe_from(name: str, facts: Mapping[str, Any], **others: Any) -> ChildProbe:
-    """Make a probe of the facts that ``find_facts`` returned in a child."""
-    lists = {key: tuple(facts.get(key, ())) for key in ("devices", "missing")}
-    return ChildProbe(name, **{**facts, **lists, **others})
-
-
-def probe_without_answer(kind: str, name: str, gone: NoAnswer, seconds: float) -> ChildProbe:
-    """Make a probe of how a child ended that did not answer."""
+def _without_answer(what: str, name: str, gone: NoAnswer, limit: float, where: str) -> ChildProbe:
+    trace = "\n".join(gone.printed.splitlines()[-_LAST_LINES:])
     if gone.code is None:
-        state: Literal["hang", "crash"] = "hang"
-        text = f"{kind} {name!r} did not return within {seconds:.0f} s"
-    else:
-        state = "crash"
-        text = f"{kind} {name!r} took the process down: {how_it_ended(gone.code)}"
-    return ChildProbe(name, state, text=text, seconds=seconds, output=gone.printed)
+        text = f"{what} did not return within {limit:.0f} s{where}"
+        return ChildProbe(name, "hang", "SGK321", text, trace=trace)
+    text = f"{what} took the process down{where}: {how_it_ended(gone.code)}"
+    return ChildProbe(name, "crash", "SGK320", text, trace=trace)
 
 
 def _import_plugin(begin: Callable[[Any], None], name: str, group: str, value: str) -> Any:
@@ -180,7 +196,7 @@ def _facts(choice: BackendChoice, *, deep: bool) -> dict[str, Any]:
         return {**_failure(error), "missing": missing}
     return {
         "state": "ok",
-        "text": "; ".join(found.problems),
+        "problems": "; ".join(found.problems),
         "builds_only": found.builds_only,
         "devices": list(found.devices),
         "versions": dict(found.versions),

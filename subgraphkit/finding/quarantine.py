@@ -23,7 +23,6 @@ from subgraphkit.storing.folders import kept_folder
 _MOST_SECONDS: Final = 15.0
 _FOLDER: Final = "plugins"
 _ANSWERS: Final = Answers("imports")
-_CODES: Final = {"crash": "SGK320", "hang": "SGK321"}
 
 
 class Harm(NamedTuple):
@@ -65,7 +64,7 @@ def harm_of(
         tried.append(found)
         if found.state == "unstarted":
             return Passing(None)
-        return [_CODES[found.state], found.text] if found.state in _CODES else None
+        return [found.code, found.text] if found.state in {"crash", "hang"} else None
 
     question = _question(plugin, distribution, version)
     said: Any = _ANSWERS.recall(question, attempt, _kept(resolved))

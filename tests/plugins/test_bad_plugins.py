@@ -115,8 +115,8 @@ def test_a_bind_imports_the_plugins_it_names_and_no_others(run_program: RunProgr
         ("conflict", 60.0, "error", "SGK106", "several distributions"),
         ("zzz", 60.0, "error", "SGK102", "unknown backend 'zzz'"),
         ("a b", 60.0, "error", "SGK107", "did you mean ','?"),
-        ("crash", 60.0, "crash", "", "SIGABRT"),
-        ("slow_import", 2.0, "hang", "", "did not return within 2 s"),
+        ("crash", 60.0, "crash", "SGK320", "SIGABRT"),
+        ("slow_import", 2.0, "hang", "SGK321", "did not return within 2 s"),
     ],
 )
 def test_a_probe_in_a_child_comes_back_whatever_the_plugin_does(
@@ -131,8 +131,7 @@ def test_a_probe_in_a_child_comes_back_whatever_the_plugin_does(
 def test_what_a_plugin_prints_does_not_spoil_the_findings(run_program: RunProgram) -> None:
     found = run_program(PROBE % ("good_hooks", 60.0))
     assert (found["devices"], found["versions"]) == (["imaginary"], {"library": "1.2"})
-    assert "printed by Python" in found["output"]
-    assert "printed by C" in found["output"]
+    assert found["text"] == ""
 
 
 def test_the_child_loads_the_libraries_that_the_parent_does_not(run_program: RunProgram) -> None:

@@ -17,12 +17,12 @@ from dataclasses import asdict
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from subgraphkit import __version__
 from subgraphkit.backend.events import Check
 from subgraphkit.cli.command import Command, Parser
-from subgraphkit.cli.health import Health, look_after
+from subgraphkit.cli.health import look_after
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.words import seconds, writable
 from subgraphkit.configuration.config import ResolvedConfig, resolve
@@ -44,10 +44,8 @@ _WRONG: Final = re.compile(
 )
 _GUESS: Final = re.compile(r"did you mean '([^']+)'\?")
 _NO_MODULE: Final = re.compile(r"No module named '([^']+)'")
-_BROKEN: Final = frozenset({"SGK103", "SGK115", "SGK116", "SGK191"})
+_BROKEN: Final = frozenset({"SGK103", "SGK115", "SGK116", "SGK191", "SGK320", "SGK321"})
 _ABSENT: Final = frozenset({"SGK101", "SGK102", "SGK104", "SGK117"})
-_ENDS: Final = {"crash": "SGK320", "hang": "SGK321"}
-"""How the process of a probe ended, and the code of it."""
 _FALLBACK: Final = "the fallback"
 _MARKS: Final = {"ok": "ok", "warning": "WARN", "failure": "FAIL"}
 _PACKAGES: Final = (
@@ -70,11 +68,15 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     states: dict[str, str] = {}
     if resolved is not None:
         for choice in _to_probe(arguments.names, resolved):
-            health = _looked_after(choice, arguments, report)
-            checks.append(_judged(health, choice, resolved))
-            states[health.probe.name] = _state(health)
-            if health.evidence:
-                traces[health.probe.name] = health.evidence
+            name = f"{choice.name}@{choice.distribution}" if choice.distribution else choice.name
+            with report.doing(f"trying {name}"):
+                found = look_after(
+                    name, arguments.timeout, deep=arguments.deep, origin=choice.origin
+                )
+            checks.append(_judged(found, choice, resolved))
+            states[name] = _state(found)
+            if found.trace:
+                traces[name] = found.trace
         checks += _fallback(resolved)
         checks += _of_extensions(resolved)
     fixes = list(dict.fromkeys(check.fix for check in checks if check.fix))
@@ -190,80 +192,51 @@ def _to_probe(names: Sequence[str], resolved: ResolvedConfig) -> list[BackendCho
     return sorted((chosen | used).values(), key=lambda choice: choice.name)
 
 
-def _looked_after(choice: BackendChoice, arguments: Namespace, report: CommandReport) -> Health:
-    name = f"{choice.name}@{choice.distribution}" if choice.distribution else choice.name
-    with report.doing(f"trying {name}"):
-        return look_after(name, arguments.timeout, deep=arguments.deep, origin=choice.origin)
-
-
-def _judged(health: Health, choice: BackendChoice, resolved: ResolvedConfig) -> Check:
-    found = health.probe
-    if found.state == "ok":
-        return _judged_trial(health, choice, resolved)
-    message, *hints = found.text.splitlines() or [found.state]
-    if found.state in _ENDS:
-        message = f"[{_ENDS[found.state]}] {message}"
-    status = _gravity(found.code, choice, resolved)
-    return Check(f"backend {found.name}", status, message, _fix(found, hints, choice))
-
-
-def _state(health: Health) -> str:
+def _state(found: ChildProbe) -> str:
     """Return in one word what a backend can do here, for programs."""
-    if health.probe.state != "ok":
-        return health.probe.state
-    if health.probe.builds_only and (health.state == "ok" or health.code in _ABSENT):
+    if found.builds_only and (found.state == "ok" or found.code in _ABSENT):
         return "build_only"
-    return "ready" if health.state == "ok" else health.state
+    return "ready" if found.state == "ok" else found.state
 
 
-def _gravity(
-    code: str, choice: BackendChoice, resolved: ResolvedConfig
-) -> Literal["warning", "failure"]:
-    dispensable = choice.optional or (choice.origin and resolved.on_missing == "warn")
-    return "warning" if dispensable and code in _ABSENT else "failure"
-
-
-def _judged_trial(health: Health, choice: BackendChoice, resolved: ResolvedConfig) -> Check:
-    found = health.probe
+def _judged(found: ChildProbe, choice: BackendChoice, resolved: ResolvedConfig) -> Check:
+    name, is_absent = f"backend {found.name}", found.code in _ABSENT
     versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
-    devices = ", ".join(found.devices) or "no device named"
-    text, did = f"ready on {devices}", f"ran {health.operators} correctly"
+    text, did = f"ready on {', '.join(found.devices) or 'no device named'}", "ran {} correctly"
     if found.builds_only:
-        text, did = f"builds only, {found.text}", f"compiled {health.operators}"
+        text, did = f"builds only, {found.problems}", "compiled {}"
     text = f"{text}; {versions or 'no versions named'}"
-    name = f"backend {found.name}"
-    if health.state == "ok":
-        return Check(name, "ok", f"{text}; {did} ({found.seconds:.1f} s)")
-    if health.state == "idle":
+    if found.state == "ok":
+        return Check(name, "ok", f"{text}; {did.format(found.operators)} ({found.seconds:.1f} s)")
+    if found.state == "idle":
         fix = f"See why: subgraphkit plan MODEL --backend {found.name} --details"
-        return Check(name, "warning", f"{text}; {health.text}", fix)
-    message, *hints = health.text.splitlines()
-    code = f"[{health.code}] " if health.code and not message.startswith("[") else ""
-    if health.state == "wrong":
-        remedy = " ".join(hint.strip() for hint in hints)
-    else:  # what the machine lacks is not mended in the package
-        remedy = hints[0].strip() if hints and health.code in _ABSENT else ""
-    status = _gravity(health.code, choice, resolved)
-    if found.builds_only and not choice.origin and health.code in _ABSENT:
-        status, code, message = "warning", "", text  # nobody asked it to run
-    return Check(name, status, code + message, remedy or _mend(found, choice))
+        return Check(name, "warning", f"{text}; {found.text}", fix)
+    message, *hints = found.text.splitlines() or [found.state]
+    fix = _fix(found, "; ".join(" ".join(hint.split()) for hint in hints), choice)
+    if found.builds_only and not choice.origin and is_absent:
+        return Check(name, "warning", text, fix)  # nobody asked it to run
+    code = f"[{found.code}] " if found.code and not message.startswith("[") else ""
+    is_dispensable = choice.optional or (choice.origin and resolved.on_missing == "warn")
+    if is_dispensable and is_absent:
+        return Check(name, "warning", code + message, fix)
+    return Check(name, "failure", code + message, fix)
 
 
-def _fix(found: ChildProbe, hints: Sequence[str], choice: BackendChoice) -> str:
-    """Choose the most useful remedy the messages name."""
+def _fix(found: ChildProbe, hint: str, choice: BackendChoice) -> str:
+    """Choose the remedy: that of the message, or else what is done about a broken package."""
     if found.missing:
         return "; ".join(dict.fromkeys(found.missing))
-    for hint in hints:
-        words, _, remedy = hint.strip().partition(":")
-        if remedy and words in {"Install it", "Missing", "Upgrade core", "Upgrade plugin"}:
-            return remedy.strip()
-    if found.code in _BROKEN or found.state in {"crash", "hang"}:
-        return _mend(found, choice)
-    if found.code == "SGK102":
-        aside = f", or {_way_round(choice)}" if choice.origin else ""
-        return _suggestion(found.text) or f"Look it up: subgraphkit list --all{aside}"
-    remedy = _suggestion(found.text) or (hints[0] if hints else "Correct the value, or unset it.")
-    return " ".join(remedy.split())  # the hints of messages are aligned in columns
+    failed = found.state == "error" and found.operators and found.code not in _ABSENT
+    if not failed and found.code not in _BROKEN:
+        return _suggestion(found.text) or hint or "Correct the value, or unset it."
+    name, _, distribution = found.name.partition("@")
+    providers = [record.provider for record in CATALOGUE.find(name, distribution)]
+    module = _NO_MODULE.search(found.text)
+    package = " and ".join(providers) or f"the package of {name!r}"
+    mend = f"Install the module {module[1]!r}" if module else f"Mend or reinstall {package}"
+    block = f"SUBGRAPH_BLOCK={choice.name}"  # of what is asked for it would be the next error
+    way_round = f"leave it out of {choice.origin}" if choice.origin else block
+    return f"{mend}; to do without it: {way_round}"
 
 
 def _suggestion(message: str) -> str:
@@ -272,25 +245,6 @@ def _suggestion(message: str) -> str:
     if guess is None:
         return ""
     return f"Write {guess[1]!r}" + (f" in place of {wrong[1]!r}" if wrong else "")
-
-
-def _mend(found: ChildProbe, choice: BackendChoice) -> str:
-    """Say what to do about a package that is installed and fails."""
-    name, _, distribution = found.name.partition("@")
-    providers = [record.provider for record in CATALOGUE.find(name, distribution)]
-    module = _NO_MODULE.search(found.text)
-    package = " and ".join(providers) or f"the package of {name!r}"
-    mend = f"Install the module {module[1]!r}" if module else f"Mend or reinstall {package}"
-    return f"{mend}; to do without it: {_way_round(choice)}"
-
-
-def _way_round(choice: BackendChoice) -> str:
-    if not choice.origin:
-        return f"SUBGRAPH_BLOCK={choice.name}"
-    # to block what a bind asks for would only be the next error
-    if choice.origin.startswith(_FALLBACK):
-        return "name another in SUBGRAPH_FALLBACK"
-    return f"take {choice.name!r} out of the selection"
 
 
 def _fallback(resolved: ResolvedConfig) -> Iterator[Check]:
