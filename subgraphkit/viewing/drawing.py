@@ -6,7 +6,6 @@ takes the colour of the writing around it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 from math import log10, sqrt
@@ -29,7 +28,6 @@ _COLOURS: Final = {
 }
 """After Okabe and Ito, who chose them to be told apart by everybody; dark writing reads on each."""
 
-_MORE_COLOURS: Final = ("#b59ce8", "#9db4ff", "#b5d96b", "#7fdcdc", "#f5a9bc", "#d8b08c")
 _INK: Final = "#14181f"
 _FEW: Final = 24
 _LARGEST: Final = 26000.0
@@ -45,25 +43,22 @@ _MANY_ARROWS: Final = 60
 _Size = tuple[float, float]
 _Point = tuple[float, float]
 _Place = tuple[float, float, float, float]
+_Path = tuple[str, _Point, _Point]
 
 
 def colours_of(names: Iterable[str]) -> dict[str, str]:
-    """Return a colour for each name; neither colours nor their order depend on that of the names.
+    """Return a colour for each name, in every picture the same; two names may share one."""
+    return {
+        name: _COLOURS.get(name) or f"hsl({crc32(name.encode(errors='replace')) % 360},55%,72%)"
+        for name in sorted(set(names))
+    }
 
-    The backends of this project have one each in every picture. Any other name has the one that
-    its letters lead to, or the next that no name before it in the alphabet has; more names than
-    there are colours share them.
-    """
-    wanted = set(names)
-    known = {name: one for name, one in _COLOURS.items() if name in wanted}
-    spare = [one for name, one in _COLOURS.items() if name not in wanted]
-    others: dict[str, str] = {}
-    for name in sorted(wanted - known.keys()):
-        first = crc32(name.encode(errors="replace")) % len(_MORE_COLOURS)
-        ranked = [*_MORE_COLOURS[first:], *_MORE_COLOURS[:first]]
-        taken = set(others.values())
-        others[name] = next((one for one in [*ranked, *spare] if one not in taken), ranked[0])
-    return others | known
+
+def group_colours(drawing: Drawing) -> dict[str, str]:
+    """Return the colours of the groups of a drawing, in the order of the legend."""
+    used = {box.group for box in drawing.boxes}
+    colours = drawing.colours or colours_of(used)
+    return {group: colour for group, colour in colours.items() if group in used}
 
 
 def legend(drawing: Drawing) -> str:
@@ -71,7 +66,7 @@ def legend(drawing: Drawing) -> str:
     entries = [
         f'<li><svg width="14" height="14" aria-hidden="true"><rect width="14" height="14" rx="3" '
         f'fill="{colour}"/></svg> {escape(shown(group))}</li>'
-        for group, colour in _colours(drawing).items()
+        for group, colour in group_colours(drawing).items()
     ]
     return f'<ul class="legend">{"".join(entries)}</ul>'
 
@@ -91,15 +86,9 @@ def limits(drawing: Drawing) -> str:
 
 def drawn(drawing: Drawing) -> Iterator[tuple[str, str]]:
     """Go through the pictures of a drawing: the name of each, and its SVG."""
-    colours = _colours(drawing)
+    colours = group_colours(drawing)
     for picture in pictures(drawing):
         yield picture.name, _picture(picture, colours, drawing.title)
-
-
-def _colours(drawing: Drawing) -> dict[str, str]:
-    used = {box.group for box in drawing.boxes}
-    colours = drawing.colours or colours_of(used)
-    return {group: colour for group, colour in colours.items() if group in used}
 
 
 def _picture(picture: Picture, colours: dict[str, str], title: str) -> str:
@@ -145,8 +134,6 @@ def _text_size(item: Item) -> _Size:
 
 def _size(item: Item, scale: float) -> _Size:
     """Return width and height, their product in proportion to the size of the box."""
-    if item.outside:
-        return _text_size(item)
     area = max(item.box.size, 0.0) * scale
     height = max(sqrt(area / _ASPECT), _SMALLEST_SIDE)
     return max(height * _ASPECT, _SMALLEST_SIDE), height
@@ -174,17 +161,11 @@ def _below(box: _Place) -> _Point:
     return box[0] + box[2] / 2, box[1] + box[3]
 
 
-@dataclass(frozen=True, slots=True)
-class _Path:
-    """The line of an arrow, where it ends, and where its label is."""
-
-    line: str
-    end: _Point
-    label: _Point
-
-
 def _path(points: Sequence[_Point], columns: Sequence[Column], aside: float) -> _Path:
-    """Draw curves from point to point; to the next column along its left side, with corners."""
+    """Draw curves from point to point; to the next column along its left side, with corners.
+
+    Returns the line, where it ends, and where its label is.
+    """
     legs = [f"M{points[0][0]:.0f} {points[0][1]:.0f}"]
     middle = (len(points) - 1) // 2
     label = points[0]
@@ -200,7 +181,7 @@ def _path(points: Sequence[_Point], columns: Sequence[Column], aside: float) -> 
             here = side + 4, (down + d) / 2
         if at == middle:
             label = here
-    return _Path("".join(legs), points[-1], label)
+    return "".join(legs), points[-1], label
 
 
 def _arrow(arrow: Arrow, names: Sequence[str], path: _Path, *, labelled: bool) -> Iterable[str]:
@@ -210,14 +191,15 @@ def _arrow(arrow: Arrow, names: Sequence[str], path: _Path, *, labelled: bool) -
     detail = f"{told}\n{arrow.detail}" if arrow.detail else told
     said = "\n".join(map(shown, detail.split("\n")))
     yield f'<g class="arrow"><title>{escape(said)}</title>'
-    yield f'<path d="{path.line}" fill="none" stroke-opacity="0" stroke-width="14"/>'
+    line, (x, y), label = path
+    yield f'<path d="{line}" fill="none" stroke-opacity="0" stroke-width="14"/>'
     yield (
-        f'<path class="line" d="{path.line}" fill="none" stroke-opacity=".45" '
+        f'<path class="line" d="{line}" fill="none" stroke-opacity=".45" '
         f'stroke-width="{width:.1f}"/>'
     )
-    (x, y), head = path.end, 3 + width
+    head = 3 + width
     yield f'<path d="M{x:.0f} {y + 4:.0f}l{-head:.1f} {-1.6 * head:.1f}h{2 * head:.1f}z"/>'
-    x, y = path.label
+    x, y = label
     hidden = "" if labelled else ' visibility="hidden"'
     yield f'<text x="{x:.0f}" y="{y:.0f}" stroke="none"{hidden}>{amount}</text></g>'
 
@@ -225,9 +207,9 @@ def _arrow(arrow: Arrow, names: Sequence[str], path: _Path, *, labelled: bool) -
 def _box(item: Item, place_: _Place, colours: dict[str, str]) -> Iterable[str]:
     x, y, width, height = place_
     box, lines = item.box, _lines(item)
-    inside = item.outside or _fits(item, (width, height))
+    inside = _fits(item, (width, height))
     goal = f' data-view="{item.view}"' if item.view >= 0 else f' data-box="{item.place}"'
-    opens = "" if item.outside else f'{goal} tabindex="0" role="button"'
+    opens = f'{goal} tabindex="0" role="button"'
     said = ", ".join(map(shown, filter(None, (box.key, box.group, box.note))))
     yield f'<g class="box"{opens}><title>{escape(said)}</title>'
     if not inside:
@@ -235,7 +217,7 @@ def _box(item: Item, place_: _Place, colours: dict[str, str]) -> Iterable[str]:
         top = y + (height - high) / 2
         yield _rectangle((x, top, wide, high), 'class="reach" fill="none" pointer-events="all"')
     yield from _filled(item, place_, colours)
-    ink = f' fill="{_INK}"' if inside and not item.outside else ""
+    ink = f' fill="{_INK}"' if inside else ""
     left = round(x + width / 2 if inside else x + width + 6)
     anchor = ' text-anchor="middle"' if inside else ""
     top = y + height / 2 - (len(lines) - 1) * _LINE / 2 + 4
@@ -251,9 +233,6 @@ def _filled(item: Item, place_: _Place, colours: dict[str, str]) -> Iterable[str
     """Draw the box itself: one colour, or a band of each colour of a group, and the edge."""
     x, y, width, height = place_
     edge = f'class="edge" rx="4" stroke="currentColor" stroke-width="{3 if item.box.marked else 1}"'
-    if item.outside:
-        yield _rectangle(place_, f'{edge} fill="none" stroke-dasharray="4 3"')
-        return
     if len(item.shares) == 1:
         yield _rectangle(place_, f'{edge} fill="{colours[item.box.group]}"')
         return

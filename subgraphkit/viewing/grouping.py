@@ -27,14 +27,12 @@ class Item:
         shares: Of each group of boxes it stands for, the size, or how many where none has one.
         place: Of a single box, its place in the drawing; -1 for a group.
         view: Of a group that opens, the number of its own picture; -1 if it does not.
-        outside: Whether it stands for everything before or after the picture.
     """
 
     box: Box
     shares: tuple[tuple[str, float], ...]
     place: int = -1
     view: int = -1
-    outside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +53,9 @@ def pictures(drawing: Drawing) -> list[Picture]:
     singles = [_single(box, at) for at, box in enumerate(boxes)]
     if len(boxes) <= DRAWN_AT_ONCE:
         return [Picture(tuple(singles), tuple(arrows))]
-    cuts = _cuts(len(boxes), arrows)
     opens = len(boxes) <= DRAWN_IN_ALL
-    runs = list(pairwise(cuts))
+    cuts = range(0, len(boxes), max(ceil(len(boxes) / _GROUPS), 2))
+    runs = list(pairwise([*cuts, len(boxes)]))
     group_of = [at for at, (start, stop) in enumerate(runs) for _ in range(start, stop)]
     groups = tuple(
         _group(boxes[start:stop], start, at + 1 if opens else -1)
@@ -66,7 +64,7 @@ def pictures(drawing: Drawing) -> list[Picture]:
     whole = Picture(groups, _joined(arrows, group_of))
     if not opens:
         return [whole]
-    return [whole, *(_inside(singles, arrows, run) for run in runs)]
+    return [whole, *(_inside(singles, arrows, *run) for run in runs)]
 
 
 def _single(box: Box, place: int) -> Item:
@@ -95,30 +93,12 @@ def _span(start: int, stop: int) -> str:
     return f"{start + 1}\N{EN DASH}{stop}"
 
 
-def _cuts(count: int, arrows: Sequence[Arrow]) -> list[int]:
-    """Return where groups begin and end: about equal runs, cut where few arrows cross."""
-    change = [0] * (count + 1)
-    for arrow in arrows:
-        change[arrow.source + 1] += 1
-        change[arrow.target + 1] -= 1
-    crossing = [0] * (count + 1)
-    for at in range(1, count + 1):
-        crossing[at] = crossing[at - 1] + change[at]
-    step = max(ceil(count / _GROUPS), 2)
-    cuts = [0]
-    while count - cuts[-1] > step + step // 2:
-        middle = cuts[-1] + step
-        near = range(middle - step // 4, middle + step // 4 + 1)
-        cuts.append(min(near, key=lambda at: (crossing[at], abs(at - middle))))
-    return [*cuts, count]
-
-
 def _joined(arrows: Sequence[Arrow], home: Sequence[int]) -> tuple[Arrow, ...]:
     """Join the arrows between the same two items into one."""
     found: dict[tuple[int, int], Arrow] = {}
     for arrow in arrows:
         ends = home[arrow.source], home[arrow.target]
-        if ends[0] == ends[1] or min(ends) < 0:
+        if ends[0] == ends[1]:
             continue
         known = found.get(ends)
         if known is None:
@@ -131,24 +111,11 @@ def _joined(arrows: Sequence[Arrow], home: Sequence[int]) -> tuple[Arrow, ...]:
     return tuple(found.values())
 
 
-def _inside(singles: Sequence[Item], arrows: Sequence[Arrow], run: tuple[int, int]) -> Picture:
-    """Return the picture of one group, with one box for all before it and one for all after."""
-    start, stop = run
-    ends = (0, len(singles))
-    before, after = ends[0] < start, stop < ends[1]
-    home = [0 if before else -1] * start
-    home += range(int(before), int(before) + stop - start)
-    home += [int(before) + stop - start if after else -1] * (ends[1] - stop)
-    crossing = [
-        arrow for arrow in arrows if start <= arrow.source < stop or start <= arrow.target < stop
+def _inside(singles: Sequence[Item], arrows: Sequence[Arrow], start: int, stop: int) -> Picture:
+    """Return the picture of one group, with the arrows inside of it."""
+    inner = [
+        replace(arrow, source=arrow.source - start, target=arrow.target - start)
+        for arrow in arrows
+        if start <= arrow.source and arrow.target < stop
     ]
-    items = [
-        *([_outside(0, start)] if before else []),
-        *singles[start:stop],
-        *([_outside(stop, ends[1])] if after else []),
-    ]
-    return Picture(tuple(items), _joined(crossing, home), _span(start, stop))
-
-
-def _outside(start: int, stop: int) -> Item:
-    return Item(Box(_span(start, stop), ""), (), outside=True)
+    return Picture(tuple(singles[start:stop]), tuple(inner), _span(start, stop))

@@ -144,9 +144,6 @@ class _Grid:
                     insort(seen, end)
         return count
 
-    def leaving(self, layer: int) -> int:
-        return sum(len(self.below[item]) for item in self.layers[layer])
-
     def settle(self) -> None:
         """Give every item a horizontal place near its neighbours, in the order of its layer."""
         for layer in self.layers:
@@ -209,28 +206,14 @@ def place(extents: Sequence[Extent], arrows: Sequence[tuple[int, int]]) -> Place
 
 
 def _cuts(grid: _Grid, heights: Sequence[float]) -> list[int]:
-    """Return the layers at which columns begin, and the end: a long chain is folded to be seen.
-
-    A column ends where few arrows go on, near the place where columns would be of one height.
-    """
-    whole = sum(heights) + _LAYER_GAP * len(heights)
+    """Return the layers at which columns begin, and the end: a long chain is folded to be seen."""
+    ends = list(accumulate(height + _LAYER_GAP for height in heights))
     extents = [(x, one) for x, one in zip(grid.x, grid.extents, strict=True)]
     width = max(x + one.right for x, one in extents) - min(x - one.left for x, one in extents)
-    count = min(int(sqrt(_ASPECT * whole / width)), int(_WIDEST / (width + _COLUMN_GAP)))
-    ends = list(accumulate(height + _LAYER_GAP for height in heights))
-    cuts = [0]
-    for column in range(1, count if whole > _TALLEST else 0):
-        wanted = whole * column / count
-        near = [
-            at + 1
-            for at, end in enumerate(ends[:-1])
-            if at >= cuts[-1] and abs(end - wanted) < whole / count / 5
-        ]
-        if near:
-            cuts.append(
-                min(near, key=lambda at: (grid.leaving(at - 1), abs(ends[at - 1] - wanted)))
-            )
-    return [*cuts, len(heights)]
+    count = min(int(sqrt(_ASPECT * ends[-1] / width)), int(_WIDEST / (width + _COLUMN_GAP)))
+    parts = range(1, count if ends[-1] > _TALLEST else 0)
+    cuts = {bisect_left(ends, ends[-1] * part / count) + 1 for part in parts}
+    return sorted({0, *cuts, len(heights)})
 
 
 def _layers(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:

@@ -10,7 +10,6 @@ import math
 from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -18,7 +17,7 @@ from itertools import islice
 from typing import Any, ClassVar
 
 from subgraphkit.texts import printable
-from subgraphkit.viewing.drawing import colours_of, drawn, legend, limits
+from subgraphkit.viewing.drawing import drawn, group_colours, legend, limits
 from subgraphkit.viewing.sections import Cell, Drawing, Section, Table, Text, shown
 
 _ROWS_IN_A_FRAGMENT = 20
@@ -51,7 +50,6 @@ class Paged(ABC):
 
 def page(title: str, *sections: Section) -> str:
     """Return a whole page, to be written as UTF-8; it shows the same without its script, still."""
-    sections = _coloured(sections)
     script, style = _asset("page.js"), _asset("page.css")
     body = "".join(
         _section(section, at, _ROWS_WITHOUT_SCRIPT) for at, section in enumerate(sections)
@@ -92,17 +90,7 @@ def fragment(*sections: Section) -> str:
 
     Tables have their first 20 rows, and drawings their first picture.
     """
-    return "".join(_section(section, -1, _ROWS_IN_A_FRAGMENT) for section in _coloured(sections))
-
-
-def _coloured(sections: Sequence[Section]) -> tuple[Section, ...]:
-    """Give a group the same colour in all drawings that leave their colours to the page."""
-    left = [one for one in sections if isinstance(one, Drawing) and not one.colours]
-    colours = colours_of(box.group for one in left for box in one.boxes)
-    return tuple(
-        replace(one, colours=colours) if isinstance(one, Drawing) and not one.colours else one
-        for one in sections
-    )
+    return "".join(_section(section, -1, _ROWS_IN_A_FRAGMENT) for section in sections)
 
 
 def _section(section: Section, at: int, most_rows: int) -> str:
@@ -191,7 +179,7 @@ def _data(section: Section) -> Any:
     if isinstance(section, Drawing):
         return {
             "opens": shown(section.opens),
-            "colours": {shown(group): one for group, one in section.colours.items()},
+            "colours": {shown(group): one for group, one in group_colours(section).items()},
             "boxes": [
                 [shown(box.key), [[shown(name), shown(value)] for name, value in box.facts]]
                 for box in section.boxes

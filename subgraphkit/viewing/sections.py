@@ -146,8 +146,8 @@ class Drawing:
     Attributes:
         boxes: The boxes, in an order in which no arrow leads back.
         caption: A sentence that says what boxes, areas and arrows are.
-        colours: The colour of every group, in the order of the legend; if empty, that which
-            ``colours_of`` gives to the groups of all boxes of the page.
+        colours: The colour of every group, in the order of the legend; if empty, those of
+            ``colours_of``.
         opens: Title of the table that shows the rows of a box when it is opened, or nothing.
     """
 
