@@ -1,10 +1,9 @@
-"""A command of the command line: its words and its action."""
+"""The parser of a command: its words, and examples."""
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
-from subgraphkit.cli.reporting import CommandReport
 from subgraphkit.errors import CallerError
 
 PROGRAM: Final = "subgraphkit"
@@ -62,15 +61,3 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise a usage error (SGK301)."""
         raise CallerError("SGK301", message, hint=f"Help: {self.prog} --help")
-
-
-class Command(NamedTuple):
-    """One command; its name and purpose are in ``subgraphkit.cli.commands``.
-
-    Attributes:
-        add_arguments: Adds its words, and the examples, to a parser.
-        execute: Carries it out: puts what is shown into the report and returns an exit code.
-    """
-
-    add_arguments: Callable[[Parser], None]
-    execute: Callable[[argparse.Namespace, CommandReport], int]

@@ -8,11 +8,12 @@ import argparse
 import re
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Any, Final, NoReturn
 
 from subgraphkit import __version__
 from subgraphkit.backend.messages import did_you_mean
-from subgraphkit.cli.command import PROGRAM, Command, Parser
+from subgraphkit.cli.command import PROGRAM, Parser
 from subgraphkit.cli.commands import GROUPS, PURPOSES
 from subgraphkit.cli.reporting import EXIT_CODES, ExitCode
 from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP
@@ -57,7 +58,7 @@ class CommandLine:
             if command is not None:
                 self.called = parser
                 parser.description = f"{purpose[0].upper()}{purpose[1:]}."
-                command.add_arguments(parser)
+                command.add_words(parser)
                 parser.word("--json", "write one JSON document")
                 parser.word("--debug", "show the traceback of an error")
 
@@ -149,8 +150,7 @@ def _commands_of(parser: Parser) -> "argparse._SubParsersAction[Any]":
     )
 
 
-def _command(name: str) -> Command:
+def _command(name: str) -> ModuleType:
     module = name.rpartition(" ")[2].replace("-", "_")
     with collector_paused(importing=True):
-        command: Command = import_module(f"subgraphkit.cli.commands.{module}").COMMAND
-    return command
+        return import_module(f"subgraphkit.cli.commands.{module}")

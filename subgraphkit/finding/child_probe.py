@@ -107,20 +107,24 @@ def ask_child(
             return ChildProbe(name, "unstarted", text=text)
         where = f" while it compiled and ran {events[-1]}" if events[-1] else " after it was tried"
         where = where if len(events) > 1 else ""
-        return _without_answer(f"{kind} {name!r}", name, gone, timeout, where)
+        end: tuple[Literal["hang", "crash"], str, str]
+        end = "hang", "SGK321", f"did not return within {timeout:.0f} s{where}"
+        if gone.code is not None:
+            how = how_it_ended(gone.code)
+            end = "crash", "SGK320", f"took the process down{where}: {how}"
+        state, code, text = end
+        return ChildProbe(
+            name,
+            state,
+            code,
+            f"{kind} {name!r} {text}",
+            seconds=time.monotonic() - started,
+            trace="\n".join(gone.printed.splitlines()[-_LAST_LINES:]),
+        )
     except (OSError, ValueError) as error:  # too many processes, or a null in a name
         return ChildProbe(name, "unstarted", text=f"no process can be started: {error}")
     facts |= {key: tuple(facts.get(key, ())) for key in ("devices", "missing")}
     return ChildProbe(name, **facts, seconds=time.monotonic() - started)
-
-
-def _without_answer(what: str, name: str, gone: NoAnswer, limit: float, where: str) -> ChildProbe:
-    trace = "\n".join(gone.printed.splitlines()[-_LAST_LINES:])
-    if gone.code is None:
-        text = f"{what} did not return within {limit:.0f} s{where}"
-        return ChildProbe(name, "hang", "SGK321", text, trace=trace)
-    text = f"{what} took the process down{where}: {how_it_ended(gone.code)}"
-    return ChildProbe(name, "crash", "SGK320", text, trace=trace)
 
 
 def _import_plugin(begin: Callable[[Any], None], name: str, group: str, value: str) -> Any:

@@ -165,7 +165,7 @@ def test_the_command_takes_every_word_and_listens_where_kserve_asks(
     program, group, command, *words = container["command"] + container["args"]
     assert (program, f"{group} {command}" in PURPOSES) == ("subgraphkit", True)
     parser = Parser()
-    import_module(f"subgraphkit.cli.commands.{command}").COMMAND.add_arguments(parser)
+    import_module(f"subgraphkit.cli.commands.{command}").add_words(parser)
     asked = parser.parse_args(words)
     assert (asked.host, asked.port) == ("0.0.0.0", container["ports"][0]["containerPort"])
     assert asked.replicas * asked.num_cpus == int(container["resources"]["limits"]["cpu"])

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from subgraphkit import errors
-from subgraphkit.cli.command import Command, Parser
+from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode, exit_code_of, in_json, members
 from subgraphkit.cli.road import bind_and_feed
 from subgraphkit.cli.words import (
@@ -30,7 +30,8 @@ _COLUMNS: Final = (
 )
 
 
-def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Carry it out."""
     _, arrays = bind_and_feed(arguments, report, *(arguments.backend or ()))
     if (arguments.threads or 0) > (there := os.cpu_count() or 1):
         report.note(
@@ -135,28 +136,19 @@ def _exit_code(found: Benchmark) -> ExitCode:
     return ExitCode.OK
 
 
-def _arguments(parser: Parser) -> None:
+def add_words(parser: Parser) -> None:
+    """Add its words."""
     parser.examples = (
         "bench model.onnx",
         "bench model.onnx --backend onnxruntime --backend openvino,numpy",
     )
     add_compared_words(parser)
     add_placement_words(parser)
-    parser.word(
-        "--backend LIST",
-        "a backend, or several in order; repeat it to compare. The first is the yardstick "
-        "(default: what is configured, then each backend that is ready)",
-        action="append",
-    )
+    purpose = "what to measure, the yardstick first; repeat it (default: each that is ready)"
+    parser.word("--backend LIST", purpose, action="append")
     parser.word("--repeat N", "turns of each", counting(1), 10)
     parser.word("--warmup N", "runs before these, not counted", counting(0), 3)
-    parser.word(
-        "--threads N",
-        "threads of every library that can be told (default: as many as each chooses)",
-        counting(1),
-    )
+    purpose = "threads of every library that can be told (default: as many as each chooses)"
+    parser.word("--threads N", purpose, counting(1))
     parser.word("--timeout SECONDS", "most time for compiling, or for one turn", seconds, 600.0)
     parser.word("--html FILE", "write one page: the fastest, by how much, and why", writable)
-
-
-COMMAND: Final = Command(_arguments, _execute)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.bundling import check_target, collect, write_bundle
-from subgraphkit.cli.command import Command, Parser
+from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import bind_as_told, chosen_backends
 from subgraphkit.cli.words import add_road_words, writable
@@ -25,7 +25,8 @@ from subgraphkit.viewing.sections import Table
 _COLUMNS: Final = "subgraph backend nodes: engine seconds:.3f proof=proof_seconds:.3f"
 
 
-def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Carry it out."""
     target, bundle = arguments.engine, _bundle_to_write(arguments)
     bound = bind_as_told(arguments)
     _check_that_something_stays(bound.settings, is_written=bool(target or bundle))
@@ -156,7 +157,8 @@ def _engine(compiled: CompiledSubgraphs) -> bytes:
     return engine
 
 
-def _arguments(parser: Parser) -> None:
+def add_words(parser: Parser) -> None:
+    """Add its words."""
     parser.examples = (
         "build model.onnx --backend openvino",
         "build model.onnx --backend tensorrt --symbol batch=8 --engine model.plan",
@@ -168,6 +170,3 @@ def _arguments(parser: Parser) -> None:
     parser.word("--bundle DIR", purpose)
     parser.word("--overwrite", "replace a bundle that is there already")
     parser.word("--shared", "let other users read the bundle, weights and all")
-
-
-COMMAND: Final = Command(_arguments, _execute)

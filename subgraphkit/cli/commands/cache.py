@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend.option_values import read_bytes
-from subgraphkit.cli.command import Command, Parser
+from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.words import tolerance
 from subgraphkit.compiling.caching import EngineStore, StoredEngine
@@ -25,7 +25,8 @@ _BEING_WRITTEN: Final = 60.0
 _COLUMNS: Final = "key backend nodes: size:B last-used model"
 
 
-def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Carry it out."""
     given = (arguments.size, arguments.older_than, arguments.backend)
     if arguments.action != "prune" and any(value is not None for value in given):
         raise CallerError(
@@ -142,26 +143,15 @@ def _iso(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
 
 
-def _arguments(parser: Parser) -> None:
-    parser.examples = (
-        "deploy cache ls",
-        "deploy cache prune --size 4GiB --older-than 30",
-    )
-    parser.word(
-        "action ACTION",
-        "ls: list the engines; verify: check every one; prune: remove those least recently "
-        "used; clear: remove all",
-        choices=("ls", "verify", "prune", "clear"),
-    )
-    prune = parser.add_argument_group(
-        "what prune removes (default: down to the setting cache_size)"
-    )
-    parser.word(
-        "--size SIZE",
-        "engines least recently used, until no more than this is left, such as 4GiB",
-        _size,
-        within=prune,
-    )
+def add_words(parser: Parser) -> None:
+    """Add its words."""
+    parser.examples = ("deploy cache ls", "deploy cache prune --size 4GiB --older-than 30")
+    purpose = "list the engines, check every one, remove those least recently used, or all"
+    parser.word("action ACTION", purpose, choices=("ls", "verify", "prune", "clear"))
+    title = "what prune removes (default: down to the setting cache_size)"
+    prune = parser.add_argument_group(title)
+    purpose = "engines least recently used, until no more than this is left, such as 4GiB"
+    parser.word("--size SIZE", purpose, _size, within=prune)
     parser.word("--older-than DAYS", "engines not used for so many days", tolerance, within=prune)
     parser.word("--backend NAME", "engines of this backend and no others", within=prune)
 
@@ -171,6 +161,3 @@ def _size(text: str) -> int:
         return read_bytes(text)
     except ValueError as error:
         raise ArgumentTypeError(f"expected {error}, got {text!r}") from None
-
-
-COMMAND: Final = Command(_arguments, _execute)

@@ -11,7 +11,7 @@ import onnx
 
 from subgraphkit.binding import bind
 from subgraphkit.cli.batches import Batches, batches_in
-from subgraphkit.cli.command import Command, Parser
+from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode, members
 from subgraphkit.cli.road import load_as_told, tell_feeds
 from subgraphkit.cli.words import (
@@ -48,7 +48,8 @@ _LAYERS: Final = 10
 """Nodes that people are shown; ``--json`` has all."""
 
 
-def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Carry it out."""
     model = load_as_told(arguments)
     wanted = _wanted(arguments)
     ranges = _ranges(arguments, model, report)
@@ -239,73 +240,38 @@ def _stored(model: onnx.ModelProto) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def _arguments(parser: Parser) -> None:
+def add_words(parser: Parser) -> None:
+    """Add its words."""
     parser.examples = (
         "convert model.onnx --precision fp16 -o half.onnx --report",
         "convert model.onnx --precision int8 --calibrate batches/ -o small.onnx",
         "convert model.onnx --precision int8 --ranges ranges.json -o small.onnx",
     )
     add_bind_words(parser)
-    parser.word(
-        "--precision",
-        "what nodes are to compute in",
-        choices=("fp16", "bf16", "int8", "fp8"),
-        required=True,
-    )
+    kinds = ("fp16", "bf16", "int8", "fp8")
+    parser.word("--precision", "what nodes are to compute in", choices=kinds, required=True)
     parser.word("-o --output FILE.onnx", "where to store the model", writable, required=True)
-    parser.word(
-        "--calibrate PLACE",
-        "find out how large values get, over .npz files with a batch each, or folders of them",
-        default=[],
-        nargs="+",
-    )
-    parser.word(
-        "--ranges FILE",
-        "how large values get: where --calibrate stores it, or else the file that it stored, or a "
-        "calibration cache of TensorRT",
-    )
-    parser.word(
-        "--method",
-        "how --calibrate chooses thresholds (default: mse, the least squared error)",
-        default="mse",
-        choices=("mse", "entropy", "percentile", "minmax"),
-    )
-    purpose = "percent of the elements that are not clipped, for that method"
-    parser.word("--percentile P", purpose, float, 99.99)
-    parser.word(
-        "--high-precision",
-        "what is computed in beside int8 or fp8",
-        default="fp32",
-        choices=("fp32", "fp16", "bf16"),
-    )
-    for word, purpose in (
-        ("--keep", "operator, node or node's output that stays, a regular expression"),
-        ("--only", "the same, beside which all others stay"),
-    ):
-        parser.word(f"{word} PATTERN", purpose, several=True)
-    large = "with fp16 and ranges, nodes stay that see values beyond"
-    badly_held = "with int8, products stay whose input int8 holds worse; 0 for no limit"
-    parser.word("--data-max X", large, tolerance)
+    purpose = "find how large values get, over .npz files with a batch each, or folders of them"
+    parser.word("--calibrate PLACE", purpose, default=[], nargs="+")
+    parser.word("--ranges FILE", "what --calibrate stores, or a calibration cache of TensorRT")
+    purpose, methods = "how --calibrate finds limits", ("mse", "entropy", "percentile", "minmax")
+    parser.word("--method", purpose, default="mse", choices=methods)
+    parser.word("--percentile P", "percent that are not clipped, for that method", float, 99.99)
+    purpose, plain = "what is computed in beside int8 or fp8", ("fp32", "fp16", "bf16")
+    parser.word("--high-precision", purpose, default="fp32", choices=plain)
+    purpose = "operator, node or node's output that stays, a regular expression"
+    parser.word("--keep PATTERN", purpose, several=True)
+    parser.word("--only PATTERN", "the same, beside which all others stay", several=True)
+    parser.word("--data-max X", "with fp16 and ranges, larger values keep a node", tolerance)
     parser.word("--max-reduction N", "nodes that sum more terms stay", counting(1))
-    parser.word("--min-input-snr DB", badly_held, tolerance)
+    purpose = "with int8, products stay whose input int8 holds worse; 0 for no limit"
+    parser.word("--min-input-snr DB", purpose, tolerance)
     parser.word("--report", "compare the outputs of both models")
-    parser.word(
-        "--values",
-        "compare inner values as well, and show in which nodes error is born; with --report",
-    )
+    parser.word("--values", "with --report, compare inner values too: where error is born")
     fails = "fail, and store nothing, if an output {}; implies --report"
     parser.word("--max-error X", fails.format("is further off"), tolerance)
     parser.word("--min-snr DB", fails.format("has a lower ratio of signal to noise"), tolerance)
-    parser.word(
-        "--search SECONDS",
-        "find nodes to keep so that --max-error and --min-snr hold, for as long at most",
-        tolerance,
-        nargs="?",
-        const=math.inf,
-    )
-    purpose = "files or folders as for --calibrate, for the report (default: one random batch)"
-    parser.word("--data PLACE", purpose, default=[], nargs="+")
+    purpose = "find nodes to keep so that --max-error and --min-snr hold, for as long at most"
+    parser.word("--search SECONDS", purpose, tolerance, nargs="?", const=math.inf)
+    parser.word("--data PLACE", "as --calibrate, for the report", default=[], nargs="+")
     parser.word("--backend LIST", "backends that run the model", default="numpy")
-
-
-COMMAND: Final = Command(_arguments, _execute)

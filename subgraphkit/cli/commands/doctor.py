@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from subgraphkit import __version__
 from subgraphkit.backend.events import Check
-from subgraphkit.cli.command import Command, Parser
+from subgraphkit.cli.command import Parser
 from subgraphkit.cli.health import look_after
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.words import seconds, writable
@@ -55,7 +55,8 @@ _PACKAGES: Final = (
 """Distributions whose versions help to reproduce a result."""
 
 
-def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Carry it out."""
     if arguments.settings:
         return _show_settings(report)
     if arguments.selftest:
@@ -298,7 +299,8 @@ def _show(
         report.show("\n".join(["What to do:", *(f"{number}. {fix}" for number, fix in fixes)]))
 
 
-def _arguments(parser: Parser) -> None:
+def add_words(parser: Parser) -> None:
+    """Add its words."""
     parser.examples = (
         "doctor",
         "doctor tensorrt --timeout 120",
@@ -310,19 +312,8 @@ def _arguments(parser: Parser) -> None:
     parser.word("--deep", "let backends probe thoroughly as well")
     parser.word("--settings", "show every setting and where it comes from, and try nothing")
     own = parser.add_argument_group("self-test")
-    parser.word(
-        "--selftest",
-        "let one backend try what only its device can show, and nothing else",
-        within=own,
-    )
-    parser.word(
-        "-o --output FILE.json",
-        "where to keep the report, which is written anew after every check",
-        writable,
-        within=own,
-    )
+    purpose = "let one backend try what only its device can show, and nothing else"
+    parser.word("--selftest", purpose, within=own)
+    parser.word("-o --output FILE.json", "write the report after every check", writable, within=own)
     parser.word("--only CHECK", "make this check; repeatable", several=True, within=own)
     parser.word("--here", "in this process and without limits, for a debugger", within=own)
-
-
-COMMAND: Final = Command(_arguments, _execute)

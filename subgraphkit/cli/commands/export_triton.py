@@ -2,9 +2,8 @@
 
 from argparse import Namespace
 from pathlib import Path, PurePath
-from typing import Final
 
-from subgraphkit.cli.command import Command, Parser
+from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import spec_as_told
 from subgraphkit.cli.words import A_SPEC, counting, seconds
@@ -13,7 +12,8 @@ from subgraphkit.serving.triton import export_triton
 from subgraphkit.texts import printable
 
 
-def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Carry it out."""
     spec = spec_as_told(arguments.spec, arguments.backend)
     name = arguments.name or PurePath(spec.source).stem
     with report.doing("opening"):
@@ -41,7 +41,8 @@ def _root() -> Path:
     return Path(resolve().model_root or "").absolute()
 
 
-def _arguments(parser: Parser) -> None:
+def add_words(parser: Parser) -> None:
+    """Add its words."""
     parser.examples = (
         "deploy export-triton bert.json models",
         "deploy export-triton bert.json models --version 2 --instances 4 --max-batch 32",
@@ -51,20 +52,10 @@ def _arguments(parser: Parser) -> None:
     parser.word("--backend LIST", "backends, if it is not a spec")
     parser.word("--name", "name of the model (default: that of its file)", action="store")
     parser.word("--version N", "its version", counting(1), 1)
-    parser.word(
-        "--max-batch N",
-        "rows that Triton may gather from requests (default: 16, or 0 where no open dimension "
-        "is the first of all inputs and outputs)",
-        counting(0),
-    )
+    purpose = "rows of requests that run together (default: 16, or 0 if the first size is not open)"
+    parser.word("--max-batch N", purpose, counting(0))
     parser.word("--delay SECONDS", "how long a request may wait for others", seconds, 0.001)
     parser.word("--instances N", "processes that open the session", counting(1), 1)
     parser.word("--device", "what Triton reserves for them", default="cpu", choices=("cpu", "gpu"))
-    parser.word(
-        "--packages DIR",
-        "the folder of packages with subgraphkit, where Triton runs; '' if its Python finds "
-        "them by itself (default: that of this Python)",
-    )
-
-
-COMMAND: Final = Command(_arguments, _execute)
+    purpose = "packages of Triton's Python; '' if it finds them (default: those of this Python)"
+    parser.word("--packages DIR", purpose)

@@ -2,10 +2,10 @@
 
 from argparse import Namespace
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
 from subgraphkit.backend.plugin_api import api_text
-from subgraphkit.cli.command import Command, Parser
+from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode, members
 from subgraphkit.configuration.names import BACKEND_NAMES, KNOWN_BACKENDS
 from subgraphkit.finding.catalogue import BackendRecord
@@ -14,7 +14,8 @@ from subgraphkit.texts import printable, shortened
 from subgraphkit.viewing.sections import Table
 
 
-def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Carry it out."""
     if arguments.name is not None:
         show = import_module("subgraphkit.cli.details").show_details
         return ExitCode(show(arguments.name, report, options_alone=arguments.options))
@@ -65,11 +66,9 @@ def _remark(record: BackendRecord) -> str:
     return record.manifest.summary if record.manifest else ""
 
 
-def _arguments(parser: Parser) -> None:
+def add_words(parser: Parser) -> None:
+    """Add its words."""
     parser.examples = ("list", "list --all --json", "list tensorrt --options")
     parser.word("name NAME", "a backend, or a bundle, to show all of", nargs="?")
     parser.word("--all", "list backends that are not installed, too")
     parser.word("--options", "of a backend, show its options only")
-
-
-COMMAND: Final = Command(_arguments, _execute)

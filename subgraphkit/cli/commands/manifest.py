@@ -3,7 +3,6 @@
 import ast
 from argparse import Namespace
 from pathlib import Path
-from typing import Final
 
 from subgraphkit.backend.manifest import (
     MANIFEST_FILE,
@@ -12,7 +11,7 @@ from subgraphkit.backend.manifest import (
     find_manifest,
     read_manifest,
 )
-from subgraphkit.cli.command import Command, Parser
+from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.scaffolding.typed_options import WRITTEN, render_options
 from subgraphkit.errors import CallerError
@@ -20,7 +19,8 @@ from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.texts import counted
 
 
-def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Carry it out."""
     states, lines = {}, []
     for word in arguments.packages:
         folder = _folder_of(word)
@@ -78,19 +78,13 @@ def _no_place(path: Path, problem: str) -> CallerError:
     )
 
 
-def _arguments(parser: Parser) -> None:
+def add_words(parser: Parser) -> None:
+    """Add its words."""
     parser.examples = ("author manifest write acme", "author manifest check src/subgraphkit_acme")
-    parser.word(
-        "action ACTION",
-        "check: see whether the options were written from the manifest; write: write them",
-        choices=("check", "write"),
-    )
-    parser.word(
-        "packages PACKAGE",
-        "a backend that is installed, or a folder with an __init__.py and a "
-        "subgraphkit-backend.toml",
-        nargs="+",
-    )
+    purpose = "see whether the options were written from the manifest, or write them"
+    parser.word("action ACTION", purpose, choices=("check", "write"))
+    purpose = "an installed backend, or the folder of a package with a subgraphkit-backend.toml"
+    parser.word("packages PACKAGE", purpose, nargs="+")
 
 
 def _folder_of(word: str) -> Path:
@@ -112,6 +106,3 @@ def _folder_of(word: str) -> Path:
             backend=word,
         )
     return found.parent
-
-
-COMMAND: Final = Command(_arguments, _execute)

@@ -3,14 +3,14 @@
 import shlex
 from argparse import Namespace
 from pathlib import Path
-from typing import Final
 
-from subgraphkit.cli.command import Command, Parser
+from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.scaffolding.rendering import distribution_of, write_package
 
 
-def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Carry it out."""
     name, folder = arguments.name, arguments.folder or Path(distribution_of(arguments.name))
     files = [path.as_posix() for path in write_package(name, folder)]
     following = [
@@ -27,11 +27,9 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     return ExitCode.OK
 
 
-def _arguments(parser: Parser) -> None:
+def add_words(parser: Parser) -> None:
+    """Add its words."""
     parser.examples = ("author new-backend acme_npu", "author new-backend acme_npu ~/src/acme")
     parser.word("name NAME", "what the backend is called, such as acme_npu")
     purpose = "where to write it, in an empty folder (default: subgraphkit-NAME)"
     parser.word("folder DIR", purpose, Path, nargs="?")
-
-
-COMMAND: Final = Command(_arguments, _execute)

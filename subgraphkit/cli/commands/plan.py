@@ -3,10 +3,10 @@
 from argparse import Namespace
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from subgraphkit.backend.messages import did_you_mean
-from subgraphkit.cli.command import Command, Parser
+from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode, in_json
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
 from subgraphkit.cli.words import add_road_words, writable
@@ -20,7 +20,8 @@ from subgraphkit.texts import in_bytes
 from subgraphkit.viewing.sections import Table
 
 
-def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Carry it out."""
     with report.doing("partitioning"):
         model = load_as_told(arguments)
         bound = bind_as_told(arguments, model, require=arguments.min_coverage)
@@ -118,7 +119,8 @@ def _memory_of_parts(memory: Memory) -> Table:
     return Table(columns, rows, right=columns[1:])
 
 
-def _arguments(parser: Parser) -> None:
+def add_words(parser: Parser) -> None:
+    """Add its words."""
     parser.examples = (
         "plan model.onnx --symbol batch=8",
         "plan model.onnx --explain Softmax",
@@ -128,20 +130,11 @@ def _arguments(parser: Parser) -> None:
     )
     add_road_words(parser)
     parser.word("--details", "list every subgraph with its inputs, and every reason")
-    parser.word(
-        "--explain NODE", "say why nodes are where they are: a name, an operator or #NUMBER"
-    )
+    parser.word("--explain NODE", "say why a node is where it is: a name, an operator or #NUMBER")
     parser.word("--memory", "say how much memory a session would take, by part")
-    parser.word(
-        "--min-coverage BACKEND=SHARE",
-        "fail unless a backend takes this share of the work, 0 to 1; several with commas",
-    )
+    purpose = "fail unless a backend takes this share of the work, 0 to 1; several with commas"
+    parser.word("--min-coverage BACKEND=SHARE", purpose)
     purpose = "write one page with the picture, the nodes and the reasons"
     parser.word("--html FILE", purpose, writable)
-    parser.word(
-        "--against LIST",
-        "compare with other backends, or with a plan as @plan.json: what moved, in FLOPs",
-    )
-
-
-COMMAND: Final = Command(_arguments, _execute)
+    purpose = "compare with other backends, or with a plan as @plan.json: what moved, in FLOPs"
+    parser.word("--against LIST", purpose)

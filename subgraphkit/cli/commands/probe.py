@@ -1,16 +1,16 @@
 """``subgraphkit deploy probe``: whether a model on a server answers, found out by an inference."""
 
 from argparse import Namespace
-from typing import Final
 
-from subgraphkit.cli.command import Command, Parser
+from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.words import seconds
 from subgraphkit.serving.oip import probe
 from subgraphkit.texts import printable
 
 
-def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Carry it out."""
     url, model, version = arguments.url, arguments.model, arguments.version
     problem = probe(url, model, version, timeout_s=arguments.timeout)
     report.data = {"model": model, "healthy": not problem, "problem": problem}
@@ -18,7 +18,8 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     return ExitCode.CHECK_FAILED if problem else ExitCode.OK
 
 
-def _arguments(parser: Parser) -> None:
+def add_words(parser: Parser) -> None:
+    """Add its words."""
     parser.examples = (
         "deploy probe http://127.0.0.1:8000 bert",
         "deploy probe http://127.0.0.1:8000 bert --version 2 --timeout 5",
@@ -27,6 +28,3 @@ def _arguments(parser: Parser) -> None:
     parser.word("model MODEL", "name of the model there")
     parser.word("--version V", "which version of it (default: what the server chooses)")
     parser.word("--timeout SECONDS", "how long the server may be silent", seconds, 10.0)
-
-
-COMMAND: Final = Command(_arguments, _execute)

@@ -1,9 +1,8 @@
 """``subgraphkit profile``: where the time of a model's runs goes."""
 
 from argparse import Namespace
-from typing import Final
 
-from subgraphkit.cli.command import Command, Parser
+from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import bind_as_told, chosen_backends, feeds_as_told
 from subgraphkit.cli.words import add_feed_words, add_road_words, counting, writable
@@ -13,7 +12,8 @@ from subgraphkit.planning import plan
 from subgraphkit.running import Session
 
 
-def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Carry it out."""
     bound = bind_as_told(arguments)
     feeds = feeds_as_told(bound, arguments, report)
     with report.doing("compiling") as progress:
@@ -36,7 +36,8 @@ def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     return ExitCode.OK
 
 
-def _arguments(parser: Parser) -> None:
+def add_words(parser: Parser) -> None:
+    """Add its words."""
     parser.examples = (
         "profile model.onnx --backend openvino,numpy",
         "profile model.onnx --runs 50 --chrome trace.json --html profile.html",
@@ -47,6 +48,3 @@ def _arguments(parser: Parser) -> None:
     parser.word("--top N", "rows to show of each subgraph; the rest is summed up", counting(1), 10)
     parser.word("--html FILE", "write one page with the picture and tables", writable)
     parser.word("--chrome FILE", "write every run as a trace that Perfetto opens", writable)
-
-
-COMMAND: Final = Command(_arguments, _execute)

@@ -17,7 +17,7 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
 from subgraphkit.binding.samples import Feed
 from subgraphkit.bundling import BundleCall, BundleFiles, open_bundle
-from subgraphkit.cli.command import Command, Parser
+from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import bind_as_told, chosen_backends, feeds_as_told, load_as_told
 from subgraphkit.cli.words import add_feed_words, add_road_words, writable
@@ -51,7 +51,8 @@ class _Stopwatch:
         self.seconds[name] = time.perf_counter() - started
 
 
-def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Carry it out."""
     target = arguments.output
     if arguments.example:
         _write_example(arguments.model, report)
@@ -175,7 +176,8 @@ def _show(report: CommandReport, partitioning: Partitioning) -> None:
     report.show(f"times: {', '.join(times)}")
 
 
-def _arguments(parser: Parser) -> None:
+def add_words(parser: Parser) -> None:
+    """Add its words."""
     parser.examples = (
         "run model.onnx --example",
         "run model.onnx --seed 1",
@@ -186,6 +188,3 @@ def _arguments(parser: Parser) -> None:
     parser.word("-o --output FILE.npz", "where to store the outputs", writable)
     parser.word("--example", "first write SqueezeNet, with random weights, into MODEL")
     parser.word("--trust", "open a bundle of somebody else; its engines run like programs")
-
-
-COMMAND: Final = Command(_arguments, _execute)

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Any, Final
 
-from subgraphkit.cli.command import Command, Parser
+from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import is_spec, spec_as_told
 from subgraphkit.cli.words import A_SPEC, Merged, counting, pair
@@ -23,7 +23,8 @@ _OURS: Final = r"Error: (?=\[SGK)"
 """What is before the text of an error of subgraphkit in a traceback."""
 
 
-def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Carry it out."""
     _check(arguments)
     places = arguments.specs
     mixed = not all(map(is_spec, places.values()))
@@ -110,7 +111,8 @@ def _check(arguments: Namespace) -> None:
         raise CallerError("SGK301", f"{place!r} cannot be listened at: {error}") from error
 
 
-def _arguments(parser: Parser) -> None:
+def add_words(parser: Parser) -> None:
+    """Add its words."""
     parser.examples = (
         "deploy serve spec.json",
         "deploy serve minilm=model.onnx other=bundle --port 9000 --max-batch 8",
@@ -132,6 +134,3 @@ def _arguments(parser: Parser) -> None:
     ):
         kind = counting(1, 65535 if word == "--port" else None)
         parser.word(f"{word} N", purpose, kind, default)
-
-
-COMMAND: Final = Command(_arguments, _execute)

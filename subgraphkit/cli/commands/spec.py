@@ -4,7 +4,7 @@ import json
 from argparse import Namespace
 from typing import Final
 
-from subgraphkit.cli.command import Command, Parser
+from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import read_spec
 from subgraphkit.cli.words import Merged, add_road_words, pair, writable
@@ -13,7 +13,8 @@ from subgraphkit.placing import SessionSpec
 _SETTINGS: Final = ("strict", "fold", "pin", "keep_off", "max_error")
 
 
-def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Carry it out."""
     target = arguments.output
     spec = read_spec(arguments.model) if arguments.check else _made(arguments)
     report.data = {"spec": json.loads(spec.to_json()), "file": None, "checked": arguments.check}
@@ -51,25 +52,18 @@ def _setting(text: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-def _arguments(parser: Parser) -> None:
+def add_words(parser: Parser) -> None:
+    """Add its words."""
     parser.examples = (
         "deploy spec model.onnx --backend numpy --symbol batch=8 --set threads=2 -o spec.json",
         "deploy spec spec.json --check",
     )
     add_road_words(parser)
-    parser.word(
-        "--set NAME=VALUE",
-        "a setting, such as threads=2; 'subgraphkit doctor --settings' lists them",
-        _setting,
-        action=Merged,
-    )
-    parser.word(
-        "--root DIR", "the folder that the model is named from (default: SUBGRAPH_MODEL_ROOT)"
-    )
+    purpose = "a setting, such as threads=2; 'subgraphkit doctor --settings' lists them"
+    parser.word("--set NAME=VALUE", purpose, _setting, action=Merged)
+    purpose = "the folder that the model is named from (default: SUBGRAPH_MODEL_ROOT)"
+    parser.word("--root DIR", purpose)
     parser.word("--warm-up", "have a session run once before it is handed out")
     parser.word("--trust", "open a bundle that somebody else could have written")
     parser.word("-o --output FILE", "write the spec here", writable)
     parser.word("--check", "MODEL is the file of a spec: open its session")
-
-
-COMMAND: Final = Command(_arguments, _execute)

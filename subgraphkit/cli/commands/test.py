@@ -11,7 +11,7 @@ from importlib import import_module
 from math import inf
 from typing import Any, Final, NoReturn
 
-from subgraphkit.cli.command import Command, Parser
+from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.words import counting, seconds, writable
 from subgraphkit.errors import CallerError
@@ -26,7 +26,8 @@ class _Terminated(BaseException):
     """Somebody has told the process to end."""
 
 
-def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Carry it out."""
     # The kit stands beside the command line, not below it, and is not imported for other commands.
     recording = import_module("subgraphkit.testing.recording")
     record = recording.Record(arguments.name, arguments.findings, arguments.seed)
@@ -132,16 +133,13 @@ _LEVELS: Final = range(8)
 """The levels of the kit, which is not imported for the help."""
 
 
-def _arguments(parser: Parser) -> None:
+def add_words(parser: Parser) -> None:
+    """Add its words."""
     parser.examples = (
         "author test numpy --level 5 --findings numpy.json",
         "author test numpy --only 'L3/Conv/*' --all",
     )
-    parser.word(
-        "name NAME",
-        "a backend, with options as in a selection; or module:Class, one that is not "
-        "installed; or loopback, which claims everything and runs it on the fallback",
-    )
+    parser.word("name NAME", "a backend; or module:Class; or loopback, all on the fallback")
     parser.word(
         "--level N",
         "the last level to try: 0 static, 1 contract, 2 partitioning, 3 operators, "
@@ -153,31 +151,11 @@ def _arguments(parser: Parser) -> None:
     parser.word("--only PATTERN", "cases to try, such as 'L3/Conv/*'")
     parser.set_defaults(only="*")
     parser.word("--timeout SECONDS", "how long one case may take", seconds, 60.0)
-    parser.word(
-        "--within SECONDS",
-        "after how long no case of levels 3 to 5 is begun any more (default: 150); a sample "
-        "is tried then, each operator in turn, and the report says so",
-        seconds,
-        150.0,
-    )
+    purpose = "when levels 3 to 5 begin no further case; a sample is tried by then"
+    parser.word("--within SECONDS", purpose, seconds, 150.0)
     parser.word("--all", "try every case, and the whole of each, however long that takes")
-    parser.word(
-        "--seed N", "what draws the random cases and the order of levels 3 to 5", counting(0), 0
-    )
-    files = parser.add_argument_group("files")
-    parser.word(
-        "--models DIR",
-        "models of your own to try at level 4: NAME.onnx, compared with numpy, or "
-        "NAME/model.onnx with NAME/test_data_set_0",
-        default="",
-        within=files,
-    )
-    parser.word(
-        "--findings FILE",
-        "write what --json writes under 'data', every few seconds while it runs",
-        writable,
-        within=files,
-    )
-
-
-COMMAND: Final = Command(_arguments, _execute)
+    parser.word("--seed N", "seed of the random cases and of their order", counting(0), 0)
+    purpose = "your models for level 4: NAME.onnx, or NAME/model.onnx with NAME/test_data_set_0"
+    parser.word("--models DIR", purpose, default="")
+    purpose = "write what --json writes under 'data', every few seconds while it runs"
+    parser.word("--findings FILE", purpose, writable)

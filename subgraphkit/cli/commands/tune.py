@@ -2,17 +2,17 @@
 
 from argparse import Namespace
 from functools import partial
-from typing import Final
 
 from subgraphkit.binding import BoundModel, bind
-from subgraphkit.cli.command import Command, Parser
+from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import check_names, feeds_as_told, load_as_told
 from subgraphkit.cli.words import add_compared_words, counting, seconds, writable
 from subgraphkit.placing import tune
 
 
-def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Carry it out."""
     model, shapes = load_as_told(arguments), arguments.shapes or {}
     given = partial(
         bind,
@@ -52,28 +52,18 @@ def _is_open(bound: BoundModel, name: str) -> bool:
     return not all(isinstance(dim, int) for dim in bound.shape(name) or ())
 
 
-def _arguments(parser: Parser) -> None:
+def add_words(parser: Parser) -> None:
+    """Add its words."""
     parser.examples = (
         "tune model.onnx --output plan.json",
         "tune model.onnx --symbol batch=8 --backend openvino,onnxruntime --seconds 60",
     )
     add_compared_words(parser)
-    parser.word(
-        "--backend LIST",
-        "backends that take part, such as onednn,openvino (default: all that can run here)",
-    )
-    parser.word(
-        "--seconds N", "about how long to measure (default: 17 for small models, up to 90)", seconds
-    )
-    parser.word(
-        "--threads N",
-        "threads of a run, on every backend (default: what is configured)",
-        counting(1),
-    )
+    parser.word("--backend LIST", "backends that take part (default: all that can run here)")
+    parser.word("--seconds N", "about how long to measure (default: 17, up to 90)", seconds)
+    purpose = "threads of a run, on every backend (default: what is configured)"
+    parser.word("--threads N", purpose, counting(1))
     parser.word("-o --output PLAN.json", "write the plan into a file", writable)
     parser.word("--html FILE", "write one page that says who won, by how much, and why", writable)
     parser.word("--again", "measure even if the cache has a plan for this")
     parser.word("--keep", "keep the result even if other programs were in the way")
-
-
-COMMAND: Final = Command(_arguments, _execute)

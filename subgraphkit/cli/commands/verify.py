@@ -4,10 +4,9 @@ import math
 from argparse import Namespace
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final
 
 from subgraphkit.backend.tolerances import ToleranceOf
-from subgraphkit.cli.command import Command, Parser
+from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode, in_json, members
 from subgraphkit.cli.road import bind_and_feed
 from subgraphkit.cli.words import add_compared_words, tolerance, writable
@@ -28,7 +27,8 @@ _COLUMNS = "output result type wrong: max_abs:.3g max_rel:.3g cosine:.6f rms:.3g
 _GIVE = "worst output type range"
 
 
-def _execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
+    """Carry it out."""
     model, arrays = bind_and_feed(arguments, report, arguments.backend, arguments.reference)
     given = {"shapes": arguments.shapes or {}, "options": arguments.options}
     both = {
@@ -119,7 +119,8 @@ def _row(one: Difference) -> tuple[object, ...]:
     return one.name, one.result, one.type, *figures, *signal, one.remark
 
 
-def _arguments(parser: Parser) -> None:
+def add_words(parser: Parser) -> None:
+    """Add its words."""
     parser.examples = (
         "verify model.onnx --backend openvino",
         "verify model.onnx --per-subgraph",
@@ -129,32 +130,14 @@ def _arguments(parser: Parser) -> None:
     parser.word("--backend LIST", "backends under test, in order (default: as configured)")
     parser.word("--reference LIST", "backends that are believed", default="numpy")
     how = parser.add_mutually_exclusive_group()
-    parser.word(
-        "--per-subgraph",
-        "feed every subgraph what the reference has there, to find those at fault",
-        within=how,
-    )
+    purpose = "feed every subgraph what the reference has there, to find those at fault"
+    parser.word("--per-subgraph", purpose, within=how)
     purpose = "write one page with the outputs; a picture too with --per-subgraph"
     parser.word("--html FILE", purpose, writable)
-    parser.word(
-        "--bisect", "find the smallest part at fault, and write it with its inputs", within=how
-    )
+    parser.word("--bisect", "write the smallest part at fault, with its inputs", within=how)
     parser.word("-o --output FOLDER", "where --bisect writes what it found", default="repro")
-    parser.word(
-        "--nan",
-        "find the first node that makes NaN or infinity, on both sides, and compare nothing",
-        within=how,
-    )
-    parser.word(
-        "--rtol X",
-        "part of the expected element that may be missed (default: by element type)",
-        tolerance,
-    )
-    parser.word(
-        "--atol X",
-        "what may be missed everywhere (default: a part of the largest value)",
-        tolerance,
-    )
-
-
-COMMAND: Final = Command(_arguments, _execute)
+    purpose = "find the first node that makes NaN or infinity, on both sides"
+    parser.word("--nan", purpose, within=how)
+    parser.word("--rtol X", "relative tolerance (default: by element type)", tolerance)
+    purpose = "absolute tolerance (default: a part of the largest value)"
+    parser.word("--atol X", purpose, tolerance)
