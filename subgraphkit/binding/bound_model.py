@@ -187,7 +187,7 @@ def bind(
 def _bound_as_told(model: Model, shapes: Shapes, resolved: ResolvedConfig) -> BoundModel:
     resolved.limits.require_all(model.asks)
     symbols, input_shapes = given_shapes(model.graph, shapes, strict=resolved.strict)
-    extensions = ExtensionManager.from_config(resolved, model.name)
+    extensions = ExtensionManager(resolved, model.name)
     typed = partial(
         infer,
         symbols=symbols,

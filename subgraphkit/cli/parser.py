@@ -74,7 +74,7 @@ class CommandLine:
             return
         extensions = import_module("subgraphkit.finding.extensions")
         resolved = import_module("subgraphkit.configuration.config").resolve()
-        manager = extensions.ExtensionManager.from_config(resolved)
+        manager = extensions.ExtensionManager(resolved)
         manager.notify("subgraphkit_cli", subparsers=self._groups[""])
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:

@@ -85,7 +85,7 @@ def bench(
             "settings": settings,
             "threads": schedule.threads,
         }
-        extensions = ExtensionManager.from_config(resolve(), Path(str(job["model"])).name)
+        extensions = ExtensionManager(resolve(), Path(str(job["model"])).name)
         heard = extensions.hearing(progress)
 
         def tell(phase: str, done: int, total: int, message: str = "") -> None:

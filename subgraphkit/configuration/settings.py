@@ -132,10 +132,6 @@ def _choice(name: str, words: str, text: str) -> Setting:
     return Setting(name, _one_of(*known), known[0], text)
 
 
-def _flag(name: str, text: str, *, default: bool) -> Setting:
-    return Setting(name, read_bool, default, text)
-
-
 def _names(value: object) -> frozenset[str]:
     if isinstance(value, set | frozenset):
         value = sorted(value)
@@ -175,6 +171,12 @@ def _number(
     return checked
 
 
+_seconds: Final = _number(read_float, lambda value: value > 0, "a number of seconds above 0")
+_error: Final = _number(
+    read_float, lambda value: 0 <= value < 1, "a relative error from 0, below 1"
+)
+_threads: Final = _number(read_int, lambda count: count > 0, "a number of threads, 1 or more")
+
 _ALL: Final = (
     Setting("backend", lambda value: value, AUTO, "Which backends, in the order of claiming."),
     Setting("strict", read_bool, default=False, help="Whether each node must be claimed by name."),
@@ -193,58 +195,33 @@ _ALL: Final = (
         "to a fallback that nobody named.",
     ),
     Setting(
-        "require",
-        shares,
-        MappingProxyType({}),
-        "The least share of a model's work that backends must take: BACKEND=SHARE, ...",
+        "require", shares, MappingProxyType({}), "The least shares of work: BACKEND=SHARE, ..."
     ),
     Setting("pin", pins, (), "Nodes that a backend must take: NODE=BACKEND, ..."),
     Setting("keep_off", pins, (), "Nodes that a backend must not take: NODE=BACKEND, ..."),
-    _choice(
-        "on_unsupported",
-        "repartition|raise",
-        "What to do if a backend gives nodes back while compiling.",
-    ),
-    _choice(
-        "on_compile_error", "raise|fallback", "What to do if a backend fails to compile a subgraph."
-    ),
+    _choice("on_unsupported", "repartition|raise", "What to do if compiling gives nodes back."),
+    _choice("on_compile_error", "raise|fallback", "What to do if a subgraph fails to compile."),
     _choice("on_run_error", "raise|fallback", "What to do if a subgraph fails while running."),
-    _flag("checked", "Whether dtype and shape of what operators return are checked.", default=True),
+    Setting("checked", read_bool, default=True, help="Whether results of operators are checked."),
     _choice("nan_policy", "warn|ignore|propagate|error", "What to do where NaN gets lost."),
-    _flag(
-        "fold",
-        "Whether nodes that are known at bind are computed then, and copies leave.",
-        default=True,
-    ),
     Setting(
-        "outputs",
-        lambda value: tuple(read_list(value)),
-        (),
-        "Values that are returned in place of the model's outputs: any of those that nodes make.",
+        "fold", read_bool, default=True, help="Whether what is known at bind is computed then."
     ),
+    Setting("outputs", read_list, (), "Values that are returned in place of the model's outputs."),
     Setting("block", _names, frozenset(), "Backends and extensions never to use.", union=True),
     Setting("plugins", _allowed_plugins, None, "The only extensions to load; 'none' loads none."),
     Setting("cache", read_bool, default=True, help="Whether compiled engines are kept."),
-    Setting(
-        "cache_dir",
-        read_path,
-        None,
-        "Where compiled engines are kept; if nobody says, in the user's cache directory.",
-    ),
+    Setting("cache_dir", read_path, None, "Where engines are kept; else in the user's cache."),
     Setting("cache_size", read_bytes, 16 << 30, "How many bytes of engines are kept at most."),
     Setting(
         "threads",
-        _number(read_int, lambda count: count > 0, "a number of threads, 1 or more"),
+        _threads,
         None,
         "How many threads a run computes with, on every backend; unless given, as many as CPU "
         "affinity, the quota of the control group and OMP_NUM_THREADS allow.",
     ),
     Setting(
-        "max_memory",
-        read_bytes,
-        None,
-        "How much memory a session may take, such as 2GiB: one that needs more is refused before "
-        "anything is compiled.",
+        "max_memory", read_bytes, None, "What a session may take, such as 2GiB, or is refused."
     ),
     Setting(
         "limits",
@@ -259,15 +236,10 @@ _ALL: Final = (
         "off|first|background",
         "Whether a session on auto measures who runs a model best: before it opens, or beside it.",
     ),
-    Setting(
-        "tune_seconds",
-        _number(read_float, lambda seconds: seconds > 0, "a number of seconds above 0"),
-        20.0,
-        "About how long to measure.",
-    ),
+    Setting("tune_seconds", _seconds, 20.0, "About how long to measure."),
     Setting(
         "max_error",
-        _number(read_float, lambda error: 0 <= error < 1, "a relative error from 0, below 1"),
+        _error,
         0.0,
         "The relative L2 error that outputs may have where shorter floats are quicker; 0 keeps "
         "float32.",
@@ -277,13 +249,7 @@ _ALL: Final = (
         "now|background",
         "Whether a session is built before it answers, or answers on what opens quickly meanwhile.",
     ),
-    Setting(
-        "timeout_s",
-        _number(read_float, lambda seconds: seconds > 0, "a number of seconds above 0"),
-        None,
-        "How many seconds compiling a model may take; as long as it takes, if nobody says. A run "
-        "has an argument of that name.",
-    ),
+    Setting("timeout_s", _seconds, None, "How many seconds compiling a model may take."),
     Setting(
         "isolate",
         isolated,
@@ -292,12 +258,7 @@ _ALL: Final = (
         "process for all of them, or their names.",
         widens=less_isolated,
     ),
-    _choice(
-        "progress",
-        "none|auto|log",
-        "How a session that opens shows how far it is: auto is a bar on a terminal and a line "
-        "every 10 seconds elsewhere.",
-    ),
+    _choice("progress", "none|auto|log", "How a session that opens shows how far it is."),
     Setting(
         "data_roots",
         read_folders,
@@ -305,12 +266,7 @@ _ALL: Final = (
         "Folders in or below which a model may have external data, beside its own.",
         widens=more_folders,
     ),
-    Setting(
-        "model_root",
-        read_path,
-        None,
-        "The folder in which the models of specs are looked for.",
-    ),
+    Setting("model_root", read_path, None, "The folder of the models of specs."),
     Setting(
         "trusted_folders",
         read_folders,
@@ -332,11 +288,7 @@ _ALL: Final = (
         0,
         "How much to log to standard error: 1 warnings, 2 what happens as well, 3 everything.",
     ),
-    _flag(
-        "raise_plugin_errors",
-        "Whether errors of plugins are raised at once, as they are.",
-        default=False,
-    ),
+    Setting("raise_plugin_errors", read_bool, default=False, help="Whether plugins' errors pass."),
 )
 
 SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType({entry.name: entry for entry in _ALL})

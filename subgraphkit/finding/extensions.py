@@ -138,17 +138,10 @@ def _problem_of(answer: object, declared: Sequence[ValueType | None]) -> str:
 def _is_sound(type_: TensorType) -> bool:
     dtype: object = type_.dtype
     shape: object = type_.shape
-    return isinstance(dtype, DataType) and (
-        shape is None
-        or (
-            isinstance(shape, tuple)
-            and all(dim is None or isinstance(dim, str) or _is_size(dim) for dim in shape)
-        )
-    )
-
-
-def _is_size(dim: object) -> bool:
-    return isinstance(dim, int) and not isinstance(dim, bool) and dim >= 0
+    if not isinstance(dtype, DataType) or not isinstance(shape, tuple | None):
+        return False
+    sizes = [dim for dim in shape or () if not isinstance(dim, str | None)]
+    return all(isinstance(dim, int) and not isinstance(dim, bool) and dim >= 0 for dim in sizes)
 
 
 def _agree(type_: ValueType, declared: ValueType) -> bool:
@@ -166,11 +159,8 @@ class ExtensionManager:
     ``implements`` is a dictionary look-up, so that callers need not even build the event.
 
     Args:
-        allow: Names of the only extensions to load, or None for all.
-        block: Names of extensions not to load.
-        raise_errors: Whether exceptions of extensions pass as they are.
+        resolved: The configuration: which to load, and whether their exceptions pass as they are.
         model: Name of the model that is bound.
-        resolved: The configuration; says where it is kept which extensions do no harm.
 
     Attributes:
         model: Name of the model that they are told about.
@@ -179,33 +169,14 @@ class ExtensionManager:
     Thread-safety: all methods may be called from any thread.
     """
 
-    def __init__(
-        self,
-        allow: frozenset[str] | None = None,
-        block: frozenset[str] = frozenset(),
-        *,
-        raise_errors: bool = False,
-        model: str = "",
-        resolved: ResolvedConfig | None = None,
-    ) -> None:
+    def __init__(self, resolved: ResolvedConfig, model: str = "") -> None:
         self.model = model
         self._resolved = resolved
         self.session = next(_SESSIONS)
         self._numbers = chain((self.session,), _SESSIONS)
-        self._allow = allow
-        self._block = block
-        self._raise_errors = raise_errors
         self._lock = threading.RLock()
         self._callers: _Callers | None = None
         self._typed: dict[str, tuple[str, Node]] = {}
-
-    @classmethod
-    def from_config(cls, resolved: ResolvedConfig, model: str = "") -> "ExtensionManager":
-        """Make a manager that follows a configuration."""
-        raises = resolved.raise_plugin_errors
-        return cls(
-            resolved.plugins, resolved.block, raise_errors=raises, model=model, resolved=resolved
-        )
 
     def number_session(self) -> int:
         """Return the number of a new session: that of the bind for the first, then others."""
@@ -323,8 +294,9 @@ class ExtensionManager:
         with self._lock:
             if self._callers is None:
                 callers: _Callers = {}
+                allowed, blocked = self._resolved.plugins, self._resolved.block
                 for source in _sources():
-                    if self._wanted(source.name):
+                    if source.name not in blocked and (allowed is None or source.name in allowed):
                         callers = self._with(callers, source)
                 self._callers = callers
             return self._callers
@@ -332,9 +304,6 @@ class ExtensionManager:
     def _with(self, callers: _Callers, source: _Source) -> _Callers:
         added = {hook: (*callers.get(hook, ()), (source, c)) for hook, c in self._load_one(source)}
         return callers | added
-
-    def _wanted(self, name: str) -> bool:
-        return name not in self._block and (self._allow is None or name in self._allow)
 
     def _load_one(self, source: _Source) -> list[tuple[str, Any]]:
         """Import one extension and return its hooks; an extension that fails has none."""
@@ -362,7 +331,7 @@ class ExtensionManager:
     def _is_harmful(self, source: _Source) -> bool:
         """Have an installed extension that nobody named tried in a process of its own first."""
         plugin = source.entry_point
-        if plugin is None or self._allow is not None or plugin.dist is None:
+        if plugin is None or self._resolved.plugins is not None or plugin.dist is None:
             return False
         from subgraphkit.finding.quarantine import harm_of  # noqa: PLC0415 (few have extensions)
 
@@ -380,7 +349,7 @@ class ExtensionManager:
             }
 
     def _report(self, source: _Source, where: str, error: BaseException) -> None:
-        if self._raise_errors:
+        if self._resolved.raise_plugin_errors:
             mark_as_plugin_error(error, f"extension {source.label}")
             raise error
         problem = describe_exception(error)

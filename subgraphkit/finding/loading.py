@@ -187,47 +187,31 @@ def probe(
     return found
 
 
-def _option_class(factory: BackendFactory) -> Callable[..., Any]:
-    return option_class_of(factory) if isinstance(factory, type) else PlainOptions
-
-
 def build(
     record: BackendRecord,
     factory: BackendFactory,
     options: Mapping[str, Any],
     *,
-    raise_errors: bool = False,
-) -> Backend:
-    """Build an instance with validated options, which it gets as attributes.
-
-    Raises:
-        BackendLoadError: If the plugin raised (SGK103).
-    """
-    values = _option_class(factory)(**options)
-    return _run_plugin(lambda: factory(values), record, raise_errors=raise_errors)
-
-
-def build_planner(
-    record: BackendRecord,
-    factory: BackendFactory,
-    options: Mapping[str, Any],
-    *,
+    to_plan: bool = False,
     raise_errors: bool = False,
 ) -> Backend | None:
-    """Build an instance that claims here although it cannot run, as ``build``.
+    """Build an instance with validated options, which it gets as attributes.
+
+    ``to_plan``: Whether it is one that claims here although it cannot run.
 
     Returns:
-        The instance; None if the backend has no claims without what is missing.
+        The instance; None if it is to plan, and the backend has no claims without what is missing.
 
     Raises:
         BackendLoadError: If the plugin raised (SGK103), or returned something else (SGK115).
     """
-    values = _option_class(factory)(**options)
-    made: object = _run_plugin(lambda: factory.planner(values), record, raise_errors=raise_errors)
-    if made is not None and not isinstance(made, Backend):
-        problem = f"its planner returned {made!r:.60}, expected a Backend or None"
-        raise messages.bad_registration(record.name, problem)
-    return made
+    values = (option_class_of(factory) if isinstance(factory, type) else PlainOptions)(**options)
+    make: Callable[[Any], Any] = factory.planner if to_plan else factory
+    made: object = _run_plugin(lambda: make(values), record, raise_errors=raise_errors)
+    if isinstance(made, Backend) or (made is None and to_plan):
+        return made
+    problem = f"its {'planner' if to_plan else 'class'} returned {made!r:.60}, expected a Backend"
+    raise messages.bad_registration(record.name, problem)
 
 
 def _run_plugin(

@@ -4,7 +4,7 @@ A backend that was named works or raises. What was not named, or is marked optio
 with a word in the log, a ``FallbackEvent``, and a warning where something is broken.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from typing import Any, Final
@@ -28,7 +28,7 @@ from subgraphkit.errors import (
 )
 from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS, BackendRecord
-from subgraphkit.finding.loading import BackendFactory, adopt, build, build_planner, probe
+from subgraphkit.finding.loading import BackendFactory, adopt, build, probe
 from subgraphkit.finding.registry import find_record, load_record, probe_record
 from subgraphkit.logs import logger_of
 
@@ -223,15 +223,25 @@ def _open(choice: BackendChoice, resolved: ResolvedConfig, *, automatic: bool = 
         probe(record, factory, raise_errors=raise_errors)
     if isinstance(choice.target, Backend):
         return choice.target
-    values = _values(choice, record, factory, resolved)
-    return _named(build(record, factory, values, raise_errors=raise_errors), choice)
+    opened: Backend = _built(choice, record, factory, resolved)
+    return opened
 
 
-def _named(backend: Backend, choice: BackendChoice) -> Backend:
-    """Give a backend that was chosen again the name with its number."""
-    if choice.name != choice.backend:
-        vars(backend)["name"] = choice.name
-    return backend
+def _built(
+    choice: BackendChoice,
+    record: BackendRecord,
+    factory: BackendFactory,
+    resolved: ResolvedConfig,
+    **how: bool,
+) -> Any:
+    """Build a backend with its options; one that was chosen again has a name with a number."""
+    given = resolved.options_for(choice.name, factory.options)
+    foreign = getattr(factory, "foreign_option", None)
+    values = validate_options(record.name, tuple(factory.options), given, foreign)
+    made = build(record, factory, values, raise_errors=resolved.raise_plugin_errors, **how)
+    if made is not None and choice.name != choice.backend:
+        vars(made)["name"] = choice.name
+    return made
 
 
 def _planner(
@@ -245,11 +255,8 @@ def _planner(
         return None
     if isinstance(choice.target, Backend):
         return None
-    record, factory = _looked_up(choice, resolved)
-    values = _values(choice, record, factory, resolved)
-    made = build_planner(record, factory, values, raise_errors=resolved.raise_plugin_errors)
+    made: Backend | None = _built(choice, *_looked_up(choice, resolved), resolved, to_plan=True)
     if made is not None:
-        _named(made, choice)
         set_lack(made, error.with_traceback(None))
     return made
 
@@ -289,14 +296,6 @@ def _require_harmless(record: BackendRecord, resolved: ResolvedConfig) -> None:
         if harm.is_news:
             warn_user(error)
         raise error
-
-
-def _values(
-    choice: BackendChoice, record: BackendRecord, factory: BackendFactory, resolved: ResolvedConfig
-) -> Mapping[str, Any]:
-    given = resolved.options_for(choice.name, factory.options)
-    foreign = getattr(factory, "foreign_option", None)
-    return validate_options(record.name, tuple(factory.options), given, foreign)
 
 
 def _is_loud(choice: BackendChoice, error: SubgraphkitError, *, automatic: bool) -> bool:

@@ -381,5 +381,5 @@ def _alone(bound: BoundModel, placement: Placement) -> BoundModel:
         on_fallback="ok",
         require={},
     )
-    extensions = ExtensionManager.from_config(alone, bound.model.name)
+    extensions = ExtensionManager(alone, bound.model.name)
     return replace(bound, settings=alone, extensions=extensions)

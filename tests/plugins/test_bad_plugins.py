@@ -147,7 +147,7 @@ import json, warnings
 from subgraphkit.backend import CompileEvent
 from subgraphkit.configuration.config import resolve
 from subgraphkit.finding.extensions import ExtensionManager
-manager = ExtensionManager.from_config(resolve())
+manager = ExtensionManager(resolve())
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     for _ in range(2):

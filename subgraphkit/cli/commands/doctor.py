@@ -265,7 +265,7 @@ def _of_extensions(resolved: ResolvedConfig) -> list[Check]:
     if not BACKEND_NAMES.entry_points(EXTENSIONS_GROUP):
         return []
     extensions = import_module("subgraphkit.finding.extensions")
-    manager = extensions.ExtensionManager.from_config(resolved)
+    manager = extensions.ExtensionManager(resolved)
     answers: list[Any] = manager.notify("subgraphkit_doctor")
     several = (answer if isinstance(answer, list | tuple) else [answer] for answer in answers)
     return [_checked(one) for one in chain.from_iterable(several)]

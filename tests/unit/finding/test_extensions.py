@@ -71,14 +71,14 @@ def _failing() -> Iterator[None]:
 
 
 def test_where_nobody_listens_nothing_is_called() -> None:
-    manager = ExtensionManager(allow=frozenset())
+    manager = ExtensionManager(resolve(plugins="none"))
     assert not manager.implements("subgraphkit_compiled")
     assert manager.notify("subgraphkit_compiled", event=EVENT) == []
 
 
 def test_an_installed_extension_is_called(install: Install) -> None:
     install("watch-dist", "m_watcher", CODE, ENTRY)
-    manager = ExtensionManager(allow=frozenset({"watcher"}))
+    manager = ExtensionManager(resolve(plugins={"watcher"}))
     assert manager.implements("subgraphkit_compiled")
     assert not manager.implements("subgraphkit_plan")
     assert manager.notify("subgraphkit_compiled", event=EVENT) == ["alpha_0"]
@@ -86,21 +86,21 @@ def test_an_installed_extension_is_called(install: Install) -> None:
 
 def test_an_error_in_an_iterator_is_caught_as_well(install: Install) -> None:
     install("watch-dist", "m_watcher", CODE, ENTRY)
-    manager = ExtensionManager(allow=frozenset({"watcher"}))
+    manager = ExtensionManager(resolve(plugins={"watcher"}))
     pattern = r"SGK190.*'watcher' \(watch-dist 1\.0, m_watcher\).*subgraphkit_doctor.*half way"
     with pytest.warns(SubgraphkitWarning, match=pattern):
         assert manager.notify("subgraphkit_doctor") == []
 
 
 def test_results_of_an_iterator_are_handed_over(counting: Counting) -> None:
-    manager = ExtensionManager(allow=frozenset({"counting"}))
+    manager = ExtensionManager(resolve(plugins={"counting"}))
     manager.notify("subgraphkit_compiled", event=EVENT)
     assert manager.notify("subgraphkit_doctor") == [[Check("count", "ok", str(counting.count))]]
 
 
 @pytest.mark.usefixtures("_failing")
 def test_one_that_fails_is_switched_off_and_the_others_go_on(counting: Counting) -> None:
-    manager = ExtensionManager(allow=frozenset({"Failing", "counting"}))
+    manager = ExtensionManager(resolve(plugins={"Failing", "counting"}))
     pattern = r"SGK190.*'Failing' \(this process\).*SystemExit: 3"
     with pytest.warns(SubgraphkitWarning, match=pattern):
         manager.notify("subgraphkit_compiled", event=EVENT)
@@ -111,14 +111,14 @@ def test_one_that_fails_is_switched_off_and_the_others_go_on(counting: Counting)
 
 @pytest.mark.usefixtures("_failing")
 def test_authors_can_have_their_own_error() -> None:
-    manager = ExtensionManager(allow=frozenset({"Failing"}), raise_errors=True)
+    manager = ExtensionManager(resolve(plugins={"Failing"}, raise_plugin_errors=True))
     with pytest.raises(SystemExit):
         manager.notify("subgraphkit_compiled", event=EVENT)
 
 
 def test_one_that_cannot_be_imported_is_warned_of(install: Install) -> None:
     install("watch-dist", "m_watcher", "raise ImportError('no libwatch')", ENTRY)
-    manager = ExtensionManager(allow=frozenset({"watcher"}))
+    manager = ExtensionManager(resolve(plugins={"watcher"}))
     with pytest.warns(SubgraphkitWarning, match="SGK190.*failed in import.*no libwatch"):
         assert not manager.implements("subgraphkit_compiled")
 
@@ -127,7 +127,7 @@ def test_a_misspelt_hook_is_warned_of_and_the_rest_works(install: Install) -> No
     install(
         "watch-dist", "m_watcher", CODE.replace("subgraphkit_doctor", "subgraphkit_docter"), ENTRY
     )
-    manager = ExtensionManager(allow=frozenset({"watcher"}))
+    manager = ExtensionManager(resolve(plugins={"watcher"}))
     with pytest.warns(SubgraphkitWarning, match="SGK191.*did you mean 'subgraphkit_doctor'"):
         assert manager.implements("subgraphkit_compiled")
 
@@ -139,7 +139,7 @@ def test_a_hook_with_a_default_is_not_taken() -> None:
 
     register_extension(Defaulted(), "defaulted")
     try:
-        manager = ExtensionManager(allow=frozenset({"defaulted"}))
+        manager = ExtensionManager(resolve(plugins={"defaulted"}))
         with pytest.warns(SubgraphkitWarning, match=r"subgraphkit_compiled\(event=\.\.\.\)"):
             assert not manager.implements("subgraphkit_compiled")
     finally:
@@ -148,7 +148,7 @@ def test_a_hook_with_a_default_is_not_taken() -> None:
 
 def test_the_configuration_says_which_are_loaded(counting: Counting) -> None:
     def listens(**settings: object) -> bool:
-        manager = ExtensionManager.from_config(resolve(**settings))
+        manager = ExtensionManager(resolve(**settings))
         return manager.implements("subgraphkit_doctor")
 
     assert listens(plugins=["counting"])
@@ -159,4 +159,4 @@ def test_the_configuration_says_which_are_loaded(counting: Counting) -> None:
 
 def test_a_hook_that_does_not_exist_is_our_mistake() -> None:
     with pytest.raises(InternalError):
-        ExtensionManager(allow=frozenset()).implements("subgraphkit_backend")
+        ExtensionManager(resolve(plugins="none")).implements("subgraphkit_backend")
