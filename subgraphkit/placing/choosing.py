@@ -5,19 +5,16 @@ A network is cut at narrow places, and equal pieces are known as equal.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise, product
 from types import MappingProxyType
 from typing import Any, Final
 
 from subgraphkit.binding import BoundModel
-from subgraphkit.comparing.intervals import Interval, interval
 from subgraphkit.ir import Node, make_subgraph
 from subgraphkit.ir.costs import elements, weight_of
 from subgraphkit.ir.structure import NoKeyError, structure_digest
-from subgraphkit.partitioning import Partitioning
-from subgraphkit.partitioning.plan_files import first_output
 
 _MOST_VALUES: Final = 4
 _LEAST_REGIONS: Final = 4
@@ -111,7 +108,6 @@ def _kind(bound: BoundModel, nodes: Sequence[int], at: int) -> str:
 
 
 _MOST_SWITCHES: Final = 2
-_MOST_PROPOSED: Final = 2
 
 
 def few_switches(
@@ -153,73 +149,6 @@ def few_switches(
                 if taken < math.inf:
                     found.append((taken, tuple(one for one, a, b in own for _ in range(a, b))))
     return [assignment for _, assignment in sorted(found)]
-
-
-class RegionTimes:
-    """What regions took on backends; regions of one kind are measured and decided together.
-
-    Attributes:
-        handing: By backend, the seconds it takes to hand over between it and the best single one.
-    """
-
-    def __init__(self, regions: Sequence[Piece]) -> None:
-        self._regions = regions
-        self._samples: dict[str, dict[str, list[float]]] = {one.kind: {} for one in regions}
-        self.handing: dict[str, float] = {}
-
-    def note(self, region: Piece, backend: str, seconds: Sequence[float]) -> None:
-        """Note what a region took on a backend, turn by turn."""
-        self._samples[region.kind].setdefault(backend, []).extend(seconds)
-
-    def proposals(self, alone: Mapping[str, float], base: str) -> Iterator[tuple[str, ...]]:
-        """Yield choices by what regions took: as measured, by only what is sure, by backend.
-
-        ``alone``: The seconds of each backend that runs the whole model.
-        """
-        medians = self._costs(lambda one, _: one.median)
-        sure = self._costs(lambda one, name: one.low if name == base else one.high)
-        together = _together(medians, alone, len(self._regions) - 1)
-        passing = {base: 0.0, **self.handing}
-        yield from few_switches(medians, passing, together)[:_MOST_PROPOSED]
-        yield from few_switches(sure, passing, together)[:1]
-        for name in self.handing:
-            if name not in alone:  # as much as it takes, the best alone behind it
-                yield (name,) * len(self._regions)
-
-    def rows(self, chosen: Partitioning) -> Iterator[dict[str, Any]]:
-        """Yield a row for every kind that was measured, with the backends that have it now."""
-        for kind, found in self._samples.items():
-            places = [at for at, one in enumerate(self._regions, start=1) if one.kind == kind]
-            equal = [self._regions[at - 1] for at in places]
-            nodes = equal[0].nodes
-            homes = {chosen.home_of(node).backend for one in equal for node in one.nodes}
-            if found:
-                yield {
-                    "from": first_output(chosen.graph, nodes[0]),
-                    "to": first_output(chosen.graph, nodes[-1]),
-                    "nodes": len(nodes),
-                    "places": places,
-                    "seconds": {name: list(interval(taken)) for name, taken in found.items()},
-                    "chosen": sorted(homes),
-                }
-
-    def _costs(self, pick: Callable[[Interval, str], float]) -> list[dict[str, float]]:
-        by_kind = {
-            kind: {name: pick(interval(taken), name) for name, taken in found.items()}
-            for kind, found in self._samples.items()
-        }
-        return [by_kind[region.kind] for region in self._regions]
-
-
-def _together(
-    seconds: Sequence[Mapping[str, float]], alone: Mapping[str, float], cuts: int
-) -> dict[str, float]:
-    """Return by backend what it gains where two of its regions are not cut apart."""
-    gains = {}
-    for name, whole in alone.items():
-        if cuts and all(name in row for row in seconds):
-            gains[name] = max(0.0, sum(row[name] for row in seconds) - whole) / cuts
-    return gains
 
 
 def name_choice(choice: Sequence[str]) -> str:

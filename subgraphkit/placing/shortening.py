@@ -8,6 +8,7 @@ from typing import Any, Final
 from subgraphkit.partitioning.plan_files import first_output
 from subgraphkit.placing.choosing import Piece, cut_regions
 from subgraphkit.placing.measuring import WORTH, Candidate, TuningRun
+from subgraphkit.precision.search import fewest
 
 _MOST_REGIONS: Final = 8
 """Regions of which some may be given back to float32."""
@@ -54,13 +55,16 @@ class ShorterFloats:
         if not self._exact or len(regions) == 1 or whole.median > WORTH * usual:
             return None
         ranked = self._rank(regions, whole.error, reserve)
-        for count in range(1, len(ranked)):
-            found = self._without(regions, ranked[:count])
-            if found is not None and found.error <= run.max_error:
-                return found
-            if found is not None:
-                found.close()
-        return None
+        found: dict[int, Candidate | None] = {}
+
+        def fits(count: int) -> bool:
+            one = found[count] = self._without(regions, ranked[:count])
+            return one is not None and one.error <= run.max_error
+
+        best = fewest(len(ranked) - 1, fits)
+        for one in (one for count, one in found.items() if count != best and one is not None):
+            one.close()
+        return None if best is None else found[best]
 
     def _rank(self, regions: Sequence[Piece], whole: float, reserve: float) -> list[int]:
         """Return the regions by the part of the error that leaves with each, the largest first."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from subgraphkit.configuration.handing import plain_value
 from subgraphkit.configuration.selection import AUTO, BackendChoice, Selection, parse_selection
 from subgraphkit.errors import ConfigError, SubgraphkitError
 from subgraphkit.finding.opening import open_backends
+from subgraphkit.finding.registry import find_record, probe_record
 from subgraphkit.ir.structure import NoKeyError
 from subgraphkit.partitioning import partition
 from subgraphkit.partitioning.placements import circumstances, find_placement, keep_placement
@@ -270,7 +272,7 @@ def tune(  # noqa: PLR0913 (keywords)
         bound.extensions.hearing(progress),
         _circumstances(bound),
     )
-    shorter = _precisions(opened) if settings.max_error else {}
+    shorter = _precisions(opened, settings) if settings.max_error else {}
     placement = TuningLoop(run, seconds, found or _divided_now(bound, run, anybody), shorter).run()
     figures = {"asked": asked, "sizes": _sizes(bound, fed), **placement.figures}
     kept = keep if keep is not None else not figures["busy"]
@@ -285,10 +287,15 @@ def tune(  # noqa: PLR0913 (keywords)
     return Tuning(placement, measured=True, model=bound.name)
 
 
-def _precisions(opened: Sequence[Backend]) -> dict[str, tuple[str, ...]]:
+def _precisions(opened: Sequence[Backend], settings: ResolvedConfig) -> dict[str, tuple[str, ...]]:
     """Return by backend the shorter floats in which it computes natively here."""
-    found = {one.name: type(one).probe(deep=True).precisions for one in opened}
-    return {name: precisions for name, precisions in found.items() if precisions}
+    found = {}
+    for name in (one.name for one in opened):
+        with suppress(SubgraphkitError):  # it takes part in float32 alone
+            record = find_record(BackendChoice(name), settings)
+            raising = settings.raise_plugin_errors
+            found[name] = probe_record(record, deep=True, raise_errors=raising).precisions
+    return found
 
 
 def _divided_now(bound: BoundModel, run: TuningRun, settings: ResolvedConfig) -> Placement | None:

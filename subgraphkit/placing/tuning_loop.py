@@ -263,14 +263,14 @@ class TuningLoop:
     def _compose(self) -> None:
         """Run what the times of regions propose beside the best backend alone."""
         single, work = self._single, self._compositions
-        if single is None or not work.times.handing:
+        if single is None or not work.handing:
             return
         whole = {
             name: one for name, one in self._alone.items() if one is single or self._is_whole(one)
         }
         work.composed |= {(name,) * len(work.regions): one for name, one in whole.items()}
         alone = {name: one.median for name, one in whole.items()}
-        several = list(work.proposals(alone, self._has_time))
+        several = list(work.compose(alone, self._has_time))
         self._best = self._duel([single, *self._near, *several], "comparing compositions")
 
     def _has_time(self) -> bool:
@@ -374,9 +374,9 @@ class TuningLoop:
             "busy": round(busy, 3),
             "candidates": list(rows.values()),
             "out": self._run.out,
-            "regions": list(self._compositions.times.rows(best.partitioning)),
+            "regions": list(self._compositions.rows(best.partitioning)),
             "errors": self._spent,
-            "handing": self._compositions.times.handing,
+            "handing": self._compositions.handing,
             "notes": [*self._run.notes, *self._notes],
         }
         return replace(best.placement, figures=figures)

@@ -4,13 +4,13 @@ A search by trying. The model is rewritten as asked and compared value by value,
 nodes the error is born; those, and what lies ahead of them, come first. So many of them are kept,
 1, 2, 4 and so on, that the bound holds, then as few as bisection finds, and then those are given
 back, in groups and one by one, without which it holds as well. The same model, batches and bounds
-make the same trials.
+make the same trials. Tuning searches the regions of a placement the same way.
 """
 
 import math
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -107,6 +107,22 @@ def precision_search(  # noqa: PLR0913 (a bound of either kind)
     return lab.result(minimal=minimal)
 
 
+def fewest(most: int, holds: Callable[[int], bool]) -> int | None:
+    """Return the fewest first ones of a ranking with which something holds; None if it never does.
+
+    1, 2, 4 and so on are tried, then what bisection comes to.
+    """
+    low, high = 0, min(1, most)
+    while not (high and holds(high)):
+        if high >= most:
+            return None
+        low, high = high, min(2 * high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
 class _Spent(Exception):  # noqa: N818 (no error: a search that ends)
     """The effort is spent."""
 
@@ -148,7 +164,9 @@ class _Laboratory:
             done = self._first()
             if self.meets(done[1]):
                 return True
-            self._give_back(self._enough(self._ranked(done[0].changed)))
+            order = self._ranked(done[0].changed)
+            found = fewest(len(order), lambda count: self._try(order[:count]))
+            self._give_back(order[:found])
         except _Spent:
             if not self._is_of_use():
                 raise self._unreached("the effort was spent") from None
@@ -161,37 +179,15 @@ class _Laboratory:
         """Say whether the bounds held with a node rewritten."""
         return self._best is not None and bool(self._best[1].changed)
 
-    def _enough(self, order: Sequence[str]) -> list[str]:
-        """Return the shortest beginning of the order that will do."""
-        low, high = 0, 1
-        while not self._try(order[:high]):
-            if high >= len(order):
-                raise self._unreached("no node may be rewritten then")
-            low, high = high, min(2 * high, len(order))
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._try(order[:middle]):
-                high = middle
-            else:
-                low = middle
-        return list(order[:high])
-
     def _give_back(self, chosen: list[str]) -> None:
         """Leave out what is not needed, in ever smaller groups, the least to blame first."""
-        size = max(1, len(chosen) // 2)
-        while True:
-            end, is_done = len(chosen), True
-            while end > 0:
-                begin = max(0, end - size)
-                rest = chosen[:begin] + chosen[end:]
+        size = len(chosen) // 2
+        while size:
+            for end in range(len(chosen), 0, -size):
+                rest = chosen[: max(0, end - size)] + chosen[end:]
                 if rest and self._try(rest):
                     chosen = rest
-                    is_done = False
-                end = begin
-            # what was needed beside others may not be without them
-            if size == 1 and is_done:
-                return
-            size = max(1, size // 2)
+            size //= 2
 
     def _ranked(self, changed: Sequence[str]) -> list[str]:
         """Return the nodes, by their first outputs, those most to blame first."""

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subgraphkit.comparing.intervals import interval, ratio
-from subgraphkit.placing.choosing import Piece, RegionTimes, few_switches, name_choice
+from subgraphkit.placing.choosing import few_switches, name_choice
 
 
 @settings(max_examples=200, deadline=None)
@@ -35,20 +35,6 @@ def test_the_choice_is_as_good_as_trying_all_with_two_switches(seed: int) -> Non
     assert sorted(found) == sorted(every)
     costs = [cost(one) for one in found]
     assert costs == pytest.approx(sorted(costs))
-
-
-def test_equal_regions_are_timed_together_and_few_switches_are_proposed() -> None:
-    regions = [Piece((at,), 1.0, "even" if at % 2 == 0 else "odd") for at in range(4)]
-    times = RegionTimes(regions)
-    times.handing["b"] = 0.01
-    for region in regions[:2]:
-        times.note(region, "a", [1.0, 1.1, 0.9])
-        times.note(region, "b", [0.5 if region.kind == "odd" else 1.2] * 3)
-    proposed = set(times.proposals({"a": 4.0}, "a"))
-    assert proposed == {("a", "b", "b", "b"), ("b", "b", "a", "b"), ("b", "b", "b", "b")}
-    assert list(RegionTimes(regions).proposals({"a": 4.0}, "a")) == []  # nobody was timed
-    times.handing["b"] = 2.0  # handing over costs more than is gained
-    assert ("a", "b", "b", "b") not in set(times.proposals({"a": 4.0}, "a"))
 
 
 def test_intervals_hold_the_median_with_confidence() -> None:

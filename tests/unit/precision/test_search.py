@@ -10,7 +10,6 @@ from onnx import helper, numpy_helper
 
 from subgraphkit.backend import Progress, ProgressEvent
 from subgraphkit.errors import CallerError
-from subgraphkit.onnx_io import load
 from subgraphkit.precision import (
     Effort,
     Precision,
@@ -19,7 +18,6 @@ from subgraphkit.precision import (
     precision_search,
     rewrite,
 )
-from subgraphkit.precision.search import _Laboratory
 from tests.models import parsed
 
 FP16 = Precision("fp16")
@@ -176,23 +174,6 @@ def test_a_value_without_a_range_does_not_end_a_search() -> None:
     ranges = calibrate(model, data, values=["x"])
     with pytest.raises(CallerError, match="SGK237"):
         precision_search(model, Precision("int8"), data, min_snr=90, ranges=ranges)
-
-
-class Ruled(_Laboratory):
-    """A search whose bound holds by a rule: with b, if a, whose error that of c makes up for, is
-    not alone without it."""
-
-    def _try(self, kept: Any) -> bool:
-        holds = "b" in kept and ("c" in kept or "a" not in kept)
-        self._tried[tuple(kept)] = holds
-        return holds
-
-
-def test_what_was_needed_beside_others_is_given_back_once_they_are_gone() -> None:
-    lab = Ruled(load(parsed(OVERFLOWING)), FP16, None, batches(), (None, 60.0), Effort(), {})
-    lab._give_back(list("abc"))
-    assert lab._tried["a", "b"] is False
-    assert lab._tried["b",] is True
 
 
 def test_of_many_nodes_that_stay_ten_are_told_and_the_rest_counted() -> None:
