@@ -23,9 +23,8 @@ def load(
     Args:
         source: A path, an open file or the bytes of a model, in any form that ``onnx.load`` reads;
             an ``onnx.ModelProto`` (kept, not copied: do not change it afterwards); an
-            ``onnx.GraphProto``, taken to be of the newest operator sets; an ``onnx_ir.Model``, an
-            ``ONNXProgram`` of ``torch.onnx`` or a function of onnxscript. A subgraph is a model of
-            its own. A loaded model is returned as it is.
+            ``onnx_ir.Model``, an ``ONNXProgram`` of ``torch.onnx`` or a function of onnxscript. A
+            subgraph is a model of its own. A loaded model is returned as it is.
         data_roots: Folders in or below which external data may be, beside the model's own folder
             and the one that its path is a link into; None for what is configured. Only a model
             loaded by path, and an ``onnx_ir.Model`` that was, may have external data.

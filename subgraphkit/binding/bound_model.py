@@ -82,27 +82,26 @@ class BoundModel(BoundGraph):
         Raises:
             InvalidModelError: They contradict the model, or what was decided at bind (SGK222).
         """
-        symbols, whole = {**self.symbols, **sizes}, {**self.input_shapes, **shapes}
-        return self.inferred(symbols, whole).types
+        return self.inferred(sizes, shapes).types
 
-    def retype(self, constants: Mapping[str, npt.NDArray[Any]]) -> Inferred:
-        """Infer the types the values would have if constants had other values.
+    def inferred(
+        self,
+        sizes: Mapping[str, int] = MappingProxyType({}),
+        shapes: Mapping[str, Shape] = MappingProxyType({}),
+        constants: Mapping[str, npt.NDArray[Any]] = MappingProxyType({}),
+    ) -> Inferred:
+        """Infer types for other shapes, on top of those given at bind, and values of constants.
 
         Raises:
             InvalidModelError: They contradict the model, or what was decided at bind (SGK222).
         """
-        return self.inferred(self.symbols, self.input_shapes, constants)
-
-    def inferred(
-        self,
-        symbols: Mapping[str, int],
-        shapes: Mapping[str, Shape],
-        constants: Mapping[str, npt.NDArray[Any]] = MappingProxyType({}),
-    ) -> Inferred:
-        """Infer types for other sizes, and with other values of constants."""
-        limits, types_of = self.settings.limits, self.extensions.types_of
         return infer(
-            self.inlined, symbols, shapes, replaced=constants, limits=limits, types_of=types_of
+            self.inlined,
+            {**self.symbols, **sizes},
+            {**self.input_shapes, **shapes},
+            replaced=constants,
+            limits=self.settings.limits,
+            types_of=self.extensions.types_of,
         )
 
     def with_outputs(self, outputs: Sequence[str]) -> Self:

@@ -178,7 +178,7 @@ def _larger(
 def _works(bound: BoundModel, shapes: Mapping[str, Shape], largest: int) -> bool:
     """Say whether no window is larger than what it slides over, or steps across all of it."""
     try:
-        inferred = bound.inferred(bound.symbols, {**bound.input_shapes, **shapes})
+        inferred = bound.inferred(shapes=shapes)
     except InvalidModelError:
         return False
     return all(_fits(node, shapes, largest) for node, shapes in _nodes(bound, inferred))

@@ -11,14 +11,12 @@ import resource
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from operator import is_
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any
 
 import numpy as np
 
@@ -38,11 +36,7 @@ from subgraphkit.partitioning.claiming.claim import Passes
 from subgraphkit.partitioning.claims import choose_claimants
 from subgraphkit.partitioning.constraints import ResolvedConstraints
 from subgraphkit.partitioning.division import claimed
-from subgraphkit.processes.shared_area import Kind, SharedArea
-from subgraphkit.types import DataType, TensorType
-
-_WORTH_A_PLACE: Final = 1 << 16
-"""Bytes of outputs from which on an operator is given the memory to write them into."""
+from subgraphkit.processes.shared_area import SharedArea
 
 _Tell = Callable[[Any], None]
 
@@ -62,7 +56,7 @@ class Workshop:
         self._prepared: set[Claim] = set()
         self._operators: dict[int, SubgraphOperator] = {}
         self._unproven: dict[int, tuple[Proofs, Subgraph]] = {}
-        self._kinds: dict[int, tuple[Kind, ...] | None] = {}
+        self._count = 0
 
     def create(
         self, tell: _Tell, recipe: Mapping[str, Any], names: Sequence[str], values: str
@@ -87,8 +81,8 @@ class Workshop:
                 operator = claim.backend.deserialize(engine.tobytes(), subgraph, context)
             else:
                 operator, restored = obtained(partitioning, subgraph, claim, means.on(subgraph))
-        number = len(self._kinds) + 1
-        self._operators[number], self._kinds[number] = (operator, _kinds(subgraph, operator))
+        self._count = number = self._count + 1
+        self._operators[number] = operator
         became = ""
         if means.cache is not None and means.cache.proofs.waiting:
             self._unproven[number] = means.cache.proofs, subgraph
@@ -120,19 +114,10 @@ class Workshop:
 
     def run(self, number: int, given: str) -> str:
         """Run an operator; see ``SharedArea.store`` for what is given and returned."""
-        kinds = self._kinds[number]
-        places = None if kinds is None else self._outward.places(kinds)
-        results = self._operators[number].run(self._inward.restore(given), places)
+        results = self._operators[number].run(self._inward.restore(given))
         if os.getpid() != self._own:
             os._exit(1)  # a copy that a plugin has made would store over the answer to a later run
-        values = [_on_host(one) for one in results]
-        if places is not None and not all(map(is_, values, places)):
-            # one may be where another is to be written
-            values = [
-                deepcopy(one) if any(np.may_share_memory(one, place) for place in places) else one
-                for one in values
-            ]
-        return self._outward.store(values)
+        return self._outward.store([_on_host(one) for one in results])
 
     def update(self, number: int, names: Sequence[str], values: str) -> bool:
         """Hand new weights to an operator."""
@@ -233,17 +218,6 @@ def _itself(array: Any) -> Any:
 
 def _shape(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
-
-
-def _kinds(subgraph: Subgraph, operator: SubgraphOperator) -> tuple[Kind, ...] | None:
-    """Return the kinds of the outputs if all are known and large; None if not."""
-    types = [type_ for type_ in subgraph.output_types if isinstance(type_, TensorType)]
-    if len(types) < len(subgraph.outputs) or operator.device != "cpu":
-        return None
-    sizes = [0 if one.dtype is DataType.STRING else one.nbytes or 0 for one in types]
-    if not all(sizes) or sum(sizes) < _WORTH_A_PLACE:
-        return None
-    return tuple((one.dtype.numpy, cast("tuple[int, ...]", one.shape)) for one in types)
 
 
 def _on_host(value: Any) -> Any:

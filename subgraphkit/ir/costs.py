@@ -127,33 +127,12 @@ def _per_output(node: Node) -> int:
     return prod(_output(node))
 
 
-def _per_input(node: Node) -> int:
-    return prod(_input(node, 0))
-
-
-def _nothing(node: Node) -> int:
-    del node
-    return 0
-
-
-def _times_output(factor: int) -> Callable[[Node], int]:
-    def formula(node: Node) -> int:
-        return factor * prod(_output(node))
-
-    return formula
-
-
 def _convolution(weight: int) -> Callable[[Node], int]:
     def formula(node: Node) -> int:
         # The first axis of the weight is that of the output channels.
         return 2 * prod(_output(node)) * prod(_input(node, weight)[1:])
 
     return formula
-
-
-def _transposed_convolution(node: Node) -> int:
-    # The first axis of the weight is that of the input channels.
-    return 2 * prod(_input(node, 0)) * prod(_input(node, 1)[1:])
 
 
 def _matrix_product(node: Node) -> int:
@@ -215,7 +194,8 @@ _FORMULAS: Mapping[str, Callable[[Node], int]] = {
     "Conv": _convolution(1),
     "ConvInteger": _convolution(1),
     "QLinearConv": _convolution(3),
-    "ConvTranspose": _transposed_convolution,
+    # The first axis of the weight is that of the input channels.
+    "ConvTranspose": lambda node: 2 * prod(_input(node, 0)) * prod(_input(node, 1)[1:]),
     "MatMul": _matrix_product,
     "MatMulInteger": _matrix_product,
     "QLinearMatMul": _matrix_product,
@@ -225,10 +205,10 @@ _FORMULAS: Mapping[str, Callable[[Node], int]] = {
     "RNN": _recurrent(1),
     "Attention": _attention,
     **dict.fromkeys(("AveragePool", "MaxPool", "LpPool"), _pool),
-    **dict.fromkeys(("Softmax", "LogSoftmax"), _times_output(5)),
-    **dict.fromkeys(_NORMALISING, _times_output(8)),
-    **dict.fromkeys(_REDUCING, _per_input),
-    **dict.fromkeys(_MOVING, _nothing),
+    **dict.fromkeys(("Softmax", "LogSoftmax"), lambda node: 5 * _per_output(node)),
+    **dict.fromkeys(_NORMALISING, lambda node: 8 * _per_output(node)),
+    **dict.fromkeys(_REDUCING, lambda node: prod(_input(node, 0))),
+    **dict.fromkeys(_MOVING, lambda _: 0),
 }
 
 _BY_OPERATIONS: Final = {

@@ -146,10 +146,6 @@ def _slice(node: Node, operands: _Operands) -> Sequence[_Array]:
     return (data[tuple(places)],)
 
 
-def _unsqueeze(node: Node, operands: _Operands) -> Sequence[_Array]:
-    return (np.expand_dims(_data(operands), tuple(_axes(node, operands) or ())),)
-
-
 def _squeeze(node: Node, operands: _Operands) -> Sequence[_Array]:
     axes = _axes(node, operands)
     return (np.squeeze(_data(operands), None if axes is None else tuple(axes)),)
@@ -160,14 +156,6 @@ def _reshape(node: Node, operands: _Operands) -> Sequence[_Array]:
     if not node.attribute("allowzero", 0):
         target = [data.shape[i] if size == 0 else size for i, size in enumerate(target)]
     return (data.reshape(target),)
-
-
-def _transpose(node: Node, operands: _Operands) -> Sequence[_Array]:
-    return (np.transpose(_data(operands), node.attribute("perm")),)
-
-
-def _identity(_: Node, operands: _Operands) -> Sequence[_Array]:
-    return (_data(operands),)
 
 
 def _split(node: Node, operands: _Operands) -> Sequence[_Array]:
@@ -340,14 +328,16 @@ _STRUCTURE: Final[Mapping[str, _Compute]] = {
     "Concat": _concat,
     "Div": _with_open(_divided_sizes, 1, both_sides=False),
     "Gather": _gather,
-    "Identity": _identity,
+    "Identity": lambda _, given: (_data(given),),
     "Mul": _with_open(_bounded(int.__mul__), 1, both_sides=True),
     "Reshape": _reshape,
     "Slice": _slice,
     "Split": _split,
     "Squeeze": _squeeze,
     "Sub": _with_open(_bounded(int.__sub__), 0, both_sides=False),
-    "Unsqueeze": _unsqueeze,
+    "Unsqueeze": lambda node, given: (
+        np.expand_dims(_data(given), tuple(_axes(node, given) or ())),
+    ),
 }
 
 EVALUATED: Final[Mapping[str, _Compute]] = {
@@ -378,11 +368,10 @@ EVALUATED: Final[Mapping[str, _Compute]] = {
     "ReduceMin": _reduced(np.min),
     "ReduceProd": _reduced(np.prod),
     "ReduceSum": _reduced(np.sum),
-    "Shape": _identity,
-    "Size": _identity,
+    **dict.fromkeys(("Shape", "Size"), lambda _, given: (_data(given),)),
     "Sqrt": _elementwise(np.sqrt),
     "Sub": _elementwise(np.subtract),
-    "Transpose": _transpose,
+    "Transpose": lambda node, given: (np.transpose(_data(given), node.attribute("perm")),),
     "Where": _where,
 }
 """The operators that are evaluated, ``Shape`` and ``Size`` from the type of what they look at."""

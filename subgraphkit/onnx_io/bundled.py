@@ -17,7 +17,7 @@ from subgraphkit.ir import BoundGraph, Initializer, Node
 from subgraphkit.onnx_io.operator_types import LARGEST_READ, is_foreign
 from subgraphkit.onnx_io.protos import copy_fields, write_value_info
 from subgraphkit.onnx_io.weights import IN_ENGINES
-from subgraphkit.onnx_io.writing import OnnxGraphWriter, self_contained, tensor_of
+from subgraphkit.onnx_io.writing import OnnxGraphWriter, reference_to, self_contained, tensor_of
 from subgraphkit.types import DataType
 
 Write = Callable[[bytes | memoryview], object]
@@ -102,14 +102,14 @@ class _Writing:
     def _apart(self, constant: Initializer) -> onnx.TensorProto:
         """Put data into the file, or leave it out."""
         if constant.name not in self._kept:
-            return _reference(constant, location=IN_ENGINES)
+            return reference_to(constant, location=IN_ENGINES)
         data = _bytes_of(constant)
         gap = -self._place % _ALIGNMENT
         self._write(bytes(gap))
         self._write(data)
         start = self._place + gap
         self._place = start + len(data)
-        return _reference(constant, location=_UNNAMED, offset=start, length=len(data))
+        return reference_to(constant, location=_UNNAMED, offset=start, length=len(data))
 
     def _node(self, node: onnx.NodeProto, index: int) -> onnx.NodeProto:
         constant = self._held.get(node.output[0])
@@ -142,7 +142,7 @@ class _Writing:
         if constant.name not in self._kept and (
             constant.type.dtype in _FLOATS and (constant.type.nbytes or 0) > LARGEST_READ
         ):
-            return _reference(constant, location=IN_ENGINES)
+            return reference_to(constant, location=IN_ENGINES)
         if constant.version or tensor.data_location == onnx.TensorProto.EXTERNAL:
             return tensor_of(constant)
         return tensor
@@ -175,19 +175,3 @@ def _bytes_of(constant: Initializer) -> memoryview | bytes:
         return packed
     array: npt.NDArray[Any] = np.ascontiguousarray(constant.array())
     return array.reshape(-1).view(np.uint8).data
-
-
-def _reference(
-    constant: Initializer, *, location: str, offset: int = 0, length: int | None = None
-) -> onnx.TensorProto:
-    reference = onnx.TensorProto(
-        name=constant.name,
-        dims=[dim for dim in constant.type.shape or () if isinstance(dim, int)],
-        data_type=int(constant.type.dtype),
-        data_location=onnx.TensorProto.EXTERNAL,
-    )
-    reference.external_data.add(key="location", value=location)
-    if length is not None:
-        reference.external_data.add(key="offset", value=str(offset))
-        reference.external_data.add(key="length", value=str(length))
-    return reference

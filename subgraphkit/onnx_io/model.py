@@ -230,13 +230,6 @@ class Model:
         taken = sum(self.graph.constants[name].type.nbytes or 0 for name in self.taken_out)
         return taken + int(self.proto.ByteSize())
 
-    @property
-    def inside(self) -> frozenset[str]:
-        """Names of the initializers whose data is in ``proto``, and is copied when it is read."""
-        stored = self.proto.graph.initializer
-        own = {one.name for one in stored if one.data_location != onnx.TensorProto.EXTERNAL}
-        return frozenset(own - self.taken_out)
-
     def let_go(self) -> None:
         """Leave large weights that are in the model's file to those who hold them now.
 

@@ -6,19 +6,19 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, Protocol
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import defs, helper, parser
+from onnx import parser
 
 from subgraphkit.errors import CallerError, InvalidModelError, ModelNotFoundError
 from subgraphkit.limits import LoadLimits
-from subgraphkit.onnx_io.attribute_rules import body_protos
 from subgraphkit.onnx_io.external_data import DataFolders, MoreFolders
 from subgraphkit.onnx_io.payloads import Payload, read_apart
-from subgraphkit.onnx_io.protos import normal_domain
 
 _DEEPEST: Final = 1000
 """Brackets within brackets; parsers recurse, and bodies may be nested no deeper than 32."""
@@ -54,23 +54,15 @@ def _form_of(text: str) -> tuple[str, Callable[[str], onnx.ModelProto]] | None:
     if start == "<":
         return "ONNX's textual syntax", parser.parse_model
     if start == "{":
-        return "JSON", _from_json
-    return ("protobuf's text", _from_protobuf_text) if re.match(_FIELD, text) else None
+        return "JSON", partial(_parsed_by, "json_format")
+    if not re.match(_FIELD, text):
+        return None
+    return "protobuf's text", partial(_parsed_by, "text_format")
 
 
-def _from_json(text: str) -> onnx.ModelProto:
-    from google.protobuf import json_format  # noqa: PLC0415 (few models are text)
-
+def _parsed_by(module: str, text: str) -> onnx.ModelProto:
     proto = onnx.ModelProto()
-    json_format.Parse(text, proto)
-    return proto
-
-
-def _from_protobuf_text(text: str) -> onnx.ModelProto:
-    from google.protobuf import text_format  # noqa: PLC0415 (few models are text)
-
-    proto = onnx.ModelProto()
-    text_format.Parse(text, proto)
+    import_module(f"google.protobuf.{module}").Parse(text, proto)  # few models are text
     return proto
 
 
@@ -119,7 +111,6 @@ ModelSource = (
     | IO[bytes]
     | IO[str]
     | onnx.ModelProto
-    | onnx.GraphProto
     | _HasModel
     | _MakesModel
     | _IrModel
@@ -167,8 +158,7 @@ def read_model(
         CallerError: The source is of another kind, or a URL (SGK213).
     """
     if isinstance(source, onnx.ModelProto):
-        _check_is_model(source, "the ModelProto")
-        return ReadModel(source)
+        return ReadModel(_checked(source))
     if isinstance(source, bytes | bytearray | memoryview):
         size = memoryview(source).nbytes
         subject = f"a model of {size} bytes"
@@ -193,8 +183,6 @@ def _of_an_object(source: Any, more: MoreFolders, limits: LimitsOf) -> ReadModel
     if ir is not None and isinstance(held := getattr(source, "model", source), ir.Model):
         made = _read_bytes(_checked(ir.to_proto(held)).SerializeToString(), "the model")
         return made._replace(folders=_folder_of(held, ir, more), size=0)
-    if isinstance(source, onnx.GraphProto):
-        return ReadModel(_model_around(source))
     if callable(getattr(source, "to_model_proto", None)):
         return ReadModel(_checked(source.to_model_proto()))
     if isinstance(held := getattr(source, "model_proto", None), onnx.ModelProto):
@@ -210,8 +198,8 @@ def _of_an_object(source: Any, more: MoreFolders, limits: LimitsOf) -> ReadModel
         hint="The steps of the road are load, bind, partition, compile_subgraphs, plan, Session; "
         "give it to one of the later ones."
         if type(source).__module__.startswith("subgraphkit.")
-        else "Pass a path, an open file, the bytes of a model, an onnx.ModelProto or GraphProto, "
-        "an onnx_ir.Model,\nan ONNXProgram of torch.onnx or a function of onnxscript.",
+        else "Pass a path, an open file, the bytes of a model, an onnx.ModelProto,\n"
+        "an onnx_ir.Model, an ONNXProgram of torch.onnx or a function of onnxscript.",
     )
 
 
@@ -225,19 +213,6 @@ def _folder_of(model: Any, ir: Any, more: MoreFolders) -> DataFolders | None:
     values = (value.const_value for value in model.graph.initializers.values())
     found = {os.fspath(one.base_dir) for one in values if isinstance(one, ir.ExternalTensor)}
     return DataFolders(Path(found.pop(), "model"), more) if len(found) == 1 else None
-
-
-def _model_around(graph: onnx.GraphProto) -> onnx.ModelProto:
-    """Make a graph a model; it does not say which operator sets it means, so the newest ones."""
-    newest = {domain: last for domain, (_, last) in defs.C.schema_version_map().items()}
-    used = {""}
-    pending = [graph]
-    while pending:
-        nodes = pending.pop().node
-        used.update(normal_domain(node.domain) for node in nodes)
-        pending += [body for node in nodes for body in body_protos(node).values()]
-    opsets = [helper.make_opsetid(domain, newest.get(domain, 1)) for domain in sorted(used)]
-    return helper.make_model(graph, opset_imports=opsets)
 
 
 def _refuse_url(path: str) -> None:
@@ -309,11 +284,11 @@ def parse_model(data: bytes, subject: str) -> onnx.ModelProto:
         if (written := _from_text(data, subject)) is not None:
             return written
         raise _not_a_model(data, subject, "it cannot be parsed") from error
-    if not proto.ir_version or not proto.HasField("graph"):
-        if (written := _from_text(data, subject)) is not None:
-            return written
-        raise _not_a_model(data, subject, "it has no IR version or no graph")
-    return proto
+    if proto.ir_version and proto.HasField("graph"):
+        return proto
+    if (written := _from_text(data, subject)) is not None:
+        return written
+    raise _not_a_model(data, subject, "it has no IR version or no graph")
 
 
 def _from_text(data: bytes, subject: str) -> onnx.ModelProto | None:
@@ -342,14 +317,10 @@ def _not_a_model(data: bytes, subject: str, why: str) -> InvalidModelError:
 
 
 def _checked(proto: onnx.ModelProto, subject: str = "the ModelProto") -> onnx.ModelProto:
-    _check_is_model(proto, subject)
-    return proto
-
-
-def _check_is_model(proto: onnx.ModelProto, subject: str) -> None:
-    if not proto.ir_version or not proto.HasField("graph"):
-        raise InvalidModelError(
-            "SGK202",
-            f"{subject} is not an ONNX model: it has no IR version or no graph",
-            hint="Make models with onnx.helper.make_model, which sets both.",
-        )
+    if proto.ir_version and proto.HasField("graph"):
+        return proto
+    raise InvalidModelError(
+        "SGK202",
+        f"{subject} is not an ONNX model: it has no IR version or no graph",
+        hint="Make models with onnx.helper.make_model, which sets both.",
+    )

@@ -88,7 +88,9 @@ class OnnxGraphWriter:
             drop_notes(graph.node)
         made = {name for i in nodes for name in outputs[i] if name}
         graph.initializer.extend(
-            _reference(constant) if _leaves(constant, weights) else tensor_of(constant)
+            reference_to(constant, location=OUTSIDE, offset=0, length=constant.type.nbytes)
+            if _leaves(constant, weights)
+            else tensor_of(constant)
             for name, constant in subgraph.constants.items()
             if name not in made
         )
@@ -201,15 +203,15 @@ def _is_told(type_: object) -> bool:
     return not (isinstance(type_, TensorType) and type_.dtype is DataType.UNDEFINED)
 
 
-def _reference(constant: Initializer) -> onnx.TensorProto:
-    type_ = constant.type
+def reference_to(constant: Initializer, **place: object) -> onnx.TensorProto:
+    """Return a constant as a tensor whose data is elsewhere, at a place for ``external_data``."""
     reference = onnx.TensorProto(
         name=constant.name,
-        dims=[dim for dim in type_.shape or () if isinstance(dim, int)],
-        data_type=int(type_.dtype),
+        dims=[dim for dim in constant.type.shape or () if isinstance(dim, int)],
+        data_type=int(constant.type.dtype),
         data_location=onnx.TensorProto.EXTERNAL,
     )
-    for key, value in (("location", OUTSIDE), ("offset", 0), ("length", type_.nbytes)):
+    for key, value in place.items():
         reference.external_data.add(key=key, value=str(value))
     return reference
 

@@ -54,13 +54,8 @@ class SharedArea:
             return self._described(values)
         places, text = self._laid_out(tuple([(one.dtype, one.shape) for one in values]))
         for place, value in zip(places, values, strict=True):
-            if place is not value:
-                np.copyto(place, value)
+            np.copyto(place, value)
         return text
-
-    def places(self, kinds: tuple[Kind, ...]) -> list[_Array]:
-        """Return arrays in the memory that ``store`` will find to be in their place."""
-        return self._laid_out(kinds)[0]
 
     def restore(self, text: str) -> list[Any]:
         """Return the values that were stored; arrays are views, read-only."""

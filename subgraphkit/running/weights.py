@@ -143,7 +143,7 @@ class Weights:
             if stored.version and _may_decide_shapes(stored)
         }
         try:
-            types = self._graph.retype(replaced).types
+            types = self._graph.inferred(constants=replaced).types
         except InvalidModelError as error:
             raise _decides_shapes(renewed, error.message) from error
         for value, type_ in self._graph.types.items():

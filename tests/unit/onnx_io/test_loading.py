@@ -55,16 +55,6 @@ def test_a_loaded_model_is_returned_as_it_is() -> None:
     assert sk.load(model) is model
 
 
-def test_a_graph_is_a_model_of_the_newest_operator_sets() -> None:
-    graph = parsed(CHAIN).graph
-    graph.node.add(op_type="Scaler", domain="ai.onnx.ml", input=["y"], output=["z"])
-    graph.node.add(op_type="Mine", domain="com.acme", input=["z"], output=["z2"])
-    model = sk.load(graph)
-    assert model.graph.opset_imports[""] == onnx.defs.onnx_opset_version()
-    assert model.graph.opset_imports["com.acme"] == 1
-    assert [node.op_type for node in model.graph.nodes][-2:] == ["Scaler", "Mine"]
-
-
 def test_a_model_of_onnx_ir_is_loaded_with_its_data(tmp_path: Path) -> None:
     ir = pytest.importorskip("onnx_ir")
     proto = parsed("g (float[1500] x) => (float[1500] y) { y = Add(x, w) }")
@@ -172,6 +162,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str, str]] = {
     "nothing": (b"", InvalidModelError, "SGK202", "The file is empty"),
     "an empty model": (onnx.ModelProto(), InvalidModelError, "SGK202", ""),
     "a number": (17, CallerError, "SGK213", ""),
+    "a graph": (parsed(CHAIN).graph, CallerError, "SGK213", "from GraphProto"),
     "a future set": (parsed(CHAIN, 9999), UnsupportedModelError, "SGK206", f"9999.* 1 to {NEWEST}"),
     "a future version": (changed(lambda m: setattr(m, "ir_version", 9999)), UnsupportedModelError,
                          "SGK206", ""),
