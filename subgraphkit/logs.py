@@ -22,13 +22,11 @@ def show_log(verbose: int) -> None:
     """Have what is logged written to standard error from now on, in this process.
 
     Args:
-        verbose: 1 for warnings, 2 for what happens as well, 3 for everything; 0 changes nothing,
-            and Python writes warnings unless the program says otherwise.
+        verbose: 1 for warnings, 2 for what happens as well, 3 for everything.
     """
-    if verbose:
-        top = logging.getLogger("subgraphkit")
-        top.addHandler(_TO_STANDARD_ERROR)  # once, however often
-        top.setLevel(_LEVELS[verbose])
+    top = logging.getLogger("subgraphkit")
+    top.addHandler(_TO_STANDARD_ERROR)  # once, however often
+    top.setLevel(_LEVELS[verbose])
 
 
 class _ToStandardError(logging.Handler):

@@ -175,7 +175,8 @@ def bind(
     if isinstance(model, Subgraph) and backend is None:
         backend = model.backend
     resolved = resolve(backend=backend, options=options, **settings)
-    show_log(resolved.verbose)
+    if resolved.verbose:
+        show_log(resolved.verbose)
     loaded = load(model, data_roots=settings.get("data_roots"), limits=settings.get("limits"))
     with walking("bind", loaded.name):
         bound = _bound_as_told(loaded, shapes or {}, resolved)
@@ -185,7 +186,9 @@ def bind(
 @collector_paused()
 def _bound_as_told(model: Model, shapes: Shapes, resolved: ResolvedConfig) -> BoundModel:
     resolved.limits.require_all(model.asks)
-    symbols, input_shapes = given_shapes(model.graph, shapes, strict=resolved.strict)
+    symbols, input_shapes = (
+        given_shapes(model.graph, shapes, strict=resolved.strict) if shapes else ({}, {})
+    )
     extensions = ExtensionManager(resolved, model.name)
     typed = partial(
         infer,

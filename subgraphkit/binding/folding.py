@@ -9,53 +9,62 @@ Nodes keep their numbers; those that left are not in the order of the graph.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
+import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.binding.computing import Computer
+from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.property import BindContext, SubgraphProperty
+from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.errors import InternalError, SubgraphkitError
+from subgraphkit.finding.opening import open_fallback
 from subgraphkit.ir import (
     MOST_AT_BIND,
     Adjacency,
+    Boundary,
     BoundGraph,
     Initializer,
     Node,
     effort_of,
     elements,
+    make_subgraph,
 )
-from subgraphkit.limits import LoadLimits
+from subgraphkit.lazy import cached_property
+from subgraphkit.onnx_io.weights import shared
 from subgraphkit.types import DataType, TensorType
 
-SMALL_BYTES: Final = 64 << 10
+_SMALL_BYTES: Final = 64 << 10
 """What is computed may always be as large as this."""
 
-GROWTH: Final = 2
+_GROWTH: Final = 2
 """Else no larger than this times the stored constants it is computed from."""
 
-FILLED: Final = 8
+_FILLED: Final = 8
 """Weights that one element fills, as in models without data, may be this many times the limit."""
 
-EFFORT: Final = 128
+_EFFORT: Final = 128
 """All that is computed may take this much for each element that the model stores, and as much as
 is not noticed."""
 
 _PRODUCTS: Final = frozenset(
     {"Conv", "ConvTranspose", "Einsum", "GRU", "Gemm", "LSTM", "MatMul", "RNN"}
 )
-RANDOM: Final = frozenset(
+_LEFT_ALONE: Final = frozenset(
     {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
-     "RandomUniformLike"}
+     "RandomUniformLike", "Constant", "DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"}
 )  # fmt: skip
-_LEFT_ALONE: Final = RANDOM | {
-    "Constant", "DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"
-}  # fmt: skip
 """Random ones; and those that say how a network is quantized, which libraries look for."""
 
 _COPIES: Final = frozenset({"Cast", "Dropout", "Identity"})
 _FIRST_OPSET: Final = 7
 """Dropout does nothing from this version on, unless it says that it trains."""
+
+_KEPT_BYTES: Final = 64 << 10
+"""Values up to this size are kept; larger ones are computed again once nobody holds them."""
 
 _Array = npt.NDArray[Any]
 
@@ -65,13 +74,17 @@ class BoundFolding:
     """What was computed at bind, and how to compute it again.
 
     Attributes:
+        source: The graph before.
+        values: Small values that inference computed.
         sources: For every value that was computed, the stored constants it depends on.
+
+    Thread-safety: safe; two threads may at worst compute the same value twice.
     """
 
     source: BoundGraph
     values: Mapping[str, _Array]
-    sources: Mapping[str, frozenset[str]]
-    computer: Computer
+    settings: ResolvedConfig
+    sources: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def refolded(
         self, changed: Mapping[str, Initializer], current: Mapping[str, Initializer]
@@ -81,8 +94,80 @@ class BoundFolding:
         renewed = dict(current)
         for name in stale:
             version = current[name].version + 1
-            renewed[name] = self.computer.initializer(name, renewed, version)
+            renewed[name] = self.initializer(name, renewed, version)
         return {name: renewed[name] for name in stale}
+
+    def takes(self, node: Node) -> bool:
+        """Say whether the fallback backend runs a node."""
+        return self._opened is not None and bool(self._opened[2].select(node))
+
+    def initializer(
+        self, name: str, constants: Mapping[str, Initializer], version: int = 0
+    ) -> Initializer:
+        """Return a value as a constant that is computed when first read."""
+        type_ = self.source.types[name]
+        assert isinstance(type_, TensorType)  # noqa: S101 (nothing else is computed)
+        compute = partial(self._computed, name, constants)
+        keeps = (type_.nbytes or 0) <= _KEPT_BYTES
+        return Initializer(name, type_, shared(compute, keeps=keeps), version)
+
+    def _computed(self, name: str, constants: Mapping[str, Initializer]) -> _Array:
+        """Compile and run all that a value depends on."""
+        if self._opened is None:
+            raise InternalError(f"nobody computes value {name!r}")
+        backend, property_, _ = self._opened
+        nodes, read = self._ancestors(name, constants)
+        graph = replace(self.source, constants={**self.source.constants, **read})
+        subgraph = make_subgraph(
+            graph, nodes, backend.name, edge=Boundary((), (name,), tuple(read))
+        )
+        limits = self.settings.limits.within(self.settings.max_memory)
+        context = BindContext(backend.option_values, limits=limits)
+        operator = property_.create_operator(subgraph, context)
+        try:
+            (found,) = operator.run(())
+        finally:
+            operator.close()
+        value = np.asarray(found)
+        value.setflags(write=False)
+        return value
+
+    def _ancestors(
+        self, name: str, constants: Mapping[str, Initializer]
+    ) -> tuple[list[int], dict[str, Initializer]]:
+        """Return the nodes to compute a value by, in order, and the constants that they read."""
+        graph = self.source
+        found: set[int] = set()
+        read: dict[str, Initializer] = {}
+        waiting = [name]
+        while waiting:
+            node = graph.producers[waiting.pop()]
+            if node in found:
+                continue
+            found.add(node)
+            for value in filter(None, graph.table.inputs[node]):
+                is_known = value in self.values and not constants[value].version
+                if value in graph.constants or is_known:
+                    read[value] = constants[value]
+                else:
+                    waiting.append(value)
+        return sorted(found, key=self._ranks.__getitem__), read
+
+    @cached_property
+    def _ranks(self) -> dict[int, int]:
+        return {node: rank for rank, node in enumerate(self.source.order)}
+
+    @cached_property
+    def _opened(self) -> tuple[Backend, SubgraphProperty, SubgraphSelector] | None:
+        """Open the fallback backend; what is wrong with it is said when nodes are left to it."""
+        try:
+            backend = open_fallback(self.settings)
+            property_ = next(iter(backend.properties()), None) if backend is not None else None
+        except SubgraphkitError:
+            return None
+        if backend is None or property_ is None:
+            return None
+        return backend, property_, property_.create_selector(self.source)
 
 
 def fold(
@@ -94,33 +179,22 @@ def fold(
         UnsupportedModelError: More would be computed than the limits allow (SGK216), now or by a
             compiler.
     """
-    work = _Work(
-        source,
-        values,
-        Computer(source, values, settings),
-        settings.limits.within(settings.max_memory),
-    )
+    work = _Work(source, values, settings)
     work.look_at_every_node()
     work.take_out_unread()
-    return work.graph(), BoundFolding(source, values, work.sources, work.computer)
+    return work.graph(), work.folding
 
 
 class _Work:
-    """One pass over a graph.
-
-    Attributes:
-        sources: For every value that is computed, the stored constants it depends on.
-    """
+    """One pass over a graph."""
 
     def __init__(
         self,
         graph: BoundGraph,
         values: Mapping[str, _Array],
-        computer: Computer,
-        limits: LoadLimits,
+        settings: ResolvedConfig,
     ) -> None:
-        self.computer = computer
-        self.sources: dict[str, frozenset[str]] = {}
+        self.folding = BoundFolding(graph, values, settings)
         self._graph = graph
         self._values = values
         self._constants = dict(graph.constants)
@@ -128,10 +202,10 @@ class _Work:
         self._renamed: dict[str, str] = {}
         self._captured = {name for node in graph.table.bodies for name in graph.captures_of(node)}
         self._bytes = {name: one.type.nbytes or 0 for name, one in graph.constants.items()}
+        self._limits = limits = settings.limits.within(settings.max_memory)
         self._left = limits.bind_bytes + sum(self._bytes.values())
         stored = sum(elements(one.type.shape) for one in graph.constants.values())
-        self._effort = MOST_AT_BIND + EFFORT * stored
-        self._limits = limits
+        self._effort = MOST_AT_BIND + _EFFORT * stored
         # What depends on constants alone, if others are left to compute it, and on which.
         self._static: dict[str, frozenset[str]] = {}
         self._cost = 0
@@ -145,10 +219,12 @@ class _Work:
             if len(made) == 1 and made[0] in self._values:
                 self._compute(node, is_known=True)
             # One look is enough for most nodes.
-            elif read and (read[0] in constants or not read[0]) and self._is_computable(node):
+            elif (
+                read
+                and (not read[0] or read[0] in constants or read[0] in static)
+                and self._is_computable(node)
+            ):
                 self._compute(node, is_known=False)
-            elif static and read and (read[0] in static or not read[0]):
-                self._is_computable(node)
             elif op_types[node] in _COPIES:
                 self._take_copy_out(Node(graph, node))
 
@@ -187,25 +263,20 @@ class _Work:
 
     def _is_computable(self, node: int) -> bool:
         table = self._graph.table
+        known, read = self._constants, [name for name in table.inputs[node] if name]
         if table.domains[node] or node in table.bodies:
             return False
-        if not self._is_known(node):
+        if not all(name in known or name in self._static for name in read):
             return False
-        view, constants = Node(self._graph, node), self._constants
+        view = Node(self._graph, node)
         self._require_bounded(view)
-        at_hand = all(not name or name in constants for name in table.inputs[node])
+        at_hand = all(name in known for name in read)
         if at_hand and self._is_worth_it(view):
             return True
         sources = self._sources_of(node)
         for name in table.outputs[node]:
             self._static[name] = sources | {name} if self._fills(view) else sources
         return False
-
-    def _is_known(self, node: int) -> bool:
-        return all(
-            not name or name in self._constants or name in self._static
-            for name in self._graph.table.inputs[node]
-        )
 
     def _require_bounded(self, node: Node) -> None:
         """Hold what a node makes of constants against the limits.
@@ -216,10 +287,10 @@ class _Work:
         read, made = ([self._elements(n) for n in names] for names in (node.inputs, node.outputs))
         most = max(made, default=0)
         if most > limits.max_elements:
-            allowed = GROWTH * sum(map(self._elements, self._sources_of(node.id)))
+            allowed = _GROWTH * sum(map(self._elements, self._sources_of(node.id)))
             readers = {one.op_type for one in node.consumers()}
             if self._fills(node) and readers and readers <= _PRODUCTS:
-                allowed = max(allowed, FILLED * limits.max_elements)
+                allowed = max(allowed, _FILLED * limits.max_elements)
             if most > allowed:
                 name = node.outputs[made.index(most)]
                 limits.require("max_elements", most, f"value {name!r}, known at bind,")
@@ -246,29 +317,26 @@ class _Work:
         if size is None or size > self._left:
             return False
         stored = sum(self._bytes[name] for name in sources)
-        if node.op_type != "ConstantOfShape" and size > max(SMALL_BYTES, GROWTH * stored):
+        if node.op_type != "ConstantOfShape" and size > max(_SMALL_BYTES, _GROWTH * stored):
             return False
-        return self.computer.takes(node) and self._takes_little(node, sources)
+        return self.folding.takes(node) and self._takes_little(node, sources)
 
     def _takes_little(self, node: Node, sources: frozenset[str]) -> bool:
         """Say whether there is enough left of the effort that may be made; if so, take it."""
         # A weight that is filled is a weight like one that is stored.
         effort = 0 if node.op_type == "ConstantOfShape" else effort_of(node)
-        if effort > min(MOST_AT_BIND + EFFORT * self._stored_by(sources), self._effort):
+        stored = sum(self._elements(name) for name in sources if name in self._graph.constants)
+        if effort > min(MOST_AT_BIND + _EFFORT * stored, self._effort):
             return False
         self._effort -= effort
         return True
-
-    def _stored_by(self, sources: frozenset[str]) -> int:
-        """Return how many elements the model itself stores of those values."""
-        return sum(self._elements(name) for name in sources if name in self._graph.constants)
 
     def _sources_of(self, node: int) -> frozenset[str]:
         """Return the constants a node depends on: stored ones, and those that were filled."""
         found: set[str] = set()
         for name in self._graph.table.inputs[node]:
-            if name in self.sources:
-                found |= self.sources[name]
+            if name in self.folding.sources:
+                found |= self.folding.sources[name]
             elif name in self._static:
                 found |= self._static[name]
             elif name in self._graph.constants:
@@ -277,16 +345,18 @@ class _Work:
 
     def _compute(self, node: int, *, is_known: bool) -> None:
         (name,) = self._graph.table.outputs[node]
-        self.sources[name] = self._sources_of(node)
+        self.folding.sources[name] = self._sources_of(node)
         if is_known:
-            self._constants[name] = self.computer.known(name)
+            value = self._values[name]
+            type_ = TensorType(self._graph.dtype(name), value.shape)
+            self._constants[name] = Initializer(name, type_, lambda: value)
         else:
-            self._constants[name] = self.computer.initializer(name, self._constants)
+            self._constants[name] = self.folding.initializer(name, self._constants)
             self._bytes[name] = self._constants[name].type.nbytes or 0
             self._left -= self._bytes[name]
             if self._graph.table.op_types[node] == "ConstantOfShape":
                 # A weight like one that is stored, for what is computed from it.
-                self.sources[name] |= {name}
+                self.folding.sources[name] |= {name}
         self._left_out[node] = "computed at bind"
 
     def _take_copy_out(self, node: Node) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Final
 from subgraphkit import errors
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.progress import Progress
+from subgraphkit.binding.shapes import shapes_of_inputs
 from subgraphkit.configuration.handing import plain_options, plain_settings, plain_value
 from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS
 from subgraphkit.ir import Initializer
@@ -25,7 +26,6 @@ from subgraphkit.logs import logger_of
 from subgraphkit.onnx_io import write_bundled_model
 from subgraphkit.processes import Child, NoAnswer, how_it_ended, result_of
 from subgraphkit.processes.shared_area import SharedArea
-from subgraphkit.types import TensorType
 
 MODEL: Final = "model.onnx"
 """The file in the folder that the process reads the model from."""
@@ -231,15 +231,9 @@ def _is_there(constant: Initializer) -> bool:
 
 
 def _job(graph: Any) -> dict[str, Any]:
-    types = {name: graph.types.get(name) for name in (*graph.inputs, *graph.defaults)}
-    shapes = {
-        name: list(type_.shape)
-        for name, type_ in types.items()
-        if isinstance(type_, TensorType) and type_.shape is not None
-    }
     return {
         "name": graph.name,
-        "shapes": {**graph.symbols, **shapes},
+        "shapes": {**graph.symbols, **shapes_of_inputs(graph)},
         "inputs": graph.inputs,
         "outputs": graph.outputs,
         "order": list(graph.order),
@@ -256,14 +250,10 @@ def described(graph: Any, backend: Backend) -> dict[str, Any]:
         BackendError: It cannot (SGK137).
     """
     name, kind = backend.name, type(backend)
-    values = {
-        option.name: getattr(backend.option_values, option.name, option.default)
-        for option in backend.options
-    }
     options = {
-        option.name: plain_value(values[option.name])
+        option.name: plain_value(value)
         for option in backend.options
-        if values[option.name] != option.default
+        if (value := getattr(backend.option_values, option.name, option.default)) != option.default
     }
     given = next((one.target for one in graph.settings.backends if one.name == name), None)
     problem = "" if hasattr(os, "memfd_create") else f"{sys.platform} has no memory for it"

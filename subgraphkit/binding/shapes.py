@@ -37,6 +37,12 @@ def renaming(graph: Graph, symbol: str, places: Places) -> str:
     return f"shapes={told!r}"
 
 
+def shapes_of_inputs(graph: Graph) -> dict[str, Shape]:
+    """Return the shapes of inputs as they were bound, of those that have one."""
+    found = {name: graph.shape(name) for name in (*graph.inputs, *graph.defaults)}
+    return {name: shape for name, shape in found.items() if shape is not None}
+
+
 def given_shapes(
     graph: Graph, shapes: Shapes, *, strict: bool
 ) -> tuple[dict[str, int], dict[str, Shape]]:

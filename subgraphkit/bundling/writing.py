@@ -15,6 +15,7 @@ from typing import BinaryIO, Final
 import numpy as np
 
 from subgraphkit import __version__
+from subgraphkit.binding.shapes import shapes_of_inputs
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.collecting import BundleContents, CollectedSubgraph
 from subgraphkit.bundling.manifest import (
@@ -25,12 +26,10 @@ from subgraphkit.bundling.manifest import (
 )
 from subgraphkit.bundling.reading import MANIFEST, is_bundle
 from subgraphkit.errors import describe_exception
-from subgraphkit.ir import BoundGraph
 from subgraphkit.ir.structure import data_digest
 from subgraphkit.onnx_io import write_bundled_model
 from subgraphkit.storing.files import claimed, flush_folder, new_file
 from subgraphkit.storing.folders import ownership_problem
-from subgraphkit.types import TensorType
 
 _MODEL: Final = "model.onnx"
 _UNNAMED: Final = "weights.part"
@@ -197,20 +196,11 @@ def _fill(folder: Path, contents: BundleContents, mode: int) -> None:
         model=_write(folder, _MODEL, model, mode),
         weights=weights.entry() if weights.size else None,
         symbols=dict(graph.symbols),
-        shapes=_shapes(graph),
+        shapes=shapes_of_inputs(graph),
         backends=contents.backends,
         subgraphs=tuple(_entry(folder, one, mode) for one in contents.subgraphs),
     )
     _write(folder, MANIFEST, write_manifest(manifest), mode)
-
-
-def _shapes(graph: BoundGraph) -> dict[str, tuple[int | str | None, ...]]:
-    types = {name: graph.types.get(name) for name in (*graph.inputs, *graph.defaults)}
-    return {
-        name: type_.shape
-        for name, type_ in types.items()
-        if isinstance(type_, TensorType) and type_.shape is not None
-    }
 
 
 def _entry(folder: Path, one: CollectedSubgraph, mode: int) -> SubgraphEntry:

@@ -104,11 +104,11 @@ def compile_subgraphs(
     """
     if not isinstance(partitioning, Partitioning):
         partitioning = partition(partitioning)
-    return _walked(partitioning, progress, proves=True)
+    return compile_unproven(partitioning, progress=progress, proves=True)
 
 
 def compile_unproven(
-    partitioning: Partitioning, *, progress: Progress | None = None
+    partitioning: Partitioning, *, progress: Progress | None = None, proves: bool = False
 ) -> CompiledSubgraphs:
     """Compile every subgraph on its backend, or restore what it compiled at an earlier bind.
 
@@ -121,6 +121,7 @@ def compile_unproven(
         progress: Told before every subgraph, and by backends meanwhile; stops the work. So does
             Ctrl-C: whatever library is at work, the caller is free within seconds, and nothing
             that is half done is kept.
+        proves: Whether engines are proven before it returns.
 
     Returns:
         The operators, with the partitioning they belong to. Engines wait in ``cache.proofs`` to be
@@ -135,12 +136,6 @@ def compile_unproven(
             backend that was named has less of the model than it has to (SGK125).
         MemoryLimitError: It would need more memory than ``max_memory`` allows (SGK134).
     """
-    return _walked(partitioning, progress, proves=False)
-
-
-def _walked(
-    partitioning: Partitioning, progress: Progress | None, *, proves: bool
-) -> CompiledSubgraphs:
     means = Means.of(partitioning, progress)
     with walking("compile", partitioning.graph.name, means.progress.is_own):
         return _attended(partitioning, means, proves=proves)

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import AttributeProto
+from onnx import AttributeProto, helper
 
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Initializer
@@ -120,36 +120,18 @@ def _text(raw: bytes) -> str | bytes:
         return raw
 
 
-def _decode(attribute: AttributeProto, folders: DataFolders | None) -> Any:  # noqa: PLR0911 (a table)
-    kind = attribute.type
-    if kind == AttributeProto.INT:
-        return attribute.i
-    if kind == AttributeProto.INTS:
-        return tuple(attribute.ints)
-    if kind == AttributeProto.FLOAT:
-        return attribute.f
-    if kind == AttributeProto.FLOATS:
-        return tuple(attribute.floats)
-    if kind == AttributeProto.STRING:
-        return _text(attribute.s)
-    if kind == AttributeProto.STRINGS:
-        return tuple(_text(raw) for raw in attribute.strings)
-    if kind == AttributeProto.TENSOR:
-        return array_of(attribute.t, folders)
-    return _decode_rare(attribute, folders)
+def _decode(attribute: AttributeProto, folders: DataFolders | None) -> Any:
+    def plain(value: Any) -> Any:
+        if isinstance(value, bytes):
+            return _text(value)
+        if isinstance(value, onnx.TensorProto):
+            return array_of(value, folders)
+        if isinstance(value, onnx.SparseTensorProto):
+            return sparse_initializer_of(value, folders).array()
+        return read_type(value) if isinstance(value, onnx.TypeProto) else value
 
-
-def _decode_rare(attribute: AttributeProto, folders: DataFolders | None) -> Any:
-    kind = attribute.type
-    if kind == AttributeProto.TENSORS:
-        return tuple(array_of(tensor, folders) for tensor in attribute.tensors)
-    if kind == AttributeProto.SPARSE_TENSOR:
-        return sparse_initializer_of(attribute.sparse_tensor, folders).array()
-    if kind == AttributeProto.TYPE_PROTO:
-        return read_type(attribute.tp)
-    if kind == AttributeProto.TYPE_PROTOS:
-        return tuple(read_type(proto) for proto in attribute.type_protos)
-    return None
+    value = helper.get_attribute_value(attribute)
+    return tuple(map(plain, value)) if isinstance(value, list) else plain(value)
 
 
 _LEAST, _MOST = -(2**31), 2**31 - 1

@@ -160,9 +160,13 @@ class _Inference:
         require_fitting(graph, self._sure_types(), self._bodies, graph.order, are_typed=True)
         self._fill_gaps()
         known = {name: one for name, one in self._values.items() if name not in self._open}
-        require_conditions(self._model, self._truth)
-        conditions = replaceable(graph, self._types, self._condition)
-        return Inferred(self._types, self._bodies, known, conditions)
+        return Inferred(self._types, self._bodies, known, self._conditions())
+
+    def _conditions(self) -> dict[int, bool]:
+        if self._model.conditions:
+            require_conditions(self._model, self._truth)
+        graph = self._graph
+        return replaceable(graph, self._types, self._condition) if graph.table.bodies else {}
 
     def _stands_alone(self, node: int) -> bool:
         is_decided = self._condition(node) is not None

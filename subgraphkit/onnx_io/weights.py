@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Initializer
@@ -166,7 +166,7 @@ def check_tensor(tensor: onnx.TensorProto, folders: DataFolders | None, where: s
     elif tensor.HasField("raw_data") and dtype is not DataType.STRING:
         expected, found, unit = nbytes, len(tensor.raw_data), "bytes"
     else:
-        stored = len(getattr(tensor, _FIELDS.get(dtype, "int32_data")))
+        stored = len(getattr(tensor, helper.tensor_dtype_to_field(dtype)))
         expected, found, unit = _stored_count(tensor, dtype, count), stored, "items"
     if expected != found:
         raise _disagree(
@@ -229,19 +229,6 @@ def _stored_count(tensor: onnx.TensorProto, dtype: DataType, count: int) -> int:
         # int32_data holds one byte of packed elements per entry.
         return (count * dtype.bits + 7) // 8
     return count
-
-
-_FIELDS: Final[Mapping[DataType, str]] = {
-    DataType.COMPLEX128: "double_data",
-    DataType.COMPLEX64: "float_data",
-    DataType.DOUBLE: "double_data",
-    DataType.FLOAT: "float_data",
-    DataType.INT64: "int64_data",
-    DataType.STRING: "string_data",
-    DataType.UINT32: "uint64_data",
-    DataType.UINT64: "uint64_data",
-}
-"""Where the items of a tensor are that has them in no file and not as bytes."""
 
 
 def check_sparse(sparse: onnx.SparseTensorProto, folders: DataFolders | None, where: str) -> None:
