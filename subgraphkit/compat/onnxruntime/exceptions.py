@@ -1,5 +1,7 @@
 """ONNX Runtime's exception classes; errors that come through the door are of ours and of one."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
 
@@ -67,11 +69,16 @@ _THEIRS: Final[tuple[tuple[type[errors.SubgraphkitError], type[Exception]], ...]
 _NO_MODEL: Final = "SGK202"
 
 
-def as_theirs(error: errors.SubgraphkitError) -> None:
+@contextmanager
+def their_errors() -> Iterator[None]:
     """Make an error one of ONNX Runtime's classes as well; it stays what it is."""
-    kind: Any = type(error)
-    if kind.__module__ != __name__:
-        error.__class__ = _both(kind, error.code == _NO_MODEL)
+    try:
+        yield
+    except errors.SubgraphkitError as error:
+        kind: Any = type(error)
+        if kind.__module__ != __name__:
+            error.__class__ = _both(kind, error.code == _NO_MODEL)
+        raise
 
 
 @cache

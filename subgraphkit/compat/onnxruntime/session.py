@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit.compat.onnxruntime.exceptions import as_theirs
+from subgraphkit.compat.onnxruntime.exceptions import their_errors
 from subgraphkit.compat.onnxruntime.options import (
     ModelMetadata,
     RunOptions,
@@ -23,7 +23,6 @@ from subgraphkit.compat.onnxruntime.providers import (
 )
 from subgraphkit.compat.onnxruntime.values import IOBinding, OrtValue, unwrapped, wrapped
 from subgraphkit.configuration.config import resolve
-from subgraphkit.errors import SubgraphkitError
 from subgraphkit.onnx_io import Model
 from subgraphkit.placing import InferenceSession as _InferenceSession
 from subgraphkit.running.feeds import NodeArg
@@ -77,7 +76,7 @@ class InferenceSession:
             options[choice.name] = {key: one for key, one in told.items() if key not in said}
         self._asked = asked
         is_open = resolved.sources.get("threads", ("default",))[0] == "default"
-        try:
+        with their_errors():
             self._inner = _InferenceSession(
                 source,
                 selection,
@@ -85,9 +84,6 @@ class InferenceSession:
                 {name: told for name, told in options.items() if told} or None,
                 threads=self._sess_options.threads if is_open else None,
             )
-        except SubgraphkitError as error:
-            as_theirs(error)
-            raise
 
     @property
     def inner(self) -> _InferenceSession:
@@ -180,11 +176,8 @@ class InferenceSession:
         """
         _check(run_options)
         feeds = {name: self._array(name, value) for name, value in input_feed.items()}
-        try:
+        with their_errors():
             return self._inner.run(output_names, feeds, run_options)
-        except SubgraphkitError as error:
-            as_theirs(error)
-            raise
 
     def run_async(
         self,
@@ -225,11 +218,8 @@ class InferenceSession:
     ) -> None:
         """Run with the inputs and into the outputs of a binding."""
         _check(run_options)
-        try:
+        with their_errors():
             self._inner.run_with_iobinding(iobinding, run_options)
-        except SubgraphkitError as error:
-            as_theirs(error)
-            raise
 
     def _array(self, name: str, value: Any) -> Any:
         if not isinstance(value, list | tuple | int | float | str):
