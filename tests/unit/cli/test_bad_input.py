@@ -5,32 +5,11 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-import subgraphkit as sk
 from tests.interrupting import heard
 from tests.unit.cli.conftest import Cli, Install
-
-
-def _strided(array: Any) -> Any:
-    return np.repeat(array, 2, axis=1)[:, ::2]
-
-
-def _read_only(array: Any) -> Any:
-    array.setflags(write=False)
-    return array
-
-
-@pytest.mark.parametrize("unusual", [np.asfortranarray, _strided, _read_only])
-def test_an_unusual_array_works_and_is_left_alone(linear: Path, unusual: Any) -> None:
-    plain = np.arange(6, dtype=np.float32).reshape(2, 3)
-    fed = unusual(plain.copy())
-    with sk.InferenceSession(linear) as session:
-        np.testing.assert_array_equal(session(x=fed)["y"], session(x=plain)["y"])
-    np.testing.assert_array_equal(fed, plain)
 
 
 def test_a_backend_whose_import_raises_is_told_when_it_is_named(

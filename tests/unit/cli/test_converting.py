@@ -50,16 +50,6 @@ def test_a_model_is_calibrated_and_converted_with_a_report(cli: Cli, model: str)
     onnx.checker.check_model(onnx.load("small.onnx"), full_check=True)
 
 
-def test_fp16_needs_nothing_but_the_model_and_compares_on_random_inputs(
-    cli: Cli, model: str
-) -> None:
-    ended = cli("convert", model, "--precision", "fp16", "-o", "half.onnx", "--report")
-    assert ended.code == 0, ended.err
-    assert "2 nodes compute in a short float, 2 Casts" in ended.out
-    assert "random values" in ended.err
-    assert "SNR_DB" in ended.out
-
-
 def test_an_error_beyond_the_bound_fails_and_stores_nothing(cli: Cli, model: str) -> None:
     words = ("convert", model, "--precision", "bf16", "-o", "out.onnx", "--max-error")
     ended = cli(*words, "1e-6")
@@ -80,17 +70,6 @@ def overflowing() -> str:
     return "overflowing.onnx"
 
 
-def test_a_ratio_of_signal_to_noise_that_is_missed_names_the_search(
-    cli: Cli, overflowing: str
-) -> None:
-    words = ("--precision", "fp16", "-o", "o.onnx", "--min-snr", "60", "--data", "x.npy")
-    ended = cli("convert", overflowing, *words)
-    assert ended.code == 1
-    assert "misses 60 dB at least" in ended.out
-    assert "--search" in ended.out
-    assert not Path("o.onnx").exists()
-
-
 def test_a_search_keeps_the_nodes_that_overflow_and_stores_the_model(
     cli: Cli, overflowing: str
 ) -> None:
@@ -108,25 +87,6 @@ def test_a_search_keeps_the_nodes_that_overflow_and_stores_the_model(
     stored = Path("o.onnx").read_bytes()
     assert cli("convert", overflowing, *words, *keep).code == 0
     assert Path("o.onnx").read_bytes() == stored
-
-
-def test_a_search_that_ends_at_once_shows_outputs_alone(cli: Cli, overflowing: str) -> None:
-    words = ("--precision", "bf16", "-o", "o.onnx", "--max-error", "1", "--data", "x.npy")
-    ended = cli("convert", overflowing, *words, "--search")
-    assert ended.code == 0, ended.err
-    table = ended.out[ended.out.index("VALUE") :].splitlines()
-    assert [line.split()[0] for line in table if line] == ["VALUE", "y"]
-    assert "NODE" not in ended.out
-
-
-def test_a_search_that_may_not_take_any_time_says_what_it_reached(
-    cli: Cli, overflowing: str
-) -> None:
-    words = ("--precision", "fp16", "-o", "o.onnx", "--min-snr", "60", "--data", "x.npy")
-    ended = cli("convert", overflowing, *words, "--search", "0")
-    assert ended.code == 2
-    assert "SGK237" in ended.err
-    assert "the best was" in ended.err
 
 
 def test_the_nodes_in_which_error_is_born_are_shown(cli: Cli, overflowing: str) -> None:

@@ -161,14 +161,6 @@ def test_taking_none_of_the_common_operators_is_a_warning(
     assert "subgraphkit plan MODEL --backend patient --details" in check["fix"]
 
 
-def test_an_api_of_another_time_is_named_with_the_fix(new_process: Cli, install: Install) -> None:
-    install("patient", PATIENT)
-    check, data = _check(new_process("doctor", "patient", "--json", NEEDS_API="1.9"))
-    assert "[SGK105]" in check["text"]
-    assert "pip install" in check["fix"]
-    assert data["fixes"] == [check["fix"]]
-
-
 def _distribution(site: Path, name: str, package: str) -> None:
     metadata = site / f"{name.replace('-', '_')}-1.0.dist-info"
     metadata.mkdir(parents=True)

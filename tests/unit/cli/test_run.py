@@ -1,19 +1,14 @@
 """``subgraphkit run``."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 import pytest
 
 from tests.models import parsed
 from tests.unit.cli.conftest import Cli, Install
-
-X = np.array([[1, 0, 0], [0, 1, 0]], np.float32)
-Y = np.array([[11, 22], [13, 24]], np.float32)
 
 
 def _run(cli: Cli, *words: object) -> dict[str, Any]:
@@ -24,30 +19,6 @@ def _run(cli: Cli, *words: object) -> dict[str, Any]:
     assert document["errors"] == []
     data: dict[str, Any] = document["data"]
     return data
-
-
-def test_outputs_are_stored(cli: Cli, linear: Path, array_file: Callable[[Any], Path]) -> None:
-    _run(cli, linear, "--input", f"x={array_file(X)}", "-o", "results.npz")
-    with np.load("results.npz") as stored:
-        assert stored.files == ["y"]
-        np.testing.assert_array_equal(stored["y"], Y)
-
-
-def test_strings_and_sequences_are_stored(cli: Cli, tmp_path: Path) -> None:
-    onnx.save(
-        parsed("""
-        g (float[2] x) => (seq(float[2]) s, string[1] t) {
-          s = SequenceConstruct(x, x)
-          t = Constant <value_strings = ["word"]> ()
-        }
-        """),
-        tmp_path / "mixed.onnx",
-    )
-    data = _run(cli, tmp_path / "mixed.onnx", "-o", "results.npz")
-    assert [output["type"] for output in data["outputs"]] == ["sequence of 2", "string[1]"]
-    with np.load("results.npz") as stored:
-        assert stored.files == ["s[0]", "s[1]", "t"]
-        assert stored["t"].tolist() == ["word"]
 
 
 WINDOWS = """

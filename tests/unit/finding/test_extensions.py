@@ -116,13 +116,6 @@ def test_authors_can_have_their_own_error() -> None:
         manager.notify("subgraphkit_compiled", event=EVENT)
 
 
-def test_one_that_cannot_be_imported_is_warned_of(install: Install) -> None:
-    install("watch-dist", "m_watcher", "raise ImportError('no libwatch')", ENTRY)
-    manager = ExtensionManager(resolve(plugins={"watcher"}))
-    with pytest.warns(SubgraphkitWarning, match="SGK190.*failed in import.*no libwatch"):
-        assert not manager.implements("subgraphkit_compiled")
-
-
 def test_a_misspelt_hook_is_warned_of_and_the_rest_works(install: Install) -> None:
     install(
         "watch-dist", "m_watcher", CODE.replace("subgraphkit_doctor", "subgraphkit_docter"), ENTRY
@@ -144,17 +137,6 @@ def test_a_hook_with_a_default_is_not_taken() -> None:
             assert not manager.implements("subgraphkit_compiled")
     finally:
         unregister_extension("defaulted")
-
-
-def test_the_configuration_says_which_are_loaded(counting: Counting) -> None:
-    def listens(**settings: object) -> bool:
-        manager = ExtensionManager(resolve(**settings))
-        return manager.implements("subgraphkit_doctor")
-
-    assert listens(plugins=["counting"])
-    assert not listens(plugins="none")
-    assert not listens(plugins=["counting"], block=["counting"])
-    assert counting.count == 0
 
 
 def test_a_hook_that_does_not_exist_is_our_mistake() -> None:

@@ -170,11 +170,6 @@ def test_none_opens_nothing() -> None:
     assert names(backend="none") == []
 
 
-def test_a_named_backend_that_is_unknown_raises() -> None:
-    with pytest.raises(BackendNotFoundError, match="argument backend='zzz'"):
-        names(backend="zzz")
-
-
 def test_an_optional_backend_is_left_out_quietly_and_the_event_tells() -> None:
     events: list[FallbackEvent] = []
     with registered(Alpha), registered(NoDevice):
