@@ -1,5 +1,5 @@
 from .compilation import CompiledSubgraphs as CompiledSubgraphs
-from .compilation import Means as Means
+from .compilation import Setup as Setup
 from .compilation import compile_elsewhere as compile_elsewhere
 from .compilation import compile_subgraph as compile_subgraph
 from .compilation import compile_subgraphs as compile_subgraphs

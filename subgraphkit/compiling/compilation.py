@@ -136,19 +136,19 @@ def compile_unproven(
             backend that was named has less of the model than it has to (SGK125).
         MemoryLimitError: It would need more memory than ``max_memory`` allows (SGK134).
     """
-    means = Means.of(partitioning, progress)
-    with walking("compile", partitioning.graph.name, means.progress.is_own):
-        return _attended(partitioning, means, proves=proves)
+    setup = Setup.of(partitioning, progress)
+    with walking("compile", partitioning.graph.name, setup.progress.is_own):
+        return _attended(partitioning, setup, proves=proves)
 
 
-def _attended(partitioning: Partitioning, means: "Means", *, proves: bool) -> CompiledSubgraphs:
+def _attended(partitioning: Partitioning, setup: "Setup", *, proves: bool) -> CompiledSubgraphs:
     _require_no_dry_run(partitioning)
     shortfall = partitioning.shortfall()  # what is to be an error is one before the work
     if partitioning.graph.settings.max_memory is not None:
         reports.check_memory(partitioning)
     compiled = attended(
-        lambda watched: _compiled(partitioning, means._replace(progress=watched), proves=proves),
-        means.progress,
+        lambda watched: _compiled(partitioning, setup._replace(progress=watched), proves=proves),
+        setup.progress,
         CompiledSubgraphs.close,
         partitioning.graph.settings.timeout_s,
     )
@@ -157,7 +157,7 @@ def _attended(partitioning: Partitioning, means: "Means", *, proves: bool) -> Co
             shortfall = compiled.partitioning.shortfall()
         if shortfall is not None:
             shortfall.report(partitioning)
-        means.progress("compiling", len(compiled), len(compiled))
+        setup.progress("compiling", len(compiled), len(compiled))
     except BaseException:
         compiled.close()
         raise
@@ -166,20 +166,20 @@ def _attended(partitioning: Partitioning, means: "Means", *, proves: bool) -> Co
     return compiled
 
 
-def _compiled(partitioning: Partitioning, means: "Means", *, proves: bool) -> CompiledSubgraphs:
-    current, progress = partitioning, means.progress
+def _compiled(partitioning: Partitioning, setup: "Setup", *, proves: bool) -> CompiledSubgraphs:
+    current, progress = partitioning, setup.progress
     done: list[SubgraphOperator] = []
     seconds: dict[str, float] = {}
     restored: set[str] = set()
-    with _proven(partitioning, means, done, proves=proves) as proofs:
+    with _proven(partitioning, setup, done, proves=proves) as proofs:
         # What comes of a subgraph given back stands in its place, so all before it is done.
         while len(done) < len(current.subgraphs):
             place = len(done)
             subgraph = current.subgraphs[place]
             progress.check()
             claim = current.passes.claims[current.claimed_by[place]]
-            part = means.on(subgraph)
-            if means.tells:
+            part = setup.on(subgraph)
+            if setup.tells:
                 part.progress("compiling", place, len(current.subgraphs), subgraph.id)
             try:
                 operator, spent, from_cache = _reported(current, subgraph, claim, part)
@@ -189,7 +189,7 @@ def _compiled(partitioning: Partitioning, means: "Means", *, proves: bool) -> Co
                 continue
             done.append(operator)
             proofs.compiled.append(ProofStep(subgraph, operator))
-            if means.tells and any(one.operator not in done for one in proofs.waiting.values()):
+            if setup.tells and any(one.operator not in done for one in proofs.waiting.values()):
                 proofs.settle(gives_up=False)  # no step of a session runs what is inside of one
             seconds[subgraph.id] = spent
             restored.update([subgraph.id] if from_cache else [])
@@ -199,22 +199,22 @@ def _compiled(partitioning: Partitioning, means: "Means", *, proves: bool) -> Co
         tuple(done),
         MappingProxyType(seconds),
         frozenset(restored),
-        means.cache,
+        setup.cache,
     )
 
 
 @contextmanager
 def _proven(
-    partitioning: Partitioning, means: "Means", done: list[SubgraphOperator], *, proves: bool
+    partitioning: Partitioning, setup: "Setup", done: list[SubgraphOperator], *, proves: bool
 ) -> Iterator[Proofs]:
     """Prove engines in the end if that is asked for; and if the rest fails, to have these kept."""
-    proofs = means.cache.proofs if means.cache is not None else Proofs(partitioning.graph)
+    proofs = setup.cache.proofs if setup.cache is not None else Proofs(partitioning.graph)
     try:
         yield proofs
         if proves:
             proofs.settle()
     except BaseException:
-        if means.tells:
+        if setup.tells:
             with suppress(SubgraphkitWarning):
                 proofs.settle()
         proofs.drop(done)
@@ -223,14 +223,14 @@ def _proven(
 
 
 def compile_subgraph(
-    partitioning: Partitioning, subgraph: Subgraph, means: "Means | None" = None
+    partitioning: Partitioning, subgraph: Subgraph, setup: "Setup | None" = None
 ) -> SubgraphOperator:
     """Compile one subgraph on the backend that claimed it.
 
     Args:
         partitioning: Who compiles what.
         subgraph: One of its subgraphs, perhaps with new weights.
-        means: What to compile with. None to go past the cache, which new weights, those of a
+        setup: What to compile with. None to go past the cache, which new weights, those of a
             session that is being trained, would only fill.
 
     Raises:
@@ -241,9 +241,9 @@ def compile_subgraph(
     """
     _require_no_dry_run(partitioning)
     claim = partitioning.claim_of(subgraph)
-    if means is None:
-        return obtained(partitioning, subgraph, claim, Means(None, Progress()))[0]
-    return _reported(partitioning, subgraph, claim, means)[0]
+    if setup is None:
+        return obtained(partitioning, subgraph, claim, Setup(None, Progress()))[0]
+    return _reported(partitioning, subgraph, claim, setup)[0]
 
 
 def compile_elsewhere(
@@ -261,13 +261,13 @@ def compile_elsewhere(
         LookupError: There is no fallback backend.
         Exception: Whatever the other backend raises.
     """
-    means = Means(None, Progress(), shares_processors=claim is not None)
+    setup = Setup(None, Progress(), shares_processors=claim is not None)
     if claim is None:
-        creation = _creation(partitioning, means)
+        creation = _creation(partitioning, setup)
         return creation.on_fallback(subgraph, partitioning.claim_of(subgraph))
     properties = list(properties_of(claim.backend))
     division = partition_within(subgraph, properties, claim, partitioning.constraints)
-    operator = _composed(means, division)
+    operator = _composed(setup, division)
     set_maker(operator, claim.backend.name)
     return operator
 
@@ -295,7 +295,7 @@ def _close_misinformed(
     del done[first:]
 
 
-class Means(NamedTuple):
+class Setup(NamedTuple):
     """What subgraphs are compiled with.
 
     Attributes:
@@ -333,11 +333,11 @@ class Means(NamedTuple):
 
 
 def _reported(
-    partitioning: Partitioning, subgraph: Subgraph, claim: Claim, means: Means
+    partitioning: Partitioning, subgraph: Subgraph, claim: Claim, setup: Setup
 ) -> tuple[SubgraphOperator, float, bool]:
     """Obtain an operator and say so; return how long it took and whether it was in the cache."""
     started = time.perf_counter()
-    operator, from_cache = obtained(partitioning, subgraph, claim, means)
+    operator, from_cache = obtained(partitioning, subgraph, claim, setup)
     spent = time.perf_counter() - started
     extensions = partitioning.graph.extensions
     tell_compiled(extensions, subgraph, operator, spent, from_cache=from_cache)
@@ -345,7 +345,7 @@ def _reported(
 
 
 def obtained(
-    partitioning: Partitioning, subgraph: Subgraph, claim: Claim, means: Means
+    partitioning: Partitioning, subgraph: Subgraph, claim: Claim, setup: Setup
 ) -> tuple[SubgraphOperator, bool]:
     """Return the operator of a subgraph, and whether it came from the cache.
 
@@ -354,40 +354,40 @@ def obtained(
     """
     if not subgraph.outputs:
         return IdleOperator(), False
-    creation = _creation(partitioning, means)
+    creation = _creation(partitioning, setup)
     compile_ = partial(creation.compiled, subgraph, claim)
     if partitioning.graph.settings.isolates(claim.backend.name):
         operator = compile_()
         if not isinstance(operator, IsolatedOperator):
             return operator, False
-        if means.cache is not None and operator.engine == "kept":
-            means.cache.kept.add(subgraph.id)
-        elif means.cache is not None and operator.engine == "unproven":
-            keep, prove = partial(means.cache.kept.add, subgraph.id), operator.prove
-            means.cache.proofs.waiting[subgraph.id] = Unproven(
+        if setup.cache is not None and operator.engine == "kept":
+            setup.cache.kept.add(subgraph.id)
+        elif setup.cache is not None and operator.engine == "unproven":
+            keep, prove = partial(setup.cache.kept.add, subgraph.id), operator.prove
+            setup.cache.proofs.waiting[subgraph.id] = Unproven(
                 claim.backend, subgraph, operator, lambda _, given, __: prove(given), keep
             )
         return operator, operator.restored
-    if means.cache is None or not stores_engines(type(claim.backend)):
+    if setup.cache is None or not stores_engines(type(claim.backend)):
         return compile_(), False
-    return means.cache.obtain(subgraph, claim, compile_, creation.context(claim))
+    return setup.cache.obtain(subgraph, claim, compile_, creation.context(claim))
 
 
-def _creation(partitioning: Partitioning, means: Means) -> Creation:
-    shares = means.shares_processors or partitioning.shares_processors
-    inner = means._replace(tells=False, shares_processors=shares)
+def _creation(partitioning: Partitioning, setup: Setup) -> Creation:
+    shares = setup.shares_processors or partitioning.shares_processors
+    inner = setup._replace(tells=False, shares_processors=shares)
     return Creation(
         partitioning.graph,
         partitioning.constraints,
         shares,
-        means.cache is not None,
-        means.progress,
+        setup.cache is not None,
+        setup.progress,
         partial(_composed, inner),
     )
 
 
-def _composed(means: Means, division: Partitioning) -> SubgraphOperator:
-    cache = means.cache.apart() if means.cache is not None else None
-    compiled = _compiled(division, means._replace(cache=cache), proves=False)
+def _composed(setup: Setup, division: Partitioning) -> SubgraphOperator:
+    cache = setup.cache.apart() if setup.cache is not None else None
+    compiled = _compiled(division, setup._replace(cache=cache), proves=False)
     parts = zip(compiled.partitioning.subgraphs, compiled, strict=True)
     return ComposedOperator(division.graph, parts)

@@ -24,7 +24,7 @@ from subgraphkit.backend.operator import SubgraphOperator, maker_of
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.binding.model_process import MODEL
-from subgraphkit.compiling.compilation import Means, obtained
+from subgraphkit.compiling.compilation import Setup, obtained
 from subgraphkit.compiling.proving import Proofs, ProofStep
 from subgraphkit.configuration.handing import plain_value
 from subgraphkit.configuration.selection import BackendChoice
@@ -71,23 +71,23 @@ class Workshop:
             claim.property.prepare(self._graph, claim.context)
         partitioning = self._partitioning(subgraph, claim, recipe)
         progress = _progress(tell)
-        means = Means.of(partitioning, progress, shares_processors=recipe["shares"])
+        setup = Setup.of(partitioning, progress, shares_processors=recipe["shares"])
         if not recipe["cached"]:
-            means = means._replace(cache=None)
+            setup = setup._replace(cache=None)
         restored = engine is not None
         with _bounded_time(self._graph.settings.limits):
             if engine is not None:
                 context = replace(claim.context, shares_processors=recipe["shares"])
                 operator = claim.backend.deserialize(engine.tobytes(), subgraph, context)
             else:
-                operator, restored = obtained(partitioning, subgraph, claim, means.on(subgraph))
+                operator, restored = obtained(partitioning, subgraph, claim, setup.on(subgraph))
         self._count = number = self._count + 1
         self._operators[number] = operator
         became = ""
-        if means.cache is not None and means.cache.proofs.waiting:
-            self._unproven[number] = means.cache.proofs, subgraph
+        if setup.cache is not None and setup.cache.proofs.waiting:
+            self._unproven[number] = setup.cache.proofs, subgraph
             became = "unproven"
-        elif means.cache is not None and subgraph.id in means.cache.kept:
+        elif setup.cache is not None and subgraph.id in setup.cache.kept:
             became = "kept"
         facts = {"maker": maker_of(operator), "restored": restored, "engine": became}
         return {"number": number, **facts}

@@ -21,7 +21,7 @@ from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.binding import BoundModel
 from subgraphkit.compiling import (
     CompiledSubgraphs,
-    Means,
+    Setup,
     close_all,
     compile_elsewhere,
     compile_subgraph,
@@ -216,20 +216,20 @@ class BackgroundBuild:
 
     def _build_all(self) -> None:
         shares = len(self._wanted.subgraphs) > 1
-        means = Means.of(self._wanted, self._progress, shares_processors=shares)
+        setup = Setup.of(self._wanted, self._progress, shares_processors=shares)
         try:
             while (subgraph := self._next()) is not None:
                 self._progress.check()
-                part = means.on(subgraph)
+                part = setup.on(subgraph)
                 total = len(self._wanted.subgraphs)
                 part.progress("compiling", len(self._statuses), total, subgraph.id)
                 self._settle(subgraph, part)
             if self._is_running and self._pool:
                 self._hand_over()
-            self._prove(means, gives_up=True)
+            self._prove(setup, gives_up=True)
         finally:
-            if means.cache is not None:
-                means.cache.proofs.drop_all()
+            if setup.cache is not None:
+                setup.cache.proofs.drop_all()
         self._progress("compiling", len(self._statuses), len(self._statuses))
 
     def _next(self) -> Subgraph | None:
@@ -237,7 +237,7 @@ class BackgroundBuild:
         waiting = [one for one in self._wanted.subgraphs if one.id not in self._statuses]
         return min(waiting, key=lambda one: one.backend not in self._starters, default=None)
 
-    def _settle(self, subgraph: Subgraph, means: Means) -> None:
+    def _settle(self, subgraph: Subgraph, setup: Setup) -> None:
         """Compile a subgraph and hand it over; where that fails it stays where it is."""
         status = SubgraphStatus(subgraph.id, "", subgraph.backend, "compiling")
         self._statuses[subgraph.id] = status
@@ -246,9 +246,9 @@ class BackgroundBuild:
             try:
                 self._pool[subgraph.id] = attended(
                     lambda progress: compile_subgraph(
-                        self._wanted, subgraph, means._replace(progress=progress)
+                        self._wanted, subgraph, setup._replace(progress=progress)
                     ),
-                    means.progress,
+                    setup.progress,
                     lambda operator: operator.close(),
                     self._wanted.graph.settings.timeout_s,
                 )
@@ -260,7 +260,7 @@ class BackgroundBuild:
             seconds = time.perf_counter() - started
             if subgraph.outputs and subgraph.backend not in self._starters:
                 self._hand_over()
-                self._prove(means)
+                self._prove(setup)
             self._statuses[subgraph.id] = replace(status, state="ready", seconds=seconds)
         except Exception as error:  # noqa: BLE001 (it stays where it is, which is told)
             self._progress.check()
@@ -289,11 +289,11 @@ class BackgroundBuild:
         finally:
             self._pool.clear()
 
-    def _prove(self, means: Means, *, gives_up: bool = False) -> None:
+    def _prove(self, setup: Setup, *, gives_up: bool = False) -> None:
         """Prove the engines of what the session runs now, beside its runs."""
         session = self._session()
-        if session is not None and means.cache is not None:
-            prove_beside_runs(session, means.cache.proofs, gives_up=gives_up)
+        if session is not None and setup.cache is not None:
+            prove_beside_runs(session, setup.cache.proofs, gives_up=gives_up)
 
     def _stand_in(self, subgraph: Subgraph) -> SubgraphOperator:
         if not subgraph.outputs:

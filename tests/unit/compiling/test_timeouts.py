@@ -12,7 +12,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.backend import BindContext, Progress, ProgressEvent
-from subgraphkit.compiling import Means, compile_subgraph, timeouts
+from subgraphkit.compiling import Setup, compile_subgraph, timeouts
 from subgraphkit.compiling.timeouts import attended
 from subgraphkit.errors import CompileTimeoutError, ConfigError
 from tests.fakes import ReferenceOperator, backend_of, claiming
@@ -176,9 +176,9 @@ def test_a_library_that_can_be_stopped_is_not_taken_for_one_that_refuses(name: s
     assert subgraph.backend == name
     progress = Progress()
     progress.cancel()
-    means = Means.of(partitioning, progress)._replace(cache=None)
+    setup = Setup.of(partitioning, progress)._replace(cache=None)
     with pytest.raises(KeyboardInterrupt):  # there is no next step to stop at
-        compile_subgraph(partitioning, subgraph, means)
+        compile_subgraph(partitioning, subgraph, setup)
 
 
 @pytest.mark.parametrize("wrong", [5, "loud", {}])
