@@ -117,7 +117,9 @@ def _data(operands: _Operands) -> _Array:
 
 
 def _gather(node: Node, operands: _Operands) -> Sequence[_Array]:
-    return (np.take(_data(operands), _whole(operands[1]), axis=node.attribute("axis", 0)),)
+    data = _data(operands)
+    taken = np.take(data, _whole(operands[1]), axis=node.attribute("axis", 0))
+    return (np.asarray(taken, data.dtype),)  # a single name is a text by itself
 
 
 def _concat(node: Node, operands: _Operands) -> Sequence[_Array]:

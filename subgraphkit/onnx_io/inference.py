@@ -279,16 +279,19 @@ class _Inference:
         return ()
 
     def _targeted(self, node: Node, types: Mapping[str, ValueType]) -> Mapping[str, ValueType]:
-        """Give a shape to what onnx has none for, from what is known of the shape asked for."""
+        """Put sizes in that onnx does not find, from what is known of the shape asked for."""
         made = node.outputs[0]
         found = types.get(made)
-        if not isinstance(found, TensorType) or found.shape is not None:
+        if not isinstance(found, TensorType):
             return {}
         target = node.inputs[TARGETED[node.op_type]]
         read = (node.inputs[0], target)
         data, stated = (getattr(self._types.get(name), "shape", None) for name in read)
         shape = target_shape(node, data, stated, self._known(target), self._shared)
-        return {made: TensorType(found.dtype, shape)}
+        if shape is not None and found.shape is not None:
+            pairs = zip(shape, found.shape, strict=True)
+            shape = tuple(b if a is None or isinstance(b, int) else a for a, b in pairs)
+        return {made: TensorType(found.dtype, found.shape if shape is None else shape)}
 
     def _inferred(
         self, nodes: Sequence[int], *, strict: bool = False
