@@ -19,10 +19,11 @@ def resize_problem(node: Node) -> str:
     if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         return "keep_aspect_ratio_policy, which OpenVINO does not read"
     aligned = node.attribute("coordinate_transformation_mode", "half_pixel") == "align_corners"
+    scales = node.constant(_SCALES) if len(node.inputs) > _SCALES else None
     by_scales = len(node.inputs) > _SCALES and node.inputs[_SCALES]
-    return (
-        "align_corners by scales, which OpenVINO rounds otherwise" if aligned and by_scales else ""
-    )
+    if aligned and by_scales and (scales is None or (scales % 1).any()):
+        return "align_corners by scales that are no whole numbers, which OpenVINO rounds otherwise"
+    return ""
 
 
 def _keeps_first_axis(node: Node) -> bool:

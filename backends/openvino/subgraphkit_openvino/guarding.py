@@ -71,7 +71,8 @@ class Guard:
         names = ", ".join(repr(self._subgraph.inputs[place]) for place in self._whole)
         what = (
             f"whole numbers fed to subgraph {self._subgraph.id!r} ({names}) are indices out of "
-            "range, or need more than the 24 bits in which OpenVINO computes them exactly"
+            "range, are counted up and are neither 0 nor 1, or need more than the 24 bits in which "
+            "OpenVINO computes them exactly"
         )
         try:
             operator = self._fallback(self._subgraph)

@@ -44,6 +44,8 @@ _EXACT: Final = 1 << 24
 """Whole numbers up to here are exact in float32."""
 
 _24_BITS: Final = -_EXACT, _EXACT
+_MASK: Final = 0, 1
+"""What is fed and counted up says which tokens are there; their positions fit then."""
 _WIDEST: Final = 1 << 63
 _32_BITS: Final = -(2**31) + 1, 2**31 - 1
 """Without the least int32, which negated is itself, and cast to bool is false."""
@@ -116,6 +118,7 @@ class WholeNumbers:
         if given is None:
             fed = (*graph.inputs, *graph.defaults)
             given = {name: _24_BITS for name in fed if graph.dtype(name) in _CHECKED}
+            given |= dict.fromkeys(_counted(graph) & given.keys(), _MASK)
         elsewhere = {**given, **_indexing(graph, given)} if self._is_outermost else given
         self._bounds = integer_bounds(graph, given=elsewhere, longest=_EXACT)
         self._leaving = _leaving(graph)
@@ -362,9 +365,15 @@ def _indexing(graph: BoundGraph, given: Mapping[str, Bounds]) -> dict[str, Bound
     return found
 
 
-def _source(node: Node, ends: Collection[str]) -> str:
-    """Return the value whose numbers the indices of a node are; one of ``ends`` is not left."""
-    name, maker = node.inputs[1], node.producer(1)
+def _counted(graph: BoundGraph) -> set[str]:
+    """Return the values whose numbers CumSum adds up."""
+    sums = (node for node in graph.nodes if node.op_type == "CumSum" and not node.domain)
+    return {_source(node, (), 0) for node in sums}
+
+
+def _source(node: Node, ends: Collection[str], place: int = 1) -> str:
+    """Return the value whose numbers an input of a node has; one of ``ends`` is not left."""
+    name, maker = node.inputs[place], node.producer(place)
     while name not in ends and maker is not None and maker.op_type in _FORWARDING and maker.inputs:
         name, maker = maker.inputs[0], maker.producer(0)
     return name

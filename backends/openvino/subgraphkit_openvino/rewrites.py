@@ -110,10 +110,30 @@ def repeat_along_new_axes(model: Any) -> None:
         op.output(0).replace(shaped(spread, whole).output(0))
 
 
+def align_corners_by_sizes(model: Any) -> None:
+    """Resize to sizes where corners are aligned: OpenVINO puts points by scales, ONNX by sizes."""
+    ops = library.runtime().opset13
+    for op in _operations(model):
+        how = op.get_attributes() if op.get_type_name() == "Interpolate" else {}
+        if (
+            how.get("coordinate_transformation_mode") != "align_corners"
+            or how["shape_calculation_mode"] != "scales"
+        ):
+            continue
+        data, scales, *axes = op.input_values()
+        sizes = ops.convert(ops.shape_of(data), scales.get_element_type().get_type_name())
+        if axes:
+            sizes = ops.gather(sizes, axes[0], ops.constant(0))
+        wide = ops.convert(ops.floor(ops.multiply(sizes, scales)), "i64")
+        how |= {"shape_calculation_mode": "sizes"}
+        op.output(0).replace(ops.interpolate(data, wide, **how, axes=(*axes, None)[0]).output(0))
+
+
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
     round_before_zero_points,
     keep_places_inside,
     cover_other_axes,
     repeat_along_new_axes,
+    align_corners_by_sizes,
 )
 """Every rewrite, in order; each changes an ``openvino.Model`` in place."""

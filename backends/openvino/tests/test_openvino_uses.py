@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from backends.openvino.tests.openvino_road import homes, parsed, reasons, session
+from subgraphkit.errors import SubgraphkitWarning
 
 
 @pytest.mark.parametrize(
@@ -141,3 +142,33 @@ def test_what_openvino_refuses_or_reads_elsewhere_is_written_otherwise(makes: st
             tiles = branch if makes == _BRANCHES else "Tile" in makes
             wanted = np.tile(-x, (count, 1)) if tiles else -x[:1, taken[0]]
             np.testing.assert_array_equal(y, wanted)
+
+
+def test_a_mask_that_is_counted_up_is_taken_and_other_numbers_are_run_elsewhere() -> None:
+    model = parsed(
+        "g (int64[N] m, float[9] x) => (float[N] y) <int64 axis = {0}, int64 one = {1}> "
+        "{ c = CumSum(m, axis) p = Mul(c, m) i = Sub(p, one) y = Gather(x, i) }"
+    )
+    assert set(homes(model)) == {"openvino"}
+    x = np.arange(9, dtype=np.float32)
+    with session(model) as opened:
+        (y,) = opened.run(None, {"m": np.array([0, 1, 1, 0, 1]), "x": x})
+        np.testing.assert_array_equal(y, [8, 0, 1, 8, 2])
+        with pytest.warns(SubgraphkitWarning, match="neither 0 nor 1"):
+            (y,) = opened.run(None, {"m": np.array([1, 2]), "x": x})
+    np.testing.assert_array_equal(y, [0, 5])
+
+
+@pytest.mark.parametrize(("scale", "home"), [(2.0, "openvino"), (1.5, "numpy")])
+def test_corners_are_aligned_by_scales_where_these_are_whole_numbers(
+    scale: float, home: str
+) -> None:
+    model = parsed(
+        f"g (float[1,1,H,W] x) => (float[1,1,A,B] y) <float[4] s = {{1, 1, 1, {scale}}}> {{ "
+        'y = Resize <mode = "linear", coordinate_transformation_mode = "align_corners"> (x,, s) }'
+    )
+    assert homes(model) == [home]
+    with session(model) as opened:
+        (y,) = opened.run(None, {"x": np.arange(6, dtype=np.float32).reshape(1, 1, 2, 3)})
+    wanted = np.arange(int(3 * scale)) * 2 / (3 * scale - 1)  # ONNX's own cases do not round this
+    np.testing.assert_allclose(y[0, 0, 0], wanted, rtol=1e-6)

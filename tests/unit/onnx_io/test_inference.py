@@ -49,7 +49,7 @@ _OPEN = {
     "m = Mul(n, two) y = ConstantOfShape(m)": "float32[?]",
     "t = Slice(s, two, four) y = Reshape(one, t)": "float32[4,2]",
     "u = Squeeze(n) v = Unsqueeze(u, zero) y = ConstantOfShape(v)": "float32[N]",
-    "g = Gather(s, unit) h = Gather(s, none) v = Unsqueeze(h, zero) y = ConstantOfShape(v)": "float32[N]",
+    "g = Gather(s, none) v = Unsqueeze(g, zero) y = ConstantOfShape(v)": "float32[N]",
     "d = Div(s, unit) e, t = Split<num_outputs=2>(d) y = ConstantOfShape(e)": "float32[N,3]",
 }
 
@@ -58,7 +58,8 @@ _OPEN = {
 def test_arithmetic_on_an_open_size_types_what_it_decides(arithmetic: str) -> None:
     text = (
         "g (float[N, 3, 4, 2] x, float[8] one) => (y) <int64[1] zero = {0}, int64[1] two = {2}, "
-        "int64[1] four = {4}, int64[2] rest = {12, 2}, int64[1] minus = {-1}, int64 unit = {1}, int64 none = {0}> "
+        "int64[1] four = {4}, int64[2] rest = {12, 2}, int64[1] minus = {-1}, int64 unit = {1}, "
+        "int64 none = {0}> "
         f"{{ s = Shape(x) n = Gather(s, zero) {arithmetic} }}"
     ).replace("float[8] one", "float[1] one" if "Expand" in arithmetic else "float[8] one")
     graph = sk.bind(sk.load(parsed(text)), backend="none")
