@@ -287,11 +287,10 @@ class _Inference:
         target = node.inputs[TARGETED[node.op_type]]
         read = (node.inputs[0], target)
         data, stated = (getattr(self._types.get(name), "shape", None) for name in read)
-        shape = target_shape(node, data, stated, self._known(target), self._shared)
-        if shape is not None and found.shape is not None:
-            pairs = zip(shape, found.shape, strict=True)
-            shape = tuple(b if a is None or isinstance(b, int) else a for a, b in pairs)
-        return {made: TensorType(found.dtype, found.shape if shape is None else shape)}
+        shape = target_shape(node, data, stated, self._known(target), self._shared) or found.shape
+        pairs = zip(shape or (), found.shape or shape or (), strict=True)
+        dims = tuple(b if a is None or isinstance(b, int) else a for a, b in pairs)
+        return {made: TensorType(found.dtype, None if shape is None else dims)}
 
     def _inferred(
         self, nodes: Sequence[int], *, strict: bool = False

@@ -4,11 +4,11 @@ OpenVINO narrows them to int32, so that 2**32 is zero. Of what is then out of ra
 zeros and others an error, but GatherND reads and ScatterElements writes outside of the array.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from subgraphkit.ir import Bounds, Node
+from subgraphkit.ir import BoundGraph, Bounds, Node
 from subgraphkit_openvino.bodies import body_graphs
 
 INDICES: Final[Mapping[str, frozenset[int]]] = MappingProxyType(
@@ -49,6 +49,14 @@ INDICES: Final[Mapping[str, frozenset[int]]] = MappingProxyType(
     }
 )
 """Inputs that hold indices, axes or sizes: more than 31 bits would be out of range anyway."""
+
+_FORWARDING: Final = frozenset(
+    {
+        *("Cast", "Expand", "Flatten", "Gather", "GatherND", "Identity", "Reshape", "Slice"),
+        *("Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
+    }
+)
+"""Operators whose results are numbers of their first input, and nothing else."""
 
 _ALONG_AN_AXIS: Final = frozenset({"Gather", "GatherElements", "Scatter", "ScatterElements"})
 UNCHECKED: Final = frozenset({"GatherND", "Scatter", "ScatterElements"})
@@ -121,3 +129,17 @@ def open_axis(node: Node) -> str:
         first, depth = node.attribute("batch_dims", 0), (node.shape(1) or (0,))[-1]
         sizes = shape[first : first + 1] if node.op_type == "GatherND" and depth == 1 else ()
     return next((size for size in sizes if isinstance(size, str)), "")
+
+
+def counted(graph: BoundGraph) -> set[str]:
+    """Return the values whose numbers CumSum adds up."""
+    sums = (node for node in graph.nodes if node.op_type == "CumSum" and not node.domain)
+    return {source(node, (), 0) for node in sums}
+
+
+def source(node: Node, ends: Collection[str], place: int = 1) -> str:
+    """Return the value whose numbers an input of a node has; one of ``ends`` is not left."""
+    name, maker = node.inputs[place], node.producer(place)
+    while name not in ends and maker is not None and maker.op_type in _FORWARDING and maker.inputs:
+        name, maker = maker.inputs[0], maker.producer(0)
+    return name

@@ -8,7 +8,7 @@ fits as long as the whole numbers that a caller feeds have 24 bits: token ids, m
 That is checked before every run, and another backend runs what does not fit (see ``guards``).
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Any, Final
 
@@ -22,10 +22,12 @@ from subgraphkit_openvino.indices import (
     INDICES,
     OPEN,
     UNCHECKED,
+    counted,
     index_limits,
     index_problem,
     open_axis,
     reach,
+    source,
 )
 
 _WHOLE: Final = frozenset(
@@ -73,14 +75,6 @@ _MOVING: Final = frozenset(
 )
 """Operators that move numbers about; exact up to 32 bits."""
 
-_FORWARDING: Final = frozenset(
-    {
-        *("Cast", "Expand", "Flatten", "Gather", "GatherND", "Identity", "Reshape", "Slice"),
-        *("Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
-    }
-)
-"""Those of them whose results are numbers of their first input, and nothing else."""
-
 _EXACT_IN_INT32: Final = frozenset(
     {
         *("Abs", "Add", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Max", "Min", "Mul"),
@@ -118,7 +112,7 @@ class WholeNumbers:
         if given is None:
             fed = (*graph.inputs, *graph.defaults)
             given = {name: _24_BITS for name in fed if graph.dtype(name) in _CHECKED}
-            given |= dict.fromkeys(_counted(graph) & given.keys(), _MASK)
+            given |= dict.fromkeys(counted(graph) & given.keys(), _MASK)
         elsewhere = {**given, **_indexing(graph, given)} if self._is_outermost else given
         self._bounds = integer_bounds(graph, given=elsewhere, longest=_EXACT)
         self._leaving = _leaving(graph)
@@ -210,7 +204,7 @@ class WholeNumbers:
         }
         found = []
         for node in filter(self._is_sized, subgraph.members):
-            name, size = _source(node, places), open_axis(node)
+            name, size = source(node, places), open_axis(node)
             if name not in places or size not in axes:
                 raise Unsupported(OPEN, nodes=[node.id], code="shape")
             found.append((places[name], *axes[size]))
@@ -220,7 +214,7 @@ class WholeNumbers:
         """Say whether fed indices can be compared with the size of their axis before every run."""
         size = open_axis(node) if node.op_type in UNCHECKED and self._is_outermost else ""
         fed = (*self._graph.inputs, *self._graph.defaults)
-        name = _source(node, ()) if size else ""
+        name = source(node, ()) if size else ""
         is_fed = name in fed and self._graph.dtype(name) in _CHECKED
         return is_fed and any(size in (self._graph.shape(one) or ()) for one in fed)
 
@@ -358,25 +352,11 @@ def _indexing(graph: BoundGraph, given: Mapping[str, Bounds]) -> dict[str, Bound
         limits = reach(node) if node.op_type in UNCHECKED else None
         if limits is None:
             continue
-        name = _source(node, ())
+        name = source(node, ())
         if name in given:
             least, most = found.get(name, given[name])
             found[name] = max(least, limits[0]), min(most, limits[1])
     return found
-
-
-def _counted(graph: BoundGraph) -> set[str]:
-    """Return the values whose numbers CumSum adds up."""
-    sums = (node for node in graph.nodes if node.op_type == "CumSum" and not node.domain)
-    return {_source(node, (), 0) for node in sums}
-
-
-def _source(node: Node, ends: Collection[str], place: int = 1) -> str:
-    """Return the value whose numbers an input of a node has; one of ``ends`` is not left."""
-    name, maker = node.inputs[place], node.producer(place)
-    while name not in ends and maker is not None and maker.op_type in _FORWARDING and maker.inputs:
-        name, maker = maker.inputs[0], maker.producer(0)
-    return name
 
 
 def _leaving(graph: BoundGraph) -> set[str]:
