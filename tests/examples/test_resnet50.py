@@ -70,14 +70,6 @@ def test_a_backend_that_is_not_there_is_told_in_a_word(
     assert capsys.readouterr().err.startswith("error: [SGK102] unknown backend 'nunpy'")
 
 
-@pytest.mark.parametrize("runs", ["0", "-1", "many"])
-def test_no_runs_are_refused(runs: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        load_script(DEMO).main(["--runs", runs])
-    assert stop.value.code == 2
-    assert "expected a whole number from 1 up" in capsys.readouterr().err
-
-
 def test_a_wrong_answer_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
     demo = load_script(DEMO)
     answer = demo.np.full((1, 1000), 0.001, demo.np.float32)

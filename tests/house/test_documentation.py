@@ -105,17 +105,6 @@ def test_a_picture_in_the_documentation_is_drawn_and_described(
     assert any(f"```{{picture}} {picture}\n" in page.read_text(encoding="utf-8") for page in pages)
 
 
-def test_the_pictures_say_what_partitioning_does(subjects: ModuleType) -> None:
-    _, diamond = subjects.convexity()
-    assert "the region {#0, #1, #3} is not convex: #0 \N{RIGHTWARDS ARROW} #2" in diamond
-    assert "the region {#1, #2} is convex" in diamond
-    _, circle = subjects.deadlock()
-    assert "in a circle: numpy_0 {#0}, b_2 {#2}, a_1 {#1, #3}, b_4 {#4}, in this order" in circle
-    _, placed = subjects.placement()
-    assert "batch is open: numpy has 141 nodes, onednn has 2 nodes" in placed
-    assert "onednn has 140 nodes, numpy has 3 nodes" in placed
-
-
 def _rooms() -> set[str]:
     packages = {path.parent.name for path in CORE.glob("*/__init__.py")}
     return packages | {path.stem for path in CORE.glob("*.py") if not path.name.startswith("_")}

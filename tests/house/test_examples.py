@@ -5,9 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from subgraphkit.configuration.selection import AUTO
-from subgraphkit.storing.folders import kept_folder
-from tests import suite
 from tests.house.tree import ROOT, shown
 from tests.run_examples import DOCSTRINGS, PAGES
 
@@ -39,14 +36,3 @@ def test_the_examples_of_docstrings_are_collected() -> None:
 def test_nothing_is_skipped_without_being_seen() -> None:
     skipping = [shown(page) for page in WITH_EXAMPLES if "skip:" in page.read_text()]
     assert skipping == []
-
-
-def test_what_the_examples_of_a_page_measured_is_forgotten_at_its_end(
-    request: pytest.FixtureRequest,
-) -> None:
-    folder = kept_folder(None, AUTO)
-    assert folder is not None
-    suite.pytest_runtest_teardown(request.node, request.node)
-    assert folder.exists()
-    suite.pytest_runtest_teardown(request.node, None)
-    assert not folder.exists()

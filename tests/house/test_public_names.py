@@ -46,16 +46,6 @@ def test_a_public_name_can_be_used_first_of_all() -> None:
     assert done.stdout.splitlines() == PUBLIC, done.stderr
 
 
-def test_dir_shows_every_public_name() -> None:
-    assert set(PUBLIC) <= set(dir(subgraphkit))
-
-
-def test_a_star_import_brings_the_public_names() -> None:
-    namespace: dict[str, object] = {}
-    exec("from subgraphkit import *", namespace)
-    assert set(PUBLIC) <= set(namespace)
-
-
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="attribute partitoin"):
         _ = subgraphkit.partitoin
