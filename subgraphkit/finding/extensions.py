@@ -31,7 +31,6 @@ from subgraphkit.errors import (
     describe_exception,
 )
 from subgraphkit.finding import messages
-from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType, TensorType, ValueType
 
@@ -48,30 +47,9 @@ class _Source(NamedTuple):
 _Callers = dict[str, tuple[tuple[_Source, Any], ...]]
 
 
-class _Registered:
-    """The extensions registered by calls, in order, and the entry points of those installed."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.sources: dict[str, _Source] = {}
-        self._installed: tuple[EntryPoint, ...] | None = None
-
-    def installed(self) -> tuple[EntryPoint, ...]:
-        """Return the entry points, read once: reading them takes longer than a small bind."""
-        installed = self._installed  # another thread may forget it meanwhile
-        if installed is None:
-            found = BACKEND_NAMES.entry_points(EXTENSIONS_GROUP)
-            self._installed = installed = tuple(
-                sorted(found, key=lambda one: (one.name, one.value))
-            )
-        return installed
-
-    def forget(self) -> None:
-        self._installed = None
-
-
-_REGISTERED: Final = _Registered()
-CATALOGUE.on_forget(_REGISTERED.forget)
+_LOCK: Final = threading.Lock()
+_REGISTERED: Final[dict[str, _Source]] = {}
+"""The extensions registered by calls, in order."""
 
 
 def register_extension(extension: object, name: str | None = None) -> None:
@@ -84,8 +62,8 @@ def register_extension(extension: object, name: str | None = None) -> None:
     """
     chosen = name or str(getattr(extension, "__name__", type(extension).__name__))
     source = _Source(chosen, f"{chosen!r} (this process)", lambda: extension)
-    with _REGISTERED.lock:
-        _REGISTERED.sources[chosen] = source
+    with _LOCK:
+        _REGISTERED[chosen] = source
 
 
 def unregister_extension(name: str) -> None:
@@ -94,15 +72,16 @@ def unregister_extension(name: str) -> None:
     Raises:
         KeyError: If there is none of that name.
     """
-    with _REGISTERED.lock:
-        del _REGISTERED.sources[name]
+    with _LOCK:
+        del _REGISTERED[name]
 
 
 def _sources() -> Iterator[_Source]:
-    for entry_point in _REGISTERED.installed():
+    installed = BACKEND_NAMES.entry_points(EXTENSIONS_GROUP)
+    for entry_point in sorted(installed, key=lambda one: (one.name, one.value)):
         yield _Source(entry_point.name, _label(entry_point), entry_point.load, entry_point)
-    with _REGISTERED.lock:
-        yield from list(_REGISTERED.sources.values())
+    with _LOCK:
+        yield from list(_REGISTERED.values())
 
 
 def _label(entry_point: EntryPoint) -> str:

@@ -7,7 +7,7 @@ Thread-safety: all functions may be called from any thread.
 """
 
 import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -52,8 +52,7 @@ class _Slots:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._slots: dict[Hashable, _Slot] = {}
-        self._adopted: dict[str, BackendFactory] = {}
+        self._slots: dict[tuple[str, str], _Slot] = {}
 
     def slot(self, record: BackendRecord) -> _Slot:
         with self._lock:
@@ -63,23 +62,11 @@ class _Slots:
         with self._lock:
             self._slots[record.key] = slot
 
-    def adopt(self, record: BackendRecord, factory: BackendFactory) -> None:
-        with self._lock:
-            self._adopted[record.name] = factory
-            self._slots.pop(record.key, None)
-
-    def drop(self, record: BackendRecord) -> None:
-        with self._lock:
-            self._adopted.pop(record.name, None)
-            self._slots.pop(record.key, None)
-
-    def adopted(self, record: BackendRecord) -> BackendFactory:
-        with self._lock:
-            return self._adopted[record.name]
-
     def forget(self) -> None:
+        """Forget what became of backends; those registered by calls stay what they are."""
         with self._lock:
-            self._slots.clear()
+            kept = {key: one.factory for key, one in self._slots.items() if IN_PROCESS in key}
+            self._slots = {key: _Slot(factory=factory) for key, factory in kept.items()}
 
 
 _SLOTS: Final = _Slots()
@@ -110,9 +97,14 @@ def register_backend(
     if taken and not replace:
         problem = f"the name is taken by {taken[0].provider}; pass replace=True to take its place"
         raise messages.bad_registration(record.name, problem)
-    _SLOTS.adopt(record, factory)
-    CATALOGUE.add(record)
+    _put(record, factory)
     return backend
+
+
+def _put(record: BackendRecord, factory: BackendFactory | None) -> None:
+    _SLOTS.replace(record, _Slot(factory=factory))
+    CATALOGUE.add(record)
+    CATALOGUE.remember(record, "loaded")
 
 
 def unregister_backend(name: str) -> None:
@@ -129,7 +121,7 @@ def unregister_backend(name: str) -> None:
             [found.provider for found in CATALOGUE.find(name)],
             "unregister_backend",
         )
-    _SLOTS.drop(record)
+    _SLOTS.replace(record, _Slot())
 
 
 @contextmanager
@@ -144,16 +136,15 @@ def registered(
     """
     record, _ = _adopt(backend, name)
     former = next((one for one in CATALOGUE.find(record.name, IN_PROCESS)), None)
-    former_factory = _SLOTS.adopted(former) if former is not None else None
+    before = _SLOTS.slot(former).factory if former is not None else None
     register_backend(backend, name, replace=replace)
     try:
         yield backend
     finally:
         CATALOGUE.remove(record.name)
-        _SLOTS.drop(record)
-        if former is not None and former_factory is not None:
-            _SLOTS.adopt(former, former_factory)
-            CATALOGUE.add(former)
+        _SLOTS.replace(record, _Slot())
+        if former is not None:
+            _put(former, before)
 
 
 def _adopt(backend: object, name: str | None) -> tuple[BackendRecord, BackendFactory]:
@@ -257,15 +248,9 @@ def load_record(record: BackendRecord, *, raise_errors: bool = False) -> Backend
         _raise_remembered(slot.error)
         if record.state in {"broken", "incompatible"}:
             _raise_remembered(record.error)
-        slot.factory = _remembering(record, slot, lambda: _load(record, raise_errors))
+        slot.factory = _remembering(record, slot, lambda: load(record, raise_errors=raise_errors))
         CATALOGUE.remember(record, "loaded")
         return slot.factory
-
-
-def _load(record: BackendRecord, raise_errors: bool) -> BackendFactory:  # noqa: FBT001 (private)
-    if record.distribution == IN_PROCESS:
-        return _SLOTS.adopted(record)
-    return load(record, raise_errors=raise_errors)
 
 
 def probe_record(
