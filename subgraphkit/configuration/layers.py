@@ -6,14 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from subgraphkit.backend.notices import warn_user
 from subgraphkit.configuration import messages
 from subgraphkit.configuration.processors import thread_limit
 from subgraphkit.configuration.selection import parse_selection
 from subgraphkit.configuration.settings import ENV_PREFIX, SETTINGS, Setting
-from subgraphkit.errors import ConfigError
 
 
 class Entry(NamedTuple):
@@ -93,23 +92,18 @@ def read_options(
     Raises:
         ConfigError: If they do not (SGK108).
     """
-    if not isinstance(given, Mapping):
-        raise _bad_options(locate(given))
+    if not _is_named(given) or not all(map(_is_named, given.values())):
+        expected = "a mapping from backend to options, such as {'tensorrt': {'precision': 'fp16'}}"
+        raise messages.bad_setting(locate(given), expected)
     options = {}
     for backend, values in given.items():
-        if not isinstance(backend, str) or not isinstance(values, Mapping):
-            raise _bad_options(locate(given))
-        if not all(isinstance(key, str) for key in values):
-            raise _bad_options(locate(given))
         entries = {key: Entry(one, locate({backend: {key: one}})) for key, one in values.items()}
         options[backend] = MappingProxyType(entries)
     return MappingProxyType(options)
 
 
-def _bad_options(location: str) -> ConfigError:
-    return messages.bad_setting(
-        location, "a mapping from backend to options, such as {'tensorrt': {'precision': 'fp16'}}"
-    )
+def _is_named(given: object) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(given, Mapping) and all(isinstance(key, str) for key in given)
 
 
 _DEFAULTS: Final = {

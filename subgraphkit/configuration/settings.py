@@ -188,12 +188,7 @@ _ALL: Final = (
         "Which backend runs what nobody claimed; auto is numpy where it is installed, else the "
         "first ready one that takes every node.",
     ),
-    _choice(
-        "on_fallback",
-        "warn|ok|error",
-        "What to do if a backend that was named gets little to do, or was left out, or work goes "
-        "to a fallback that nobody named.",
-    ),
+    _choice("on_fallback", "warn|ok|error", "What to do if a named backend gets little to do."),
     Setting(
         "require", shares, MappingProxyType({}), "The least shares of work: BACKEND=SHARE, ..."
     ),
@@ -231,24 +226,10 @@ _ALL: Final = (
         "NAME=NUMBER, ..., or unlimited.",
         widens=looser,
     ),
-    _choice(
-        "tune",
-        "off|first|background",
-        "Whether a session on auto measures who runs a model best: before it opens, or beside it.",
-    ),
+    _choice("tune", "off|first|background", "Whether a session on auto measures who is best."),
     Setting("tune_seconds", _seconds, 20.0, "About how long to measure."),
-    Setting(
-        "max_error",
-        _error,
-        0.0,
-        "The relative L2 error that outputs may have where shorter floats are quicker; 0 keeps "
-        "float32.",
-    ),
-    _choice(
-        "build",
-        "now|background",
-        "Whether a session is built before it answers, or answers on what opens quickly meanwhile.",
-    ),
+    Setting("max_error", _error, 0.0, "The relative L2 error of outputs; 0 keeps float32."),
+    _choice("build", "now|background", "Whether a session is built before it answers."),
     Setting("timeout_s", _seconds, None, "How many seconds compiling a model may take."),
     Setting(
         "isolate",
