@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -169,14 +170,21 @@ def read_placement(path: Path) -> Placement:
         ConfigError: It cannot be read, or is no plan file (SGK124).
     """
     try:
-        with path.open("rb") as file:
-            return placement_of(file.read(_LARGEST))
+        found = path.stat()
+        return _read(path, found.st_mtime_ns, found.st_size)
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
             "SGK124",
             f"plan file {str(path)!r} cannot be read: {_reason(error)}",
             hint="Write one: subgraphkit tune MODEL --output plan.json.",
         ) from error
+
+
+@lru_cache(maxsize=1)  # a command asks for the sizes before it binds
+def _read(path: Path, changed: int, size: int) -> Placement:
+    del changed, size  # of another file it is another answer
+    with path.open("rb") as file:
+        return placement_of(file.read(_LARGEST))
 
 
 def _reason(error: OSError | ValueError | RecursionError) -> str:

@@ -12,7 +12,6 @@ from subgraphkit.partitioning import Partitioning, partition
 from tests.unit.partitioning.pass_support import (
     DescribedProperty,
     backend,
-    bound,
     graph_of,
     regions,
     selecting,
@@ -20,16 +19,6 @@ from tests.unit.partitioning.pass_support import (
 )
 
 CHAIN = [(op, [f"v{i}"], [f"v{i + 1}"]) for i, op in enumerate(["Exp", "Neg", "Exp", "Exp"])]
-QUANTIZED = """
-quantized (float[4] x) => (float[4] y)
-<float s = {0.5}, int8 z = {0}>
-{
-  a = Relu(x)
-  q = QuantizeLinear(a, s, z)
-  d = DequantizeLinear(q, s, z)
-  y = Relu(d)
-}
-"""
 
 
 def with_groups(operators: str, *groups: list[int], **settings: object) -> Partitioning:
@@ -69,24 +58,6 @@ def test_a_group_claimed_in_part_is_left_out_by_the_next() -> None:
     found = partition(graph_of(CHAIN, ["v4"]), [first, second, taking("*", "rest")])
     assert regions(found, "second") == [[0], [3]]
     assert reasons(found, 2)[-1] == "group: another node of the group was claimed before"
-
-
-def test_quantize_and_dequantize_are_never_parted() -> None:
-    found = partition(bound(QUANTIZED), [taking("Relu QuantizeLinear", "one"), taking("*", "rest")])
-    assert regions(found, "one") == [[0], [3]]
-    assert reasons(found, 1)[0].startswith("group: stays together with #2 DequantizeLinear")
-    everything = "Relu QuantizeLinear DequantizeLinear"
-    found = partition(bound(QUANTIZED), [taking(everything, "one")])
-    assert regions(found, "one") == [[0, 1, 2, 3]]
-
-
-@pytest.mark.parametrize("limit", [1, 2, 3])
-def test_no_region_is_larger_than_the_maximum(limit: int) -> None:
-    found = partition(graph_of(CHAIN, ["v4"]), [taking("*", "one", max_nodes=limit)])
-    sizes = [len(region) for region in regions(found, "one")]
-    assert max(sizes) <= limit
-    assert len(sizes) == -(-4 // limit)
-    assert found.quality.backends[0].lower_bound == len(sizes)
 
 
 def test_a_group_larger_than_the_maximum_stays_out() -> None:

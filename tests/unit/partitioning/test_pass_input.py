@@ -10,19 +10,6 @@ from subgraphkit.partitioning import partition
 from tests.unit.partitioning.pass_support import bound, graph_of, regions, taking
 
 
-def test_nodes_may_share_a_name() -> None:
-    text = """
-    named (float[4] x) => (float[4] c) {
-      [same] a = Relu(x)
-      [same] b = Neg(a)
-      [same] c = Relu(b)
-    }
-    """
-    found = partition(bound(text), [taking("Relu", "one"), taking("*", "rest")])
-    assert [one.id for one in found.subgraphs] == ["one_0", "rest_1", "one_2"]
-    assert "#1 Neg 'same'" in found.report(details=True)
-
-
 def test_a_graph_of_nothing_but_constants_has_one_subgraph_that_hands_nothing_out() -> None:
     text = """
     constant () => (float[2] k) {

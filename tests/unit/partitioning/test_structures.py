@@ -50,14 +50,6 @@ def test_a_graph_without_nodes_has_no_regions() -> None:
     assert find_violation(adjacency, [], 0, []) is None
 
 
-def test_a_side_producer_goes_where_fewer_bytes_are_cut() -> None:
-    adjacency, eligible, names = parse("a>u>b, c>b", "a b c")
-    nets = Nets.build((n, 100, adjacency.successors(n)) for n in range(adjacency.count))
-    first, second = level_regions(adjacency, eligible, nets)
-    assert [names[unit] for unit in first] == ["a"]
-    assert sorted(names[unit] for unit in second) == ["b", "c"]
-
-
 def test_values_of_unknown_size_are_kept_inside_too() -> None:
     adjacency, eligible, names = parse("a>u>b, c1>c2>b", "a b c1 c2")
     nets = Nets.build((n, 0, adjacency.successors(n)) for n in range(adjacency.count))

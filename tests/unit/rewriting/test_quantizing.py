@@ -148,17 +148,21 @@ def test_a_first_convolution_of_a_picture_is_quantized_if_its_channels_divide_by
 
 
 @pytest.mark.parametrize(
-    ("shape", "weight", "code"),
+    ("operator", "shape", "weight", "code"),
     [
-        ((1, 32), (32, 32), "small"),
-        ((4, 8), (8, 32), "small"),
-        ((4, 32), (2, 32, 32), "weight"),
-        (("N", 32), (32, 32), ""),
+        ("MatMul", (1, 32), (32, 32), "small"),
+        ("MatMul", (4, 8), (8, 32), "small"),
+        ("MatMul", (4, 32), (2, 32, 32), "weight"),
+        ("MatMul", ("N", 32), (32, 32), ""),
+        ("Gemm", (32, 1), (32, 32), "small"),  # a column that is read as a row is a vector
     ],
 )
-def test_matrix_products_that_do_not_pay_stay(shape: Any, weight: Any, code: str) -> None:
+def test_matrix_products_that_do_not_pay_stay(
+    operator: str, shape: Any, weight: Any, code: str
+) -> None:
     net = Net(shape)
-    net.add("MatMul", ["x", RNG.standard_normal(weight)], "y")
+    turned = {"transA": 1} if operator == "Gemm" else {}
+    net.add(operator, ["x", RNG.standard_normal(weight)], "y", **turned)
     done = quantized(net.model("y"), ranges_of(x=1))
     assert [one.code for one in done.kept] == ([code] if code else [])
 
@@ -174,13 +178,6 @@ def test_products_of_two_computed_values_and_unknown_ranges_stay_with_their_reas
     codes = {one.node: one.code for one in done.kept}
     assert codes == {"b": "attention", "c": "range", "y": "constant"}
     assert done.quantized == ("a",)
-
-
-def test_the_caller_may_keep_nodes() -> None:
-    net = Net([1, 16, 4, 4])
-    net.add("Conv", ["x", kernel(16, 16)], "y")
-    done = quantized(net.model("y"), ranges_of(x=1), keep=("y",))
-    assert [one.code for one in done.kept] == ["user"]
 
 
 def test_a_normalisation_is_folded_before_the_weights_are_measured() -> None:
@@ -200,11 +197,17 @@ def test_a_normalisation_is_folded_before_the_weights_are_measured() -> None:
     assert abs(got - expected).max() < 0.02 * abs(expected).max()
 
 
-def test_a_normalisation_of_a_value_that_others_read_stays() -> None:
+@pytest.mark.parametrize(
+    ("operator", "weight", "group", "outputs"),
+    [("Conv", kernel(16, 16), 1, "ya"), ("ConvTranspose", kernel(16, 8), 2, "y")],
+)
+def test_a_normalisation_stays_where_others_read_its_value_or_behind_transposed_groups(
+    operator: str, weight: Any, group: int, outputs: str
+) -> None:
     net = Net([1, 16, 4, 4])
-    a = net.add("Conv", ["x", kernel(16, 16)], "a")
+    a = net.add(operator, ["x", weight], "a", group=group)
     net.add("BatchNormalization", [a, *[np.ones(16)] * 4], "y")
-    done = quantized(net.model("y", "a"), ranges_of(x=1))
+    done = quantized(net.model(*outputs), ranges_of(x=1))
     assert "BatchNormalization" in {node.op_type for node in done.model.graph.node}
 
 
@@ -319,18 +322,3 @@ def test_uint8_that_callers_get_is_refused() -> None:
     body = EXISTING.replace("(float[2] y)", "(float[2] y, uint8[2] q)")
     with pytest.raises(UnsupportedModelError, match=r"SGK235.*read by an output or a body"):
         rewrite(parsed(body.replace("ZERO", "uint8 z = {128}")), "int8")
-
-
-def test_a_normalisation_behind_a_grouped_transposed_convolution_stays() -> None:
-    net = Net([1, 16, 4, 4])
-    a = net.add("ConvTranspose", ["x", kernel(16, 8)], "a", group=2)
-    net.add("BatchNormalization", [a, *[np.ones(16)] * 4], "y")
-    done = quantized(net.model("y"), ranges_of(x=1))
-    assert "BatchNormalization" in {node.op_type for node in done.model.graph.node}
-
-
-def test_a_column_that_is_read_as_a_row_is_a_vector() -> None:
-    net = Net([32, 1])
-    net.add("Gemm", ["x", RNG.standard_normal((32, 32))], "y", transA=1)
-    done = quantized(net.model("y"), ranges_of(x=1))
-    assert [one.code for one in done.kept] == ["small"]
