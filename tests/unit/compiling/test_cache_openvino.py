@@ -9,7 +9,7 @@ import subgraphkit as sk
 from tests.models import parsed
 from tests.unit.compiling.cache_checks import EXPECTED
 from tests.unit.compiling.conftest import LINEAR
-from tests.unit.compiling.random_models import renamed
+from tests.unit.compiling.test_cache_keys import renamed
 
 pytest.importorskip("openvino", reason="openvino is not installed")
 pytest.importorskip("subgraphkit_openvino", reason="subgraphkit-openvino is not installed")

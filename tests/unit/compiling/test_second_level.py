@@ -30,7 +30,6 @@ from tests.unit.compiling.dividing import (
     dividing,
     session,
 )
-from tests.unit.compiling.random_models import models
 
 # -- the division --------------------------------------------------------------------------------
 
@@ -117,10 +116,27 @@ def by_lot(seed: str, share: float) -> sk.SubgraphProperty:
     return made
 
 
-@given(models(), st.integers(0, 1 << 30))
-def test_a_model_divided_twice_at_random_computes_the_same(
-    model: onnx.ModelProto, seed: int
-) -> None:
+@st.composite
+def texts(draw: st.DrawFn) -> str:
+    """Make the text of a model of up to eight nodes over values of one shape."""
+    values, nodes = ["x0", "x1", "w0", "w1"], []
+    for index in range(draw(st.integers(2, 8))):
+        a, b = (draw(st.sampled_from(values)) for _ in "ab")
+        branches = (
+            f"<then_branch = t () => (float[2] p) {{ p = Add({a}, w0) }}, "
+            f"else_branch = e () => (float[2] q) {{ q = Neg({b}) }}>"
+        )
+        calls = [f"Add({a}, {b})", f"Mul({a}, {b})", f"Relu({a})", f"Neg({a})"]
+        nodes.append(f"v{index} = {draw(st.sampled_from([*calls, f'If (flag) {branches}']))}")
+        values.append(f"v{index}")
+    nodes.append(f"y = Concat<axis = 0>({', '.join(values)})")
+    head = "g (bool flag, float[2] x0, float[2] x1) => (float[n] y)"
+    return f"{head} <float[2] w0 = {{0, 2.5}}, float[2] w1 = {{1, 2.5}}> {{ {' '.join(nodes)} }}"
+
+
+@given(texts(), st.integers(0, 1 << 30))
+def test_a_model_divided_twice_at_random_computes_the_same(text: str, seed: int) -> None:
+    model = parsed(text)
     feeds = {
         "flag": np.array(seed % 2 == 0),
         "x0": np.array([1.5, -2], np.float32),
