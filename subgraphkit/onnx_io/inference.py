@@ -20,8 +20,8 @@ from subgraphkit.ir import Graph, Node
 from subgraphkit.ir.values import EVALUATED, evaluate, is_open, size_of
 from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io.branches import branch_name, replaceable, require_conditions
-from subgraphkit.onnx_io.fitting import require_fitting
 from subgraphkit.onnx_io.model import Model
+from subgraphkit.onnx_io.node_checks import require_fitting
 from subgraphkit.onnx_io.operator_types import BLIND, inferred_by, is_foreign, node_types
 from subgraphkit.onnx_io.ranks import RAISING, TARGETED, RankWatch, target_shape
 from subgraphkit.onnx_io.skeletons import FreshNames, Skeletons, output_types

@@ -122,17 +122,18 @@ class EngineCache:
             self.proofs.settle(gives_up=False)
         if key.digest in {*self._held, *self.proofs.waiting, *self.proofs.refused}:
             return compile_(), False
-        operator = _restored(store, key, subgraph, claim, context, is_last_word=False)
+        look = partial(self._restored, store, key, subgraph, claim, context)
+        operator = look(is_last_word=False)
         if operator is not None:
-            self.kept.add(subgraph.id)
             return operator, True
         with ExitStack() as holding:
-            lock = store.locked(key, self._lock_timeout, lambda: _tell_waiting(subgraph))
+            text = "waiting for another process that compiles %s"
+            told = partial(_logger.info, text, subgraph.id)
+            lock = store.locked(key, self._lock_timeout, told)
             holding.enter_context(lock)
             # Another process may have stored it meanwhile, or was just about to.
-            operator = _restored(store, key, subgraph, claim, context, is_last_word=True)
+            operator = look(is_last_word=True)
             if operator is not None:
-                self.kept.add(subgraph.id)
                 return operator, True
             self._held.add(key.digest)
             try:
@@ -170,10 +171,8 @@ class EngineCache:
                 )
             identity = self._identities[claim]
             return make_key(subgraph, claim.backend, identity) if identity is not None else None
-        except NoKeyError as error:
+        except (NoKeyError, InvalidModelError) as error:
             _logger.info("subgraph %s is not cached: %s", subgraph.id, error)
-        except InvalidModelError as error:
-            _logger.info("subgraph %s is not cached: %s", subgraph.id, error.message)
         except Exception as error:  # noqa: BLE001 (the backend's own code; told, not passed on)
             problem = describe_exception(error)
             warn_user(messages.engine_failed(claim.backend.name, subgraph.id, "identify", problem))
@@ -200,13 +199,12 @@ class EngineCache:
         return operator, engine, seconds
 
     def _keep(self, store: EngineStore, description: Description, engine: bytes) -> None:
-        digest = description.key.digest
         try:
             store.write(description, engine)
             self.kept.add(description.about.subgraph)
             self._room -= len(engine)
             if self._room < 0:
-                self._room = store.shrink(self._size_limit, keep=digest)
+                self._room = store.shrink(self._size_limit, keep=description.key)
         except CacheError as error:
             self._give_up_writing(error)
         except OSError as error:
@@ -216,38 +214,38 @@ class EngineCache:
         self._is_writable = False
         warn_user(error)
 
-
-def _tell_waiting(subgraph: Subgraph) -> None:
-    _logger.info("waiting for another process that compiles %s", subgraph.id)
-
-
-def _restored(
-    store: EngineStore,
-    key: EngineKey,
-    subgraph: Subgraph,
-    claim: Claim,
-    context: BindContext,
-    *,
-    is_last_word: bool,
-) -> SubgraphOperator | None:
-    """Return the operator of a stored engine; None if there is none that is sound."""
-    try:
-        engine = store.read(key)
-        if engine is None:
-            return None
-        return restored_by(partial(claim.backend.deserialize, engine, context=context), subgraph)
-    except DamagedError as error:
-        problem = str(error)
-    except EngineFaultError as fault:
-        name = claim.backend.name
-        problem = messages.engine_failed(name, subgraph.id, "restore", str(fault)).message
-    except CacheError as error:
-        problem = error.message
-    except OSError as error:
-        problem = describe_exception(error)
-    if is_last_word:  # before that, it may just be about to be written
-        _logger.warning("stored engine %s is not used: %s", key.digest, problem)
-    return None
+    def _restored(
+        self,
+        store: EngineStore,
+        key: EngineKey,
+        subgraph: Subgraph,
+        claim: Claim,
+        context: BindContext,
+        *,
+        is_last_word: bool,
+    ) -> SubgraphOperator | None:
+        """Return the operator of a stored engine; None if there is none that is sound."""
+        try:
+            engine = store.read(key)
+            if engine is None:
+                return None
+            restore = partial(claim.backend.deserialize, engine, context=context)
+            operator = restored_by(restore, subgraph)
+        except DamagedError as error:
+            problem = str(error)
+        except EngineFaultError as fault:
+            name = claim.backend.name
+            problem = messages.engine_failed(name, subgraph.id, "restore", str(fault)).message
+        except CacheError as error:
+            problem = error.message
+        except OSError as error:
+            problem = describe_exception(error)
+        else:
+            self.kept.add(subgraph.id)
+            return operator
+        if is_last_word:  # before that, it may just be about to be written
+            _logger.warning("stored engine %s is not used: %s", key.digest, problem)
+        return None
 
 
 def _describe(key: EngineKey, subgraph: Subgraph, engine: bytes, seconds: float) -> Description:
@@ -258,4 +256,4 @@ def _describe(key: EngineKey, subgraph: Subgraph, engine: bytes, seconds: float)
         seconds=round(seconds, 3),
         created=round(time.time(), 3),
     )
-    return Description(key, len(engine), data_digest(engine), about)
+    return Description(key.digest, dict(key.fields), len(engine), data_digest(engine), about)

@@ -3,12 +3,12 @@
 import hmac
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from subgraphkit.compiling.caching.keying import FORMAT, EngineKey
+from subgraphkit.compiling.caching.keying import FORMAT
 from subgraphkit.ir.structure import canonical, data_digest
 
 
@@ -33,13 +33,21 @@ class About(Struct, frozen=True, forbid_unknown_fields=True):
     created: float
 
 
-class Description(NamedTuple):
-    """The description of a stored engine."""
+class Description(Struct, frozen=True, forbid_unknown_fields=True):
+    """The description of a stored engine.
 
-    key: EngineKey
+    Attributes:
+        key: Digest of the key.
+        fields: Fields of the key.
+        schema: The format.
+    """
+
+    key: str
+    fields: dict[str, Any]
     size: int
     sha256: str
     about: About
+    schema: int = FORMAT
 
     def check_engine(self, engine: bytes) -> None:
         """Compare an engine with the description.
@@ -53,22 +61,9 @@ class Description(NamedTuple):
             raise DamagedError("the engine has another SHA-256 than when it was stored")
 
 
-class _Members(Struct, frozen=True, forbid_unknown_fields=True):
-    """What stands in the file, beside the signature."""
-
-    schema: int
-    key: str
-    fields: dict[str, Any]
-    size: int
-    sha256: str
-    about: About
-
-
 def write_description(description: Description, signing_key: bytes) -> bytes:
     """Return the text of a description, signed."""
-    key, size, sha256, about = description
-    held = _Members(FORMAT, key.digest, dict(key.fields), size, sha256, about)
-    members = msgspec.to_builtins(held)
+    members = msgspec.to_builtins(description)
     signed = {**members, "hmac": _signature(members, signing_key)}
     return json.dumps(signed, indent=1, sort_keys=True).encode("ascii") + b"\n"
 
@@ -88,14 +83,14 @@ def read_description(text: bytes, digest: str, signing_key: bytes) -> Descriptio
     if not hmac.compare_digest(signature, expected.encode()):
         raise DamagedError("the signature is not one of this user's key")
     try:
-        found = msgspec.convert(members, _Members)
+        found = msgspec.convert(members, Description)
     except msgspec.ValidationError as error:
         raise DamagedError(f"a member of the description is wrong: {error}") from None
     if found.schema != FORMAT:
         raise DamagedError(f"the description is of format {found.schema}, not {FORMAT}")
     if found.key != digest or data_digest(canonical(found.fields)) != digest:
         raise DamagedError("the description belongs to another key")
-    return Description(EngineKey(found.fields, digest), found.size, found.sha256, found.about)
+    return found
 
 
 def _signature(members: Mapping[str, Any], signing_key: bytes) -> str:

@@ -9,7 +9,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -59,7 +59,7 @@ class StoredEngine(NamedTuple):
     @property
     def backend(self) -> str:
         """Name of the backend it belongs to; empty if that is not known."""
-        return str(self.description.key.fields["backend"]) if self.description else ""
+        return str(self.description.fields["backend"]) if self.description else ""
 
 
 class EngineStore:
@@ -96,7 +96,7 @@ class EngineStore:
             description = self._describe(key.digest)
         except FileNotFoundError:
             return None
-        if description.key.fields != key.fields:
+        if description.fields != key.fields:
             raise DamagedError("the description has other fields than the key")
         engine = self._engine(description)
         with contextlib.suppress(OSError):  # where nothing can be written
@@ -109,7 +109,7 @@ class EngineStore:
         Raises:
             OSError: It cannot be written; nothing is left of it.
         """
-        digest = description.key.digest
+        digest = description.key
         write_whole(self._path(digest, _ENGINE), engine)
         text = write_description(description, self._signing_key)
         write_whole(self._path(digest, _DESCRIPTION), text)
@@ -159,7 +159,7 @@ class EngineStore:
         Raises:
             CacheError: The folder cannot be read, or something cannot be removed (SGK151).
         """
-        found = self._remove_left_overs(self._scan(), _LEFT_OVER_AFTER)
+        found = self._without_left_overs(_LEFT_OVER_AFTER)
         sizes: dict[str, int] = {}
         used: list[tuple[float, str]] = []
         for name, status in found.items():
@@ -182,7 +182,7 @@ class EngineStore:
 
         ``age``: Seconds since the last change, where nobody can tell whether the writer lives.
         """
-        self._remove_left_overs(self._scan(), age)
+        self._without_left_overs(age)
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -202,11 +202,9 @@ class EngineStore:
             raise messages.unusable(self.folder, "list", error) from error
         return found
 
-    def _remove_left_overs(
-        self, found: Mapping[str, os.stat_result], age: float
-    ) -> dict[str, os.stat_result]:
+    def _without_left_overs(self, age: float) -> dict[str, os.stat_result]:
         """Remove what is left over; return what stays."""
-        latest, stays = time.time() - age, {}
+        found, latest, stays = self._scan(), time.time() - age, {}
         for name, status in found.items():
             digest, _, suffix = name.partition(".")
             orphan = suffix == "engine" and f"{digest}.json" not in found
@@ -225,7 +223,7 @@ class EngineStore:
 
     def _engine(self, description: Description) -> bytes:
         try:
-            engine = _read(self._path(description.key.digest, _ENGINE), description.size)
+            engine = _read(self._path(description.key, _ENGINE), description.size)
         except FileNotFoundError:
             raise DamagedError("the engine is missing") from None
         description.check_engine(engine)

@@ -47,7 +47,8 @@ contents = [bytes([i]) * 200_000 for i in range(4)]
 def write(engine):
     with store.locked(key, 5, lambda: None):
         about = About("m", "s", 1, 0.1, 1.0)
-        store.write(Description(key, len(engine), data_digest(engine), about), engine)
+        described = Description(key.digest, fields, len(engine), data_digest(engine), about)
+        store.write(described, engine)
 
 def die_at(name, holder, count):
     real = getattr(holder, name)
