@@ -5,7 +5,7 @@ import json
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
 import subgraphkit as sk
 from subgraphkit.errors import (
@@ -202,17 +202,9 @@ def test_a_product_that_takes_long_is_left_to_run() -> None:
 
 
 def test_a_long_chain_is_computed_without_deep_recursion() -> None:
-    nodes = [helper.make_node("Neg", [f"v{i}"], [f"v{i + 1}"]) for i in range(2001)]
-    nodes.append(helper.make_node("Add", ["x", "v2001"], ["y"]))
-    info = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [info("x", 1, [600])],
-        [info("y", 1, [600])],
-        [numpy_helper.from_array(np.arange(600, dtype=np.float32), "v0")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    nodes = " ".join(f"v{i + 1} = Neg(v{i})" for i in range(2001))
+    model = parsed(f"g (float[600] x) => (float[600] y) {{ {nodes} y = Add(x, v2001) }}")
+    model.graph.initializer.append(numpy_helper.from_array(np.arange(600, dtype=np.float32), "v0"))
     with sk.InferenceSession(model, "numpy") as session:
         assert len(session.graph.order) == 1
         assert session.run(None, {"x": np.zeros(600, np.float32)})[0][1] == -1

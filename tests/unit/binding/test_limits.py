@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
 
 import subgraphkit as sk
 from subgraphkit.errors import ConfigError, InputError, ModelError, UnsupportedModelError
@@ -96,18 +95,16 @@ def test_no_value_larger_than_the_limit_gets_past_bind(steps: list[tuple[str, li
     for index, (op_type, sizes) in enumerate(steps):
         read, made = f"v{index}", "y" if index == len(steps) - 1 else f"v{index + 1}"
         second = read if op_type in {"Add", "Concat"} else f"s{index}"
-        attributes = {"axis": 0} if op_type == "Concat" else {}
-        nodes.append(helper.make_node(op_type, [read, second], [made], **attributes))
+        call = "Concat<axis = 0>" if op_type == "Concat" else op_type
+        nodes.append(f"{made} = {call}({read}, {second})")
         given = [min(size, 2) for size in sizes] if op_type == "Gather" else sizes
         given = given * 2 if op_type == "Pad" else given
-        stored.append(helper.make_tensor(f"s{index}", TensorProto.INT64, [len(given)], given))
+        stored.append(f"int64[{len(given)}] s{index} = {{{', '.join(map(str, given))}}}")
     shape = steps[0][1]
-    first = helper.make_tensor_value_info("v0", TensorProto.FLOAT, shape)
+    first = f"float[{', '.join(map(str, shape))}] v0"
+    made = model(" ".join(nodes), first, ", ".join(stored))
     try:
-        bound = sk.bind(
-            sk.load(model(nodes, [first], stored)),
-            backend="none", limits={"max_value_bytes": _MOST_BYTES},
-        )  # fmt: skip
+        bound = sk.bind(sk.load(made), backend="none", limits={"max_value_bytes": _MOST_BYTES})
     except ModelError:
         return
     types = [one for one in bound.types.values() if isinstance(one, TensorType)]

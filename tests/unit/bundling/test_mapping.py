@@ -260,22 +260,15 @@ class TestLettingGo:
 
     def test_a_file_that_was_changed_is_no_source_of_them(self, tmp_path: Path) -> None:
         path = self.model(tmp_path)
+        status = path.stat()
         with sk.InferenceSession(path, "onnxruntime") as session:
             expected = answers(session)
-            path.write_bytes(b"something else")
+            onnx.save(dense(seed=2, rows=8192), path)
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
             with pytest.raises(SubgraphkitError, match=r"SGK188.*m\.onnx"):
                 session.export(tmp_path / "bundle")
             for one, other in zip(expected, answers(session), strict=True):
                 np.testing.assert_array_equal(one, other)
-
-    def test_a_file_whose_time_was_set_back_is_no_source_of_them(self, tmp_path: Path) -> None:
-        path = self.model(tmp_path)
-        status = path.stat()
-        with sk.InferenceSession(path, "onnxruntime") as session:
-            onnx.save(dense(seed=2, rows=8192), path)
-            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-            with pytest.raises(SubgraphkitError, match="SGK188"):
-                session.export(tmp_path / "bundle")
             path.unlink()
             with pytest.raises(sk.errors.CallerError, match="SGK192"):
                 _ = session.spec
