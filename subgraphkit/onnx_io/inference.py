@@ -234,8 +234,7 @@ class _Inference:
         return results is not None
 
     def _dtype(self, name: str) -> DataType:
-        type_ = self._types[name]
-        return type_.dtype if isinstance(type_, TensorType) else DataType.UNDEFINED
+        return getattr(self._types[name], "dtype", DataType.UNDEFINED)
 
     def _known(self, name: str) -> npt.NDArray[Any] | None:
         value = self._values.get(name)
