@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
 from copy import copy
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from subgraphkit_numpy.kernels.limits import OutputTooLargeError
 from subgraphkit_numpy.parallel import BUFFER, allow_threads, stop_with
 
 _LIMITS: Final = LoadLimits()
-_Made = TypeVar("_Made")
 
 
 class NumpyOperator(SubgraphOperator):
@@ -60,7 +59,7 @@ class NumpyOperator(SubgraphOperator):
         self._subgraph = subgraph
         self._options = options
         self._replaced: dict[str, Any] = {}
-        self._program = self._compile(growth)
+        self._program = self._compile({}, growth)
         self._function = self._program.function
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
@@ -104,7 +103,7 @@ class NumpyOperator(SubgraphOperator):
             return interrupted_here(progress, context.run, program.inner, *inputs)
 
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
-        """Take new constants: only kernels and folded values that depend on them are made again.
+        """Take new constants, with which the region is compiled again.
 
         The arrays are kept, not copied; they must not be written to afterwards. If the region
         cannot be computed with them, the old ones stay and the error is raised.
@@ -114,17 +113,9 @@ class NumpyOperator(SubgraphOperator):
         """
         for name, value in changed.items():
             _require_same_type(name, self._subgraph.constants.get(name), value)
-        before = self._replaced
-        self._replaced = {**before, **changed}
-        try:
-            if not self._limited(self._program.update, changed):
-                self._program = self._compile()
-        except Exception:
-            self._replaced = before
-            self._program = self._compile()
-            raise
-        finally:
-            self._function = self._program.function
+        replaced = {**self._replaced, **changed}
+        self._program = self._compile(replaced)
+        self._replaced, self._function = replaced, self._program.function
         return True
 
     def info(self) -> Mapping[str, Any]:
@@ -143,28 +134,23 @@ class NumpyOperator(SubgraphOperator):
         self._program.close()
         self._function = self._program.function
 
-    def _compile(self, growth: list[int] | None = None) -> Program:
-        subgraph = self._subgraph
-        return self._limited(
+    def _compile(self, replaced: Mapping[str, Any], growth: list[int] | None = None) -> Program:
+        subgraph, context = self._subgraph, copy_context()
+        context.run(allow_threads, self._threads)  # which kernels may cut their work for
+        return context.run(
             compile_graph,
             subgraph.graph,
             subgraph.nodes,
             inputs=subgraph.inputs,
             outputs=subgraph.outputs,
             constants=subgraph.constants,
-            replaced=self._replaced,
+            replaced=replaced,
             options=self._options,
             limits=self._limits,
             growth=folding_growth(self._limits) if growth is None else growth,
             name=subgraph.id,
             chains=self._chains,
         )
-
-    def _limited(self, make: Callable[..., _Made], *args: Any, **words: Any) -> _Made:
-        """Call what makes kernels, which may cut their work for as many threads as there are."""
-        context = copy_context()
-        context.run(allow_threads, self._threads)
-        return context.run(make, *args, **words)
 
     def _explained(self, error: Exception) -> ExecutionError:
         labels = failing_nodes(error.__traceback__)

@@ -38,12 +38,12 @@ def test_a_region_becomes_one_call_per_line_with_values_reused_and_dropped() -> 
         """)
     )
     assert source(compiled) == (
-        "def run(r0):\n"
-        "    r1 = Sin_0(r0)  # #0 Sin\n"
-        "    r2 = Cos_1(r1)  # #1 Cos\n"
-        "    r2 = Add_2(r2, r1, out=r2); del r1  # #2 Add\n"
-        "    r2 = Mul_3(r2, r0, out=r2)  # #3 Mul\n"
-        "    return (r2, )\n"
+        "def run(v0):\n"
+        "    v1 = Sin_0(v0)  # #0 Sin\n"
+        "    v2 = Cos_1(v1)  # #1 Cos\n"
+        "    v3 = Add_2(v2, v1, out=v2); del v2, v1  # #2 Add\n"
+        "    v4 = Mul_3(v3, v0, out=v3); del v3  # #3 Mul\n"
+        "    return (v4, )\n"
     )
     expected = (np.cos(np.sin(X)) + np.sin(X)) * X
     np.testing.assert_allclose(compiled(X)[0], expected, rtol=1e-6)

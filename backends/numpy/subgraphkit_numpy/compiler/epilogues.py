@@ -1,7 +1,7 @@
 """Chains: a convolution with its epilogue, the elementwise nodes that follow it, as one kernel."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,20 +26,14 @@ _UFUNCS: Final = dict(
 _EVERYTHING: Final = slice(None)
 
 
-class Chain(NamedTuple):
-    """The kernel of a chain, the values it takes, and the constants it was made from."""
+def make_chain(nodes: Sequence[Node], scope: Scope) -> tuple[Kernel, tuple[str, ...]] | None:
+    """Make the kernel of a convolution and its epilogue, and name the values it takes.
 
-    kernel: Kernel
-    operands: tuple[str, ...]
-    reads: frozenset[str]
-
-
-def make_chain(nodes: Sequence[Node], scope: Scope) -> Chain | None:
-    """Make the kernel of a convolution and its epilogue; None if a node cannot be done in tiles."""
+    None if a node cannot be done in tiles.
+    """
     site = Site(nodes[0], scope)
     operands: dict[str, View] = {}
-    reads: set[str] = set()
-    steps = _epilogue(nodes, scope, operands, reads)
+    steps = _epilogue(nodes, scope, operands)
     if steps is None:
         return None
 
@@ -52,14 +46,11 @@ def make_chain(nodes: Sequence[Node], scope: Scope) -> Chain | None:
     def compute(x: Array, *given: Array) -> Any:
         return call(x, *(one.reshape(view) for one, view in zip(given, views, strict=True)))
 
-    names = (site.node.inputs[0], *operands)
-    return Chain(Kernel(compute, shares=True), names, frozenset(reads | site.reads))
+    return Kernel(compute, shares=True), (site.node.inputs[0], *operands)
 
 
-def _epilogue(
-    nodes: Sequence[Node], scope: Scope, operands: dict[str, View], reads: set[str]
-) -> list[Step] | None:
-    """Return the steps after a convolution; also fills in what they take and were made from."""
+def _epilogue(nodes: Sequence[Node], scope: Scope, operands: dict[str, View]) -> list[Step] | None:
+    """Return the steps after a convolution; also fills in what they take."""
     (root, *rest), steps = nodes, []
     value, whole = root.outputs[0], Site(root, scope).output_shape() or ()
     while rest:
@@ -67,11 +58,9 @@ def _epilogue(
         if node.op_type in BINARY:
             steps.append(_binary(node, value, whole, operands))
         else:
-            site = Site(node, scope)
-            block = _block(site)
+            block = _block(Site(node, scope))
             if block is None:
                 return None
-            reads |= site.reads
             is_gate = bool(rest) and value in rest[0].inputs
             steps.append(_gate(block) if is_gate else _unary(block))
             node = rest.pop(0) if is_gate else node

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import prod
 from typing import Any, Final
 
@@ -12,7 +11,7 @@ from subgraphkit.backend import LoadLimits, Unsupported
 from subgraphkit.ir import MOST_AT_BIND, Graph, Node, effort_of
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_numpy.backend_options import Options
-from subgraphkit_numpy.compiler.constants import Constants, freeze
+from subgraphkit_numpy.compiler.constants import Constants
 from subgraphkit_numpy.compiler.epilogues import make_chain
 from subgraphkit_numpy.kernels import (
     GROWING,
@@ -111,39 +110,10 @@ class ProgramStep:
     node: Node
     nodes: tuple[Node, ...]
     entry: Implementation
-    scope: GraphScope
     kernel: Kernel
     operands: tuple[str | None, ...]
     results: tuple[str, ...]
-    reads: frozenset[str]
-    recipe: Callable[[], Any]
     label: str
-
-    def remake(self) -> bool:
-        """Make the kernel again from the constants as they are now.
-
-        Returns:
-            False if the call would look different, so that the program has to be emitted again.
-        """
-        made = self.recipe()
-        if not isinstance(made, ProgramStep):
-            return False
-        kernel = made.kernel
-        same_call = made.operands == self.operands and len(kernel.extra) == len(self.kernel.extra)
-        self.kernel = kernel
-        return same_call and kernel.takes_out == self.kernel.takes_out
-
-    def compute(self) -> tuple[Any, ...]:
-        """Compute the results from constant operands."""
-        values = [None if name is None else self.scope.value(name) for name in self.operands]
-        with np.errstate(all="ignore"):
-            results = self.kernel.call(*values, *self.kernel.extra)
-        return tuple(freeze(r) for r in (results if len(self.results) > 1 else (results,)))
-
-    def recompute(self) -> tuple[Any, ...]:
-        """Make the kernel again and compute the results."""
-        self.remake()
-        return self.compute()
 
 
 def lower(
@@ -171,7 +141,7 @@ def lower(
         if step is None:
             for node in nodes:
                 _add_node(node, scope, steps)
-        elif not _fold(step):
+        elif not _fold(step, scope):
             steps.append(step)
     return _without_dead(steps, {scope.resolve(name) for name in outputs})
 
@@ -186,7 +156,7 @@ def _add_node(node: Node, scope: GraphScope, steps: list[ProgramStep]) -> None:
     made = _make_or_explain(node, entry, scope)
     if isinstance(made, Same):
         scope.names[node.outputs[0]] = scope.resolve(node.inputs[made.index])
-    elif isinstance(made, ProgramStep) and not _fold(made):
+    elif isinstance(made, ProgramStep) and not _fold(made, scope):
         steps.append(made)
 
 
@@ -210,8 +180,7 @@ def _make(node: Node, entry: Implementation, scope: GraphScope) -> ProgramStep |
     if isinstance(made, Same):
         return made
     if isinstance(made, Known):
-        value = freeze(made.value)
-        scope.constants.fold((node.outputs[0],), lambda: (value,), ())
+        scope.constants.add({node.outputs[0]: made.value})
         return made
     inputs = node.inputs
     operands = [
@@ -224,12 +193,9 @@ def _make(node: Node, entry: Implementation, scope: GraphScope) -> ProgramStep |
         node,
         (node,),
         entry,
-        scope,
         as_kernel(made),
         operands=tuple(operands),
         results=node.outputs or ("",),
-        reads=frozenset(scope.resolve(name) for name in site.reads),
-        recipe=partial(_make, node, entry, scope),
         label=node.label,
     )
 
@@ -242,38 +208,39 @@ def _make_chain(nodes: tuple[Node, ...], scope: GraphScope) -> ProgramStep | Non
     made = make_chain(nodes, scope)
     if made is None:
         return None
+    kernel, operands = made
     return ProgramStep(
         nodes[-1],
         nodes,
         _CHAIN,
-        scope,
-        made.kernel,
-        operands=tuple(scope.resolve(name) for name in made.operands),
+        kernel,
+        operands=tuple(scope.resolve(name) for name in operands),
         results=nodes[-1].outputs,
-        reads=frozenset(scope.resolve(name) for name in made.reads),
-        recipe=partial(_make_chain, nodes, scope),
         label=" + ".join(node.label for node in nodes),
     )
 
 
-def _fold(step: ProgramStep) -> bool:
+def _fold(step: ProgramStep, scope: GraphScope) -> bool:
     """Compute a step now if nothing it reads can change, and say whether that was done."""
-    scope = step.scope
     given = [name for name in step.operands if name is not None]
     if step.entry.is_random or not all(scope.constants.knows(name) for name in given):
         return False
-    if _takes_too_much(step):
+    if _takes_too_much(step, scope):
         return False
+    values = [None if name is None else scope.value(name) for name in step.operands]
     try:
-        scope.constants.fold(step.results, step.recompute, {*given, *step.reads})
+        with np.errstate(all="ignore"):
+            made = step.kernel.call(*values, *step.kernel.extra)
     except Exception:  # noqa: BLE001 (the node may never run: it raises when it does)
         return False
+    made = made if len(step.results) > 1 else (made,)
+    scope.constants.add(dict(zip(step.results, made, strict=True)))
     return True
 
 
-def _takes_too_much(step: ProgramStep) -> bool:
+def _takes_too_much(step: ProgramStep, scope: GraphScope) -> bool:
     """Say whether folding a step would take more than is left for it; else take it."""
-    node, scope = step.node, step.scope
+    node = step.node
     read = [scope.value(name) for name in step.operands if name is not None]
     given = sum(getattr(value, "nbytes", 0) for value in read)
     made = [node.output_type(index) for index in range(len(node.outputs))]

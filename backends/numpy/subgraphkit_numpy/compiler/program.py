@@ -36,13 +36,14 @@ class Program:
     in ``source``; tracebacks show it.
 
     Attributes:
-        function: The function. ``update`` replaces it; calls under way keep the old one.
+        function: The function.
         inner: The same for those who call it in the ``surroundings`` it needs.
         captures: Values from around the graph that the function takes after the inputs.
 
-    Thread-safety: ``function`` may be called from several threads at once; ``update`` is for one
-    thread at a time.
+    Thread-safety: ``function`` may be called from several threads at once.
     """
+
+    inner: Callable[..., tuple[Any, ...]]
 
     def __init__(
         self,
@@ -56,8 +57,8 @@ class Program:
         self.captures = captures
         self.steps = steps
         self.source = text.source
-        self._scope = scope
-        self._text = text
+        self.shares = scope.shares or any(step.kernel.shares for step in steps)
+        self._kernel_names = text.kernel_names
         self._labels = {line: steps[i].label for line, i in text.step_of_line.items()}
         filename = f"<subgraphkit-numpy {next(_NUMBERS)}: {name}>"
         self._code = function_code(self.source, filename)
@@ -69,41 +70,25 @@ class Program:
         )
         weakref.finalize(self, linecache.cache.pop, filename, None)
         _BY_FILENAME[filename] = self
-        self.inner: Callable[..., tuple[Any, ...]]
-        self.function: Callable[..., tuple[Any, ...]] = self._link()
-
-    @property
-    def sources(self) -> frozenset[str]:
-        """Stored constants of the main graph that anything in the program depends on."""
-        constants = self._scope.constants
-        names = {*self._text.constant_names}.union(*(step.reads for step in self.steps))
-        return frozenset[str]().union(*(constants.sources(name) for name in names))
-
-    @property
-    def shares(self) -> bool:
-        """Whether BLAS must work on the calling thread alone while the program runs."""
-        return self._scope.shares or any(step.kernel.shares for step in self.steps)
+        names: dict[str, Any] = {"__builtins__": {}, "__program__": self}
+        names |= {"clone": clone, "detach": detach}
+        for kernel_name, step in zip(text.kernel_names, steps, strict=True):
+            names[kernel_name] = step.kernel.call
+            names |= {f"{kernel_name}_{i}": value for i, value in enumerate(step.kernel.extra)}
+        names |= {name: scope.constants.value(value) for value, name in text.constant_names.items()}
+        scope.constants.release()
+        self._link(names)
 
     def label_of(self, line: int) -> str | None:
         """Return the label of the node that a line of the source computes."""
         return self._labels.get(line)
 
-    def update(self, changed: Mapping[str, Any]) -> bool:
-        """Take new values of stored constants; only what depends on them is made again."""
-        constants = self._scope.constants
-        constants.replace(changed)
-        names = changed.keys()
-        for step in self.steps:
-            stale = any(not constants.sources(name).isdisjoint(names) for name in step.reads)
-            if stale and not step.remake():
-                return False
-        self.function = self._link()
-        return True
-
     def clocked(self, record: Callable[[InnerTime], object]) -> "Program":
-        """Return a copy with the constants of today that records the time of every call."""
-        twin = copy(self)
-        twin.function = twin._link(record)  # noqa: SLF001 (its own)
+        """Return a copy that records the time of every call."""
+        twin, names = copy(self), dict(self.inner.__globals__)
+        for name, step in zip(self._kernel_names, self.steps, strict=True):
+            names[name] = _clocked(step.kernel.call, step, record)
+        twin._link(names)  # noqa: SLF001 (its own)
         return twin
 
     def close(self) -> None:
@@ -111,26 +96,10 @@ class Program:
         self.steps = []
         self.function = self.inner = _closed
 
-    def _link(
-        self, record: Callable[[InnerTime], object] | None = None
-    ) -> Callable[..., tuple[Any, ...]]:
-        """Make the function from its code, the kernels and the constants as they are now."""
-        text, constants = self._text, self._scope.constants
-        names: dict[str, Any] = {
-            "__builtins__": {},
-            "__program__": self,
-            "clone": clone,
-            "detach": detach,
-        }
-        for kernel_name, step in zip(text.kernel_names, self.steps, strict=True):
-            call = step.kernel.call
-            names[kernel_name] = call if record is None else _clocked(call, step, record)
-            names |= {f"{kernel_name}_{i}": value for i, value in enumerate(step.kernel.extra)}
-        names |= {name: constants.value(value) for value, name in text.constant_names.items()}
-        constants.release()
-        function = types.FunctionType(self._code, names)
-        self.inner = function
-        return _with_blas_alone(function) if self.shares else function
+    def _link(self, names: dict[str, Any]) -> None:
+        """Make the function from its code, and the kernels and constants that it names."""
+        self.inner = types.FunctionType(self._code, names)
+        self.function = _with_blas_alone(self.inner) if self.shares else self.inner
 
     def surroundings(self) -> AbstractContextManager[None]:
         """Return what must be around a call of ``inner``."""
@@ -160,7 +129,7 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
         Unsupported: For nodes nothing implements.
     """
     values = Constants(constants)
-    values.replace(replaced)
+    values.add({name: np.asarray(value).view() for name, value in replaced.items()})
     scope = GraphScope(
         graph, values, options, _compile_body, limits=limits, growth=growth, trusts_shapes=True
     )
@@ -178,8 +147,7 @@ def _compile_body(body: Graph, outer: GraphScope) -> Program:
     """Compile a body; its outputs may share memory with anything."""
     known = [name for name in body.captures if outer.knows(name)]
     captures = tuple(name for name in body.captures if name not in known)
-    renamed = _OuterConstants(outer)
-    constants = Constants({**body.constants, **body.defaults}, renamed, known)
+    constants = Constants({**body.constants, **body.defaults}, outer.value, known)
     scope = GraphScope(
         body,
         constants,
@@ -200,20 +168,6 @@ def _compile_body(body: Graph, outer: GraphScope) -> Program:
 
 def _variables(scope: GraphScope, names: Collection[str]) -> list[str]:
     return [name for name in names if name and not scope.constants.knows(name)]
-
-
-class _OuterConstants(Constants):
-    """The constants of the graph around a body, under the names the body uses."""
-
-    def __init__(self, scope: GraphScope) -> None:
-        super().__init__({})
-        self._scope = scope
-
-    def value(self, name: str) -> Any:
-        return self._scope.value(name)
-
-    def sources(self, name: str) -> frozenset[str]:
-        return self._scope.constants.sources(self._scope.resolve(name))
 
 
 def _with_blas_alone(function: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:

@@ -15,11 +15,7 @@ from subgraphkit_numpy.kernels.elementwise import Block
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import arrayed
-
-LONGEST_HALF_ROW: Final = 2048
-"""Longer rows of float16 are normalised in float32."""
-
+from subgraphkit_numpy.kernels.wrapping import arrayed, in_wide
 
 ACTIVATIONS: Final[Mapping[str, tuple[Callable[..., Block], Mapping[str, float], float]]] = {
     "Celu": (lambda alpha: elementwise.elu(alpha, width=alpha), {"alpha": 1.0}, 0.8),
@@ -37,6 +33,7 @@ ACTIVATIONS: Final[Mapping[str, tuple[Callable[..., Block], Mapping[str, float],
     "Softplus": (lambda: elementwise.softplus, {}, 1.2),
     "Softsign": (lambda: elementwise.softsign, {}, 0.3),
     "Swish": (elementwise.swish, {"alpha": 1.0}, 0.8),
+    "ThresholdedRelu": (elementwise.thresholded_relu, {"alpha": 1.0}, 0.4),
 }
 """By operator: what makes the block function, of which attributes with their defaults, and the
 nanoseconds that an element takes."""
@@ -73,13 +70,6 @@ def p_relu(site: Site) -> Made:
     return arrayed(site, compute)
 
 
-@kernel("ThresholdedRelu")
-def thresholded_relu(site: Site) -> Made:
-    """Return x above ``alpha``, else 0."""
-    alpha = site.attribute("alpha", 1.0)
-    return lambda x: np.where(x > x.dtype.type(alpha), x, x.dtype.type(0))
-
-
 @kernel("QuickGelu", domain=MICROSOFT)
 def quick_gelu(site: Site) -> Made:
     """Return x * sigmoid(alpha * x), where alpha is 1.702 if not given."""
@@ -98,30 +88,16 @@ def gelu(site: Site) -> Made:
 @kernel("Softmax")
 def softmax(site: Site) -> Made:
     """Normalise exponentials along an axis; before opset 13 along all axes from it on."""
-    return _along_axis(site, rows.softmax, _softmax)
+    return _along_axis(site, rows.softmax)
 
 
 @kernel("LogSoftmax")
 def log_softmax(site: Site) -> Made:
     """Return the logarithm of softmax."""
-    return _along_axis(site, rows.log_softmax, _log_softmax)
+    return _along_axis(site, rows.log_softmax)
 
 
-def _softmax(x: Array, axis: int) -> Array:
-    y: Array = np.subtract(x, np.maximum.reduce(x, axis, keepdims=True, initial=-np.inf))
-    np.exp(y, y)
-    return np.divide(y, np.add.reduce(y, axis, keepdims=True), y)
-
-
-def _log_softmax(x: Array, axis: int) -> Array:
-    y: Array = np.subtract(x, np.maximum.reduce(x, axis, keepdims=True, initial=-np.inf))
-    total = np.add.reduce(np.exp(y), axis, keepdims=True)
-    return np.subtract(y, np.log(total, total), y)
-
-
-def _along_axis(
-    site: Site, by_rows: rows.RowBlock, by_columns: Callable[[Array, int], Array]
-) -> Made:
+def _along_axis(site: Site, by_rows: rows.RowBlock) -> Made:
     flat = site.opset < 13  # noqa: PLR2004 (an opset)
     axis = site.attribute("axis", 1 if flat else -1)
 
@@ -129,19 +105,11 @@ def _along_axis(
         along = axis + x.ndim if axis < 0 else axis
         if flat or prod(x.shape[along + 1 :]) == 1:
             return rows.in_rows(by_rows, x, prod(x.shape[along:]), out)
-        return by_columns(x, along)
-
-    def compute_any(x: Array) -> Array:
-        # The definition rounds every step to the element type, which float16 bears as long as the
-        # sum of a row is a number it can count to.
-        if x.dtype in FLOATS:
-            return compute(x)
-        short = x.dtype == np.float16 and x.ndim and x.shape[axis] <= LONGEST_HALF_ROW
-        if short and not flat:
-            return by_columns(x, axis)
-        return compute(x.astype(np.float32)).astype(x.dtype)
+        moved = np.moveaxis(x, along, -1)
+        y = rows.in_rows(by_rows, moved, x.shape[along])
+        return np.ascontiguousarray(np.moveaxis(y, -1, along))
 
     shares = may_share(site, 1.0)
     if site.dtype() in FLOATS:
         return Kernel(compute, takes_out=True, shares=shares)
-    return Kernel(compute_any, shares=shares)
+    return Kernel(in_wide(compute), shares=shares)

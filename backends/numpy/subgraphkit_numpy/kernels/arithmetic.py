@@ -87,11 +87,6 @@ def _cube(x: Array, out: Array) -> None:
     np.multiply(square, x, out)
 
 
-def _fourth(x: Array, out: Array) -> None:
-    np.square(x, out)
-    np.square(out, out)
-
-
 def _root(x: Array, out: Array) -> None:
     # unlike sqrt, pow gives inf for -inf, and 0 for -0
     lowest = x == -inf
@@ -101,28 +96,11 @@ def _root(x: Array, out: Array) -> None:
         out[lowest] = inf
 
 
-def _inverse_root(x: Array, out: Array) -> None:
-    _root(x, out)
-    np.divide(1.0, out, out)
-
-
-def _inverse(x: Array, out: Array) -> None:
-    np.divide(1.0, x, out)
-
-
-def _one(x: Array, out: Array) -> None:
-    del x
-    out.fill(1.0)
-
-
-def _itself(x: Array, out: Array) -> None:
-    np.copyto(out, x)
-
-
 POWERS: Final[Mapping[float, tuple[Block, float]]] = {
-    -1.0: (_inverse, 0.2), -0.5: (_inverse_root, 0.7), 0.0: (_one, 0.1), 0.5: (_root, 0.6),
-    1.0: (_itself, 0.1), 2.0: (np.square, 0.1), 3.0: (_cube, 0.2), 4.0: (_fourth, 0.2),
-}  # fmt: skip
+    0.5: (_root, 0.6),
+    2.0: (np.square, 0.1),
+    3.0: (_cube, 0.2),
+}
 """By exponent, its block function and nanoseconds; special values follow ``pow`` of C."""
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from subgraphkit_numpy.kernels.elementwise import SHARED_NANOSECONDS, Block, blocked
 from subgraphkit_numpy.kernels.registry import Array, Kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import is_half
+from subgraphkit_numpy.kernels.wrapping import in_wide
 
 FLOATS: Final = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 """Element types that block functions take."""
@@ -29,13 +29,9 @@ def elementwise_kernel(site: Site, function: Block, nanoseconds: float) -> Kerne
         return blocked(function, x, out, nanoseconds)
 
     def compute_any(x: Array) -> Any:
-        flat = x if x.ndim else x.reshape(1)
-        if is_half(x.dtype):
-            wide = flat.astype(np.float32)
-            return compute(wide, wide).astype(x.dtype).reshape(x.shape)
-        return compute(flat).reshape(x.shape)
+        return compute(x.reshape(x.shape or 1)).reshape(x.shape)
 
     shares = may_share(site, nanoseconds)
     if site.dtype() in FLOATS and site.rank():
         return Kernel(compute, takes_out=True, shares=shares, block=function)
-    return Kernel(compute_any, shares=shares)
+    return Kernel(in_wide(compute_any), shares=shares)

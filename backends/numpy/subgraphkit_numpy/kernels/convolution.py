@@ -4,6 +4,7 @@ One filter, or a few, per channel make bands of small matrices (``convolution_de
 """
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Final
 
@@ -17,7 +18,7 @@ from subgraphkit_numpy.kernels.matrix import UNCUT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.windows import Geometry, WindowAttributes, known_shape
-from subgraphkit_numpy.kernels.wrapping import is_half
+from subgraphkit_numpy.kernels.wrapping import in_wide, is_half, widened
 from subgraphkit_numpy.parallel import share
 
 _REMEMBERED: Final = 8
@@ -47,12 +48,12 @@ def convolution(site: Site, finish: Finish | None = None) -> Kernel:
     windows, groups = WindowAttributes(site.node), site.attribute("group", 1)
     dtype = site.dtype()
     if dtype is None or not site.settled(1, 2):
-        return Kernel(lambda x, w, b=None: _converted(x, w, b, windows, groups), shares=True)
+        return Kernel(in_wide(partial(_convolve_now, windows, groups)), shares=True)
     w, b = site.absorb(1, 2)
     assert w is not None  # noqa: S101 (the weights of Conv are not optional)
     if is_half(dtype):
-        wide = convolver(windows, groups, w.astype(np.float32), _widened(b))
-        return Kernel(lambda x: wide(x.astype(np.float32)).astype(x.dtype), shares=True)
+        wide = convolver(windows, groups, widened(w), None if b is None else widened(b))
+        return Kernel(in_wide(wide), shares=True)
     shape = site.shape()
     if shape is None:
         return Kernel(convolver(windows, groups, w, b), shares=True)
@@ -60,17 +61,10 @@ def convolution(site: Site, finish: Finish | None = None) -> Kernel:
     return Kernel(call, shares=shares)
 
 
-def _widened(b: Array | None) -> Array | None:
-    return None if b is None else b.astype(np.float32)
-
-
-def _converted(
-    x: Array, w: Array, b: Array | None, windows: WindowAttributes, groups: int
+def _convolve_now(
+    windows: WindowAttributes, groups: int, x: Array, w: Array, b: Array | None = None
 ) -> Array:
     """Convolve with weights that are known only now."""
-    if is_half(x.dtype):
-        wide = _converted(x.astype(np.float32), w.astype(np.float32), _widened(b), windows, groups)
-        return wide.astype(x.dtype)
     return _convolve(x.shape, w, b, windows, groups)[0](x)
 
 
@@ -147,5 +141,5 @@ def working_memory(node: Node, threads: int) -> tuple[int, int]:
     w = np.broadcast_to(np.zeros((), np.float32 if is_half(dtype) else dtype), of_weights)
     geometry = WindowAttributes(node).on(shape[2:], of_weights[2:])
     tiling = _tiling(shape, geometry, node.attribute("group", 1), w, None, None)
-    widened = w.nbytes if is_half(dtype) else 0
-    return tiling.scratch * min(threads, len(tiling.tiles)), tiling.packed + widened
+    more = w.nbytes if is_half(dtype) else 0
+    return tiling.scratch * min(threads, len(tiling.tiles)), tiling.packed + more

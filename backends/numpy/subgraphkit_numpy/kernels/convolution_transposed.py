@@ -8,11 +8,7 @@ import numpy as np
 from subgraphkit_numpy.kernels.matrix import multiply
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import is_half
-
-
-def _add_bias(y: Array, b: Array | None, rank: int) -> Array:
-    return y if b is None else np.add(y, b.reshape((-1,) + (1,) * rank), y)
+from subgraphkit_numpy.kernels.wrapping import in_wide
 
 
 @kernel("ConvTranspose")
@@ -22,13 +18,10 @@ def conv_transpose(site: Site) -> Made:
     groups = site.attribute("group", 1)
 
     def compute(x: Array, w: Array, b: Array | None = None) -> Array:
-        if is_half(x.dtype):
-            wide = None if b is None else b.astype(np.float32)
-            y = _spread(x.astype(np.float32), w.astype(np.float32), layout, groups)
-            return _add_bias(y, wide, x.ndim - 2).astype(x.dtype)
-        return _add_bias(_spread(x, w, layout, groups), b, x.ndim - 2)
+        y = _spread(x, w, layout, groups)
+        return y if b is None else np.add(y, b.reshape((-1,) + (1,) * (x.ndim - 2)), y)
 
-    return Kernel(compute, shares=True)
+    return Kernel(in_wide(compute), shares=True)
 
 
 class _TransposedWindows:

@@ -18,12 +18,12 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from math import ceil, inf, pi, sqrt
+from math import erf as erf_of_number
 from typing import Any, Final
 
 import numpy as np
 
 from subgraphkit_numpy.kernels.registry import Array
-from subgraphkit_numpy.kernels.special import erf_double
 from subgraphkit_numpy.parallel import cut, share, thread_count
 
 Block = Callable[[Array, Array], None]
@@ -109,19 +109,10 @@ def _apply(function: Block, source: Array, target: Array, part: slice) -> None:
         function(block, target[part])
 
 
-def dense_order(x: Array) -> tuple[int, ...] | None:
-    """Return the order of axes in which an array is contiguous, or None if there is none."""
-    order = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
-    return tuple(order) if x.transpose(order).flags.c_contiguous else None
-
-
 def _flattened(x: Array, out: Array) -> tuple[Array, Array]:
     """Return views of two arrays with one axis, or where that cannot be with the longest first."""
     if x.flags.c_contiguous and out.flags.c_contiguous:
         return x.reshape(-1), out.reshape(-1)
-    order = dense_order(out)
-    if order is not None and x.transpose(order).flags.c_contiguous:
-        return x.transpose(order).reshape(-1), out.transpose(order).reshape(-1)
     longest = x.shape.index(max(x.shape))
     return np.moveaxis(x, longest, 0), np.moveaxis(out, longest, 0)
 
@@ -156,18 +147,17 @@ def leaky_relu(alpha: float) -> Block:
 
     def compute(x: Array, out: Array) -> None:
         scaled = scratch(x)
-        np.multiply(x, alpha, scaled)
-        # for slopes up to 1 the larger of the two is the right one
-        np.maximum(x, scaled, out=out)
-
-    def compute_steep(x: Array, out: Array) -> None:
-        scaled = scratch(x)
         x.clip(-inf, 0.0, out=scaled)
         np.multiply(scaled, alpha, scaled)
         relu(x, out)
         np.add(out, scaled, out)
 
-    return compute if 0 <= alpha <= 1 else compute_steep
+    return compute
+
+
+def thresholded_relu(alpha: float) -> Block:
+    """Make a block function of x above ``alpha``, else 0."""
+    return lambda x, out: np.copyto(out, np.where(x > alpha, x, 0))
 
 
 def hard_sigmoid(alpha: float = 0.2, beta: float = 0.5) -> Block:
@@ -249,16 +239,11 @@ def softplus(x: Array, out: Array) -> None:
 
 
 def mish(x: Array, out: Array) -> None:
-    """Write x tanh(softplus(x)), as x n / (n + 2) with n = exp(x) (exp(x) + 2)."""
-    n, shifted = scratch(x), scratch(x, 1)
-    # beyond 20 the quotient is 1 in float64, too
-    x.clip(-inf, 20.0, out=n)
-    np.exp(n, n)
-    np.add(n, 2.0, shifted)
-    np.multiply(n, shifted, n)
-    np.add(n, 2.0, shifted)
-    np.divide(n, shifted, n)
-    np.multiply(x, n, out)
+    """Write x tanh(softplus(x))."""
+    gate = scratch(x, 1)
+    softplus(x, gate)
+    np.tanh(gate, gate)
+    np.multiply(x, gate, out)
 
 
 def softsign(x: Array, out: Array) -> None:
@@ -316,10 +301,14 @@ def _odd(x: Array, coefficients: tuple[float, ...]) -> Array:
     return y
 
 
+_erf_of_each: Final = np.vectorize(erf_of_number, otypes=[np.float64])
+"""In float64, which networks seldom have, element by element."""
+
+
 def erf(x: Array, out: Array) -> None:
     """Write the error function; the largest relative error in float32 is 2.5e-7."""
     if x.dtype == np.float64:
-        erf_double(x, out)
+        np.copyto(out, _erf_of_each(x))
         return
     np.tanh(_odd(x, _ERF), out)
 
@@ -342,7 +331,7 @@ def gelu(x: Array, out: Array) -> None:
         return
     y = scratch(x)
     np.multiply(x, sqrt(0.5), y)
-    erf_double(y, y)
+    erf(y, y)
     np.add(y, 1.0, y)
     np.multiply(y, 0.5, y)
     np.multiply(x, y, out)

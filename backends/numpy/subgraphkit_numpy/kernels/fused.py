@@ -31,11 +31,6 @@ _ACTIVATION_NS: Final = 1.0
 """Nanoseconds that an activation takes for an element, roughly."""
 
 
-def _thresholded(alpha: float) -> Block:
-    """Make a block function of x above ``alpha``, else 0."""
-    return lambda x, out: np.copyto(out, np.where(x > alpha, x, 0))
-
-
 _ACTIVATIONS: Final[Mapping[str, tuple[Callable[..., Block], Sequence[float]]]] = {
     **{
         name: (make, tuple(defaults.values()))
@@ -45,7 +40,6 @@ _ACTIVATIONS: Final[Mapping[str, tuple[Callable[..., Block], Sequence[float]]]] 
     "Clip": (elementwise.clip, (-np.inf, np.inf)),
     "Relu": (lambda: elementwise.relu, ()),
     "Tanh": (lambda: elementwise.tanh, ()),
-    "ThresholdedRelu": (_thresholded, (1.0,)),
 }
 """By name: what makes the block function, and of which parameters if none are given."""
 
@@ -133,9 +127,9 @@ class ChannelsFirst(Site):
 
     @classmethod
     def of(cls, site: Site) -> Self:
-        """Make the view; what is read or absorbed through it, the site has."""
+        """Make the view; what is absorbed through it, the site has."""
         view = cls(site.node, site.scope)
-        view.reads, view.absorbed = site.reads, site.absorbed
+        view.absorbed = site.absorbed
         return view
 
     def shape(self, index: int = 0) -> tuple[int, ...] | None:
@@ -157,6 +151,13 @@ def channels_first(x: Array) -> Array:
 def channels_last(x: Array) -> Array:
     """Return an array with its second axis at the end."""
     return np.ascontiguousarray(np.moveaxis(x, 1, -1))
+
+
+def with_channels_first(site: Site, call: Callable[..., Array]) -> Callable[..., Array]:
+    """Let a function of channels-first arrays take them last, if the node says so."""
+    if not site.attribute("channels_last", 0):
+        return call
+    return lambda x, *rest: channels_last(call(channels_first(x), *rest))
 
 
 @kernel("FusedConv", domain=MICROSOFT)

@@ -1,7 +1,6 @@
 """Arrays from nothing: filled, counted, random."""
 
 from collections.abc import Callable, Mapping, Sequence
-from math import ceil
 from typing import Any, Final
 
 import numpy as np
@@ -10,6 +9,7 @@ from subgraphkit.types import DataType
 from subgraphkit_numpy.kernels.reference import reference_kernel
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, Same, kernel
 from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.sizes import range_shape
 
 
 @kernel("ConstantOfShape")
@@ -72,16 +72,9 @@ def affine_grid(site: Site) -> Made:
 @kernel("Range")
 def range_(site: Site) -> Made:
     """Count from ``start`` in steps of ``delta`` as long as it is before ``limit``."""
-    del site
 
     def compute(start: Array, limit: Array, delta: Array) -> Array:
-        first, last, step = start.item(), limit.item(), delta.item()
-        if step == 0:
-            raise ValueError("Range with a delta of 0 never ends")
-        if start.dtype.kind in "iu":
-            count = max(0, -((first - last) // step))
-        else:
-            count = max(0, ceil((last - first) / step))
+        (count,) = range_shape(site, (start, limit, delta))
         delta, start = delta.reshape(()), start.reshape(())
         return _counted(count, start.dtype, lambda i: i.astype(start.dtype) * delta + start)
 

@@ -19,10 +19,9 @@ from subgraphkit.backend import Unsupported
 from subgraphkit_numpy.kernels.attention import attend_projected
 from subgraphkit_numpy.kernels.convolution import convolver
 from subgraphkit_numpy.kernels.fused import (
-    channels_first,
-    channels_last,
     normalized_embeddings,
     rows_looked_up,
+    with_channels_first,
 )
 from subgraphkit_numpy.kernels.matrix import multiply
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
@@ -195,7 +194,6 @@ def q_linear_mat_mul(site: Site) -> Made:
 @kernel("QLinearConv", domain=MICROSOFT)
 def q_linear_conv(site: Site) -> Made:
     """Convolve integers; scale and round the sums."""
-    at_end = bool(site.attribute("channels_last", 0))
     windows, groups = WindowAttributes(site.node), site.attribute("group", 1)
 
     def prepare(w: Array, zero: Array | None) -> Callable[[Array], Array]:
@@ -210,16 +208,14 @@ def q_linear_conv(site: Site) -> Made:
 
     def compute(*given: Any) -> Array:
         x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias = filled(given, 9)
-        x = channels_first(x) if at_end else x
         total = (ready or prepare(w, w_zero))(_whole(x, x_zero, np.float32))
         rest = (-1,) + (1,) * (x.ndim - 2)
         if bias is not None:
             np.add(total, bias.reshape(rest), total)
         scale = x_scale.reshape(()) * w_scale.reshape(-1) / y_scale.reshape(())
-        y = quantized(total.astype(np.float32) * scale.reshape(rest), y_zero)
-        return channels_last(y) if at_end else y
+        return quantized(total.astype(np.float32) * scale.reshape(rest), y_zero)
 
-    return Kernel(compute, shares=True)
+    return Kernel(with_channels_first(site, compute), shares=True)
 
 
 @kernel("QLinearAveragePool", domain=MICROSOFT)
@@ -228,19 +224,16 @@ def q_linear_average_pool(site: Site) -> Made:
 
     ONNX Runtime computes a window that covers everything as ``QLinearGlobalAveragePool``.
     """
-    at_end = bool(site.attribute("channels_last", 0))
     with_padding = bool(site.attribute("count_include_pad", 0))
     windows = WindowAttributes(site.node)
 
     def compute(
         x: Array, x_scale: Array, x_zero: Array | None, y_scale: Array, y_zero: Array | None = None
     ) -> Array:
-        first = channels_first(x) if at_end else x
-        geometry = windows.on(first.shape[2:])
-        if geometry.kernel == first.shape[2:] and not geometry.is_padded:
-            y = _whole_average(first, (x_scale, x_zero), (y_scale, y_zero))
-            return channels_last(y) if at_end else y
-        y = dequantized(first, x_scale, x_zero)
+        geometry = windows.on(x.shape[2:])
+        if geometry.kernel == x.shape[2:] and not geometry.is_padded:
+            return _whole_average(x, x_scale, x_zero, y_scale, y_zero)
+        y = dequantized(x, x_scale, x_zero)
         padded = pad_spatial(y, geometry, 0)
         total = np.zeros((*y.shape[:2], *geometry.out), np.float32)
         for tap in product(*map(range, geometry.kernel)):
@@ -249,37 +242,27 @@ def q_linear_average_pool(site: Site) -> Made:
         count = window_counts(y.shape[2:], geometry, with_padding=with_padding)
         y = total / count.astype(np.float32) / y_scale
         # the one operator that rounds after the zero point was added, which shows in halves
-        y = quantized(y if y_zero is None else y + y_zero.astype(np.float32), None, x.dtype)
-        return channels_last(y) if at_end else y
+        return quantized(y if y_zero is None else y + y_zero.astype(np.float32), None, x.dtype)
 
-    return compute
+    return with_channels_first(site, compute)
 
 
 @kernel("QLinearGlobalAveragePool", domain=MICROSOFT)
 def q_linear_global_average_pool(site: Site) -> Made:
     """Return the average of every channel."""
-    at_end = bool(site.attribute("channels_last", 0))
-
-    def compute(
-        x: Array, x_scale: Array, x_zero: Array | None, y_scale: Array, y_zero: Array | None = None
-    ) -> Array:
-        first = channels_first(x) if at_end else x
-        y = _whole_average(first, (x_scale, x_zero), (y_scale, y_zero))
-        return channels_last(y) if at_end else y
-
-    return compute
+    return with_channels_first(site, _whole_average)
 
 
 def _whole_average(
-    x: Array, given: tuple[Array, Array | None], wanted: tuple[Array, Array | None]
+    x: Array, x_scale: Array, x_zero: Array | None, y_scale: Array, y_zero: Array | None = None
 ) -> Array:
     """Return the average of every channel, from the sum of its integers."""
     count = prod(x.shape[2:])
     total = x.sum(tuple(range(2, x.ndim)), np.int64, keepdims=True)
-    if given[1] is not None:
-        total = total - count * given[1].astype(np.int64)
-    scale = given[0] / (wanted[0] * np.float32(count))
-    return quantized(total.astype(np.float32) * scale, wanted[1], x.dtype)
+    if x_zero is not None:
+        total = total - count * x_zero.astype(np.int64)
+    scale = x_scale / (y_scale * np.float32(count))
+    return quantized(total.astype(np.float32) * scale, y_zero, x.dtype)
 
 
 _PACKED = (2, 4, 8)

@@ -9,7 +9,7 @@ from subgraphkit_numpy.kernels.blocking import FLOATS, elementwise_kernel
 from subgraphkit_numpy.kernels.elementwise import Block
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import arrayed, is_half, rounded
+from subgraphkit_numpy.kernels.wrapping import arrayed, in_wide, is_half
 
 _LARGE: Final = 1024
 """Rows of a matrix whose decomposition takes long."""
@@ -57,7 +57,7 @@ def unary(site: Site) -> Made:
     if op_type in _MANY and dtype in FLOATS:
         return elementwise_kernel(site, *_MANY[op_type])
     if dtype is not None and is_half(dtype) and op_type not in _EXACT:
-        return arrayed(site, rounded(function))
+        return arrayed(site, in_wide(function))
     return arrayed(site, function)
 
 
@@ -67,11 +67,10 @@ def determinant(site: Site) -> Made:
     del site
 
     def compute(x: Array) -> Array:
-        wide = x.astype(np.float32) if is_half(x.dtype) else x
-        found = np.linalg.det(wide) if x.shape[-1] < _LARGE else _by_reflections(wide)
+        found = np.linalg.det(x) if x.shape[-1] < _LARGE else _by_reflections(x)
         return np.asarray(found, x.dtype)
 
-    return compute
+    return in_wide(compute)
 
 
 def _by_reflections(x: Array) -> Any:

@@ -7,7 +7,7 @@ import numpy as np
 
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import arrayed, is_half
+from subgraphkit_numpy.kernels.wrapping import arrayed, in_wide, is_half
 from subgraphkit_numpy.parallel import cut, parts_for, parts_of, share, thread_count
 
 SHARED: Final = 1 << 24
@@ -46,14 +46,6 @@ def areas(rows: int, columns: int, nanoseconds: float) -> list[tuple[slice, slic
     if by_rows:
         return [(part, slice(0, columns)) for part in parts]
     return [(slice(0, rows), part) for part in parts]
-
-
-def _half_matmul(a: Array, b: Array) -> Any:
-    return np.asarray(multiply(a.astype(np.float32), b.astype(np.float32))).astype(a.dtype)
-
-
-def _any_matmul(a: Array, b: Array) -> Any:
-    return _half_matmul(a, b) if is_half(a.dtype) else multiply(a, b)
 
 
 def multiply(a: Array, b: Array) -> Any:
@@ -106,30 +98,16 @@ def matmul(site: Site) -> Made:
     """Multiply matrices as ``numpy.matmul`` does."""
     dtype = site.dtype()
     if _is_small(site, -1):
-        if dtype is None:
-            return arrayed(site, _any_matmul)
-        if is_half(dtype):
-            return arrayed(site, _half_matmul)
-        if (site.rank() or 0) > _MATRIX and site.rank(1) == _MATRIX:
-            return _flattened_matmul
+        if dtype is None or is_half(dtype):
+            return arrayed(site, in_wide(multiply))
         # a product cannot be written over one of its factors
         return Kernel(arrayed(site, np.matmul))
     shares = dtype is None or dtype.kind == "f" or is_half(dtype)
-    return Kernel(arrayed(site, _any_matmul), shares=shares)
+    return Kernel(arrayed(site, in_wide(multiply)), shares=shares)
 
 
 _MATRIX: Final = 2
 """Axes of a matrix."""
-
-
-def _flattened_matmul(a: Array, b: Array) -> Any:
-    """Multiply a stack of matrices by one matrix in one product."""
-    shape = a.shape
-    rows = a.reshape(-1, shape[-1]) if a.size else np.empty((0, shape[-1]), a.dtype)
-    count = 1
-    for dim in shape[:-1]:
-        count *= dim
-    return np.matmul(rows, b).reshape(*shape[:-1], b.shape[1]) if count else np.matmul(a, b)
 
 
 @kernel("Gemm")
@@ -140,19 +118,15 @@ def gemm(site: Site) -> Made:
     # in versions before 7, C may be broadcast only if asked; shapes that fit are the same
 
     def compute(a: Array, b: Array, c: Array | None = None) -> Array:
-        dtype = a.dtype
-        if is_half(dtype):
-            a, b = a.astype(np.float32), b.astype(np.float32)
-            c = None if c is None else c.astype(np.float32)
         y: Array = multiply(a.T if flip_a else a, b.T if flip_b else b)
         if alpha != 1.0:
             y = _scaled(y, alpha)
         if c is not None:
             addend = c if beta == 1.0 else _scaled(c, beta)
             y = np.add(y, addend, y if y.dtype == addend.dtype else None)
-        return y if y.dtype == dtype else y.astype(dtype)
+        return y if y.dtype == a.dtype else y.astype(a.dtype)
 
-    return Kernel(compute, shares=not _is_small(site, 0 if flip_a else 1))
+    return Kernel(in_wide(compute), shares=not _is_small(site, 0 if flip_a else 1))
 
 
 def _is_small(site: Site, axis: int) -> bool:
@@ -174,10 +148,7 @@ def einsum(site: Site) -> Made:
     count = site.input_count
 
     def compute(*arrays: Array) -> Array:
-        dtype = arrays[0].dtype
-        if is_half(dtype):
-            arrays = tuple(array.astype(np.float32) for array in arrays)
         result: Array = np.einsum(equation, *arrays, optimize=count > 1)
-        return np.asarray(result).astype(dtype, copy=False)
+        return np.asarray(result).astype(arrays[0].dtype, copy=False)
 
-    return Kernel(compute, shares=True)
+    return Kernel(in_wide(compute), shares=True)

@@ -29,50 +29,30 @@ def batch_normalization(site: Site) -> Made:
         site.output_count > 1 and not site.attribute("is_test", 0)
     ):
         return _batch_training(site, epsilon, by_channel=by_channel)
-    dtype, rank = site.dtype(), site.rank()
-    known = dtype is not None and rank is not None and site.settled(1, 2, 3, 4)
-    if dtype is None or rank is None or not known or is_half(dtype):
-        return lambda x, *statistics: _batch_normalize(x, statistics, epsilon, by_channel)
-    statistics = [s for s in site.absorb(1, 2, 3, 4) if s is not None]
-    scale, shift = _batch_factors(statistics, epsilon, dtype, _dims(rank, by_channel))
-    return Kernel(scale_and_shift, (scale, shift), takes_out=True)
 
+    def compute(x: Array, *statistics: Array, out: Array | None = None) -> Array:
+        return _batch_normalize(x, statistics, epsilon, out, by_channel=by_channel)
 
-def batch_scale_and_shift(statistics: Sequence[Array], epsilon: float) -> tuple[Array, Array]:
-    """Return the factor and addend, per channel and in float64, that normalise a batch."""
-    scale, bias, mean, variance = (array.astype(np.float64) for array in statistics)
-    with np.errstate(all="ignore"):
-        factor = scale / np.sqrt(variance + epsilon)
-        return factor, bias - mean * factor
-
-
-def _dims(rank: int, by_channel: bool) -> tuple[int, ...] | None:  # noqa: FBT001 (called by place)
-    """Return the shape that lets statistics broadcast; None if they have it already."""
-    return (-1,) + (1,) * (rank - 2) if by_channel else None
-
-
-def _batch_factors(
-    statistics: Sequence[Array], epsilon: float, dtype: np.dtype[Any], dims: tuple[int, ...] | None
-) -> tuple[Array, Array]:
-    scale, shift = (a.astype(dtype) for a in batch_scale_and_shift(statistics, epsilon))
-    return (scale, shift) if dims is None else (scale.reshape(dims), shift.reshape(dims))
-
-
-def scale_and_shift(x: Array, scale: Array, shift: Array, out: Array | None = None) -> Array:
-    """Return x times a factor plus an addend, both broadcast."""
-    y = np.multiply(x, scale, out)
-    return np.add(y, shift, y)
+    return Kernel(compute, takes_out=site.dtype() in FLOATS)
 
 
 def _batch_normalize(
     x: Array,
     statistics: Sequence[Array],
     epsilon: float,
-    by_channel: bool,  # noqa: FBT001 (called by place)
+    out: Array | None = None,
+    *,
+    by_channel: bool,
 ) -> Array:
+    """Multiply by a factor and add an addend, both of which are computed in float64."""
     wide = widened(x)
-    factors = _batch_factors(statistics, epsilon, wide.dtype, _dims(x.ndim, by_channel))
-    return scale_and_shift(wide, *factors).astype(x.dtype, copy=False)
+    scale, bias, mean, variance = (array.astype(np.float64) for array in statistics)
+    factor = scale / np.sqrt(variance + epsilon)
+    shift = bias - mean * factor
+    dims = (-1,) + (1,) * (x.ndim - 2) if by_channel else factor.shape
+    factor, shift = (array.astype(wide.dtype).reshape(dims) for array in (factor, shift))
+    y = np.multiply(wide, factor, out)
+    return np.add(y, shift, y).astype(x.dtype, copy=False)
 
 
 def _batch_training(site: Site, epsilon: float, *, by_channel: bool) -> Made:
@@ -82,7 +62,8 @@ def _batch_training(site: Site, epsilon: float, *, by_channel: bool) -> Made:
         axes = (0, *range(2, x.ndim)) if by_channel else (0,)
         batch_mean = x.mean(axis=axes, dtype=np.float64)
         batch_variance = x.var(axis=axes, dtype=np.float64)
-        y = _batch_normalize(x, (scale, bias, batch_mean, batch_variance), epsilon, by_channel)
+        statistics = (scale, bias, batch_mean, batch_variance)
+        y = _batch_normalize(x, statistics, epsilon, by_channel=by_channel)
         kept = [
             (old * momentum + new * (1 - momentum)).astype(old.dtype)
             for old, new in ((mean, batch_mean), (variance, batch_variance))

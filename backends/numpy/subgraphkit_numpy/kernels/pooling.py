@@ -16,7 +16,7 @@ from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.rows import row_sums
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.windows import Geometry, WindowAttributes, known_shape, pad_spatial
-from subgraphkit_numpy.kernels.wrapping import is_half
+from subgraphkit_numpy.kernels.wrapping import in_wide
 from subgraphkit_numpy.parallel import parts_for, parts_of, share
 
 _ELEMENTS_PER_NS: Final = 6.0
@@ -86,7 +86,9 @@ def _pooled(
         if count is not None:
             np.divide(results[part], count, results[part])
 
-    share(work, _parts(planes, geometry))
+    nanoseconds = planes.size * sum(geometry.kernel) / _ELEMENTS_PER_NS
+    parts = max(parts_for(nanoseconds), -(-planes.nbytes // _PART_BYTES))
+    share(work, parts_of(len(planes), parts, nanoseconds=nanoseconds))
     return y
 
 
@@ -103,36 +105,12 @@ def pooling_memory(node: Node, threads: int) -> int:
     return size + prod(made) * itemsize + copies
 
 
-def _parts(planes: Array, geometry: Geometry) -> list[slice]:
-    nanoseconds = planes.size * sum(geometry.kernel) / _ELEMENTS_PER_NS
-    parts = max(parts_for(nanoseconds), -(-planes.nbytes // _PART_BYTES))
-    return parts_of(len(planes), parts, nanoseconds=nanoseconds)
-
-
-def _kernel(site: Site, windows: WindowAttributes, call: Callable[[Array], Any]) -> Kernel:
-    """Make a kernel that says whether it will share work."""
-    shape, dtype = site.shape(), site.dtype()
-    if shape is None or dtype is None or 0 in shape:
-        return Kernel(call)
-    geometry = windows.on(shape[2:])
-    if 0 in geometry.out or _covers_everything(shape[2:], geometry):
-        return Kernel(call)
-    planes = np.broadcast_to(np.zeros((), dtype), (shape[0] * shape[1], *shape[2:]))
-    return Kernel(call, shares=len(_parts(planes, geometry)) > 1)
-
-
 def _covers_everything(spatial: tuple[int, ...], geometry: Geometry) -> bool:
-    """Say whether there is one window, under which every element lies."""
+    """Say whether there is one window, under which every element lies, however large it is."""
+    rows = (geometry.out, geometry.dilations, geometry.begins, geometry.kernel, spatial)
     return all(
         out == 1 and dilation == 1 and begin >= 0 and taps - begin >= size
-        for out, dilation, begin, taps, size in zip(
-            geometry.out,
-            geometry.dilations,
-            geometry.begins,
-            geometry.kernel,
-            spatial,
-            strict=True,
-        )
+        for out, dilation, begin, taps, size in zip(*rows, strict=True)
     )
 
 
@@ -163,8 +141,7 @@ def _geometries(windows: WindowAttributes) -> Callable[[Array], Geometry]:
 @kernel("MaxPool")
 def max_pool(site: Site) -> Made:
     """Return maxima under windows, and where they are if asked."""
-    windows = WindowAttributes(site.node)
-    geometry_of = _geometries(windows)
+    geometry_of = _geometries(WindowAttributes(site.node))
     by_columns = bool(site.attribute("storage_order", 0))
 
     def compute(x: Array) -> Array:
@@ -176,7 +153,7 @@ def max_pool(site: Site) -> Made:
     def compute_with_places(x: Array) -> tuple[Array, Array]:
         return _maxima_and_places(x, geometry_of(x), by_columns=by_columns)
 
-    return compute_with_places if site.output_count > 1 else _kernel(site, windows, compute)
+    return compute_with_places if site.output_count > 1 else Kernel(compute, shares=True)
 
 
 def _maxima_and_places(x: Array, geometry: Geometry, *, by_columns: bool) -> tuple[Array, Array]:
@@ -223,20 +200,10 @@ def _flat_places(
     return flat
 
 
-def _widely(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    def compute(x: Array) -> Array:
-        if is_half(x.dtype):
-            return function(x.astype(np.float32)).astype(x.dtype)
-        return function(x)
-
-    return compute
-
-
 @kernel("AveragePool")
 def average_pool(site: Site) -> Made:
     """Return averages under windows; padding counts only if asked, overhang never."""
-    windows = WindowAttributes(site.node)
-    geometry_of = _geometries(windows)
+    geometry_of = _geometries(WindowAttributes(site.node))
     counts_padding = bool(site.attribute("count_include_pad", 0))
     counts: dict[tuple[int, ...], Array] = {}
 
@@ -251,7 +218,7 @@ def average_pool(site: Site) -> Made:
             return np.divide(y, count, y)
         return _pooled(x, geometry, np.add, 0, count)
 
-    return _kernel(site, windows, _widely(compute))
+    return Kernel(in_wide(compute), shares=True)
 
 
 def window_counts(spatial: tuple[int, ...], geometry: Geometry, *, with_padding: bool) -> Array:
@@ -281,7 +248,7 @@ def lp_pool(site: Site) -> Made:
         y = _pooled(powers, geometry, np.add, 0)
         return np.power(y, x.dtype.type(1 / order), y)
 
-    return _widely(compute)
+    return in_wide(compute)
 
 
 def _spatial_axes(x: Array) -> tuple[int, ...]:
@@ -297,7 +264,7 @@ def global_average_pool(site: Site) -> Made:
         y = _totals(x)
         return np.divide(y, prod(x.shape[2:]), y)
 
-    return _widely(compute)
+    return in_wide(compute)
 
 
 @kernel("GlobalMaxPool")
@@ -317,7 +284,7 @@ def global_lp_pool(site: Site) -> Made:
         total = np.add.reduce(powers, _spatial_axes(x), keepdims=True)
         return np.power(total, x.dtype.type(1 / order))
 
-    return _widely(compute)
+    return in_wide(compute)
 
 
 @kernel("MaxRoiPool")

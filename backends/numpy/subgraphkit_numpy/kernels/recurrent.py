@@ -6,11 +6,14 @@ inside the loop over time.
 Source: ONNX operators ``RNN``, ``GRU`` and ``LSTM``, whose equations the step functions repeat.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 
+from subgraphkit_numpy.kernels.activation import ACTIVATIONS
+from subgraphkit_numpy.kernels.elementwise import Block, blocked
 from subgraphkit_numpy.kernels.matrix import multiply
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
@@ -21,48 +24,34 @@ State = tuple[Array, ...]
 StepFunction = Callable[["_Cell", Array, State], State]
 
 
-def _activation(name: str, alpha: float | None, beta: float | None) -> Activation:
-    """Return an activation function by its name in ONNX, case ignored."""
-    a, b = _DEFAULTS.get(name.lower(), (1.0, 1.0))
-    a, b = (a if alpha is None else alpha), (b if beta is None else beta)
-    functions: dict[str, Activation] = {
-        "relu": lambda x: np.maximum(x, 0),
-        "tanh": np.tanh,
-        "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-        "affine": lambda x: x * a + b,
-        "leakyrelu": lambda x: np.where(x >= 0, x, x * a),
-        "thresholdedrelu": lambda x: np.where(x >= a, x, 0),
-        "scaledtanh": lambda x: np.tanh(x * b) * a,
-        "hardsigmoid": lambda x: np.clip(x * a + b, 0, 1),
-        "elu": lambda x: np.where(x >= 0, x, np.expm1(np.minimum(x, 0)) * a),
-        "softsign": lambda x: x / (1 + np.abs(x)),
-        "softplus": lambda x: np.logaddexp(x, 0),
-    }
-    return functions[name.lower()]
+def _whole(make: Callable[..., Block], *parameters: float) -> Activation:
+    return partial(blocked, make(*parameters))
 
 
-_DEFAULTS = {
-    "affine": (1.0, 0.0),
-    "leakyrelu": (0.01, 0.0),
-    "hardsigmoid": (0.2, 0.5),
-    "thresholdedrelu": (1.0, 0.0),
+_FUNCTIONS: Final[Mapping[str, tuple[Callable[..., Any], Mapping[str, float]]]] = {
+    "affine": (lambda a, b: lambda x: x * a + b, {"alpha": 1.0, "beta": 0.0}),
+    "relu": (lambda: lambda x: np.maximum(x, 0), {}),
+    "scaledtanh": (lambda a, b: lambda x: np.tanh(x * b) * a, {"alpha": 1.0, "beta": 1.0}),
+    "tanh": (lambda: np.tanh, {}),
+    # unlike the operator of that name, which leaves alpha out
+    "thresholdedrelu": (lambda a: lambda x: np.where(x >= a, x, 0), {"alpha": 1.0}),
+    **{
+        name.lower(): (partial(_whole, ACTIVATIONS[name][0]), ACTIVATIONS[name][1])
+        for name in ("Elu", "HardSigmoid", "LeakyRelu", "Sigmoid", "Softplus", "Softsign")
+    },
 }
-_TAKES_ALPHA = frozenset(
-    {"affine", "leakyrelu", "thresholdedrelu", "scaledtanh", "hardsigmoid", "elu"}
-)
-_TAKES_BETA = frozenset({"affine", "scaledtanh", "hardsigmoid"})
+"""By name in small letters: what makes an activation function, and its defaults."""
 
 
 def _activations(site: Site, defaults: Sequence[str], directions: int) -> list[list[Activation]]:
     """Return the activation functions of each direction; parameters are dealt out in order."""
     names = list(site.attribute("activations") or tuple(defaults) * directions)
-    alphas = list(site.attribute("activation_alpha") or ())
-    betas = list(site.attribute("activation_beta") or ())
+    given = {word: list(site.attribute(f"activation_{word}") or ()) for word in ("alpha", "beta")}
     made = []
     for name in names:
-        alpha = alphas.pop(0) if alphas and name.lower() in _TAKES_ALPHA else None
-        beta = betas.pop(0) if betas and name.lower() in _TAKES_BETA else None
-        made.append(_activation(name, alpha, beta))
+        make, words = _FUNCTIONS[name.lower()]
+        values = [given[word].pop(0) if given[word] else words[word] for word in words]
+        made.append(make(*values))
     count = len(defaults)
     return [made[place : place + count] for place in range(0, len(made), count)]
 

@@ -15,7 +15,7 @@ from subgraphkit_numpy.kernels.blocking import FLOATS
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.rows import row_sums
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import is_half
+from subgraphkit_numpy.kernels.wrapping import widened
 
 Axes = tuple[int, ...] | None
 Reduction = Callable[[Array, Axes, bool], Any]
@@ -123,7 +123,7 @@ def reduce(site: Site) -> Made:
     function = _REDUCTIONS[op_type]
     keepdims = bool(site.attribute("keepdims", 1))
     empty: Axes = () if site.attribute("noop_with_empty_axes", 0) else None
-    apply = _reducer(site, function, keepdims, exact=op_type in _EXACT)
+    apply = partial(_reduced, function, keepdims, op_type in _EXACT)
     if site.settled(1):
         axes = site.absorb_ints(1) if site.has(1) else site.ints("axes")
         return partial(apply, axes=axes or empty)
@@ -134,24 +134,9 @@ def reduce(site: Site) -> Made:
     return compute
 
 
-def _reducer(
-    site: Site,
-    function: Reduction,
-    keepdims: bool,  # noqa: FBT001 (called by place)
-    *,
-    exact: bool,
-) -> Callable[..., Array]:
-    dtype = site.dtype()
-    asarray = np.asarray
-    if exact or (dtype is not None and not is_half(dtype)):
-        return lambda x, axes: asarray(function(x, axes, keepdims))
-
-    def compute(x: Array, axes: Axes) -> Array:
-        if is_half(x.dtype):
-            return asarray(function(x.astype(np.float32), axes, keepdims)).astype(x.dtype)
-        return asarray(function(x, axes, keepdims))
-
-    return compute
+def _reduced(function: Reduction, keepdims: bool, exact: bool, x: Array, axes: Axes) -> Array:  # noqa: FBT001 (called by place)
+    found = function(x if exact else widened(x), axes, keepdims)
+    return np.asarray(found).astype(x.dtype, copy=False)
 
 
 @kernel("ArgMax", "ArgMin")

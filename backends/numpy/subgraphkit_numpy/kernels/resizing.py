@@ -22,7 +22,7 @@ from subgraphkit_numpy.kernels.elementwise import BLOCK, SHARED_NANOSECONDS
 from subgraphkit_numpy.kernels.reference import reference_kernel
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import HALVES, is_half
+from subgraphkit_numpy.kernels.wrapping import HALVES, widened
 from subgraphkit_numpy.parallel import cut, share
 
 _COLUMNS: Final = 64
@@ -94,7 +94,8 @@ def _resize(
     sizes: tuple[int, ...] | None,
     settings: Settings,
 ) -> Array:
-    wide = x.astype(np.float32) if x.dtype in HALVES and settings.mode != "nearest" else x
+    wide = x if settings.mode == "nearest" or x.dtype.kind == "c" else widened(x)
+    wide = wide.astype(np.float64) if settings.mode != "nearest" and x.dtype.kind in "biu" else wide
     shape, plan = _plan(x.shape, axes, scales, sizes, settings)
     if not plan:
         return wide.reshape(x.shape).astype(x.dtype, copy=True)
@@ -166,9 +167,6 @@ def _pass(step: _Axis, dtype: np.dtype[Any], piece: int) -> Pass:
         pieces = _pieces(clamped, weights, piece)
         safe = partial(_sum_up, places=clamped, weights=weights)
         return partial(_interpolate, pieces=pieces, safe=safe)
-    factor = max(1, step.size // step.length)
-    if np.array_equal(clamped[:, 0], np.repeat(np.arange(step.length), factor)):
-        return partial(_repeat, factor=factor)
     return partial(_gather, places=clamped[:, 0])
 
 
@@ -272,11 +270,6 @@ def _pieces(places: Array, weights: Array, piece: int) -> list[Piece]:
 # -- passes ----------------------------------------------------------------------------------------
 
 
-def _repeat(x: Array, out: Array, factor: int) -> None:
-    for phase in range(factor):
-        out[:, phase::factor] = x
-
-
 def _gather(x: Array, out: Array, places: Array) -> None:
     np.take(x, places, axis=1, out=out, mode="clip")
 
@@ -310,41 +303,14 @@ def resize_by_scales(site: Site) -> Made:
     Mode ``nearest`` takes the element at the index rounded down, mode ``linear`` (``bilinear`` in
     version 1) interpolates between neighbours.
     """
-    linear = site.attribute("mode", "nearest") != "nearest"
+    mode = "nearest" if site.attribute("mode", "nearest") == "nearest" else "linear"
+    settings = Settings(mode, "asymmetric", "floor", 0.0, excludes=False)
     given = site.attribute("scales")
     if "height_scale" in site.node.attributes:
         given = (1.0, 1.0, site.attribute("height_scale"), site.attribute("width_scale"))
 
     def compute(x: Array, scales: Array | None = None) -> Array:
         factors = given if scales is None else scales.tolist()
-        return _linear(x, factors) if linear else _nearest(x, factors)
+        return _resize(x, None, tuple(factors), None, settings)
 
-    return compute
-
-
-def _nearest(x: Array, scales: Sequence[float]) -> Array:
-    for axis, scale in enumerate(scales):
-        if scale != 1:
-            places = np.floor(_sources(x.shape[axis], scale)).astype(np.int64)
-            x = x.take(np.minimum(places, x.shape[axis] - 1), axis)
-    return x
-
-
-def _linear(x: Array, scales: Sequence[float]) -> Array:
-    exact = x.dtype.kind in "fc" and not is_half(x.dtype)
-    y: Any = x if exact else x.astype(np.float32 if is_half(x.dtype) else np.float64)
-    for axis, scale in enumerate(scales):
-        if scale == 1:
-            continue
-        last = x.shape[axis] - 1
-        sources = np.minimum(_sources(x.shape[axis], scale), last)
-        below = np.floor(sources).astype(np.int64)
-        weights = (sources - below).astype(y.real.dtype)
-        weights = weights.reshape((-1,) + (1,) * (x.ndim - axis - 1))
-        low, high = y.take(below, axis), y.take(np.minimum(below + 1, last), axis)
-        y = low + (high - low) * weights
-    return np.asarray(y).astype(x.dtype, copy=False)
-
-
-def _sources(count: int, scale: float) -> Array:
-    return np.arange(int(count * scale)) / scale
+    return Kernel(compute, shares=True)

@@ -30,9 +30,6 @@ _FEW: Final = 768
 _PIECE: Final = 4096
 """Elements of a long row that are added up straight."""
 
-_LEAST: Final = 1e-6
-_MOST: Final = 1e30
-
 
 def in_rows(
     function: RowBlock,
@@ -113,46 +110,22 @@ def row_maxima(x: Array) -> Array:
     return largest[:, None]
 
 
-def _exponentials(x: Array) -> tuple[Array, Array, Array | None, Array | None]:
-    """Return exponentials of rows, their sums, which rows were shifted to that end, and by what.
-
-    Shifting rows by their maxima, so that nothing overflows, is needed only where the plain sum is
-    out of range: that is cheaper to find out afterwards than to find the maxima.
-    """
-    y = scratch(x)
-    np.exp(x, y)
-    total = row_sums(y)
-    # both comparisons are false for NaN
-    if total.min() > _LEAST and total.max() < _MOST:
-        return y, total, None, None
-    shifted = ~((total > _LEAST) & (total < _MOST))[:, 0]
-    rows = x[shifted]
-    largest = row_maxima(rows)
-    np.subtract(rows, largest, rows)
-    np.exp(rows, rows)
-    y[shifted], total[shifted] = rows, row_sums(rows)
-    return y, total, shifted, largest
+def _exponentials(x: Array, y: Array) -> Array:
+    """Write rows less their maxima, so that nothing overflows; return their exponentials."""
+    np.subtract(x, row_maxima(x), y)
+    return np.exp(y, scratch(x))
 
 
 def softmax(x: Array, out: Array) -> None:
     """Write the exponentials of every row, divided by their sum."""
-    y, total, _, _ = _exponentials(x)
-    np.divide(y, total, out)
+    y = _exponentials(x, out)
+    np.divide(y, row_sums(y), out)
 
 
 def log_softmax(x: Array, out: Array) -> None:
     """Write every row less the logarithm of the sum of its exponentials."""
-    if x.shape[1] == 1:
-        np.subtract(x, x, out)  # what rounding would leave of 0 is all that there is
-        return
-    _, total, shifted, largest = _exponentials(x)
-    np.log(total, total)
-    if largest is None:
-        np.subtract(x, total, out)
-        return
-    rows = (x[shifted] - largest) - total[shifted]
-    np.subtract(x, total, out)
-    out[shifted] = rows
+    total = row_sums(_exponentials(x, out))
+    np.subtract(out, np.log(total, total), out)
 
 
 def layer_normalize(
@@ -162,7 +135,7 @@ def layer_normalize(
     y, variance = _centred(x)
     _finish(y, out, variance, scale, epsilon)
     if bias is not None:
-        _with_columns(np.add, out, bias, out)
+        np.add(out, bias, out)
 
 
 def _centred(x: Array) -> tuple[Array, Array]:
@@ -202,22 +175,4 @@ def _finish(x: Array, out: Array, variance: Array, scale: Array | None, epsilon:
     np.divide(1.0, variance, variance)
     np.multiply(x, variance, out)
     if scale is not None:
-        _with_columns(np.multiply, out, scale, out)
-
-
-def _with_columns(function: np.ufunc, x: Array, columns: Array, out: Array) -> None:
-    """Combine every row with the same row, several at once where they are short."""
-    rows, length = x.shape
-    several = BUFFER // length
-    whole = rows // max(1, several)
-    if several < 2 or whole < 2 or not out.flags.c_contiguous:  # noqa: PLR2004 (a pair)
-        function(x, columns, out)
-        return
-    wide = np.empty((several, length), columns.dtype)
-    wide[:] = columns
-    wide = wide.reshape(-1)
-    split = whole * several
-    shape = (whole, several * length)
-    function(x[:split].reshape(shape), wide, out[:split].reshape(shape))
-    if split < rows:
-        function(x[split:], columns, out[split:])
+        np.multiply(out, scale, out)

@@ -164,38 +164,25 @@ def size(site: Site) -> Made:
     return lambda x: np.array(x.size, dtype=np.int64)
 
 
-@kernel("DepthToSpace")
-def depth_to_space(site: Site) -> Made:
-    """Move blocks of channels into space."""
+@kernel("DepthToSpace", "SpaceToDepth")
+def move_blocks(site: Site) -> Made:
+    """Move blocks of channels into space, or blocks of space into channels."""
     block = site.attribute("blocksize")
     columns_first = site.attribute("mode", "DCR") == "CRD"
 
-    def compute(x: Array) -> Any:
+    def to_space(x: Array) -> Any:
         batch, channels, height, width = x.shape
         kept = channels // (block * block)
-        if columns_first:
-            parts = x.reshape(batch, kept, block, block, height, width)
-            moved = parts.transpose(0, 1, 4, 2, 5, 3)
-        else:
-            parts = x.reshape(batch, block, block, kept, height, width)
-            moved = parts.transpose(0, 3, 4, 1, 5, 2)
-        return copied(moved).reshape(batch, kept, height * block, width * block)
+        dims = (kept, block, block) if columns_first else (block, block, kept)
+        order = (0, 1, 4, 2, 5, 3) if columns_first else (0, 3, 4, 1, 5, 2)
+        moved = copied(x.reshape(batch, *dims, height, width).transpose(order))
+        return moved.reshape(batch, kept, height * block, width * block)
 
-    return compute
-
-
-@kernel("SpaceToDepth")
-def space_to_depth(site: Site) -> Made:
-    """Move blocks of space into channels."""
-    block = site.attribute("blocksize")
-    columns_first = site.attribute("mode", "DCR") == "CRD"
-
-    def compute(x: Array) -> Any:
+    def to_depth(x: Array) -> Any:
         batch, channels, height, width = x.shape
         rows, columns = height // block, width // block
-        parts = x.reshape(batch, channels, rows, block, columns, block)
         order = (0, 1, 3, 5, 2, 4) if columns_first else (0, 3, 5, 1, 2, 4)
-        moved = copied(parts.transpose(order))
+        moved = copied(x.reshape(batch, channels, rows, block, columns, block).transpose(order))
         return moved.reshape(batch, channels * block * block, rows, columns)
 
-    return compute
+    return to_space if site.node.op_type == "DepthToSpace" else to_depth

@@ -41,9 +41,6 @@ class Scope(Protocol):
 class Site:
     """One node at compile time: attributes, types and constants.
 
-    Everything a factory reads through ``constant`` and ``absorb`` is noted, so that the kernel is
-    made again when one of these constants changes.
-
     Attributes:
         absorbed: Inputs that the kernel holds itself and does not want to be passed.
         captured: Values from outside its bodies that the kernel wants passed after the inputs.
@@ -51,7 +48,6 @@ class Site:
 
     def __init__(self, node: Node, scope: Scope) -> None:
         self.node = node
-        self.reads: set[str] = set()
         self.absorbed: set[int] = set()
         self.captured: tuple[str, ...] = ()
         self.scope = scope
@@ -97,7 +93,6 @@ class Site:
     def body(self, name: str) -> tuple[BodyFunction, tuple[int, ...]]:
         """Compile the body held by an attribute."""
         body = self.node.bodies[name]
-        self.reads.update(value for value in body.captures if self.scope.knows(value))
         function, captures = self.scope.compile_body(body)
         self.captured = tuple(dict.fromkeys((*self.captured, *captures)))
         return function, tuple(self.captured.index(value) for value in captures)
@@ -149,9 +144,7 @@ class Site:
         """Return the data of a constant input, or None if it is left out or not constant."""
         if not self.is_constant(index):
             return None
-        name = self._inputs[index]
-        self.reads.add(name)
-        value: npt.NDArray[Any] = self.scope.value(name)
+        value: npt.NDArray[Any] = self.scope.value(self._inputs[index])
         return value
 
     def settled(self, *indices: int) -> bool:

@@ -29,7 +29,8 @@ def _filled(site: Site, values: Values) -> Sequence[int]:
     return _ints(values[0]) if values else site.ints("shape") or ()
 
 
-def _range(site: Site, values: Values) -> Sequence[int]:
+def range_shape(site: Site, values: Values) -> Sequence[int]:
+    """Return how many numbers there are from a start, before a limit, in steps."""
     del site
     first, last, step = (value.item() for value in values[:3])
     if step == 0:
@@ -335,7 +336,7 @@ GROWING: Final[Mapping[str, Sizer]] = {
     "Pad": _pad,
     "RandomNormal": _filled,
     "RandomUniform": _filled,
-    "Range": _range,
+    "Range": range_shape,
     "Resize": _resize,
     "STFT": _stft,
     "Tile": _tile,

@@ -72,11 +72,14 @@ def copied(x: Array) -> Array:
     return made
 
 
-def rounded(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Let a float32 function of one array take halves: widen, compute, round once."""
+def in_wide(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function of arrays take halves: widen all, compute, round once."""
 
-    def compute(x: Array) -> Array:
-        return function(x.astype(np.float32)).astype(x.dtype)
+    def compute(x: Array, *more: Array | None) -> Any:
+        if not is_half(x.dtype):
+            return function(x, *more)
+        wide = [None if one is None else widened(one) for one in more]
+        return np.asarray(function(widened(x), *wide)).astype(x.dtype)
 
     return compute
 
