@@ -9,17 +9,11 @@ import msgspec
 
 import subgraphkit as sk
 from subgraphkit.serving import oip
-from subgraphkit.serving.inferring import inferred
+from subgraphkit.serving.inferring import JSON, UNAVAILABLE, Answer, answer_to, inferred
 from subgraphkit.serving.live_model import refuse
 from subgraphkit.serving.models import Models
 
-Answer = tuple[int, Mapping[str, str], bytes]
-"""Status, headers and body."""
-
-_UNAVAILABLE: Final = 503
-_JSON: Final = {"Content-Type": "application/json"}
 _METRICS: Final = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
-_RETRY: Final = {**_JSON, "Retry-After": "1"}
 _VERBS: Final = "ready|infer|stats|config"
 _DESCRIBED: Final[Mapping[str | None, Callable[[sk.Session, str, str], Any]]] = {
     None: lambda session, name, version: oip.model_metadata(session, name, [version]),
@@ -56,14 +50,14 @@ async def _answered(
         return _json(_indexed(models, change))
     is_work = verb in {"infer", "ready"} or health == "ready"
     if models.is_draining and is_work:
-        refuse(_UNAVAILABLE, "the server is ending", "Ask another, or this one in a second.")
+        refuse(UNAVAILABLE, "the server is ending", "Ask another, or this one in a second.")
     model = None if name is None else models.find(name, version or "")
     if "ready" in {health, verb}:
         return await _pinged(models, name)
     if model is None:
         return _json({"live": True} if health else oip.server_metadata())
     if verb == "infer":
-        return 200, *await inferred(models, model, name, headers, body)
+        return await inferred(models, model, name, headers, body)
     return _json(_DESCRIBED[verb](model.session, name, model.version))
 
 
@@ -71,7 +65,7 @@ async def _pinged(models: Models, name: str | None) -> Answer:
     try:
         await models.ping(name or "")
     except sk.SubgraphkitError as error:
-        return _UNAVAILABLE, *answer_to(error)[1:]
+        return UNAVAILABLE, *answer_to(error)[1:]
     return _json({"ready": True} if name is None else {"name": name, "ready": True})
 
 
@@ -83,12 +77,5 @@ def _indexed(models: Models, change: str | None) -> list[dict[str, str]]:
     return [{"name": name, "version": one.version, **ready} for name, one in models.items()]
 
 
-def answer_to(error: BaseException) -> Answer:
-    """Return the answer to a request that failed."""
-    status, body = oip.encode_error(error)
-    status = getattr(error, "context", {}).get("status", status)
-    return status, _RETRY if status == _UNAVAILABLE else _JSON, body
-
-
 def _json(value: Any) -> Answer:
-    return 200, _JSON, msgspec.json.encode(value)
+    return 200, JSON, msgspec.json.encode(value)

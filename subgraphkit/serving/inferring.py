@@ -4,8 +4,7 @@ import asyncio
 import re
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from subgraphkit.serving import oip
@@ -19,16 +18,33 @@ _MICROSECONDS: Final = 1_000_000
 _Made = TypeVar("_Made")
 
 
+Answer = tuple[int, Mapping[str, str], bytes]
+"""Status, headers and body."""
+
+JSON: Final = {"Content-Type": "application/json"}
+UNAVAILABLE: Final = 503
+
+
+def answer_to(error: BaseException) -> Answer:
+    """Return the answer to a request that failed."""
+    status, body = oip.encode_error(error)
+    return status, {**JSON, "Retry-After": "1"} if status == UNAVAILABLE else JSON, body
+
+
 async def inferred(
     models: Models, model: LiveModel, name: str, headers: Mapping[str, str], body: Any
-) -> tuple[Mapping[str, str], bytes]:
-    """Answer a request for an inference: headers and body.
-
-    Raises:
-        SubgraphkitError: It is wrong, or the run fails.
-    """
-    with model.in_use(), _counted(models, name):
-        return await _inferred(models, model, name, headers, body)
+) -> Answer:
+    """Answer a request for an inference, and count it, if the server counts."""
+    started, code = time.perf_counter(), ""
+    found: Answer
+    try:
+        with model.in_use():
+            found = 200, *await _inferred(models, model, name, headers, body)
+    except Exception as error:  # noqa: BLE001 (the client is told)
+        found, code = answer_to(error), getattr(error, "code", type(error).__name__)
+    if models.metrics is not None:
+        models.metrics.count(name, found[0], time.perf_counter() - started, code)
+    return found
 
 
 async def _inferred(
@@ -74,20 +90,3 @@ def _unpacked(body: Any, encoding: str, most: int) -> bytes:
     if not reader.eof:
         refuse(413, f"the body has more than {most} bytes when it is unpacked, or has no end")
     return made
-
-
-@contextmanager
-def _counted(models: Models, name: str) -> Iterator[None]:
-    """Count a request, if the server counts."""
-    started, error = time.perf_counter(), None
-    try:
-        yield
-    except Exception as failure:
-        error = failure
-        raise
-    finally:
-        if models.metrics is not None:
-            status = 200 if error is None else oip.encode_error(error)[0]
-            status = getattr(error, "context", {}).get("status", status)
-            code = "" if error is None else getattr(error, "code", type(error).__name__)
-            models.metrics.count(name, status, time.perf_counter() - started, code)

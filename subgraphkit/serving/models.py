@@ -1,10 +1,10 @@
 """Models of a server by name, opened from specs, and exchanged while they are asked."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import subgraphkit as sk
 from subgraphkit.serving.live_model import LiveModel, refuse
@@ -23,18 +23,11 @@ def with_threads(spec: sk.SessionSpec, processors: float) -> sk.SessionSpec:
     return replace(spec, settings={"threads": max(1, int(processors)), **spec.settings})
 
 
-class Counting(Protocol):
-    """What counts requests, as ``serving.metrics`` does."""
-
-    def count(self, model: str, status: int, seconds: float, code: str = "") -> None:
-        """Count a request that is over."""
-
-    def text(self, models: Iterable[tuple[str, LiveModel]]) -> bytes:
-        """Return all counts."""
-
-
 class Models:
     """Models by name, each with a session of its own.
+
+    Attributes:
+        metrics: A ``serving.metrics.Metrics``, if requests are to be counted.
 
     Thread-safety: used by one event loop, which no run and no opening holds up.
     """
@@ -43,7 +36,7 @@ class Models:
         self._served: dict[str, LiveModel] = {}
         self._turn = asyncio.Lock()
         self.is_draining = False
-        self.metrics: Counting | None = None
+        self.metrics: Any = None
         self.max_body_bytes, self.max_json_bytes = MOST_BYTES, MOST_JSON_BYTES
 
     async def drain(self) -> None:

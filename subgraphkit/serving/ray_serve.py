@@ -19,7 +19,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import subgraphkit as sk
-from subgraphkit.serving.http import answer, answer_to
+from subgraphkit.serving.http import answer
+from subgraphkit.serving.inferring import answer_to
 from subgraphkit.serving.live_model import refuse
 from subgraphkit.serving.metrics import Metrics
 from subgraphkit.serving.models import MOST_BYTES, MOST_JSON_BYTES, Models, with_threads

@@ -79,13 +79,15 @@ def failure_of(error: BaseException) -> tuple[int, str]:
     """Return status and text of a failure.
 
     The status is 400 where the caller is at fault, 504 where time ran out, 503 where the machine
-    is, and else 500. Of what subgraphkit did not raise, the text has the type alone.
+    is, and else 500, unless the error has one. Of what subgraphkit did not raise, the text has the
+    type alone.
     """
     if not isinstance(error, sk.SubgraphkitError):
         return 500, f"the server failed with {type(error).__name__}"
     if isinstance(error, TimeoutError):
         return 504, str(error)
-    return {"caller": 400, "machine": 503}.get(error.fault, 500), str(error)
+    status = {"caller": 400, "machine": 503}.get(error.fault, 500)
+    return error.context.get("status", status), str(error)
 
 
 def _described(one: Any, what: str) -> dict[str, Any]:

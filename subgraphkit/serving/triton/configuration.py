@@ -1,6 +1,5 @@
 """The ``config.pbtxt`` of a model: its tensors in Triton's words, and what Triton cannot hold."""
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import subgraphkit as sk
@@ -87,10 +86,6 @@ def _tensor(kind: str, one: Any, *, batched: bool, rank_known: bool) -> list[str
 
 def _quoted(text: str) -> str:
     """Write a text as protobuf's text format has it: bytes that are not plain as octal."""
-    return '"' + "".join(_escaped(text.encode())) + '"'
-
-
-def _escaped(data: bytes) -> Iterator[str]:
-    for one in data:
-        plain = 32 <= one < 127 and one not in b'"\\'  # noqa: PLR2004 (from blank to tilde)
-        yield chr(one) if plain else f"\\{one:03o}"
+    plain = frozenset(range(ord(" "), ord("~") + 1)) - frozenset(b'"\\')
+    escaped = [chr(one) if one in plain else f"\\{one:03o}" for one in text.encode()]
+    return f'"{"".join(escaped)}"'
