@@ -8,7 +8,6 @@ elsewhere, and at the region's edge, they are strided.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import Any, Final
@@ -27,7 +26,7 @@ from subgraphkit_onednn.handles import (
 )
 from subgraphkit_onednn.kernels import FusedKernels
 from subgraphkit_onednn.library import DnnlError
-from subgraphkit_onednn.lowering import DraftTensor, GraphDraft
+from subgraphkit_onednn.lowering import DraftOperation, DraftTensor, GraphDraft
 from subgraphkit_onednn.symbols import (
     DATA_TYPES,
     LAYOUT_ANY,
@@ -183,14 +182,7 @@ class _Compiler:
         graph = DnnlGraph(self.library)
         for number, operation in enumerate(self.draft.operations):
             try:
-                self._add(
-                    graph,
-                    number,
-                    operation.kind,
-                    operation.inputs,
-                    operation.outputs,
-                    operation.attributes,
-                )
+                self._add(graph, number, operation)
             except DnnlError as error:
                 raise self._unsupported([number], str(error)) from error
         # A value that is read inside would be hidden by fusion; an ``end`` that reads it as well
@@ -198,24 +190,17 @@ class _Compiler:
         read = {t.number for operation in self.draft.operations for t in operation.inputs}
         first = len(self.draft.operations)
         for place, number in enumerate(sorted(self.shown & read)):
-            self._add(graph, first + place, "end", (self.tensors[number],), (), {})
+            end = DraftOperation("end", (self.tensors[number],), (), {}, -1)
+            self._add(graph, first + place, end)
         return graph.partitions()
 
-    def _add(
-        self,
-        graph: DnnlGraph,
-        number: int,
-        kind: str,
-        inputs: Sequence[DraftTensor],
-        outputs: Sequence[DraftTensor],
-        attributes: Mapping[str, Any],
-    ) -> None:
-        operation = Operation(self.library, number, kind)
+    def _add(self, graph: DnnlGraph, number: int, drafted: DraftOperation) -> None:
+        operation = Operation(self.library, number, drafted.kind)
         operation.connect(
-            [self.logical[tensor.number] for tensor in inputs],
-            [self.logical[tensor.number] for tensor in outputs],
+            [self.logical[tensor.number] for tensor in drafted.inputs],
+            [self.logical[tensor.number] for tensor in drafted.outputs],
         )
-        for name, value in attributes.items():
+        for name, value in drafted.attributes.items():
             operation.set(name, value)
         graph.add(operation)
 
@@ -275,36 +260,17 @@ def compile_region(
     draft: GraphDraft,
     outputs: Sequence[DraftTensor],
     data_of: Callable[[str], npt.NDArray[Any]],
-    earlier: CompiledRegion | None = None,
-    changed: AbstractSet[str] = frozenset(),
 ) -> CompiledRegion:
-    """Compile a region, or only what depends on constants that changed.
-
-    ``changed``: Names of the constants whose data changed since.
+    """Compile a region.
 
     Raises:
         Unsupported: The library cannot take some of the nodes.
     """
     compiler = _Compiler(engine, draft, outputs)
-    stale = {
-        number
-        for number, tensor in compiler.tensors.items()
-        if earlier is None
-        or (tensor.source is not None and not changed.isdisjoint(tensor.source.names))
-    }
     layouts: dict[int, LogicalTensor] = {}
-    steps = []
-    for place, partition in enumerate(compiler.ordered_partitions()):
-        kept = None if earlier is None else earlier.steps[place]
-        if kept is not None and earlier is not None and stale.isdisjoint(kept.inputs):
-            steps.append(kept)
-            layouts.update({n: earlier.layouts[n] for n in (*kept.inputs, *kept.outputs)})
-        else:
-            steps.append(compiler.compile(partition, layouts))
+    steps = [compiler.compile(one, layouts) for one in compiler.ordered_partitions()]
     constants = {
-        number: earlier.constants[number]
-        if earlier is not None and number not in stale
-        else tensor.source.make(*map(data_of, tensor.source.names))
+        number: tensor.source.make(*map(data_of, tensor.source.names))
         for number, tensor in compiler.tensors.items()
         if tensor.source is not None
     }

@@ -34,33 +34,15 @@ class Edge:
         ]
 
     def destinations(self, taken: Sequence[Array], outputs: Sequence[Any] | None) -> list[Array]:
-        """Return the arrays to write to: the given buffers where that is safe, new ones elsewhere.
-
-        Raises:
-            ValueError: A buffer does not fit.
-        """
+        """Return the arrays to write to: given buffers where that is safe, new ones elsewhere."""
         found: list[Array] = []
-        for place, (name, dtype, shape) in enumerate(self._outputs):
-            buffer = None if outputs is None else outputs[place]
-            if buffer is not None:
-                problem = _misfit(buffer, dtype, shape)
-                if problem:
-                    raise ValueError(f"the buffer for output {name!r} {problem}")
-            if buffer is not None and _is_free(buffer, [*taken, *found]):
-                found.append(buffer)
-            else:
-                found.append(empty(shape, dtype))
+        for place, (_, dtype, shape) in enumerate(self._outputs):
+            buffer: Any = None if outputs is None else outputs[place]
+            may_be_written = _fits(buffer, dtype, shape) and not any(
+                np.may_share_memory(buffer, other) for other in (*taken, *found)
+            )
+            found.append(buffer if may_be_written else empty(shape, dtype))
         return found
-
-    def handed_out(self, results: list[Array], outputs: Sequence[Any] | None) -> list[Array]:
-        """Return the results, copied into the given buffers where they were not written there."""
-        if outputs is None:
-            return results
-        for place, buffer in enumerate(outputs):
-            if buffer is not None and buffer is not results[place]:
-                np.copyto(buffer, results[place])
-                results[place] = buffer
-        return results
 
 
 def _signatures(names: Sequence[str], types: Sequence[ValueType | None]) -> list[_Signature]:
@@ -85,20 +67,10 @@ def _dense(value: Any, signature: _Signature) -> Array:
     return np.array(array, dtype, order="C")
 
 
-def _misfit(buffer: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
-    """Return why a result cannot be put into a buffer, or an empty string."""
-    if not isinstance(buffer, np.ndarray):
-        return f"is a {type(buffer).__name__}, expected an array"
-    if buffer.shape != shape or buffer.dtype != dtype:
-        return f"is {buffer.dtype}{list(buffer.shape)}, expected {dtype}{list(shape)}"
-    return "" if buffer.flags.writeable else "is read-only"
-
-
-def _is_free(buffer: Array, others: Sequence[Array]) -> bool:
-    """Say whether kernels may write to a buffer while they read and write the others."""
-    if not buffer.flags.c_contiguous or not buffer.flags.aligned:
-        return False
-    return not any(np.may_share_memory(buffer, other) for other in others)
+def _fits(buffer: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:
+    """Say whether kernels can write a result of that type into a buffer."""
+    is_array = isinstance(buffer, np.ndarray) and buffer.dtype == dtype
+    return is_array and buffer.shape == shape and buffer.flags.carray
 
 
 @dataclass(frozen=True, slots=True)

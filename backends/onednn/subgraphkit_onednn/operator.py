@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.backend import InnerTime, SubgraphOperator, Traits, Unsupported
+from subgraphkit.backend import InnerTime, SubgraphOperator, Traits, Unsupported, fill_buffers
 from subgraphkit.errors import ExecutionError
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.types import DataType
@@ -39,13 +39,13 @@ class OnednnOperator(SubgraphOperator):
         self._subgraph = subgraph
         self._engine = engine
         self._threads = threads
-        self._replaced: dict[str, npt.NDArray[Any]] = {}
-        self._draft = _drafted(subgraph, dtypes)
-        self._ports = find_ports(subgraph, self._draft)
+        draft = _drafted(subgraph, dtypes)
+        self._ports = find_ports(subgraph, draft)
         self._edge = Edge(subgraph)
         with self._threads.taken():
-            region = compile_region(engine, self._draft, self._ports.made, self._data)
-        self._adopt(region)
+            self._region = compile_region(engine, draft, self._ports.made, self._data)
+        self._plan = scratch_plan(engine, self._region, self._ports.numbers)
+        self._contexts: list[RunContext] = [self._context()]
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         """Compute the outputs.
@@ -69,32 +69,7 @@ class OnednnOperator(SubgraphOperator):
             self._contexts.append(context)
         for one in self._ports.copies:
             np.copyto(results[one.output], one.found(taken, results, self._data))
-        return self._edge.handed_out(results, outputs)
-
-    def update_weights(self, changed: Mapping[str, Any]) -> bool:
-        """Take new constants; only partitions that read one of them are compiled again.
-
-        The arrays are kept, not copied; they must not be written to afterwards.
-        """
-        if not self._draft.looked_at.isdisjoint(changed):
-            return False
-        before = self._replaced
-        self._replaced = {**before, **{name: np.asarray(data) for name, data in changed.items()}}
-        try:
-            with self._threads.taken():
-                region = compile_region(
-                    self._engine,
-                    self._draft,
-                    self._ports.made,
-                    self._data,
-                    self._region,
-                    frozenset(changed),
-                )
-        except BaseException:
-            self._replaced = before
-            raise
-        self._adopt(region)
-        return True
+        return fill_buffers(self._subgraph.outputs, outputs, results)
 
     def info(self) -> Mapping[str, Any]:
         """Return the partitions, each as the operations fused in it, and memory for one caller."""
@@ -115,12 +90,6 @@ class OnednnOperator(SubgraphOperator):
         """Release compiled partitions, constants and scratch memory."""
         self._contexts.clear()
         self._region = CompiledRegion((), {}, {}, {})
-        self._replaced = {}
-
-    def _adopt(self, region: CompiledRegion) -> None:
-        self._region = region
-        self._plan = scratch_plan(self._engine, region, self._ports.numbers)
-        self._contexts: list[RunContext] = [self._context()]
 
     def _context(self) -> RunContext:
         ports = self._ports
@@ -138,8 +107,6 @@ class OnednnOperator(SubgraphOperator):
             return self._context()
 
     def _data(self, name: str) -> npt.NDArray[Any]:
-        if name in self._replaced:
-            return self._replaced[name]
         return self._subgraph.constants[name].array()
 
     def _explained(self, error: StepError) -> ExecutionError:

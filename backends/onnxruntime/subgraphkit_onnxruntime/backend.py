@@ -56,18 +56,6 @@ _LIBRARY: Final = 4 << 20
 """Bytes of code and of threads that ONNX Runtime touches with the first model of some size."""
 
 
-class _Selector(SubgraphSelector):
-    """Takes every node that ONNX Runtime says it can run."""
-
-    stateless: ClassVar[bool] = True
-
-    def __init__(self, claims: Claims) -> None:
-        self._claims = claims
-
-    def select(self, node: Node) -> Answer:
-        return self._claims.answer(node)
-
-
 class OnnxRuntimeProperty(SubgraphProperty):
     """Whatever ONNX Runtime can run, in as few sessions as possible."""
 
@@ -79,7 +67,7 @@ class OnnxRuntimeProperty(SubgraphProperty):
         self._claims: Claims | None = None
 
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
-        return _Selector(self._about(graph))
+        return self._about(graph)
 
     def accept(self, subgraph: Subgraph) -> Answer:
         """Refuse the one mixture at the edge that ONNX Runtime has no call for."""

@@ -8,11 +8,11 @@ of a millisecond, and nodes that are alike are asked about once per process.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import onnx
 
-from subgraphkit.backend import Answer, Refusal
+from subgraphkit.backend import Answer, Refusal, SubgraphSelector
 from subgraphkit.errors import BackendUnavailableError
 from subgraphkit.ir import BoundGraph, Initializer, Node, make_subgraph
 from subgraphkit.onnx_io import node_key, write_value_info
@@ -56,11 +56,13 @@ class _Verdict:
     types: tuple[ValueType | None, ...] = ()
 
 
-class Claims:
+class Claims(SubgraphSelector):
     """Answers whether nodes of one graph can run, under the settings of one bind.
 
     Thread-safety: used by one thread at a time; what is remembered is shared safely.
     """
+
+    stateless: ClassVar[bool] = True
 
     def __init__(self, graph: BoundGraph, settings: SessionSettings) -> None:
         self.graph = graph
@@ -76,7 +78,7 @@ class Claims:
         type_ = self.graph.types.get(value)
         return type_ if is_known(type_) else self._found.get(value)
 
-    def answer(self, node: Node) -> Answer:
+    def select(self, node: Node) -> Answer:
         """Say whether ONNX Runtime can run a node; a refusal has ONNX Runtime's own words."""
         return self._verdict(node).answer
 

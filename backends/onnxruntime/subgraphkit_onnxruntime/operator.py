@@ -7,9 +7,15 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
-import numpy.typing as npt
 
-from subgraphkit.backend import ON_DEVICE, InnerTime, Progress, SubgraphOperator, Traits
+from subgraphkit.backend import (
+    ON_DEVICE,
+    InnerTime,
+    Progress,
+    SubgraphOperator,
+    Traits,
+    fill_buffers,
+)
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_onnxruntime.device_arrays import (
     HOST,
@@ -101,7 +107,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
             if _OF_VALUES.search(str(error)):
                 cast("Any", error).fault = "caller"
             raise
-        return [_moved(result, buffer) for result, buffer in zip(results, buffers, strict=True)]
+        return fill_buffers(self._outputs, buffers, results)
 
     def info(self) -> Mapping[str, Any]:
         """Return the number of nodes, providers, weights and the profile's path; JSON-able."""
@@ -138,7 +144,9 @@ class OnnxRuntimeOperator(SubgraphOperator):
             texts[place] = _text(texts[place])
         return texts
 
-    def _run_bound(self, inputs: Sequence[Any], buffers: Sequence[Any], options: Any) -> list[Any]:
+    def _run_bound(
+        self, inputs: Sequence[Any], buffers: Sequence[Any], options: Any
+    ) -> Sequence[Any]:
         binding = onnxruntime().IOBinding(self._session)
         held = []
         ins, outs = self._types[: len(self._inputs)], self._types[len(self._inputs) :]
@@ -158,8 +166,10 @@ class OnnxRuntimeOperator(SubgraphOperator):
                 held.append(memory)
                 binding.bind_ortvalue_output(name, value)
         self._session.run_with_iobinding(binding, options)
-        made = zip(binding.get_outputs(), self._dtypes, buffers, targets, strict=True)
-        return [_result(value, dtype, buffer, target) for value, dtype, buffer, target in made]
+        made = zip(binding.get_outputs(), self._dtypes, targets, strict=True)
+        results = [_result(value, dtype, target) for value, dtype, target in made]
+        buffers = [None if buffer is ON_DEVICE else buffer for buffer in buffers]
+        return fill_buffers(self._outputs, buffers, results)
 
     def _value(self, array: Any, name: str, type_: ValueType) -> tuple[Any, Any]:
         """Return an ``OrtValue`` over the memory of an array, and what must live as long."""
@@ -200,12 +210,10 @@ def _dtype(type_: ValueType) -> np.dtype[Any]:
     return type_.dtype.numpy if isinstance(type_, TensorType) else np.dtype(object)
 
 
-def _result(value: Any, dtype: np.dtype[Any], buffer: Any, target: Any) -> Any:
+def _result(value: Any, dtype: np.dtype[Any], target: Any) -> Any:
     if target is None:
         return as_array(value, dtype)
-    if target is ON_DEVICE:
-        return OrtArray(value, dtype)
-    return _moved(target, buffer)
+    return OrtArray(value, dtype) if target is ON_DEVICE else target
 
 
 def _target(buffer: Any, type_: ValueType) -> Any:
@@ -218,13 +226,3 @@ def _target(buffer: Any, type_: ValueType) -> Any:
     if not isinstance(buffer, np.ndarray) or buffer.flags.c_contiguous:
         return buffer
     return np.empty(buffer.shape, buffer.dtype)
-
-
-def _moved(result: Any, buffer: npt.NDArray[Any] | None) -> Any:
-    """Put a result into the buffer it is meant for, unless it is there already."""
-    if buffer is None or result is buffer:
-        return result
-    if buffer.shape != result.shape:
-        raise ValueError(f"the output is of shape {result.shape}, its buffer of {buffer.shape}")
-    np.copyto(buffer, result)
-    return buffer

@@ -88,7 +88,6 @@ class GraphDraft:
     dtypes: frozenset[DataType]
     operations: list[DraftOperation] = field(default_factory=list)
     values: dict[str, DraftTensor] = field(default_factory=dict)
-    looked_at: set[str] = field(default_factory=set)
     _views: dict[tuple[str, Dims], DraftTensor] = field(default_factory=dict)
     _node: int = 0
     _count: int = 0
@@ -180,7 +179,6 @@ class GraphDraft:
         if found is None:
             name = node.inputs[place]
             raise RefusedError("not_constant", f"input {name!r} must be constant for oneDNN")
-        self.looked_at.add(node.inputs[place])
         return found
 
     def _tensor(self, dims: Dims, dtype: DataType, source: Source | None = None) -> DraftTensor:
@@ -265,8 +263,3 @@ def single_output(node: Node) -> str:
 def has_input(node: Node, place: int) -> bool:
     """Say whether an optional input is given."""
     return place < len(node.inputs) and bool(node.inputs[place])
-
-
-def float_attribute(node: Node, name: str, default: float) -> float:
-    """Return an attribute as a number."""
-    return float(node.attribute(name, default))

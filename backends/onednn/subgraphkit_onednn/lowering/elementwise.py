@@ -11,7 +11,6 @@ from subgraphkit.ir import Node
 from subgraphkit_onednn.lowering.draft import (
     DraftTensor,
     GraphDraft,
-    float_attribute,
     lowers,
     require,
     single_output,
@@ -46,7 +45,7 @@ _CLIP_WITH_INPUTS: Final = 11
 def plain(draft: GraphDraft, node: Node) -> None:
     """Lower an operator that oneDNN has under another name."""
     kind, defaults = _KINDS[node.op_type]
-    attributes = {name: float_attribute(node, name, value) for name, value in defaults.items()}
+    attributes = {name: float(node.attribute(name, value)) for name, value in defaults.items()}
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     draft.add(kind, [x], y, **attributes)
 
@@ -80,7 +79,7 @@ def negation(draft: GraphDraft, node: Node) -> None:
 def swish(draft: GraphDraft, node: Node) -> None:
     """Lower x * sigmoid(alpha * x)."""
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
-    alpha = float_attribute(node, "alpha", 1.0)
+    alpha = float(node.attribute("alpha", 1.0))
     inner = x
     if alpha != 1:
         factor = draft.filled(alpha, (1,) * len(x.dims), x.dtype)

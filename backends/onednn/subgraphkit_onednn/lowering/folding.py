@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType
-from subgraphkit_onednn.lowering.draft import DraftTensor, GraphDraft, Source, float_attribute
+from subgraphkit_onednn.lowering.draft import DraftTensor, GraphDraft, Source
 
 Array = npt.NDArray[Any]
 
@@ -26,7 +26,7 @@ def folded_into_convolution(draft: GraphDraft, node: Node, y: DraftTensor) -> bo
         return False
     operation = draft.operations[place]
     x, w, *bias = operation.inputs
-    epsilon = float_attribute(node, "epsilon", 1e-5)
+    epsilon = float(node.attribute("epsilon", 1e-5))
     statistics = tuple(node.inputs[1:5])
     constants = (w, *bias, *(draft.value(name) for name in statistics))
     if any(tensor.source is None for tensor in constants) or w.source is None:

@@ -6,7 +6,6 @@ from typing import Final
 from subgraphkit.ir import Node
 from subgraphkit_onednn.lowering.draft import (
     GraphDraft,
-    float_attribute,
     has_input,
     lowers,
     require,
@@ -34,7 +33,7 @@ def batch_normalization(draft: GraphDraft, node: Node) -> None:
         "batch_norm_inference",
         [x, scale, bias, mean, variance],
         y,
-        epsilon=float_attribute(node, "epsilon", 1e-5),
+        epsilon=float(node.attribute("epsilon", 1e-5)),
         data_format="NCX",
     )
 
@@ -64,7 +63,7 @@ def layer_normalization(draft: GraphDraft, node: Node) -> None:
         begin_norm_axis=-1,
         keep_stats=False,
         use_affine=True,
-        epsilon=float_attribute(node, "epsilon", 1e-5),
+        epsilon=float(node.attribute("epsilon", 1e-5)),
     )
     if output is not y:
         draft.stand_for(node.outputs[0], output)

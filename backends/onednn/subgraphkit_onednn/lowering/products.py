@@ -6,7 +6,6 @@ from subgraphkit.ir import Node
 from subgraphkit_onednn.lowering.draft import (
     DraftTensor,
     GraphDraft,
-    float_attribute,
     has_input,
     lowers,
     require,
@@ -47,7 +46,7 @@ def general_product(draft: GraphDraft, node: Node) -> None:
     """Lower a product of two matrices, scaled, with a third matrix added, scaled."""
     a, b = draft.value(node.inputs[0]), draft.value(node.inputs[1])
     y = draft.value(single_output(node))
-    alpha, beta = float_attribute(node, "alpha", 1.0), float_attribute(node, "beta", 1.0)
+    alpha, beta = (float(node.attribute(name, 1.0)) for name in ("alpha", "beta"))
     flags = {
         "transpose_a": bool(node.attribute("transA", 0)),
         "transpose_b": bool(node.attribute("transB", 0)),
