@@ -120,9 +120,9 @@ def _tiling(
     finish: Finish | None,
 ) -> Tiling:
     problem = Problem(shape[0], shape[1], len(w), groups, shape[2:], geometry, w.dtype, finish)
-    is_flat = len(shape) <= 4  # noqa: PLR2004 (images, channels, rows, columns)
+    is_flat = len(shape) == 4  # noqa: PLR2004 (images, channels, rows, columns)
     if groups == shape[1] and groups > 1 and is_flat and not problem.is_point:
-        return depthwise(problem.with_rows(), w, b)
+        return depthwise(problem, w, b)
     return by_columns(problem, w, b)
 
 

@@ -4,7 +4,7 @@ How an output is cut depends on sizes alone, never on the number of threads, and
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
@@ -57,22 +57,6 @@ class Problem:
         geometry = self.geometry
         extent = (geometry.kernel[axis] - 1) * geometry.dilations[axis]
         return (count - 1) * geometry.strides[axis] + extent + 1
-
-    def with_rows(self) -> "Problem":
-        """Return the same with two axes; one axis counts as a row."""
-        if len(self.size) > 1:
-            return self
-        old = self.geometry
-        geometry = Geometry(
-            (1, *old.kernel),
-            (1, *old.strides),
-            (1, *old.dilations),
-            (0, *old.begins),
-            (0, *old.ends),
-            (1, *old.out),
-            (0, *old.overhang),
-        )
-        return replace(self, size=(1, *self.size), geometry=geometry)
 
     def complete(
         self, tile: "Tile", y: Array, bias: Array | None, operands: Sequence[Array]

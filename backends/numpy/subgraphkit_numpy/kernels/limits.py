@@ -31,7 +31,7 @@ from subgraphkit_numpy.kernels.registry import (
     as_kernel,
 )
 from subgraphkit_numpy.kernels.site import Scope, Site
-from subgraphkit_numpy.kernels.sizes import SIZERS, SPREADING, Sizer, Values
+from subgraphkit_numpy.kernels.sizes import SIZERS, Sizer, Values
 
 MISJUDGED: Final = frozenset({"DFT", "Range", "STFT", "StringConcat"})
 """Operators whose size is not in the inferred type: a huge range comes out as 0, a text of any
@@ -39,8 +39,6 @@ length is one element, and what a model says of a transform nobody checks."""
 
 WATCHED_BYTES: Final = 1 << 20
 """What is smaller is not counted: counting costs a microsecond, filling this costs a hundred."""
-
-_OBJECTS: Final = np.dtype(object)
 
 _A_TEXT: Final = 4
 """How many elements a text counts for: nothing ends a run while NumPy counts its references."""
@@ -177,7 +175,7 @@ def _guarded(factory: Factory, sizer: Sizer | None) -> Factory:
             if size < WATCHED_BYTES:
                 return made
         inner = as_kernel(made)
-        ask = None if sizer is None or is_covered(site) else _asking(site, sizer, limit, most)
+        ask = None if sizer is None else _asking(site, sizer, limit, most)
         return replace(inner, call=_counted(inner.call, ask, most))
 
     return make
@@ -195,16 +193,6 @@ def _known_size(site: Site) -> int | None:
         if name and shape is not None and dtype is not None:
             total += prod(shape) * dtype.itemsize
     return total
-
-
-def is_covered(site: Site) -> bool:
-    """Say whether one input of a node surely has the shape of the output, so that nothing grows."""
-    if site.node.op_type not in SPREADING or site.output_dtype() == _OBJECTS:
-        return False
-    shape = getattr(site.node.output_type(), "shape", None)
-    if not site.scope.trusts_shapes or shape is None or None in shape:
-        return False
-    return any(site.node.shape(place) == shape for place in range(site.input_count))
 
 
 def _counted(

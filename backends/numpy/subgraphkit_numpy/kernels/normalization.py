@@ -74,17 +74,6 @@ def _batch_training(site: Site, epsilon: float, *, by_channel: bool) -> Made:
     return compute
 
 
-def _standardize(x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array, Array]:
-    """Return (x - mean) / deviation over axes, the mean, and the inverse deviation."""
-    scalar = x.dtype.type
-    count = scalar(int(np.prod([x.shape[axis] for axis in axes])))
-    mean = np.add.reduce(x, axes, keepdims=True) / count
-    y: Array = np.subtract(x, mean)
-    variance = np.add.reduce(np.square(y), axes, keepdims=True) / count
-    inverse = scalar(1) / np.sqrt(variance + scalar(epsilon))
-    return np.multiply(y, inverse, y), mean, inverse
-
-
 @kernel("LayerNormalization")
 def layer_normalization(site: Site) -> Made:
     """Standardise over the axes from ``axis`` on, in float32 at least; then scale and shift."""
@@ -94,8 +83,11 @@ def layer_normalization(site: Site) -> Made:
 
     def compute(x: Array, scale: Array, bias: Array | None = None) -> Any:
         first = axis + x.ndim if axis < 0 else axis
-        wide = widened(x)
-        y, mean, inverse = _standardize(wide, tuple(range(first, x.ndim)), epsilon)
+        wide, axes = widened(x), tuple(range(first, x.ndim))
+        mean = wide.mean(axes, keepdims=True)
+        variance = np.square(wide - mean).mean(axes, keepdims=True)
+        inverse = 1 / np.sqrt(variance + wide.dtype.type(epsilon))
+        y = (wide - mean) * inverse
         if is_half(x.dtype):
             y = np.multiply(y.astype(x.dtype), scale)
         else:

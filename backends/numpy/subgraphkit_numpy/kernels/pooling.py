@@ -3,7 +3,7 @@
 Maxima and sums are taken axis by axis, so a window of k x k costs 2 k passes instead of k x k.
 """
 
-from collections.abc import Callable
+from functools import lru_cache
 from itertools import product
 from math import floor, prod
 from typing import Any, Final
@@ -29,14 +29,8 @@ calls are short, more than caches gain."""
 
 def _along_axes(x: Array, geometry: Geometry, combine: np.ufunc, y: Array) -> None:
     """Combine the elements under every window of (planes, padded spatial axes...)."""
-    last = len(geometry.kernel) - 1
-    # strides along the other axes leave less to combine along the last one
-    for axis in range(last):
+    for axis in range(len(geometry.kernel)):
         x = _along_axis(x, geometry, axis, combine)
-    if geometry.kernel[last] > geometry.strides[last]:
-        x = _along_memory(x, geometry, combine)[..., geometry.tap(last, 0)]
-    else:
-        x = _along_axis(x, geometry, last, combine)
     np.copyto(y, x)
 
 
@@ -47,23 +41,6 @@ def _along_axis(x: Array, geometry: Geometry, axis: int, combine: np.ufunc) -> A
         tap = x[(*before, geometry.tap(axis, place))]
         total = combine(total, tap, out=None if place == 1 else total)
     return total
-
-
-def _along_memory(x: Array, geometry: Geometry, combine: np.ufunc) -> Array:
-    """Combine along the last axis from every element on, across the ends of rows.
-
-    One long loop is faster than many short ones; what goes across the ends is never looked at.
-    """
-    flat = np.ascontiguousarray(x).reshape(-1)
-    taps, dilation = geometry.kernel[-1], geometry.dilations[-1]
-    length = flat.size - (taps - 1) * dilation
-    total = np.empty_like(flat)
-    total[length:] = flat[length:]
-    into = total[:length]
-    combine(flat[:length], flat[dilation : dilation + length], out=into)
-    for place in range(2, taps):
-        combine(into, flat[place * dilation : place * dilation + length], out=into)
-    return total.reshape(x.shape)
 
 
 def _pooled(
@@ -125,33 +102,20 @@ def _maxima(x: Array) -> Array:
     return np.asarray(np.maximum.reduce(x, axes, keepdims=True, initial=lowest))
 
 
-def _geometries(windows: WindowAttributes) -> Callable[[Array], Geometry]:
-    """Return a function that finds the geometry of an input, remembering what it found."""
-    known: dict[tuple[int, ...], Geometry] = {}
-
-    def geometry_of(x: Array) -> Geometry:
-        geometry = known.get(x.shape)
-        if geometry is None:
-            geometry = known[x.shape] = windows.on(x.shape[2:])
-        return geometry
-
-    return geometry_of
-
-
 @kernel("MaxPool")
 def max_pool(site: Site) -> Made:
     """Return maxima under windows, and where they are if asked."""
-    geometry_of = _geometries(WindowAttributes(site.node))
+    windows = WindowAttributes(site.node)
     by_columns = bool(site.attribute("storage_order", 0))
 
     def compute(x: Array) -> Array:
-        geometry = geometry_of(x)
+        geometry = windows.on(x.shape[2:])
         if _covers_everything(x.shape[2:], geometry):
             return _maxima(x)
         return _pooled(x, geometry, np.maximum, least(x.dtype))
 
     def compute_with_places(x: Array) -> tuple[Array, Array]:
-        return _maxima_and_places(x, geometry_of(x), by_columns=by_columns)
+        return _maxima_and_places(x, windows.on(x.shape[2:]), by_columns=by_columns)
 
     return compute_with_places if site.output_count > 1 else Kernel(compute, shares=True)
 
@@ -203,16 +167,13 @@ def _flat_places(
 @kernel("AveragePool")
 def average_pool(site: Site) -> Made:
     """Return averages under windows; padding counts only if asked, overhang never."""
-    geometry_of = _geometries(WindowAttributes(site.node))
+    windows = WindowAttributes(site.node)
     counts_padding = bool(site.attribute("count_include_pad", 0))
-    counts: dict[tuple[int, ...], Array] = {}
 
     def compute(x: Array) -> Array:
-        geometry = geometry_of(x)
-        count = counts.get(x.shape)
-        if count is None:
-            count = window_counts(x.shape[2:], geometry, with_padding=counts_padding)
-            count = counts[x.shape] = count.astype(x.dtype)
+        geometry = windows.on(x.shape[2:])
+        counted = window_counts(x.shape[2:], geometry, with_padding=counts_padding)
+        count: Array = counted.astype(x.dtype)
         if _covers_everything(x.shape[2:], geometry):
             y = _totals(x)
             return np.divide(y, count, y)
@@ -221,6 +182,7 @@ def average_pool(site: Site) -> Made:
     return Kernel(in_wide(compute), shares=True)
 
 
+@lru_cache(maxsize=64)
 def window_counts(spatial: tuple[int, ...], geometry: Geometry, *, with_padding: bool) -> Array:
     """Return how many elements each window averages."""
     total = np.ones((), np.int64)
@@ -239,11 +201,11 @@ def window_counts(spatial: tuple[int, ...], geometry: Geometry, *, with_padding:
 @kernel("LpPool", since=2)
 def lp_pool(site: Site) -> Made:
     """Return p-norms under windows."""
-    geometry_of = _geometries(WindowAttributes(site.node))
+    windows = WindowAttributes(site.node)
     order = site.attribute("p", 2)
 
     def compute(x: Array) -> Any:
-        geometry = geometry_of(x)
+        geometry = windows.on(x.shape[2:])
         powers = np.power(np.abs(x), x.dtype.type(order))
         y = _pooled(powers, geometry, np.add, 0)
         return np.power(y, x.dtype.type(1 / order), y)

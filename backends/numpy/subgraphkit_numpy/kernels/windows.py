@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,8 @@ class WindowAttributes:
         self.dilations: Sequence[int] | None = node.attribute("dilations")
         self.pads: Sequence[int] | None = node.attribute("pads")
 
-    def on(self, spatial: Sequence[int], kernel: Sequence[int] | None = None) -> Geometry:
+    @lru_cache(maxsize=256)  # noqa: B019 (it is small, and so is what it keeps alive)
+    def on(self, spatial: tuple[int, ...], kernel: tuple[int, ...] | None = None) -> Geometry:
         """Return the geometry on an array with these spatial dimensions.
 
         Along an axis on which the padded array is shorter than a window, there is none.
