@@ -1,15 +1,17 @@
-"""``subgraphkit build``: what is compiled ahead, and what the next bind makes of it."""
+"""``subgraphkit build``: what the next bind finds, and bundles that other commands open."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import subgraphkit as sk
 from tests.models import LINEAR, parsed
 from tests.storing import Storing, storing
+from tests.unit.bundling.conftest import edited
 from tests.unit.cli.conftest import Cli
 
 WORDS = ("linear.onnx", "--symbol", "N=3")
@@ -42,14 +44,14 @@ def backend() -> Iterator[type[Storing]]:
     sk.unregister_backend("stores")
 
 
-def data_of(cli: Cli, *words: object, code: int = 0) -> Any:
-    ended = cli("build", *words, "--json")
-    assert ended.code == code, ended.err
+def data_of(cli: Cli, *words: object) -> Any:
+    ended = cli(*words, "--json")
+    assert ended.code == 0, ended.err
     return json.loads(ended.out)["data"]
 
 
 def test_what_is_built_is_found_by_the_next_bind(cli: Cli, backend: type[Storing]) -> None:
-    (row,) = data_of(cli, *WORDS, "--backend", "stores")["subgraphs"]
+    (row,) = data_of(cli, "build", *WORDS, "--backend", "stores")["subgraphs"]
     assert (row["backend"], row["nodes"], row["engine"]) == ("stores", 2, "built")
     assert backend.compilations == 1
     graph = sk.bind(sk.load("linear.onnx"), {"N": 3}, backend="stores")
@@ -62,6 +64,36 @@ def test_the_engine_itself_can_be_written(
 ) -> None:
     monkeypatch.setenv("SUBGRAPH_CACHE", "off")
     monkeypatch.setattr("tests.storing.compiled", lambda subgraph: Bare())
-    data = data_of(cli, *WORDS, "--backend", "stores", "--engine", "model.engine")
+    data = data_of(cli, "build", *WORDS, "--backend", "stores", "--engine", "model.engine")
     assert data["engine_file"] == "model.engine"
     assert Path("model.engine").read_bytes() == b"engine"
+
+
+BUNDLED = (*WORDS, "--backend", "numpy")
+
+
+def test_what_build_writes_is_opened_by_run_and_in_python(cli: Cli) -> None:
+    assert data_of(cli, "build", *BUNDLED, "--bundle", "out")["bundle"] == "out"
+    x = np.ones((3, 3), np.float32)
+    np.save("x.npy", x)
+    data = data_of(cli, "run", "out", "--input", "x=x.npy", "-o", "y.npz")
+    assert (data["model"], data["backends"]) == ("linear.onnx", ["numpy"])
+    assert set(data["seconds"]) == {"open", "run"}
+    with sk.InferenceSession("linear.onnx", "numpy") as session:
+        (want,) = session.run(None, {"x": x})
+    np.testing.assert_array_equal(np.load("y.npz")["y"], want)
+    with sk.InferenceSession("out") as opened:
+        np.testing.assert_array_equal(opened.run(None, {"x": x})[0], want)
+
+
+def test_what_a_terminal_would_obey_is_shown_as_what_it_is(cli: Cli) -> None:
+    cli("build", *BUNDLED, "--bundle", "out")
+    edited(Path("out"), lambda members: members.update(name="\x1b[2Jm\u202ef\n"))
+    shown = cli("list", "out").out
+    assert "\\x1b[2Jm\\u202ef\\n" in shown
+    assert "\x1b" not in shown
+
+
+def test_a_name_that_is_a_backend_is_one_even_beside_a_folder_called_like_it(cli: Cli) -> None:
+    cli("build", *BUNDLED, "--bundle", "numpy")
+    assert "backends" in data_of(cli, "list", "numpy")

@@ -17,32 +17,18 @@ from tests.unit.cli.conftest import Cli, Install
 HEAVY = ("numpy", "onnx", "networkx", "pluggy", "ml_dtypes", "filelock", "platformdirs")
 
 
-def test_the_help_begins_with_two_examples(cli: Cli) -> None:
-    ended = cli("--help")
-    assert ended.code == 0
-    assert ended.out.splitlines()[:3] == [
-        "examples:",
-        "  subgraphkit run model.onnx --backend numpy",
-        "  subgraphkit plan model.onnx --backend tensorrt,numpy --details",
-    ]
-
-
 @pytest.mark.parametrize("command", PURPOSES)
-def test_the_help_of_every_command_begins_with_examples(cli: Cli, command: str) -> None:
+def test_the_help_of_every_command_begins_with_examples_that_can_be_parsed(
+    cli: Cli, command: str
+) -> None:
     ended = cli(*command.split(), "--help")
     assert ended.code == 0
-    first, *others = ended.out.splitlines()
+    first, *lines = ended.out.splitlines()[:3]
     assert first == "examples:"
-    assert all(f"subgraphkit {command}" in line for line in others[:2])
-
-
-@pytest.mark.parametrize("command", PURPOSES)
-def test_examples_in_the_help_can_be_parsed(cli: Cli, command: str) -> None:
-    lines = cli(*command.split(), "--help").out.splitlines()[1:3]
     for line in lines:
-        words = line.partition("subgraphkit ")[2].split()
+        assert f"subgraphkit {command}" in line
         # A word nobody knows is complained about before anything else is done.
-        ended = cli(*words, "--no-such-option")
+        ended = cli(*line.partition("subgraphkit ")[2].split(), "--no-such-option")
         assert "does not take '--no-such-option'" in ended.err
 
 

@@ -1,7 +1,6 @@
 """``manifest``: what is written from a manifest, and when it is outdated."""
 
 import importlib.util
-import json
 from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
@@ -176,13 +175,3 @@ def test_a_file_of_somebody_else_is_left_alone(cli: Cli, tmp_path: Path) -> None
     assert ended.code == 2
     assert "[SGK332]" in ended.err
     assert (package / "backend_options.py").read_text(encoding="utf-8") == "MINE = 1\n"
-
-
-def test_several_packages_make_one_document(cli: Cli, package: Path, tmp_path: Path) -> None:
-    new = _package(tmp_path / "new", EVERY_KIND)
-    ended = cli("author", "manifest", "check", package, new, "--json")
-    assert ended.code == 1
-    assert json.loads(ended.out)["data"]["packages"] == {
-        str(package): "current",
-        str(new): "outdated",
-    }

@@ -31,10 +31,6 @@ def test_plain_columns_are_aligned_and_lines_have_no_tail() -> None:
     ]
 
 
-def test_a_table_without_rows_is_its_headings() -> None:
-    assert Table.of("name size", []).lines() == ["NAME  SIZE"]
-
-
 def test_a_terminal_gets_a_table_in_its_own_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     monkeypatch.setenv("TERM", "xterm")
