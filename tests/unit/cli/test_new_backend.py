@@ -9,24 +9,6 @@ from tests.unit.cli.conftest import ROOT, Cli
 GUIDE = ("your-own-backend.md", "walk.txt")
 
 
-def test_a_folder_that_holds_something_is_left_alone(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
-    ended = cli("author", "new-backend", "acme", tmp_path)
-    assert ended.code == 2
-    assert "[SGK331]" in ended.err
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
-def test_a_folder_that_cannot_be_made_is_told_with_the_reason_of_the_system(
-    cli: Cli, tmp_path: Path
-) -> None:
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    ended = cli("author", "new-backend", "acme", tmp_path / "file" / "inside")
-    assert ended.code == 2
-    assert "[SGK331]" in ended.err
-    assert "Not a directory" in ended.err
-
-
 def test_the_folder_is_named_after_the_distribution_unless_told(cli: Cli, tmp_path: Path) -> None:
     ended = cli("author", "new-backend", "acme_npu")
     assert ended.code == 0

@@ -4,33 +4,13 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 
-import subgraphkit as sk
 from subgraphkit.serving import oip
-from tests.models import LINEAR, parsed
 from tests.unit.cli.conftest import Cli
-
-
-def test_a_model_and_a_spec_of_it_are_exported_alike(cli: Cli, tmp_path: Path) -> None:
-    onnx.save(parsed(LINEAR), "linear.onnx")
-    Path("spec.json").write_text(sk.SessionSpec.of("linear.onnx", "numpy").to_json())
-    ended = cli("deploy", "export-triton", "linear.onnx", "models", "--backend", "numpy", "--json")
-    data = json.loads(ended.out)["data"]
-    assert (ended.code, data["name"], data["version"]) == (0, "linear", 1)
-    second = cli("deploy", "export-triton", "spec.json", "models", "--version", 2, "--max-batch", 4)
-    assert second.code == 0
-    assert "subgraphkit deploy probe http://127.0.0.1:8000 linear" in second.err
-    assert f"SUBGRAPH_MODEL_ROOT={tmp_path} tritonserver" in " ".join(second.err.split())
-    first, other = (Path("models/linear", one, "spec.json").read_text() for one in "12")
-    assert first == other
-    again = cli("deploy", "export-triton", "spec.json", "models", "--version", 2)
-    assert (again.code, "SGK345" in again.err) == (2, True)
 
 
 class Handler(BaseHTTPRequestHandler):

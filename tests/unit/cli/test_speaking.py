@@ -71,37 +71,6 @@ def test_arguments_of_python_are_flags_or_variables_here(said: str, here: str) -
     assert in_flags(said) == here
 
 
-def test_a_misspelt_variable_is_one_line_and_said_once(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    onnx.save(parsed(DIAMOND), "m.onnx")
-    monkeypatch.setenv("SUBGRAPH_BACKND", "numpy")
-    lines = cli("run", "m.onnx", "--backend", "numpy").err.splitlines()
-    (line,) = [line for line in lines if "BACKND" in line]
-    assert "did you mean 'SUBGRAPH_BACKEND'?" in line
-    assert len(line) < 200
-
-
-def test_the_command_alone_shows_its_help(cli: Cli) -> None:
-    for words in ((), ("author",), ("deploy",)):
-        ended = cli(*words)
-        assert (ended.code, ended.err) == (2, "")
-        assert ended.out == cli(*words, "--help").out
-
-
-def test_a_model_goes_without_an_option(cli: Cli) -> None:
-    ended = cli("run", "--model", "m.onnx")
-    assert "does not take '--model': MODEL goes without an option" in ended.err
-
-
-def test_a_node_is_explained_by_its_operator(cli: Cli) -> None:
-    onnx.save(parsed(DIAMOND), "m.onnx")
-    asked = ("plan", "m.onnx", "--backend", "numpy", "--explain")
-    operators = [node.op_type for node in parsed(DIAMOND).graph.node]
-    for operator in operators:
-        assert cli(*asked, operator).out.count("in subgraph") == operators.count(operator)
-
-
 def test_an_example_is_written_and_run_and_never_written_over(cli: Cli) -> None:
     ended = cli("run", "m.onnx", "--example", "--backend", "numpy")
     assert ended.code == 0, ended.err

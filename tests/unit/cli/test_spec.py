@@ -31,16 +31,3 @@ def test_a_spec_is_written_that_opens_the_session_that_the_words_describe(cli: C
     assert sk.SessionSpec.from_json(shown.out) == expected
     told = json.loads(cli("deploy", "spec", "models/m.onnx", "--json").out)
     assert told["data"]["spec"]["source"] == "models/m.onnx"
-
-
-def test_what_cannot_be_a_spec_or_is_of_another_model_is_an_error(cli: Cli) -> None:
-    onnx.save(parsed(LINEAR), "m.onnx")
-    assert cli("deploy", "spec", "m.onnx", "-o", "spec.json").code == 0
-    onnx.save(parsed(LINEAR, opset=19), "m.onnx")
-    assert "SGK194" in cli("deploy", "spec", "spec.json", "--check").err
-    said = cli("deploy", "spec", "m.onnx", "--check").err
-    assert "SGK193" in said
-    assert "This was 'm.onnx'." in said
-    assert "SGK301" in cli("deploy", "spec", "absent.json", "--check").err
-    assert "SGK114" in cli("deploy", "spec", "m.onnx", "--set", "colour=red").err
-    assert "NAME=VALUE" in cli("deploy", "spec", "m.onnx", "--set", "colour").err

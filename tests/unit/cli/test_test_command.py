@@ -60,24 +60,6 @@ def test_the_document_and_the_files_say_the_same(cli: Cli) -> None:
     assert json.loads(Path("o.json").read_text()) == data
 
 
-def test_a_pattern_that_matches_nothing_is_a_usage_error(cli: Cli) -> None:
-    ended = cli("author", "test", "loopback", "--only", "L1/nothing*")
-    assert ended.code == 2
-    assert "no case up to level 7 matches 'L1/nothing*'" in ended.err
-
-
-def test_a_backend_that_is_not_installed_has_its_own_exit_code(cli: Cli) -> None:
-    ended = cli("author", "test", "nope")
-    assert ended.code == 3
-    assert "[SGK102]" in ended.err
-
-
-def test_a_file_that_cannot_be_written_is_told_before_the_run(cli: Cli, tmp_path: Path) -> None:
-    ended = cli("author", "test", "numpy", "--level", "0", "--findings", tmp_path)
-    assert (ended.code, ended.out) == (2, "")
-    assert "[SGK301]" in ended.err
-
-
 def test_an_option_that_the_backend_lacks_fails_the_first_level(cli: Cli) -> None:
     ended = cli("author", "test", "numpy:no_such=1", "--only", "L0/probe")
     assert ended.code == 1
