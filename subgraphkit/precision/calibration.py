@@ -46,7 +46,7 @@ def calibrate(  # noqa: PLR0913 (what is run, over what, and how)
         batches: Arrays by input name; a generator will do.
         backend: What runs the model, as for ``SUBGRAPH_BACKEND``.
         values: The values looked at; every float32 value that is not constant if not given.
-        method: How thresholds are chosen: ``mse``, ``entropy``, ``percentile`` or ``minmax``.
+        method: How thresholds are chosen: ``mse``, ``percentile`` or ``minmax``.
         percentile: How many percent of the elements are not clipped, for that method.
         progress: Told after every batch; stops the work.
         **settings: What else ``bind`` takes, such as ``options`` and ``shapes``.

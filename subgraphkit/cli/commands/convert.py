@@ -254,7 +254,7 @@ def add_words(parser: Parser) -> None:
     purpose = "find how large values get, over .npz files with a batch each, or folders of them"
     parser.word("--calibrate PLACE", purpose, default=[], nargs="+")
     parser.word("--ranges FILE", "what --calibrate stores, or a calibration cache of TensorRT")
-    purpose, methods = "how --calibrate finds limits", ("mse", "entropy", "percentile", "minmax")
+    purpose, methods = "how --calibrate finds limits", ("mse", "percentile", "minmax")
     parser.word("--method", purpose, default="mse", choices=methods)
     parser.word("--percentile P", "percent that are not clipped, for that method", float, 99.99)
     purpose, plain = "what is computed in beside int8 or fp8", ("fp32", "fp16", "bf16")

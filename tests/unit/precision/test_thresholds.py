@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from subgraphkit.errors import CallerError
 from subgraphkit.precision import Histogram, threshold_of
-from subgraphkit.precision.thresholds import BINS, LEVELS, check_method, entropy_threshold
-
-Counts = np.ndarray[Any, Any]
+from subgraphkit.precision.thresholds import BINS, check_method
 
 
 def histogram_of(*arrays: Any) -> Histogram:
@@ -20,61 +18,6 @@ def histogram_of(*arrays: Any) -> Histogram:
     for array in arrays:
         seen.add(np.asarray(array, np.float32))
     return seen
-
-
-def slow_entropy_threshold(counts: Counts, limit: float) -> float:
-    """Do what the definition says, bin by bin."""
-    best, best_end = math.inf, len(counts)
-    total = float(counts.sum())
-    for end in range(LEVELS, len(counts) + 1):
-        inside = counts[:end].astype(float)
-        p = inside.copy()
-        p[-1] += counts[end:].sum()
-        q = np.zeros(end)
-        width = end // LEVELS
-        for level in range(LEVELS):
-            start = level * width
-            stop = end if level == LEVELS - 1 else start + width
-            filled = p[start:stop] > 0
-            if filled.any():
-                q[start:stop][filled] = inside[start:stop].sum() / filled.sum()
-        if not inside.sum():
-            continue
-        divergence = 0.0
-        for one, other in zip(p / total, q / inside.sum(), strict=True):
-            if one > 0:
-                divergence += math.inf if other == 0 else one * math.log(one / other)
-        if divergence < best - 1e-12:
-            best, best_end = divergence, end
-    return best_end * limit / len(counts)
-
-
-@given(st.integers(0, 2**32), st.sampled_from(["normal", "laplace", "sparse", "uniform"]))
-def test_the_entropy_threshold_is_that_of_the_definition(seed: int, kind: str) -> None:
-    rng = np.random.default_rng(seed)
-    bins = 170
-    if kind == "sparse":
-        counts = rng.integers(0, 9, bins) * (rng.random(bins) < 0.2)
-        counts[0] += 1
-    else:
-        draw = {"normal": rng.standard_normal, "laplace": rng.laplace, "uniform": rng.random}[kind]
-        counts, _ = np.histogram(np.abs(draw(size=900)), bins)
-    found = entropy_threshold(counts, 1.0)
-    assert found == pytest.approx(slow_entropy_threshold(counts, 1.0), abs=1e-9)
-
-
-def test_one_outlier_does_not_take_the_scale_of_all_others() -> None:
-    values = np.random.default_rng(0).standard_normal(100_000)
-    values[0] = 50
-    threshold, method = threshold_of(histogram_of(values), "entropy", 99.99)
-    assert method == "entropy"
-    # a histogram of both signs with 2,048 bins gives 7.03, one with 128 bins 50
-    assert 3.5 < threshold < 7.1
-
-
-def test_a_histogram_of_as_many_bins_as_levels_can_only_take_the_maximum() -> None:
-    counts, _ = np.histogram(np.abs(np.random.default_rng(0).standard_normal(1000)), LEVELS)
-    assert entropy_threshold(counts, 50.0) == 50.0
 
 
 def int8_error(elements: Any, threshold: float) -> float:
@@ -126,7 +69,7 @@ def test_a_percentile_leaves_the_largest_out() -> None:
     assert threshold_of(seen, "percentile", 100)[0] == 10_000
 
 
-@pytest.mark.parametrize("method", ["minmax", "percentile", "entropy"])
+@pytest.mark.parametrize("method", ["minmax", "percentile", "mse"])
 def test_values_that_are_always_zero_have_the_threshold_zero(method: Any) -> None:
     assert threshold_of(histogram_of(np.zeros(1000)), method, 99.99)[0] == 0.0
     assert threshold_of(Histogram(), method, 99.99)[0] == 0.0
@@ -140,7 +83,7 @@ def test_a_value_that_is_nearly_always_zero_keeps_the_rest() -> None:
 
 def test_too_few_elements_say_nothing_of_a_distribution() -> None:
     seen = histogram_of([1, 2, 300])
-    assert threshold_of(seen, "entropy", 99.99) == (300.0, "minmax")
+    assert threshold_of(seen, "mse", 99.99) == (300.0, "minmax")
 
 
 @given(st.lists(st.lists(st.floats(-(2.0**60), 2.0**60, width=32), min_size=1), min_size=1))

@@ -66,7 +66,7 @@ def test_float8_ends_at_448_cuts_nothing_off_and_takes_no_large_kernels() -> Non
     net = Net([1, 16, 8, 8])
     a = net.add("Conv", ["x", weight], "a")
     net.add("Conv", [a, RNG.standard_normal((16, 16, 6, 6))], "y")
-    model, seen = net.model("y"), {"x": Range(2.0, "entropy", 9, -7.0, 4.48), "a": Range(1, "mse")}
+    model, seen = net.model("y"), {"x": Range(2.0, "mse", 9, -7.0, 4.48), "a": Range(1, "mse")}
     done = rewrite(model, "fp8", Ranges(seen))
     assert (done.quantized, done.quantized_as) == (("a",), "fp8")
     assert [(one.node, one.code) for one in done.kept] == [("y", "kernel")]
