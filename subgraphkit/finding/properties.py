@@ -22,10 +22,6 @@ _ADDED: Final[dict[str, tuple[type[SubgraphProperty], ...]]] = {}
 """The property classes added in this process, by backend."""
 
 
-def _same(one: type, other: type) -> bool:
-    return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
-
-
 def register_property(backend_name: str, property_cls: _Property) -> _Property:
     """Add a property to a backend, before those it has; MXNet's registration macro.
 
@@ -55,7 +51,10 @@ def register_property(backend_name: str, property_cls: _Property) -> _Property:
     with _LOCK:
         present = _ADDED.get(backend_name, ())
         # a cell of a notebook that is run again defines the same class anew
-        kept = tuple(property_cls if _same(one, property_cls) else one for one in present)
+        place = property_cls.__module__, property_cls.__qualname__
+        kept = tuple(
+            property_cls if (one.__module__, one.__qualname__) == place else one for one in present
+        )
         _ADDED[backend_name] = kept if property_cls in kept else (*kept, property_cls)
     return property_cls
 
@@ -89,19 +88,14 @@ def properties_of(backend: Backend) -> list[SubgraphProperty]:
         raise
     except BaseException as error:
         pass_on(error)
-        problem = describe_exception(error)
-        raise SelectorContractError(
-            "SGK122",
-            f"the properties of backend {backend.name!r} could not be made: {problem}",
-            backend=backend.name,
-        ) from error
+        raise _wrong(backend, f"could not be made: {describe_exception(error)}") from error
     returned: list[object] = [*properties]  # whatever the annotation says
     for one in returned:
         if not isinstance(one, SubgraphProperty):
-            raise SelectorContractError(
-                "SGK122",
-                f"properties() of backend {backend.name!r} returned {one!r}, expected instances "
-                "of SubgraphProperty",
-                backend=backend.name,
-            )
+            raise _wrong(backend, f"have {one!r}, expected instances of SubgraphProperty")
     return properties
+
+
+def _wrong(backend: Backend, problem: str) -> SelectorContractError:
+    text = f"the properties of backend {backend.name!r} {problem}"
+    return SelectorContractError("SGK122", text, backend=backend.name)

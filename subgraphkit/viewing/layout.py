@@ -8,7 +8,7 @@ structures", 1981; the orders by barycentre as in Gansner et al., "A technique f
 graphs", 1993.
 """
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -108,17 +108,10 @@ class _Grid:
         self.above[lower].append(upper)
 
     def order(self) -> None:
-        """Order the items within layers; the order with the fewest crossings is kept."""
-        best, fewest = [list(layer) for layer in self.layers], self.crossings()
+        """Order the items within layers by the mean place of their neighbours, to and fro."""
         for turn in range(_ROUNDS):
-            if not fewest:
-                break
             down = turn % 2 == 0
             self._sweep(self.above if down else self.below, down=down)
-            crossings = self.crossings()
-            if crossings < fewest:
-                best, fewest = [list(layer) for layer in self.layers], crossings
-        self.layers = best
 
     def _sweep(self, neighbours: list[list[int]], *, down: bool) -> None:
         at: dict[int, float] = {}
@@ -131,18 +124,6 @@ class _Grid:
             }
             layer.sort(key=wanted.__getitem__)
             at.update((item, float(place)) for place, item in enumerate(layer))
-
-    def crossings(self) -> int:
-        place = {item: at for layer in self.layers for at, item in enumerate(layer)}
-        count = 0
-        for layer in self.layers:
-            seen: list[int] = []
-            for item in layer:
-                ends = sorted(place[one] for one in self.below[item])
-                count += sum(len(seen) - bisect_left(seen, end + 1) for end in ends)
-                for end in ends:
-                    insort(seen, end)
-        return count
 
     def settle(self) -> None:
         """Give every item a horizontal place near its neighbours, in the order of its layer."""

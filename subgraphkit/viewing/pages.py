@@ -189,7 +189,7 @@ def _data(section: Section) -> Any:
 
 
 def _column(cells: Sequence[Cell]) -> Any:
-    """Return numbers as they are; texts once each, and which is where if they do not all differ."""
+    """Return numbers as they are; texts once each, and which is where."""
     if not any(isinstance(cell, str) for cell in cells):
         return [
             shown(cell) if isinstance(cell, float) and not math.isfinite(cell) else cell
@@ -197,8 +197,6 @@ def _column(cells: Sequence[Cell]) -> Any:
         ]
     texts: dict[str, int] = {}
     places = [texts.setdefault(shown(cell), len(texts)) for cell in cells]
-    if len(texts) == len(cells):
-        return {"texts": list(texts)}
     return {"texts": list(texts), "places": places}
 
 

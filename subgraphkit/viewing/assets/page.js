@@ -85,7 +85,7 @@
       this.isText = !Array.isArray(cells);
       this.cells = cells;
       if (this.isText) {
-        this.places = cells.places ?? cells.texts.map((_, at) => at);
+        this.places = cells.places;
         this.lower = cells.texts.map((text) => text.toLowerCase());
         const order = cells.texts.map((_, at) => at);
         const collator = new Intl.Collator("en", { numeric: true });
