@@ -31,36 +31,28 @@ class Batches:
 
     def _read(self, file: Path) -> dict[str, npt.NDArray[Any]]:
         try:
-            batch = self._stored(file)
+            with file.open("rb") as opened:  # NumPy leaves it open if it is damaged
+                stored = np.load(opened, allow_pickle=False)
+                is_array = isinstance(stored, np.ndarray)
+                batch = dict(zip(self.inputs, [stored], strict=False)) if is_array else dict(stored)
         except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-            raise CallerError(
-                "SGK301", f"the batch {str(file)!r} cannot be read: {error}"
-            ) from error
+            problem = f"the batch {str(file)!r} cannot be read: {error}"
+            raise CallerError("SGK301", problem) from error
+        if is_array and len(self.inputs) != 1:
+            names = ", ".join(self.inputs)
+            raise _unfit(
+                f"the batch {str(file)!r} holds one array, but the model has inputs {names}"
+            )
         missing = [name for name in self.inputs if name not in batch]
         if missing:
-            raise CallerError(
-                "SGK301",
-                f"the batch {str(file)!r} has no array {missing[0]!r}; it has {sorted(batch)}",
-                hint="Store batches with numpy.savez(path, **feeds), by input name.",
-            )
+            has = f"no array {missing[0]!r}; it has {sorted(batch)}"
+            raise _unfit(f"the batch {str(file)!r} has {has}")
         return {name: batch[name] for name in self.inputs}
 
-    def _stored(self, file: Path) -> dict[str, npt.NDArray[Any]]:
-        with file.open("rb") as opened:  # NumPy leaves it open if it is damaged
-            stored = np.load(opened, allow_pickle=False)
-            if isinstance(stored, np.ndarray):
-                return {self._only_input(file): stored}
-            return dict(stored)
 
-    def _only_input(self, file: Path) -> str:
-        if len(self.inputs) != 1:
-            raise CallerError(
-                "SGK301",
-                f"the batch {str(file)!r} holds one array, but the model has inputs "
-                f"{', '.join(self.inputs)}",
-                hint="Store batches with numpy.savez(path, **feeds), by input name.",
-            )
-        return self.inputs[0]
+def _unfit(problem: str) -> CallerError:
+    hint = "Store batches with numpy.savez(path, **feeds), by input name."
+    return CallerError("SGK301", problem, hint=hint)
 
 
 def batches_in(places: Sequence[str], inputs: Sequence[str]) -> Batches:
@@ -78,10 +70,6 @@ def batches_in(places: Sequence[str], inputs: Sequence[str]) -> Batches:
             os.path.isfile(file) and file.suffix in _KINDS  # noqa: PTH113 (as above)
             for file in found
         ):
-            raise CallerError(
-                "SGK301",
-                f"{str(place)!r} is no .npz or .npy file and no folder with any",
-                hint="Store batches with numpy.savez(path, **feeds), by input name.",
-            )
+            raise _unfit(f"{str(place)!r} is no .npz or .npy file and no folder with any")
         files += found
     return Batches(tuple(files), tuple(inputs))
