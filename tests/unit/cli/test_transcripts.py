@@ -144,7 +144,9 @@ def prepare_files() -> None:
         np.save(f"{name}.npy", array)
     np.savez("few.npz", z=x)
     np.save("objects.npy", np.array([{}], object), allow_pickle=True)
-    manifests = {"acme": OPTIONS, "plain": HEAD, "theirs": OPTIONS, "bad": HEAD[:14]}
+    every = (GOLDEN / "every_option.toml").read_text(encoding="utf-8")
+    manifests = {"acme": OPTIONS, "every": every, "plain": HEAD, "theirs": OPTIONS}
+    manifests["bad"] = HEAD[:14]
     for name, text in manifests.items():
         Path(name).mkdir()
         Path(name, "subgraphkit-backend.toml").write_text(text)
