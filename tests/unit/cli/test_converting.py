@@ -89,16 +89,6 @@ def test_a_search_keeps_the_nodes_that_overflow_and_stores_the_model(
     assert Path("o.onnx").read_bytes() == stored
 
 
-def test_the_nodes_in_which_error_is_born_are_shown(cli: Cli, overflowing: str) -> None:
-    words = ("--precision", "fp16", "-o", "o.onnx", "--report", "--values", "--data", "x.npy")
-    ended = cli("convert", overflowing, *words)
-    assert ended.code == 0, ended.err
-    table = ended.out[ended.out.index("NODE") :].splitlines()
-    assert table[1].split() == ["c", "Mul", table[1].split()[2], "-inf"]
-    layers = json.loads(cli("convert", overflowing, *words, "--json").out)["data"]["accuracy"]
-    assert layers["layers"][0]["born"] == "inf"
-
-
 def test_what_overflows_is_told_and_advised_on_and_stored_where_no_bound_is_given(
     cli: Cli, overflowing: str
 ) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from subgraphkit.backend import Progress, ProgressEvent
-from subgraphkit.texts import Screen
 from subgraphkit.viewing.progress import shown
 
 
@@ -78,18 +77,6 @@ def test_a_bar_is_as_wide_as_its_line_has_room_for(
         progress("compiling", 0, 1, message="tvm_0 on tvm")
     drawn = f"[{'.' * bar}] " if bar else ""
     assert f"compiling: {drawn}0 of 1, tvm_0 on tvm\r" in stream.getvalue()
-
-
-def test_what_is_written_meanwhile_takes_the_place_of_the_bar(
-    passing: Callable[[float], None],
-) -> None:
-    stream = Stream(terminal=True)
-    with shown("auto", stream) as progress:
-        passing(1)
-        progress("compiling", 0, 1)
-        Screen(stream).write("warning: a\n")
-        Screen(stream).write("warning: b\n")
-    assert stream.getvalue().endswith("0 of 1\r\x1b[Kwarning: a\nwarning: b\n\r\x1b[K")
 
 
 def test_words_stand_in_place_of_a_number_of_which_nobody_knows_the_end(
