@@ -9,7 +9,6 @@ Thread-safety: all functions may be called from any thread.
 """
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 from operator import attrgetter
@@ -92,7 +91,6 @@ class Catalogue:
         self._installed: tuple[BackendRecord, ...] | None = None
         self._registered: dict[str, BackendRecord] = {}
         self._outcomes: dict[tuple[str, str], tuple[State, SubgraphkitError | None]] = {}
-        self._on_forget: list[Callable[[], None]] = []
 
     def records(self) -> list[BackendRecord]:
         """Return a record for every backend, ordered by name, with what became of it so far."""
@@ -138,20 +136,12 @@ class Catalogue:
         with self._lock:
             self._outcomes[record.key] = (state, error)
 
-    def on_forget(self, callback: Callable[[], None]) -> None:
-        """Have ``callback`` called by every later ``forget``."""
-        with self._lock:
-            self._on_forget.append(callback)
-
     def forget(self) -> None:
         """Read metadata anew when next asked, and give failed backends another chance."""
         BACKEND_NAMES.forget()
         with self._lock:
             self._installed = None
             self._outcomes.clear()
-            callbacks = list(self._on_forget)
-        for callback in callbacks:
-            callback()
 
     def _current(self, record: BackendRecord) -> BackendRecord:
         outcome = self._outcomes.get(_KEY(record))

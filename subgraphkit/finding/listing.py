@@ -1,4 +1,4 @@
-"""List backends without importing one, and start looking anew.
+"""List backends without importing one.
 
 Thread-safety: all functions may be called from any thread.
 """
@@ -46,15 +46,6 @@ def list_backends(*, all: bool = False) -> list[BackendRecord]:  # noqa: A002 (r
         installed = {record.name for record in records}
         records += [_missing(name) for name in KNOWN_BACKENDS if name not in installed]
     return sorted(records, key=lambda record: record.key)
-
-
-def refresh_backends() -> None:
-    """Forget what was found and what failed, so that both are tried again when next needed.
-
-    Backends and properties registered by calls stay. A module that was imported stays imported;
-    Python cannot take that back.
-    """
-    CATALOGUE.forget()
 
 
 def usable_names() -> list[str]:

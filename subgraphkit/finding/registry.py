@@ -70,7 +70,16 @@ class _Slots:
 
 
 _SLOTS: Final = _Slots()
-CATALOGUE.on_forget(_SLOTS.forget)
+
+
+def refresh_backends() -> None:
+    """Forget what was found and what failed, so that both are tried again when next needed.
+
+    Backends and properties registered by calls stay. A module that was imported stays imported;
+    Python cannot take that back.
+    """
+    CATALOGUE.forget()
+    _SLOTS.forget()
 
 
 def register_backend(

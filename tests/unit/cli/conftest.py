@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 from subgraphkit.cli import main
-from subgraphkit.finding.listing import refresh_backends
+from subgraphkit.finding.registry import refresh_backends
 from tests.models import LINEAR, parsed
 from tests.ready import run_command
 

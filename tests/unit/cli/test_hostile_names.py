@@ -19,7 +19,7 @@ import subgraphkit as sk
 from subgraphkit.cli import main
 from subgraphkit.cli.commands import PURPOSES, command_of
 from subgraphkit.errors import SubgraphkitError
-from subgraphkit.finding.listing import refresh_backends
+from subgraphkit.finding.registry import refresh_backends
 from tests.unit.cli.conftest import ROOT, Install
 
 pytestmark = pytest.mark.usefixtures("ready_children")

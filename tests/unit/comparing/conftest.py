@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from subgraphkit.finding.listing import refresh_backends
+from subgraphkit.finding.registry import refresh_backends
 
 SOURCE = '''
 """Backends that misbehave, each in its own way, when they run what they claimed."""

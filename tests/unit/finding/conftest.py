@@ -9,7 +9,7 @@ from textwrap import dedent
 
 import pytest
 
-from subgraphkit.finding.listing import refresh_backends
+from subgraphkit.finding.registry import refresh_backends
 
 Install = Callable[..., Path]
 

@@ -19,9 +19,10 @@ from subgraphkit.errors import (
     ConfigError,
     SubgraphkitError,
 )
-from subgraphkit.finding.listing import list_backends, refresh_backends
+from subgraphkit.finding.listing import list_backends
 from subgraphkit.finding.registry import (
     get_backend,
+    refresh_backends,
     register_backend,
     registered,
     unregister_backend,
