@@ -1,8 +1,6 @@
-"""Every table of every command in terminals of 60, 80, 120 columns and none; all else in 80."""
+"""What every command writes in a terminal of 80 columns; how a table fits is for ``texts``."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -66,45 +64,13 @@ def _model() -> onnx.ModelProto:
     return model
 
 
-Table = tuple[list[Any], Any, dict[str, Any]]
-
-
-@pytest.fixture
-def printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Table]:
-    """Collect the tables that commands print at 80 columns, of a model with long names."""
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Have a terminal of 80 columns, and a model with long names."""
     monkeypatch.setattr(texts.Screen, "width", 80)
     onnx.save(_model(), "m.onnx")
     np.savez("batch.npz", x=np.ones(3))
     monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
-    found: list[Table] = []
-    aligned: Callable[..., list[str]] = texts.aligned
-
-    def recorded(rows: Any, right: Any = (), **how: Any) -> list[str]:
-        right, give = list(right), how.get("give")
-        how["give"] = None if give is None else list(give)
-        found.append((list(rows), right, how))
-        return aligned(found[-1][0], right, **how)
-
-    for module in ("viewing.sections", "partitioning.reports.text"):
-        monkeypatch.setattr(f"subgraphkit.{module}.aligned", recorded)
-    return found
-
-
-def _check(table: Table, command: str) -> None:
-    """Nothing is lost without a terminal; in one, lines fit and words are whole or cut."""
-    rows, right, how = table
-    words = {word for row in rows for cell in row for word in cell.split()}
-    full = texts.aligned(rows, right, **{**how, "width": None})
-    assert len(full) == len(rows), command
-    assert {word for line in full for word in line.split()} == words, command
-    for width in (60, 80, 120):
-        for line in texts.aligned(rows, right, **{**how, "width": width}):
-            assert texts.width_of(line) <= width, (command, line)
-            for word in line.split():
-                start, cut, end = word.partition("...")
-                assert word in words or any(
-                    cut and one.startswith(start) and one.endswith(end) for one in words
-                ), (command, word)
 
 
 def _check_lines(text: str, command: str) -> None:
@@ -119,23 +85,14 @@ def test_every_command_that_prints_a_table_is_tried() -> None:
     assert tried == set(PURPOSES) - PLAIN
 
 
-def test_no_table_breaks_a_word(cli: Cli, printed: list[Table]) -> None:
+def test_no_command_writes_beyond_the_terminal(cli: Cli) -> None:
     for command in COMMANDS:
-        printed.clear()
         ended = cli(*command.split())
         assert ended.code in {0, 1}, ended.err
-        assert printed or command.startswith("deploy cache"), command
-        for table in printed:
-            _check(table, command)
         _check_lines(ended.out + ended.err, command)
 
 
 @pytest.mark.parametrize("command", IN_CHILDREN)
-def test_no_table_about_a_process_breaks_a_word(
-    cli: Cli, printed: list[Table], command: str
-) -> None:
+def test_nothing_about_a_process_is_beyond_the_terminal(cli: Cli, command: str) -> None:
     ended = cli(*command.split())
-    assert printed
     _check_lines(ended.out + ended.err, command)
-    for table in printed:
-        _check(table, command)
