@@ -7,12 +7,12 @@ from subgraphkit.backend.options import Option
 from subgraphkit.bundling import BundleFiles, is_bundle
 from subgraphkit.cli.commands.list import describe_record
 from subgraphkit.cli.reporting import CommandReport, ExitCode, exit_code_of, members
+from subgraphkit.cli.tables import table
 from subgraphkit.configuration.names import KNOWN_BACKENDS
 from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import BackendRecord
 from subgraphkit.finding.listing import list_backends, usable_names
 from subgraphkit.texts import in_bytes
-from subgraphkit.viewing.sections import Table
 
 _ORIGIN = "the command line"
 _COLUMNS = "option=name type default allowed environment help"
@@ -34,7 +34,7 @@ def show_details(name: str, report: CommandReport, *, options_alone: bool) -> Ex
     status = ExitCode.OK
     for record in records:
         if not options_alone:
-            report.show(Table.of("what value", _facts(record)))
+            report.show(table("what value", _facts(record)))
         _show_options(record, report)
         if record.error is not None:
             report.fail(record.error)
@@ -54,7 +54,7 @@ def _show_bundle(folder: Path, report: CommandReport) -> None:
             facts.append((f"{backend.name} made by", backend.origin.implementation))
             facts.append((f"{backend.name} made on", backend.origin.system))
         facts += [(f"{backend.name} {key}", str(value)) for key, value in backend.options.items()]
-    report.show(Table.of("what value", facts))
+    report.show(table("what value", facts))
     rows = [
         (
             one.id,
@@ -64,7 +64,7 @@ def _show_bundle(folder: Path, report: CommandReport) -> None:
         )
         for one in manifest.subgraphs
     ]
-    report.show(Table.of("subgraph backend nodes: engine", rows))
+    report.show(table("subgraph backend nodes: engine", rows))
 
 
 def _not_installed(name: str) -> Exception:
@@ -121,7 +121,7 @@ def _show_options(record: BackendRecord, report: CommandReport) -> None:
         }
         for option in record.manifest.options
     ]
-    report.show(Table.of(_COLUMNS, rows, give="help allowed default"))
+    report.show(table(_COLUMNS, rows, give="help allowed default"))
 
 
 def _allowed(option: Option) -> str:

@@ -13,11 +13,11 @@ from subgraphkit.backend.messages import did_you_mean, unavailable
 from subgraphkit.backend.selftest import SelfCheck
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.selftest_bench import Bench, checks_of
+from subgraphkit.cli.tables import table
 from subgraphkit.errors import CallerError
 from subgraphkit.finding.registry import get_backend
 from subgraphkit.processes import Child, NoAnswer, how_it_ended
 from subgraphkit.storing.files import write_whole
-from subgraphkit.viewing.sections import Table
 
 _MARKS: Final = {"ok": "ok", "warning": "WARN", "failure": "FAIL"}
 _PATIENCE: Final = 5.0
@@ -58,7 +58,7 @@ def run_selftest(arguments: Namespace, report: CommandReport) -> ExitCode:
     _keep(arguments.output, report.data)
     failed = [row for row in rows if row["status"] == "failure"]
     marked = [{**row, "result": _MARKS[row["status"]]} for row in rows]
-    report.show(Table.of("result check=name needs seconds:.1f finding=text", marked))
+    report.show(table("result check=name needs seconds:.1f finding=text", marked))
     untried = [row for row in rows if row["status"] == "warning"]
     ok = len(rows) - len(failed) - len(untried)
     text = f"{len(rows)} checks: {ok} ok, {len(failed)} failed, {len(untried)} not tried"

@@ -1,19 +1,16 @@
 """The sections of a page, as plain data: text, tables and drawings."""
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Final
 
-from subgraphkit.texts import aligned, folded, in_bytes, in_seconds, printable
+from subgraphkit.texts import aligned, folded, printable
 
 Cell = str | int | float | None
 """What a table has in a place: text, a number to be sorted as one, or nothing."""
 
 _LONGEST: Final = 300
-_COLUMN: Final = re.compile(r"([^=:]+)(?:=(\w+))?(?::(.*))?")
-_UNITS: Final = {"s": in_seconds, "B": in_bytes}
 _WHOLE: Final = 1000
 
 
@@ -53,21 +50,6 @@ class Table:
     marked: Sequence[int] = ()
     links: Sequence[Sequence[int]] = ()
 
-    @classmethod
-    def of(cls, columns: str, rows: Iterable[Any], *, give: str = "") -> Self:
-        """Build a table for lines of text of rows that are sequences, mappings or objects.
-
-        ``columns``: ``HEAD=MEMBER:FORMAT`` each, with blanks between.
-        Without a member that of the same name is shown. Numbers with a format are on the right:
-        ``s`` is a time in seconds, ``B`` are bytes.
-        """
-        parts = [_COLUMN.fullmatch(one) for one in columns.split()]
-        heads, members, formats = zip(*(one.groups() for one in parts if one), strict=True)
-        right = [head for head, form in zip(heads, formats, strict=True) if form is not None]
-        keys = [member or head for head, member in zip(heads, members, strict=True)]
-        cells = [list(map(_in_text, _values(row, keys), formats)) for row in rows]
-        return cls(heads, cells, right=right, give=give.split())
-
     def lines(self, width: int | None = None) -> list[str]:
         """Render as lines, the headings in capitals.
 
@@ -87,21 +69,6 @@ class Table:
             and not any(isinstance(row[at], str) for row in self.rows)
             for at in range(len(self.columns))
         ]
-
-
-def _values(row: Any, members: Sequence[str]) -> Iterable[object]:
-    if isinstance(row, Mapping):
-        return map(row.get, members)
-    return row if isinstance(row, Sequence) else (getattr(row, one) for one in members)
-
-
-def _in_text(value: object, form: str | None) -> str:
-    if form is None or isinstance(value, str):
-        return "" if value is None else str(value)
-    if not isinstance(value, int | float):
-        return "-"
-    written = _UNITS.get(form)
-    return written(value) if written else format(value, form)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from subgraphkit import errors
 from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode, exit_code_of, in_json, members
 from subgraphkit.cli.road import bind_and_feed
+from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import (
     add_compared_words,
     add_placement_words,
@@ -60,9 +61,9 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         "agrees": found.agrees,
         "backends": rows,
     }
-    for table in (_table(rows), _shares(found)):
-        if table.rows:
-            report.show(table)
+    for shown in (_table(rows), _shares(found)):
+        if shown.rows:
+            report.show(shown)
     report.keep(arguments.html, found.to_html)
     _tell(found, report)
     return _exit_code(found)
@@ -97,7 +98,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
         if not row.get("agrees", True):
             shown["difference"] = f"{row['difference'] or math.inf:.1e} DIFFERS"
         told.append(shown)
-    return Table.of(_COLUMNS, told)
+    return table(_COLUMNS, told)
 
 
 def _shares(found: Benchmark) -> Table:
@@ -108,7 +109,7 @@ def _shares(found: Benchmark) -> Table:
         if rest := largest[_MANY:]:
             sums = (sum(getattr(s, key) for s in rest) for key in ("nodes", "seconds", "part"))
             rows.append((one.selection, f"{len(rest)} more", *sums))
-    return Table.of("backends subgraph nodes: time:s share:.1%", rows)
+    return table("backends subgraph nodes: time:s share:.1%", rows)
 
 
 def _tell(found: Benchmark, report: CommandReport) -> None:

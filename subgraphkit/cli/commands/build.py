@@ -11,6 +11,7 @@ from subgraphkit.bundling import check_target, collect, write_bundle
 from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import bind_as_told, chosen_backends
+from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import add_road_words, writable
 from subgraphkit.compiling import CompiledSubgraphs, compile_subgraphs
 from subgraphkit.compiling.caching import stores_engines
@@ -20,7 +21,6 @@ from subgraphkit.errors import CacheError, CallerError
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
 from subgraphkit.texts import counted
-from subgraphkit.viewing.sections import Table
 
 _COLUMNS: Final = "subgraph backend nodes: engine seconds:.3f proof=proof_seconds:.3f"
 
@@ -38,7 +38,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     try:
         rows = list(_rows(compiled, is_kept=bound.settings.cache))
         report.data = {"model": bound.name, "subgraphs": rows, "engine_file": None, "bundle": None}
-        report.show(Table.of(_COLUMNS, rows))
+        report.show(table(_COLUMNS, rows))
         if target is not None:
             report.keep(target, partial(_engine, compiled), "wrote {}")
             report.data["engine_file"] = str(target)

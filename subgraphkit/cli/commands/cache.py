@@ -10,13 +10,13 @@ from typing import Any, Final
 from subgraphkit.backend.option_values import read_bytes
 from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
+from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import tolerance
 from subgraphkit.compiling.caching import EngineStore, StoredEngine
 from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import CallerError
 from subgraphkit.storing.answers import forget_answers
 from subgraphkit.texts import counted, in_bytes
-from subgraphkit.viewing.sections import Table
 
 _SHOWN_OF_KEY: Final = 8
 _SECONDS_PER_DAY: Final = 86_400
@@ -52,7 +52,7 @@ def _list(store: EngineStore, report: CommandReport) -> ExitCode:
     entries = store.entries()
     report.data["engines"] = [_described(entry) for entry in entries]
     if entries:
-        report.show(Table.of(_COLUMNS, map(_row, reversed(entries)), give="model"))
+        report.show(table(_COLUMNS, map(_row, reversed(entries)), give="model"))
     report.note(
         f"{_counted(entries)} in {store.folder}, of {in_bytes(report.data['limit'])} at most"
     )
@@ -65,7 +65,7 @@ def _verify(store: EngineStore, report: CommandReport) -> ExitCode:
     report.data["checked"] = len(entries)
     report.data["damaged"] = [_described(entry) for entry in damaged]
     if damaged:
-        report.show(Table.of("key problem", [(entry.digest, entry.problem) for entry in damaged]))
+        report.show(table("key problem", [(entry.digest, entry.problem) for entry in damaged]))
         report.note("A damaged engine is never used; it is compiled again when it is needed.")
     report.note(f"{counted(len(damaged), 'damaged engine')} of {len(entries)} in {store.folder}")
     return ExitCode.CHECK_FAILED if damaged else ExitCode.OK

@@ -14,6 +14,7 @@ from subgraphkit.cli.batches import Batches, batches_in
 from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode, members
 from subgraphkit.cli.road import load_as_told, tell_feeds
+from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import (
     add_bind_words,
     counting,
@@ -38,7 +39,6 @@ from subgraphkit.precision import (
     rewrite,
 )
 from subgraphkit.texts import counted
-from subgraphkit.viewing.sections import Table
 
 _LARGEST_MESSAGE = (1 << 31) - 1
 
@@ -146,9 +146,9 @@ def _show_accuracy(accuracy: AccuracyReport, arguments: Namespace, report: Comma
     report.data["accuracy"] = members(accuracy, "batches outputs values layers")
     # a search looks at inner values whether or not anyone wants to see them
     shown = accuracy.values if arguments.values else ()
-    report.show(Table.of(_VALUES, (*shown, *accuracy.outputs)))
+    report.show(table(_VALUES, (*shown, *accuracy.outputs)))
     if accuracy.layers and arguments.values:
-        report.show(Table.of(_NODES, accuracy.layers[:_LAYERS]))
+        report.show(table(_NODES, accuracy.layers[:_LAYERS]))
     if accuracy.not_finite:
         _warn(_overflowing(accuracy, arguments))
 

@@ -24,6 +24,7 @@ from subgraphkit.backend.events import Check
 from subgraphkit.cli.command import Parser
 from subgraphkit.cli.health import look_after
 from subgraphkit.cli.reporting import CommandReport, ExitCode
+from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import seconds, writable
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.files import config_paths
@@ -33,7 +34,6 @@ from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.finding.child_probe import ChildProbe
 from subgraphkit.texts import paragraph
-from subgraphkit.viewing.sections import Table
 
 _VARIABLES: Final = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
 _SHARED: Final = "onnxruntime"
@@ -98,7 +98,7 @@ def _show_settings(report: CommandReport) -> ExitCode:
     resolved = resolve()
     files = [str(path) for _, path in config_paths(os.environ, Path.cwd())]
     report.data = {"settings": _described(resolved), "files": files}
-    report.show(Table.of("setting value layer location", resolved.as_table()))
+    report.show(table("setting value layer location", resolved.as_table()))
     for file in files:
         report.note(f"read {file}")
     return ExitCode.OK
@@ -285,13 +285,13 @@ def _show(
     environment, checks = report.data["environment"], report.data["checks"]
     facts = [(name, environment[name]) for name in ("subgraphkit", "python", "platform", "cpus")]
     facts += [*environment["packages"].items(), *environment["variables"].items()]
-    report.show(Table.of("environment value", facts))
+    report.show(table("environment value", facts))
     if resolved is not None:
         said = [row for row in resolved.as_table() if row[2] != "default"]
         if said:
-            report.show(Table.of("setting value layer location", said))
+            report.show(table("setting value layer location", said))
     marked = [{**check, "result": _MARKS[check["status"]]} for check in checks]
-    report.show(Table.of("result check=name finding=text", marked))
+    report.show(table("result check=name finding=text", marked))
     for name, trace in traces.items():
         report.show(paragraph(f"The last that was heard of backend {name}:\n{trace}"))
     if report.data["fixes"]:

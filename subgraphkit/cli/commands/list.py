@@ -7,11 +7,11 @@ from typing import Any
 from subgraphkit.backend.plugin_api import api_text
 from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode, members
+from subgraphkit.cli.tables import table
 from subgraphkit.configuration.names import BACKEND_NAMES, KNOWN_BACKENDS
 from subgraphkit.finding.catalogue import BackendRecord
 from subgraphkit.finding.listing import list_backends
 from subgraphkit.texts import printable, shortened
-from subgraphkit.viewing.sections import Table
 
 
 def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
@@ -28,7 +28,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     for one in unreadable:
         report.note(f"warning: {one}")
     if records:
-        report.show(Table.of("name state version devices summary", map(_row, records)))
+        report.show(table("name state version devices summary", map(_row, records)))
     else:
         report.note("No backend is installed. 'subgraphkit list --all' shows where to get some.")
     return ExitCode.OK

@@ -9,6 +9,7 @@ from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode, in_json
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
+from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import add_road_words, writable
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import Model
@@ -76,7 +77,7 @@ def _moved(moves: Sequence[Move], flops: int) -> Table | str:
         (one.source, one.target, len(one.nodes), one.flops, one.flops / flops if flops else None)
         for one in moves
     ]
-    return Table.of("from to nodes: FLOPs:, share:.1%", rows)
+    return table("from to nodes: FLOPs:, share:.1%", rows)
 
 
 def _data(partitioning: Partitioning, arguments: Namespace, nodes: Sequence[int]) -> dict[str, Any]:
@@ -90,8 +91,8 @@ def _data(partitioning: Partitioning, arguments: Namespace, nodes: Sequence[int]
 
 def _named(partitioning: Partitioning, text: str) -> list[int]:
     """Find the nodes meant by a number, a name or an operator; ONNX names may be repeated."""
-    table = partitioning.graph.table
-    names, operators = table.names, table.op_types
+    listed = partitioning.graph.table
+    names, operators = listed.names, listed.op_types
     found = [at for at, name in enumerate(names) if name == text]
     found = found or [at for at, operator in enumerate(operators) if operator == text]
     number = text.removeprefix("#")

@@ -20,6 +20,7 @@ from subgraphkit.bundling import BundleCall, BundleFiles, open_bundle
 from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import bind_as_told, chosen_backends, feeds_as_told, load_as_told
+from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import add_feed_words, add_road_words, writable
 from subgraphkit.comparing.stored_values import store_npz
 from subgraphkit.compiling import close_all, compile_subgraphs
@@ -28,7 +29,6 @@ from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.planning import Plan, plan
 from subgraphkit.running import Session
 from subgraphkit.texts import counted, listed
-from subgraphkit.viewing.sections import Table
 
 _EXAMPLE: Final = "squeezenet"
 _Array = npt.NDArray[Any]
@@ -166,7 +166,7 @@ def _figures(value: Any) -> dict[str, Any]:
 def _show(report: CommandReport, partitioning: Partitioning) -> None:
     data = report.data
     columns = "output=name type min:.6g max:.6g mean:.6g"
-    report.show(Table.of(columns, data["outputs"], give="output type"))
+    report.show(table(columns, data["outputs"], give="output type"))
     for one in data["outputs"]:
         if one["not_finite"]:
             verb = "is" if one["not_finite"] == 1 else "are"

@@ -13,10 +13,10 @@ from typing import Any, Final, NoReturn
 
 from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
+from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import counting, seconds, writable
 from subgraphkit.errors import CallerError
 from subgraphkit.texts import paragraph
-from subgraphkit.viewing.sections import Table
 
 _MOST_SHOWN: Final = 40
 _SIGNALS: Final = ("SIGTERM", "SIGHUP")
@@ -114,7 +114,7 @@ def _show(report: CommandReport, result: Any) -> None:
         return
     level, *figures, last = import_module("subgraphkit.testing.report").LEVEL_COLUMNS
     columns = " ".join([level, *(f"{figure}:" for figure in figures), last])
-    report.show(Table.of(columns, result.level_rows()))
+    report.show(table(columns, result.level_rows()))
     for level in filter(None, (one.advice and one for one in result.levels)):
         report.show(f"level {level.level}: {level.result}: {level.advice}")
     wrong = result.wrong
@@ -124,7 +124,7 @@ def _show(report: CommandReport, result: Any) -> None:
         report.show(f"and {len(wrong) - _MOST_SHOWN} more; --json has them all")
     if result.skips:
         counted = [(count, " ".join(reason.split())) for reason, count in result.skips.items()]
-        report.show(Table.of("skipped: reason", counted))
+        report.show(table("skipped: reason", counted))
     report.show(f"seed: {result.seed}")
     report.show(result.headline)
 

@@ -9,6 +9,7 @@ from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode, in_json, members
 from subgraphkit.cli.road import bind_and_feed
+from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import add_compared_words, tolerance, writable
 from subgraphkit.comparing import (
     Bisection,
@@ -21,7 +22,6 @@ from subgraphkit.comparing import (
     tolerance_for,
     verify,
 )
-from subgraphkit.viewing.sections import Table
 
 _COLUMNS = "output result type wrong: max_abs:.3g max_rel:.3g cosine:.6f rms:.3g range worst"
 _GIVE = "worst output type range"
@@ -91,7 +91,7 @@ def _show(found: Verification, report: CommandReport) -> None:
         report.show(f"The run failed:\n{found.error}{sizes}")
     if found.outputs:
         rows = map(_row, found.outputs)
-        report.show(Table.of(_COLUMNS, rows, give=_GIVE))
+        report.show(table(_COLUMNS, rows, give=_GIVE))
     if found.subgraphs is not None:
         _show_subgraphs(found.subgraphs, report)
     report.show(found.conclusion)
@@ -105,7 +105,7 @@ def _show_subgraphs(subgraphs: Iterable[SubgraphFinding], report: CommandReport)
         if one.error:
             rows.append((*facts, "-", "FAIL", "-", *[""] * 6, one.error.splitlines()[0]))
         rows += [(*facts, *_row(found)) for found in one.differences]
-    report.show(Table.of(columns, rows, give=_GIVE))
+    report.show(table(columns, rows, give=_GIVE))
 
 
 def _row(one: Difference) -> tuple[object, ...]:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from subgraphkit.cli.reporting import CommandReport, plugin_output_apart
+from subgraphkit.cli.tables import table
 from subgraphkit.texts import Screen
-from subgraphkit.viewing.sections import Table
 
 
 class Terminal(io.StringIO):
@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
         return True
 
 
-TABLE = Table.of("name size:", [("a[b]", 1), ("longer", 2000), (None, 3)])
+TABLE = table("name size:", [("a[b]", 1), ("longer", 2000), (None, 3)])
 
 
 def test_plain_columns_are_aligned_and_lines_have_no_tail() -> None:
@@ -37,7 +37,7 @@ def test_a_terminal_gets_a_table_in_its_own_width(monkeypatch: pytest.MonkeyPatc
     stream = Terminal()
     monkeypatch.setattr(sys, "stdout", stream)
     report = CommandReport("test")
-    report.show(Table.of("name text", [("a", "word " * 20)]))
+    report.show(table("name text", [("a", "word " * 20)]))
     report.deliver()
     heading, *lines = stream.getvalue().splitlines()
     assert heading == "\x1b[1mNAME  TEXT\x1b[0m"
