@@ -10,7 +10,6 @@ from subgraphkit.backend import (
     BindContext,
     Option,
     SubgraphProperty,
-    hookimpl,
     read_manifest,
 )
 from subgraphkit.backend.contract import option_class_of
@@ -20,7 +19,7 @@ from subgraphkit.cli.scaffolding.typed_options import render_options
 from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import BackendLoadError, OptionError
 from subgraphkit.finding.opening import open_backends
-from subgraphkit.finding.registry import get_backend, registered
+from subgraphkit.finding.registry import get_backend
 from tests.unit.finding.conftest import Install
 
 MANIFEST = """
@@ -118,19 +117,6 @@ def test_a_subclass_has_the_options_of_its_base_or_its_own(install: Install) -> 
     assert option_class_of(heir) is option_class_of(typed)
     other = type("Other", (typed,), {"options": (Option("depth", int, default=2),)})
     assert other().option_values == PlainOptions(depth=2)
-
-
-def test_a_namespace_of_hooks_reads_attributes_too() -> None:
-    class Hooks:
-        @hookimpl
-        def subgraphkit_backend(self, options: PlainOptions) -> Backend:
-            return Plain(options)
-
-    with registered(Hooks(), "hooked"):
-        factory = get_backend("hooked")
-        assert factory().option_values == PlainOptions(level=1)
-        (opened,) = open_backends(resolve(backend="hooked:level=3"))
-        assert opened.option_values == PlainOptions(level=3)
 
 
 def test_a_backend_without_a_manifest_is_told_where_it_goes(
