@@ -43,7 +43,6 @@ class CollectedSubgraph:
 
     Attributes:
         subgraph: The subgraph.
-        property: Name of the property that compiled it.
         structure: Digest of all that it computes but the data of its constants; empty if there is
             none.
         engine: What its operator serialized; None if it is to be compiled when the bundle is
@@ -51,7 +50,6 @@ class CollectedSubgraph:
     """
 
     subgraph: Subgraph
-    property: str
     structure: str
     engine: bytes | None
 
@@ -103,7 +101,7 @@ def collect(plan: Plan, constants: Mapping[str, Initializer] | None = None) -> B
             raise messages.engine_failed(
                 subgraph.backend, subgraph.id, "store the engine of", "it has no canonical form"
             )
-        collected.append(CollectedSubgraph(subgraph, claim.property_name, structure, engine))
+        collected.append(CollectedSubgraph(subgraph, structure, engine))
     return BundleContents(
         graph, current, frozenset(kept), _backends(partitioning, collected), tuple(collected)
     )

@@ -20,6 +20,7 @@ from subgraphkit.bundling.manifest import (
     MemberError,
     read_manifest,
 )
+from subgraphkit.ir.structure import data_digest, file_digest
 from subgraphkit.storing.answers import Answers, Passing
 from subgraphkit.storing.files import open_through_no_link
 from subgraphkit.storing.folders import HAS_OWNERS, ownership_problem
@@ -28,7 +29,6 @@ MANIFEST: Final = "manifest.json"
 """Name of the file that makes a folder a bundle."""
 
 _LARGEST_MANIFEST: Final = 256 << 20
-_CHUNK: Final = 1 << 20
 _LARGE_CHUNK: Final = 64 << 20
 """Bytes of a mapping that are hashed between two looks at whether somebody pressed Ctrl-C."""
 _VERIFIED: Final = Answers("verified", most=100)
@@ -88,7 +88,7 @@ class BundleFiles:
             # What a manifest says must not decide how much memory is taken.
             held = os.fstat(file.fileno()).st_size
             data = self._read(entry.name, file, min(held, entry.size) + 1)
-        self._check(entry, max(len(data), held), hashlib.sha256(data))
+        self._check(entry, max(len(data), held), data_digest(data))
         return data
 
     def map(self, entry: FileEntry, kept: Path | None = None) -> memoryview:
@@ -119,7 +119,7 @@ class BundleFiles:
             hasher = hashlib.sha256()
             for start in range(0, entry.size, _LARGE_CHUNK):
                 hasher.update(content[start : start + _LARGE_CHUNK])
-            self._check(entry, entry.size, hasher)
+            self._check(entry, entry.size, hasher.hexdigest())
             is_settled = time.time_ns() - max(status.st_ctime_ns, status.st_mtime_ns) > _SETTLED
             return is_settled or Passing(answer=True)
 
@@ -135,12 +135,12 @@ class BundleFiles:
         Raises:
             BundleError: As ``read``.
         """
-        hasher, size = hashlib.sha256(), 0
         with self._opened(entry.name) as file:
-            while chunk := self._read(entry.name, file, _CHUNK):
-                size += len(chunk)
-                hasher.update(chunk)
-        self._check(entry, size, hasher)
+            try:
+                digest = file_digest(file)
+            except OSError as error:
+                raise messages.unreadable(self.folder / entry.name, error) from error
+            self._check(entry, file.tell(), digest)
 
     def _read(self, name: str, file: Any, count: int) -> bytes:
         try:
@@ -149,9 +149,9 @@ class BundleFiles:
             raise messages.unreadable(self.folder / name, error) from error
         return data
 
-    def _check(self, entry: FileEntry, size: int, hasher: Any) -> None:
+    def _check(self, entry: FileEntry, size: int, digest: str) -> None:
         self._check_size(entry, size)
-        if hasher.hexdigest() != entry.sha256:
+        if digest != entry.sha256:
             raise messages.damaged(
                 self.folder, f"{entry.name!r} has another SHA-256 than when it was written"
             )

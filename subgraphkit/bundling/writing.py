@@ -211,7 +211,7 @@ def _entry(folder: Path, one: CollectedSubgraph, mode: int) -> SubgraphEntry:
     return SubgraphEntry(
         id=subgraph.id,
         backend=subgraph.backend,
-        property=one.property,
+        property=subgraph.property_name,
         nodes=subgraph.nodes,
         inputs=subgraph.inputs,
         outputs=subgraph.outputs,

@@ -120,12 +120,10 @@ def boundary(graph: Graph, region: Collection[int]) -> Boundary:
     inputs, constants = _entering(graph, region)
     outputs: dict[str, None] = {}
     for node in region:
-        readers = tuple(filterfalse(inside.__contains__, graph.adjacency.successors(node)))
-        outputs |= dict.fromkeys(
-            value
-            for value in graph.table.outputs[node]
-            if value and value not in graph.constants and _leaves(graph, value, readers)
-        )
+        outside = filterfalse(inside.__contains__, graph.adjacency.successors(node))
+        read = set(chain.from_iterable(map(graph.read_by, outside)))
+        made = [value for value in graph.table.outputs[node] if value not in graph.constants]
+        outputs |= dict.fromkeys(v for v in made if v and (v in read or graph.is_output(v)))
     return Boundary(inputs, tuple(outputs), constants)
 
 
@@ -169,10 +167,6 @@ def _entering(graph: Graph, region: Collection[int]) -> tuple[tuple[str, ...], t
     crossing = dict.fromkeys(filterfalse(inside.__contains__, chain.from_iterable(rows)))
     inputs = tuple(value for value in crossing if value and value not in constants)
     return inputs, tuple(filter(constants.__contains__, crossing))
-
-
-def _leaves(graph: Graph, value: str, readers: Iterable[int]) -> bool:
-    return graph.is_output(value) or any(value in graph.read_by(reader) for reader in readers)
 
 
 def make_subgraph(
