@@ -32,12 +32,17 @@ from subgraphkit.types import ValueType
 from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.claims import Claims, is_known
 from subgraphkit_onnxruntime.deviations import cuts_products_off
-from subgraphkit_onnxruntime.library import installed_wheels, is_refusal, onnxruntime, words_of
+from subgraphkit_onnxruntime.library import (
+    installed_wheels,
+    is_refusal,
+    onnxruntime,
+    words_of,
+    write_for_library,
+)
 from subgraphkit_onnxruntime.operator import OnnxRuntimeOperator
 from subgraphkit_onnxruntime.profiling import ProfiledOperator
 from subgraphkit_onnxruntime.settings import NAME, SessionSettings, read_settings
 from subgraphkit_onnxruntime.tensors import is_plain
-from subgraphkit_onnxruntime.versions import write_for_library
 from subgraphkit_onnxruntime.weights import HandedWeights
 
 _INSTALL: Final = (

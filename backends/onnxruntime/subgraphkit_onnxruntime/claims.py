@@ -19,10 +19,9 @@ from subgraphkit.onnx_io import node_key, write_value_info
 from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit.types import DataType, SequenceType, TensorType, ValueType
 from subgraphkit_onnxruntime.deviations import deviation
-from subgraphkit_onnxruntime.library import words_of
+from subgraphkit_onnxruntime.library import changed_since, newest_opset, words_of, write_for_library
 from subgraphkit_onnxruntime.settings import SessionSettings
 from subgraphkit_onnxruntime.tensors import crosses
-from subgraphkit_onnxruntime.versions import changed_since, newest_opset, write_for_library
 
 _ANSWERS: Final = Answers("answers")
 """For this process alone: a question takes little longer than a file takes to read."""

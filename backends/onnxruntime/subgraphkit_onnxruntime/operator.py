@@ -17,16 +17,18 @@ from subgraphkit.backend import (
     fill_buffers,
 )
 from subgraphkit.types import DataType, TensorType, ValueType
-from subgraphkit_onnxruntime.device_arrays import (
-    HOST,
-    OrtArray,
-    device_of,
-    is_on_device,
-    taken,
-)
 from subgraphkit_onnxruntime.library import onnxruntime
 from subgraphkit_onnxruntime.settings import SessionSettings
-from subgraphkit_onnxruntime.tensors import as_array, as_ort_value, is_plain
+from subgraphkit_onnxruntime.tensors import (
+    HOST,
+    OrtArray,
+    as_array,
+    as_ort_value,
+    device_of,
+    is_on_device,
+    is_plain,
+    taken,
+)
 from subgraphkit_onnxruntime.weights import HandedWeights
 
 _OF_VALUES: Final = re.compile(

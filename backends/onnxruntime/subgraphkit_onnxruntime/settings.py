@@ -8,8 +8,7 @@ from typing import Any, Final
 from subgraphkit.backend import Progress, option_out_of_range
 from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit_onnxruntime.backend_options import Options
-from subgraphkit_onnxruntime.library import onnxruntime
-from subgraphkit_onnxruntime.versions import small_model
+from subgraphkit_onnxruntime.library import onnxruntime, small_model
 from subgraphkit_onnxruntime.weights import HandedWeights
 
 NAME: Final = "onnxruntime"
@@ -196,7 +195,7 @@ def read_settings(options: Options) -> SessionSettings:
             expected = f"options of {', '.join(map(_short_name, providers))}"
             raise _out_of_range("provider_options", f"{key}={value}", expected)
         given[name][rest if dot else key] = value
-    if providers[0] == _CUDA:  # see ``device_arrays``
+    if providers[0] == _CUDA:  # see ``tensors``
         given[_CUDA].setdefault(_STREAM, _DEFAULT_STREAM)
     settings = SessionSettings(
         providers,
