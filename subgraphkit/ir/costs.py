@@ -119,32 +119,22 @@ def _input(node: Node, index: int) -> _Shape:
     return _dims(node.input_type(index))
 
 
-def _output(node: Node) -> _Shape:
-    return _dims(node.output_type(0))
-
-
 def _per_output(node: Node) -> int:
-    return prod(_output(node))
+    return prod(_dims(node.output_type(0)))
 
 
 def _convolution(weight: int) -> Callable[[Node], int]:
     def formula(node: Node) -> int:
         # The first axis of the weight is that of the output channels.
-        return 2 * prod(_output(node)) * prod(_input(node, weight)[1:])
+        return 2 * _per_output(node) * prod(_input(node, weight)[1:])
 
     return formula
 
 
 def _matrix_product(node: Node) -> int:
     left = _input(node, 0)
-    return 2 * prod(_output(node)) * (left[-1] if left else 1)
-
-
-def _gemm(node: Node) -> int:
-    left = _input(node, 0)
-    if not left:
-        return 2 * prod(_output(node))
-    return 2 * prod(_output(node)) * (left[0] if node.attribute("transA", 0) else left[-1])
+    contracted = left[0 if node.attribute("transA", 0) else -1] if left else 1
+    return 2 * _per_output(node) * contracted
 
 
 def _recurrent(gates: int) -> Callable[[Node], int]:
@@ -172,7 +162,7 @@ def _pool(node: Node) -> int:
     if len(sizes) == len(kernel):
         both = zip(sizes, kernel, strict=True)
         kernel = [min(size, reach) if isinstance(size, int) else reach for size, reach in both]
-    return prod(_output(node)) * prod(kernel)
+    return _per_output(node) * prod(kernel)
 
 
 _NORMALISING = (
@@ -199,7 +189,7 @@ _FORMULAS: Mapping[str, Callable[[Node], int]] = {
     "MatMul": _matrix_product,
     "MatMulInteger": _matrix_product,
     "QLinearMatMul": _matrix_product,
-    "Gemm": _gemm,
+    "Gemm": _matrix_product,
     "LSTM": _recurrent(4),
     "GRU": _recurrent(3),
     "RNN": _recurrent(1),
