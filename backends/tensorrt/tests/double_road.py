@@ -21,18 +21,26 @@ from subgraphkit.backend import (
 from subgraphkit.ir import BoundGraph, Node, Subgraph, make_subgraph
 from subgraphkit.types import TensorType, ValueType
 from subgraphkit_tensorrt.backend_options import Options
+from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running.regions import compile_region
 
 __all__ = [
     "GROWING",
+    "NEEDED",
     "PICKED",
     "SUM",
+    "WIDE",
+    "WIDEST",
     "DoubleBackend",
     "Opened",
+    "Tensor",
     "X",
     "compiled",
+    "on_numpy",
     "parsed",
+    "session",
     "summed",
+    "wide",
 ]
 
 SUM = "agraph (float[2,3] x) => (float[2,3] y) { t = Relu(x) y = Add(t, x) }"
@@ -53,6 +61,17 @@ _DTYPES = {
     "BOOL",
 }
 _NEVER = {"Loop", "Scan", "RandomNormal", "RandomUniform", "Bernoulli", "Multinomial"}
+
+
+WIDE = "agraph (float[n,768] x) => (float[n,768] y) { t = Relu(x) y = Add(t, x) }"
+WIDEST = 512
+NEEDED = 2 * WIDEST * 768 * 4
+"""Bytes of the input and the output of WIDE at its largest."""
+
+
+def wide(rows: int) -> Any:
+    """Return an input of WIDE."""
+    return np.full((rows, 768), rows, np.float32)
 
 
 def summed(x: Any) -> Any:
@@ -84,6 +103,42 @@ class Opened:
     def __call__(self, *inputs: Any, outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         """Run on inputs in order."""
         return self.operator.run(inputs, outputs)
+
+
+class Tensor:
+    """An array of another library, made on its own stream, that speaks the array interface.
+
+    ``said``: What it says otherwise of itself.
+    """
+
+    def __init__(self, double: Double, array: Any, offset: int = 0, **said: Any) -> None:
+        self._said = said
+        self.cuda = Cuda(double.cuda)
+        self.stream = self.cuda.create_stream()
+        self.array = np.ascontiguousarray(array)
+        self.shape, self.dtype = self.array.shape, self.array.dtype
+        self.block = self.cuda.allocate(max(self.array.nbytes, 1) + 256)
+        self.address = self.block + offset
+        self.cuda.upload(self.address, self.array.ctypes.data, self.array.nbytes, self.stream)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "version": 3,
+            "shape": self.shape,
+            "typestr": self.array.dtype.str,
+            "data": (self.address, False),
+            "strides": None,
+            "stream": self.stream,
+            **self._said,
+        }
+
+    def numpy(self, *, stream: int | None = None) -> Any:
+        """Read it on a stream, its own unless another is named; waits for that stream alone."""
+        found, where = np.empty_like(self.array), self.stream if stream is None else stream
+        self.cuda.download(found.ctypes.data, self.address, found.nbytes, where)
+        self.cuda.wait_for_stream(where)
+        return found
 
 
 class _Selector(SubgraphSelector):
@@ -130,3 +185,15 @@ class DoubleBackend(Backend[Options]):
 
     def properties(self) -> Sequence[SubgraphProperty]:
         return (_Property(self._double, self.option_values, self._most),)
+
+
+def session(model: Any, double: Double, most: int | None = None, **options: Any) -> Any:
+    """Open a session on the double with NumPy behind it."""
+    backend = DoubleBackend(double, most=most, **options)
+    return sk.InferenceSession(model, backend=[backend, "numpy"])
+
+
+def on_numpy(model: Any, feeds: Any) -> list[Any]:
+    """Return what the NumPy backend computes."""
+    with sk.InferenceSession(model, backend="numpy") as opened:
+        return opened.run(None, feeds)

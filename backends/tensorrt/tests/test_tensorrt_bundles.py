@@ -51,7 +51,7 @@ def on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machines:
 
     def move(release: str = "11.4.0", gpu: str = "NVIDIA L4", driver: str = "13.0") -> Double:
         double = Double(release)
-        device = Gpu(0, gpu, (8, 9), 58, 24 << 30)
+        device = Gpu(0, gpu, (8, 9), 58)
         found = Installation("ready", double.library, Machine((device,), driver))
         monkeypatch.setattr(backend_module, "find", lambda flavour="auto": found)
         monkeypatch.setattr(device_module, "cuda_runtime", lambda: Cuda(double.cuda))

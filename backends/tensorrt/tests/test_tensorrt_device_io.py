@@ -1,8 +1,7 @@
 """Arrays on the device at the door of a session: read and written where they are."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import ml_dtypes
@@ -12,13 +11,19 @@ import pytest
 import subgraphkit as sk
 from backends.tensorrt.tests.double_road import (
     GROWING,
+    NEEDED,
     PICKED,
     SUM,
-    DoubleBackend,
+    WIDE,
+    WIDEST,
     Opened,
+    Tensor,
     X,
+    on_numpy,
     parsed,
+    session,
     summed,
+    wide,
 )
 from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE
@@ -34,55 +39,9 @@ MIXED = """agraph (float[3] x) => (float[3] a, double[3] e)
     { a = Relu(x) d = Cast<to = 11>(a) e = Neg(d) }"""
 
 
-class Tensor:
-    """An array of another library, made on its own stream, that speaks the array interface."""
-
-    def __init__(self, double: Double, array: Any, offset: int = 0) -> None:
-        self.cuda = Cuda(double.cuda)
-        self.stream = self.cuda.create_stream()
-        self.array = np.ascontiguousarray(array)
-        self.shape, self.dtype = self.array.shape, self.array.dtype
-        self.block = self.cuda.allocate(max(self.array.nbytes, 1) + 256)
-        self.address = self.block + offset
-        self.cuda.upload(self.address, self.array.ctypes.data, self.array.nbytes, self.stream)
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {
-            "version": 3,
-            "shape": self.shape,
-            "typestr": self.dtype.str,
-            "data": (self.address, False),
-            "strides": None,
-            "stream": self.stream,
-        }
-
-    def numpy(self, *, stream: int | None = None) -> Any:
-        """Read it on a stream, its own unless another is named; waits for that stream alone."""
-        found, where = np.empty_like(self.array), self.stream if stream is None else stream
-        self.cuda.download(found.ctypes.data, self.address, found.nbytes, where)
-        self.cuda.wait_for_stream(where)
-        return found
-
-
-@contextmanager
-def session(double: Double, model: str, most: int | None = 1, **options: Any) -> Iterator[Any]:
-    """Open a model cut in pieces, with no copies counted yet."""
-    backend = DoubleBackend(double, most=most, **options)
-    with sk.InferenceSession(parsed(model), backend=[backend, "numpy"]) as opened:
-        double.cuda.copies.update({1: 0, 2: 0, 3: 0})
-        yield opened
-
-
-def expected(model: str, x: Any) -> list[Any]:
-    """Return what the NumPy backend computes."""
-    with sk.InferenceSession(parsed(model), backend="numpy") as opened:
-        return opened.run(None, {"x": x})
-
-
 def test_from_the_callers_memory_to_the_callers_memory_nothing_is_copied(double: Double) -> None:
     x, y = Tensor(double, X), Tensor(double, np.zeros_like(X))
-    with session(double, CHAIN) as opened:
+    with session(parsed(CHAIN), double, 1) as opened:
         assert len(opened.plan.steps) == 6
         x.cuda.wait_for_stream(y.stream)
         x.cuda.wait_for_stream(x.stream)
@@ -97,21 +56,23 @@ def test_from_the_callers_memory_to_the_callers_memory_nothing_is_copied(double:
         assert given is y
         assert isinstance(b, DeviceArray)
         # written when the run is over, for readers on whatever stream
-        right = expected(CHAIN, X)
+        right = on_numpy(parsed(CHAIN), {"x": X})
         np.testing.assert_array_equal(y.numpy(stream=x.cuda.create_stream()), right[0])
         np.testing.assert_array_equal(np.asarray(b), right[1])
 
 
 def test_an_output_that_an_engine_reads_as_well_is_fetched_once(double: Double) -> None:
-    with session(double, CHAIN) as opened:
-        for found, right in zip(opened.run(None, {"x": X}), expected(CHAIN, X), strict=True):
+    with session(parsed(CHAIN), double, 1) as opened:
+        for found, right in zip(
+            opened.run(None, {"x": X}), on_numpy(parsed(CHAIN), {"x": X}), strict=True
+        ):
             np.testing.assert_array_equal(found, right)
         # x goes up twice, as two engines read it; y and b come down
         assert double.cuda.copies == {1: 2, 2: 2, 3: 0}
 
 
 def test_outputs_left_on_the_device_are_fed_again_without_a_copy(double: Double) -> None:
-    with session(double, SUM) as opened:
+    with session(parsed(SUM), double, 1) as opened:
         binding = opened.io_binding()
         binding.bind_cpu_input("x", X)
         binding.bind_output("y", "cuda")
@@ -127,7 +88,7 @@ def test_outputs_left_on_the_device_are_fed_again_without_a_copy(double: Double)
 def test_memory_is_bound_by_its_address(double: Double) -> None:
     x, y = Tensor(double, X), Tensor(double, np.zeros_like(X))
     x.cuda.order(x.stream, 0)  # what the default stream waits for is waited for
-    with session(double, SUM) as opened:
+    with session(parsed(SUM), double, 1) as opened:
         binding = opened.io_binding()
         binding.bind_input("x", "cuda", 0, np.float32, X.shape, x.address)
         binding.bind_output("y", "cuda", 0, np.float32, X.shape, y.address)
@@ -145,7 +106,9 @@ def test_bfloat16_which_the_protocol_has_no_word_for_is_bound_by_its_address(
     numbers = np.array([-1, 2], ml_dtypes.bfloat16)
     x = Tensor(double, numbers)
     x.cuda.wait_for_stream(x.stream)
-    with session(double, "agraph (bfloat16[2] x) => (bfloat16[2] y) { y = Neg(x) }") as opened:
+    with session(
+        parsed("agraph (bfloat16[2] x) => (bfloat16[2] y) { y = Neg(x) }"), double, 1
+    ) as opened:
         binding = opened.io_binding()
         binding.bind_input("x", "cuda", 0, 16, (2,), x.address)
         binding.bind_output("y")
@@ -196,7 +159,7 @@ def test_an_output_whose_shape_depends_on_data_goes_into_a_buffer_that_fits(
 def test_a_buffer_on_the_device_that_does_not_fit_is_refused(
     double: Double, like: Any, code: str
 ) -> None:
-    with session(double, GROWING) as opened:
+    with session(parsed(GROWING), double, 1) as opened:
         binding = opened.io_binding()
         binding.bind_cpu_input("x", X)
         binding.bind_output("y", Tensor(double, like))
@@ -208,7 +171,7 @@ def test_a_buffer_on_the_device_that_does_not_fit_is_refused(
 
 def test_what_another_backend_computes_cannot_stay(double: Double) -> None:
     x = np.float32([-1, 0, 2])
-    with session(double, MIXED) as opened:
+    with session(parsed(MIXED), double, 1) as opened:
         binding = opened.io_binding()
         binding.bind_cpu_input("x", x)
         binding.bind_output("e", "cuda")
@@ -311,16 +274,6 @@ def test_memory_may_be_used_on_streams_of_a_session_that_is_gone(double: Double)
 
 
 # -- graphs, and memory at the end ---------------------------------------------------------------
-
-
-WIDE = "agraph (float[n,768] x) => (float[n,768] y) { t = Relu(x) y = Add(t, x) }"
-WIDEST = 512
-NEEDED = 2 * WIDEST * 768 * 4
-"""Bytes of the input and the output of WIDE at its largest."""
-
-
-def wide(rows: int) -> Any:
-    return np.full((rows, 768), rows, np.float32)
 
 
 @pytest.mark.parametrize(("spoiled", "launched"), [(2, 3), (3, 0)])

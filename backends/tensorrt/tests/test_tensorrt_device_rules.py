@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 from onnx import numpy_helper
 
-from backends.tensorrt.tests.double_road import GROWING, PICKED, SUM, Opened, X, parsed, summed
+from backends.tensorrt.tests.double_road import (
+    GROWING,
+    PICKED,
+    SUM,
+    Opened,
+    Tensor,
+    X,
+    parsed,
+    summed,
+)
 from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import ExecutionError, InputError
@@ -22,27 +31,6 @@ from subgraphkit_tensorrt.running.device import Device
 
 RESHAPED = "agraph (float[6] x, int64[2] s) => (float[a,b] y) { y = Reshape(x, s) }"
 SCALED = "agraph (float[2,3] x) => (float[2,3] y) { y = Mul(x, w) }"
-
-
-class Stranger:
-    """An array on the device that speaks the array interface and says no more than it must."""
-
-    def __init__(self, double: Double, array: Any, **said: Any) -> None:
-        cuda = Cuda(double.cuda)
-        array = np.ascontiguousarray(array)
-        self.shape = array.shape
-        address = cuda.allocate(max(array.nbytes, 1))
-        cuda.upload(address, array.ctypes.data, array.nbytes, 0)
-        cuda.wait_for_stream(0)
-        self.__cuda_array_interface__ = {
-            "version": 3,
-            "shape": array.shape,
-            "typestr": array.dtype.str,
-            "data": (address, False),
-            "strides": None,
-            "stream": 1,
-            **said,
-        }
 
 
 # -- streams -------------------------------------------------------------------------------------
@@ -327,14 +315,13 @@ def test_engines_are_looked_at_while_shapes_come_from_the_device(
 def test_shapes_are_read_from_an_array_of_another_library_as_well(double: Double) -> None:
     opened = Opened(RESHAPED, double)
     for shape in ([2, 3], [3, 2], [2, 3]):
-        (y,) = opened(X.reshape(6), Stranger(double, np.array(shape)))
+        (y,) = opened(X.reshape(6), Tensor(double, np.array(shape)))
         np.testing.assert_array_equal(y, X.reshape(shape))
 
 
 def test_memory_that_must_not_be_written_is_no_buffer(double: Double) -> None:
-    buffer = Stranger(double, np.zeros_like(X))
-    address, _ = buffer.__cuda_array_interface__["data"]
-    buffer.__cuda_array_interface__["data"] = (address, True)
+    buffer = Tensor(double, np.zeros_like(X))
+    buffer._said = {"data": (buffer.address, True)}
     with pytest.raises(InputError, match=r"SGK177.*output 'y'.*read-only"):
         Opened(SUM, double)(X, outputs=[buffer])
     np.testing.assert_array_equal(Opened(SUM, double)(buffer)[0], summed(np.zeros_like(X)))
@@ -343,13 +330,15 @@ def test_memory_that_must_not_be_written_is_no_buffer(double: Double) -> None:
 def test_an_array_that_does_not_say_its_type_before_it_is_read_is_never_cast(
     double: Double,
 ) -> None:
+    silent = Tensor(double, X.astype(np.int32))
+    del silent.dtype
     with pytest.raises(InputError, match=r"SGK141.*int32; the engine reads float32"):
-        Opened(SUM, double)(Stranger(double, X.astype(np.int32)))
+        Opened(SUM, double)(silent)
 
 
 def test_an_empty_array_has_no_gaps_whatever_its_strides(double: Double) -> None:
     opened = Opened("agraph (float[0,3] x) => (float[0,3] y) { y = Neg(x) }", double)
-    (y,) = opened(Stranger(double, np.zeros((0, 3), np.float32), strides=(400, 8)))
+    (y,) = opened(Tensor(double, np.zeros((0, 3), np.float32), strides=(400, 8)))
     assert y.shape == (0, 3)
 
 

@@ -31,7 +31,6 @@ int cuDeviceGetCount(int *n) { char *s = getenv("STUB_COUNT"); *n = s ? atoi(s) 
 int cuDeviceGet(int *d, int i) { *d = i + 7; return 0; }
 int cuDeviceGetName(char *name, int n, int d) {
     strncpy(name, d == 7 ? "Big" : "Small", n); return 0; }
-int cuDeviceTotalMem_v2(size_t *n, int d) { *n = 24ul << 30; return 0; }
 int cuDeviceGetAttribute(int *v, int which, int d) {
     *v = which == 75 ? 8 : which == 76 ? 9 : which == 16 ? 58 : -1; return 0; }
 int cuGetErrorName(int status, const char **name) { *name = "CUDA_ERROR_STUB"; return 0; }
@@ -61,7 +60,7 @@ def _asked(folder: Path, **environment: str) -> str:
 @needs_compiler
 def test_the_driver_tells_the_devices(driver: Path) -> None:
     said = _asked(driver)
-    assert "Gpu(index=0, name='Big', compute_capability=(8, 9), multiprocessors=58," in said
+    assert "Gpu(index=0, name='Big', compute_capability=(8, 9), multiprocessors=58)" in said
     assert "Gpu(index=1, name='Small'" in said
     assert "driver='12.4', problem=''" in said
 
@@ -102,10 +101,10 @@ def test_what_tensorrt_says_goes_to_logging(caplog: pytest.LogCaptureFixture) ->
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("ERROR", "about INTERNAL_ERROR"),
         ("ERROR", "about ERROR"),
-        ("WARNING", "about WARNING"),
+        ("INFO", "about WARNING"),
         ("INFO", "about INFO"),
         ("DEBUG", "about VERBOSE"),
-        ("WARNING", "about NEW"),
+        ("INFO", "about NEW"),
     ]
 
 
@@ -172,42 +171,7 @@ def test_an_error_that_somebody_listens_to_is_logged_as_a_detail(
         stranger = threading.Thread(target=hear, args=("ERROR", "of a thread of its own"))
         stranger.start()
         stranger.join()
-    assert [record.levelname for record in caplog.records] == ["DEBUG", "WARNING", "DEBUG"]
-
-
-SAYING = """
-import logging, sys
-from subgraphkit_tensorrt.library.logger import check
-from subgraphkit_tensorrt.library.logger import hear, listening
-
-if "configured" in sys.argv:
-    logging.basicConfig(level=logging.WARNING)
-hear("WARNING", "slow kernels")
-hear("ERROR", "lost the device")
-with listening() as lines:
-    hear("WARNING", "odd layout")
-    hear("ERROR", "out of registers")
-check(None, "build the network", lines)
-"""
-
-
-@pytest.mark.parametrize("how", ["plain", "configured"])
-def test_no_line_reaches_the_terminal_twice_and_warnings_only_by_logging(how: str) -> None:
-    child = subprocess.run(
-        [sys.executable, "-c", SAYING, how], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert child.returncode == 1
-    counts = {
-        text: child.stderr.count(text)
-        for text in ("slow kernels", "lost the device", "odd layout", "out of registers")
-    }
-    told = int(how == "configured")
-    assert counts == {
-        "slow kernels": told,
-        "lost the device": 1,
-        "odd layout": told,
-        "out of registers": 1,
-    }
+    assert [record.levelname for record in caplog.records] == ["DEBUG", "INFO", "DEBUG"]
 
 
 @needs_rtx

@@ -210,18 +210,6 @@ def test_the_memory_of_an_engine_is_what_tensorrt_says(double: Double) -> None:
     assert again["memory"] == memory  # a stored plan knows it as well
 
 
-def test_times_of_layers_are_told_of_every_engine(double: Double) -> None:
-    opened = Opened(GROWING, double, profiling=True, dynamic="exact")
-    for n in (1, 8, 8):
-        opened(np.zeros((n, 3), np.float32))
-    told = [
-        (engine["ranges"][0][0]["max"][0], [len(one["nodes"]) for one in engine["layers"]])
-        for engine in opened.operator.info()["engines"]
-        if all(one["ms"] == 0.5 for one in engine["layers"])
-    ]
-    assert told == [(1, [1, 1]), (8, [1, 1])]
-
-
 def test_a_profile_has_the_times_of_layers_and_leaves_the_operator_as_it_is(double: Double) -> None:
     opened = Opened(SUM, double)
     told: list[InnerTime] = []

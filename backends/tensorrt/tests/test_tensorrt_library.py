@@ -29,8 +29,8 @@ RTX = find_spec("tensorrt_rtx_bindings") is not None
 needs_rtx = pytest.mark.skipif(not RTX, reason="TensorRT for RTX is not installed")
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 NO_GPU = Machine(problem="there is no NVIDIA GPU", hint="Look at CUDA_VISIBLE_DEVICES.")
-L4 = Gpu(0, "NVIDIA L4", (8, 9), 58, 24 << 30)
-ORIN = Gpu(1, "Orin", (8, 7), 16, 8 << 30)
+L4 = Gpu(0, "NVIDIA L4", (8, 9), 58)
+ORIN = Gpu(1, "Orin", (8, 7), 16)
 
 # What a binding does without a driver: its objects cannot be made.
 WITHOUT_DRIVER = """
@@ -157,7 +157,7 @@ def test_a_library_without_kernels_for_the_gpu_says_which_it_has(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place("tensorrt_rtx", WITHOUT_DRIVER + KERNELS)
-    h100 = Gpu(0, "NVIDIA H100", (9, 0), 132, 80 << 30)
+    h100 = Gpu(0, "NVIDIA H100", (9, 0), 132)
     _with_devices(monkeypatch, h100)
     found, said = find(), "it has kernels for SM87, SM89 and none for cuda:0 NVIDIA H100 (9.0)"
     assert (found.state, said in found.problem) == ("absent device", True)

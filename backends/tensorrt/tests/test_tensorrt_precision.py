@@ -55,11 +55,9 @@ def test_beside_short_numbers_the_rest_is_fp16_unless_float32_is_asked_for(
     )
     table = _calibrated(tmp_path, ("x", "a"))
     plan = build_engine(whole(model), options(precision=kind, calibration=table, **asked), rtx())
-    kinds = {layer["kind"]: layer["dtype"] for layer in plan.report["layers"]}
-    assert kinds["ACTIVATION"] == rest
     assert plan.report["rewriting"]["quantized"] == 1
     assert plan.report["products"] == {short: 1, rest: 1}
-    assert short in plan.report["precisions"]
+    assert plan.report["precisions"].keys() >= {short, rest}
 
 
 def test_a_subgraph_in_which_nothing_can_be_quantized_is_fp16_as_a_whole(tmp_path: Path) -> None:
@@ -94,6 +92,7 @@ def test_what_a_search_found_is_named_by_outputs_and_stays_float32() -> None:
     asked = options(dims=RANGES, precision="fp16", keep_fp32=("block0\\.q",))
     plan = build_engine(cut(bound(blocks()), 0), asked, rtx())
     assert plan.report["products"] == {"float32": 1, "float16": 1}
+    assert plan.report["rewriting"]["kept"] == {"user": 1}
 
 
 @pytest.mark.parametrize("precision", ["fp16", "int8"])

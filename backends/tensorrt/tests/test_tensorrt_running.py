@@ -2,7 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -15,12 +15,11 @@ from backends.tensorrt.tests.double_road import (
     Opened,
     X,
     parsed,
+    session,
     summed,
 )
 from backends.tensorrt.tests.tensorrt_double import Double
-from backends.tensorrt.tests.test_tensorrt_sessions import session
 from subgraphkit.backend import ON_DEVICE
-from subgraphkit.errors import InputError
 from subgraphkit_tensorrt.running.arrays import DeviceArray
 
 RELEASES = ["10.3.0", "10.8.0", "10.13.0", "11.0.0", "11.4.0"]
@@ -113,8 +112,10 @@ def test_shapes_computed_from_an_input_are_read_from_the_host(double: Double) ->
         "agraph (float[6] x, int64[2] s) => (float[a,b] y) { y = Reshape(x, s) }",
         double,
     )
+    given = np.zeros(2, np.int64)
     for shape in ([2, 3], [3, 2], [6, 1], [2, 3]):
-        (y,) = opened(X.reshape(6), np.array(shape))
+        given[:] = shape  # where the former was
+        (y,) = opened(X.reshape(6), given)
         np.testing.assert_array_equal(y, X.reshape(shape))
 
 
@@ -189,23 +190,6 @@ def test_a_context_that_changes_streams_is_waited_for(double: Double) -> None:
     np.testing.assert_array_equal(np.asarray(first), summed(X))
 
 
-def test_an_array_of_another_library_is_read_where_it_is(double: Double) -> None:
-    opened = Opened(SUM, double)
-    (mine,) = opened(X, outputs=[ON_DEVICE])
-
-    class Stranger:
-        """Speaks the array interface, as CuPy and Numba do."""
-
-        shape = mine.shape
-        __cuda_array_interface__ = mine.__cuda_array_interface__
-
-    double.cuda.cudaDeviceSynchronize()
-    uploads = double.cuda.copies[1]
-    (y,) = opened(Stranger())
-    np.testing.assert_array_equal(y, summed(summed(X)))
-    assert double.cuda.copies[1] == uploads
-
-
 def test_memory_that_is_described_and_dropped_is_reused_behind_the_default_stream(
     double: Double,
 ) -> None:
@@ -239,25 +223,6 @@ def test_an_array_by_dlpack_is_read_where_it_is(double: Double) -> None:
 
     (y,) = opened(Stranger())
     np.testing.assert_array_equal(y, summed(summed(X)))
-
-
-def test_an_array_with_gaps_is_refused_with_a_reason(double: Double) -> None:
-    described = {"version": 3, "shape": (2, 3), "typestr": "<f4", "data": (256, False)}
-
-    class Strided:
-        shape = (2, 3)
-        __cuda_array_interface__: ClassVar[Any] = {**described, "strides": (48, 8)}
-
-    with pytest.raises(InputError, match=r"SGK177.*row-major"):
-        Opened(SUM, double)(Strided())
-
-
-def test_an_array_on_the_device_of_another_shape_is_refused(double: Double) -> None:
-    (mine,) = Opened("agraph (float[4] x) => (float[4] y) { y = Neg(x) }", double)(
-        np.zeros(4, np.float32), outputs=[ON_DEVICE]
-    )
-    with pytest.raises(InputError, match="SGK140"):
-        Opened(SUM, double)(mine)
 
 
 def test_engines_that_run_one_after_the_other_share_their_scratch(double: Double) -> None:

@@ -86,7 +86,7 @@ def _run_bound(session: Any, feeds: Mapping[str, Any], outputs: Mapping[str, Any
 @pytest.fixture
 def placed(double: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
     """Return the double, found on a machine with a GPU."""
-    device = Gpu(0, "a double", (8, 9), 58, 1 << 30)
+    device = Gpu(0, "a double", (8, 9), 58)
     found = Installation("ready", double.library, Machine((device,), "13.0"))
     monkeypatch.setattr(computing, "find", lambda name: found)
     # On a device, what may go wrong seldom is tried often.

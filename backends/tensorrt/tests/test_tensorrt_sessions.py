@@ -5,31 +5,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-import subgraphkit as sk
-from backends.tensorrt.tests.double_road import DoubleBackend, parsed
+from backends.tensorrt.tests.double_road import Tensor, X, on_numpy, parsed, session
 from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.errors import InputError
 from subgraphkit.testing.light_models import seeded_feeds, seeded_model
 from subgraphkit.testing.official_cases import official_cases
-from subgraphkit_tensorrt.running.arrays import DeviceArray
 
 CHAIN = parsed("""agraph (float[n,3] x) => (float[n,3] y, float[n,3] z)
     { a = Relu(x) b = Add(a, x) c = Neg(b) y = Mul(c, b) d = Abs(c) z = Exp(d) }""")
 
 EVERY = 23
 """One official case in so many, so that they take seconds."""
-
-
-def session(model: Any, double: Double, most: int | None = None, **options: Any) -> Any:
-    """Open a session on the double with NumPy behind it."""
-    backend = DoubleBackend(double, most=most, **options)
-    return sk.InferenceSession(model, backend=[backend, "numpy"])
-
-
-def on_numpy(model: Any, feeds: Any) -> list[Any]:
-    """Return what the NumPy backend computes."""
-    with sk.InferenceSession(model, backend="numpy") as opened:
-        return opened.run(None, feeds)
 
 
 def homes(opened: Any) -> list[str]:
@@ -98,26 +84,11 @@ def test_checked_sessions_let_arrays_stay_on_the_device(
 
 
 def test_an_input_may_lie_on_the_device(double: Double) -> None:
-    x = np.ones((2, 3), np.float32)
     with session(CHAIN, double) as opened:
-        (step,) = opened.plan.steps
-        device = step.operator._device
-        with device.slot() as slot:
-            block = device.memory.take(x.nbytes, slot.stream)
-            device.cuda.upload(block.address, x.ctypes.data, x.nbytes, slot.stream)
-            fed = DeviceArray(device, block, x.shape, x.dtype, slot.stream)
-        same(opened.run(None, {"x": fed}), on_numpy(CHAIN, {"x": x}))
-        assert double.cuda.copies[1] == 1
-        with device.slot() as slot:
-            block = device.memory.take(x.nbytes, slot.stream)
-            wrong = DeviceArray(device, block, (3, 2), x.dtype, slot.stream)
-        with pytest.raises(InputError, match="SGK140"):
-            opened.run(None, {"x": wrong})
-        with device.slot() as slot:
-            block = device.memory.take(x.nbytes, slot.stream)
-            wrong = DeviceArray(device, block, x.shape, np.dtype(np.int32), slot.stream)
-        with pytest.raises(InputError, match="SGK141"):
-            opened.run(None, {"x": wrong})
+        same(opened.run(None, {"x": Tensor(double, X)}), on_numpy(CHAIN, {"x": X}))
+        for wrong, code in ((np.zeros((3, 2), np.float32), 140), (X.astype(np.int32), 141)):
+            with pytest.raises(InputError, match=f"SGK{code}"):
+                opened.run(None, {"x": Tensor(double, wrong)})
 
 
 def test_a_session_leaves_nothing_on_the_device(double: Double) -> None:

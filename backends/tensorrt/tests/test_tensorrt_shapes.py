@@ -7,9 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backends.tensorrt.tests.double_road import GROWING, PICKED, Opened, X, parsed, summed
+from backends.tensorrt.tests.double_road import (
+    GROWING,
+    PICKED,
+    Opened,
+    X,
+    parsed,
+    session,
+    summed,
+)
 from backends.tensorrt.tests.tensorrt_double import Double
-from backends.tensorrt.tests.test_tensorrt_sessions import session
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit_tensorrt.running.regions import restore

@@ -10,7 +10,19 @@ import pytest
 from onnx import numpy_helper
 
 import subgraphkit as sk
-from backends.tensorrt.tests.double_road import GROWING, SUM, Opened, X, parsed, summed
+from backends.tensorrt.tests.double_road import (
+    GROWING,
+    NEEDED,
+    SUM,
+    WIDE,
+    WIDEST,
+    Opened,
+    Tensor,
+    X,
+    parsed,
+    summed,
+    wide,
+)
 from backends.tensorrt.tests.tensorrt_double import Double
 from backends.tensorrt.tests.tensorrt_models import context_of
 from subgraphkit.backend import ON_DEVICE
@@ -21,13 +33,9 @@ from subgraphkit_tensorrt.claiming.filters import Filters
 from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running.regions import restore
 
-WIDE = "agraph (float[n,768] x) => (float[n,768] y) { t = Relu(x) y = Add(t, x) }"
 SCALED = "agraph (float[2,3] x) => (float[2,3] y) { y = Mul(x, w) }"
-WIDEST = 512
 SIZES = itertools.count(100)
 PORTABLE = {"VERSION_COMPATIBLE": True, "EXCLUDE_LEAN_RUNTIME": True}
-NEEDED = 2 * WIDEST * 768 * 4
-"""Bytes of the input and the output of WIDE at its largest."""
 _ASKED = (
     "set_input_shape",
     "infer_shapes",
@@ -36,24 +44,6 @@ _ASKED = (
     "set_device_memory",
     "execute_async_v3",
 )
-
-
-class Column:
-    """An array on the device whose elements are not in row-major order."""
-
-    shape = (2, 3)
-    dtype = np.dtype(np.float32)
-    __cuda_array_interface__ = {  # noqa: RUF012 (the protocol's name)
-        "version": 3,
-        "shape": (2, 3),
-        "typestr": "<f4",
-        "data": (0x1000, False),
-        "strides": (4, 8),
-    }
-
-
-def wide(rows: int) -> Any:
-    return np.full((rows, 768), rows, np.float32)
 
 
 def contexts(opened: Opened) -> int:
@@ -230,7 +220,7 @@ def test_an_input_that_is_refused_costs_neither_context_nor_graph(
     monkeypatch.setattr(double, "refuses_contexts", True)
     for _ in range(5):
         with pytest.raises(InputError, match="SGK177"):
-            opened(Column())
+            opened(Tensor(double, X, strides=(4, 8)))
         np.testing.assert_array_equal(opened(X)[0], summed(X))
     assert double.cuda.launches == launches + (5 if graphs == "auto" else 0)
     double.refuses_contexts = False

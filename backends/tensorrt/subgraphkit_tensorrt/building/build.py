@@ -214,7 +214,7 @@ class BuildPhases:
     def _report(self) -> None:
         with self._lock:
             phase, percent = next(reversed(self._steps), ""), self._percent
-        self.progress(self._title, percent, _PERCENT, phase)
+        _run_safely(self.progress, lambda: self.progress(self._title, percent, _PERCENT, phase))
 
 
 def monitor_for(trt: Any, phases: BuildPhases) -> Any:
@@ -228,23 +228,21 @@ def monitor_for(trt: Any, phases: BuildPhases) -> Any:
 
         def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
             """Take the beginning of a phase."""
-            _report_safely(
-                phases.progress, lambda: phases.start(phase_name, parent_phase, num_steps)
-            )
+            phases.start(phase_name, parent_phase, num_steps)
 
         def step_complete(self, phase_name: str, step: int) -> bool:
             """Take the end of a step; whether to go on."""
-            _report_safely(phases.progress, lambda: phases.step(phase_name, step))
+            phases.step(phase_name, step)
             return not phases.progress.cancelled
 
         def phase_finish(self, phase_name: str) -> None:
             """Take the end of a phase."""
-            _report_safely(phases.progress, lambda: phases.finish(phase_name))
+            phases.finish(phase_name)
 
     return Monitor()
 
 
-def _report_safely(progress: Progress, report: Callable[[], None]) -> None:
+def _run_safely(progress: Progress, report: Callable[[], Any]) -> None:
     try:
         report()
     except BaseException as error:  # noqa: BLE001 (nothing may be raised into C++; told later)
@@ -264,7 +262,7 @@ def cancellable(progress: Progress) -> Iterator[None]:
         return
 
     def note(number: int, frame: FrameType | None) -> None:
-        _report_safely(progress, lambda: handler(number, frame))
+        _run_safely(progress, lambda: handler(number, frame))
 
     signal.signal(signal.SIGINT, note)
     try:

@@ -36,12 +36,10 @@ class NameMap:
     Attributes:
         values: By our name of a value, that of the model.
         labels: By place in ``subgraph.nodes``, how reports name the node.
-        place_of: By the model's name of a node, or of its first output if it has none, its place.
     """
 
     values: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[int, str] = field(default_factory=dict)
-    place_of: Mapping[str, int] = field(default_factory=dict)
 
     def places(self, text: str) -> list[int]:
         """Return the places in ``subgraph.nodes`` that a layer's name speaks of, ascending."""
@@ -235,7 +233,6 @@ def rename(proto: Any, subgraph: Subgraph) -> NameMap:
     return NameMap(
         values={ours: theirs for theirs, ours in renamed.names.items() if ours != theirs},
         labels={place: node.label for place, node in enumerate(nodes)},
-        place_of={node.name or node.outputs[0]: place for place, node in enumerate(nodes)},
     )
 
 

@@ -18,7 +18,7 @@ from subgraphkit_tensorrt.building.profiles import InputRange, shown
 from subgraphkit_tensorrt.library.flavours import Library, network_flags
 from subgraphkit_tensorrt.library.logger import check, listening, tail
 
-_TYPES: Final = {
+TYPES: Final = {
     "FLOAT": DataType.FLOAT,
     "HALF": DataType.FLOAT16,
     "BF16": DataType.BFLOAT16,
@@ -32,6 +32,9 @@ _TYPES: Final = {
     "FP4": DataType.FLOAT4E2M1,
     "E8M0": DataType.FLOAT8E8M0,
 }
+"""By TensorRT's name of an element type, ours."""
+PACKED: Final = frozenset({DataType.INT4, DataType.FLOAT4E2M1, DataType.FLOAT8E8M0})
+"""Those that no input or output has."""
 
 _ONE_DEVICE_FROM: Final = (10, 14, 1)
 _ONE_DEVICE_TO: Final = (10, 16, 1)
@@ -108,8 +111,8 @@ def parse_model(
         network = check(builder.create_network(network_flags(trt)), "make a network", lines)
         parser = check(trt.OnnxParser(network, library.logger), "make a parser", lines)
         parsed = ParsedNetwork(model, builder, network, parser)
-        is_taken = _feed(parsed, library)
-    if not is_taken or (network.num_layers == 0 and subgraph.outputs):
+        parsed.kept = feed(parser, model, library, "parse", "parse_model_proto")
+    if not parsed.kept or (network.num_layers == 0 and subgraph.outputs):
         raise _parser_refusal(model, subgraph, parser, lines)
     found = differences(network, subgraph, library, options)
     if found:
@@ -125,22 +128,23 @@ def parse_model(
     return parsed
 
 
-def _feed(parsed: ParsedNetwork, library: Library) -> bool:
-    """Give the parser the model and its weights, without a copy where it can be avoided."""
-    model, parser = parsed.model, parsed.parser
+def feed(parser: Any, model: PreparedModel, library: Library, whole: str, parts: str) -> list[Any]:
+    """Give a parser a model and its weights, without a copy where it can be avoided.
+
+    ``whole``: Its method that takes a model with weights; ``parts``: what ends giving them apart.
+
+    Returns:
+        What it reads from for as long as it lives; nothing if it does not take the model.
+    """
     if not model.weights or not library.capabilities.load_initializer:
         data = model.whole().SerializeToString()
-        parsed.kept.append(data)
-        return bool(parser.parse(data))
+        return [data] if getattr(parser, whole)(data) else []
     data = model.proto.SerializeToString()
-    # The parser reads both while the build lasts.
-    parsed.kept += [data, *model.weights.values()]
-    if not parser.load_model_proto(data):
-        return False
-    for name, array in model.weights.items():
-        if not parser.load_initializer(name, array.ctypes.data, array.nbytes):
-            return False
-    return bool(parser.parse_model_proto())
+    is_taken = parser.load_model_proto(data) and all(
+        parser.load_initializer(name, array.ctypes.data, array.nbytes)
+        for name, array in model.weights.items()
+    )
+    return [data, *model.weights.values()] if is_taken and getattr(parser, parts)() else []
 
 
 def parser_errors(parser: Any) -> list[str]:
@@ -178,7 +182,7 @@ def element_type(trt: Any, dtype: Any) -> DataType:
     """Return our word for an element type of TensorRT; ``UNDEFINED`` for one we do not know."""
     for name, member in trt.DataType.__members__.items():
         if member == dtype:
-            return _TYPES.get(name, DataType.UNDEFINED)
+            return TYPES.get(name, DataType.UNDEFINED)
     return DataType.UNDEFINED
 
 

@@ -111,18 +111,16 @@ _DRIVER: Final = re.compile(r"(.*),cuda(\d+)\.(\d+)")
 def engine_fits(made: EngineOrigin, here: EngineOrigin) -> Answer:
     """Say whether an engine fits."""
     then, now = _parts(made.fingerprint), _parts(here.fingerprint)
-    problem = ""
-    if made.system != here.system:
-        problem = "they were built for another system"
-    elif then[:2] != now[:2]:
-        problem = f"they were built by {' '.join(then[:2])}, and {' '.join(now[:2])} is in use"
-    elif _device_problem(then[2], now[2]):
-        problem = _device_problem(then[2], now[2])
-    elif then[3] != now[3]:
-        problem = "plugin libraries or converters differ"
-    elif made.implementation != here.implementation:
-        problem = "another version of the backend wrote them"
-    return Refusal("engine_does_not_fit", problem) if problem else True
+    libraries = f"they were built by {' '.join(then[:2])}, and {' '.join(now[:2])} is in use"
+    problems = (
+        (made.system != here.system, "they were built for another system"),
+        (then[:2] != now[:2], libraries),
+        (bool(problem := _device_problem(then[2], now[2])), problem),
+        (then[3] != now[3], "plugin libraries or converters differ"),
+        (made.implementation != here.implementation, "another version of the backend wrote them"),
+    )
+    found = next((text for is_so, text in problems if is_so), "")
+    return Refusal("engine_does_not_fit", found) if found else True
 
 
 def _parts(fingerprint: str) -> list[str]:

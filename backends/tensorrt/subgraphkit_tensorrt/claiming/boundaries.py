@@ -51,7 +51,9 @@ class BoundaryRules:
         if not set(places).isdisjoint(self._rules.inside(node)):
             text = f"{value!r} is a float that a shape depends on; it can be computed inside only"
             return Refusal("border", text)
-        if value in self._shapes and not self._may_enter_as_shape(value, dtype):
+        # The caller's own inputs can be had before the engine runs.
+        is_had = dtype in _INTEGERS and value not in self._graph.producers
+        if value in self._shapes and not is_had:
             text = f"a shape depends on {value!r}, which is computed by another backend"
             return Refusal("border", text)
         return True
@@ -77,13 +79,6 @@ class BoundaryRules:
         if len(type_.shape) > MAX_RANK:
             return Refusal("border", f"{value!r} has {len(type_.shape)} axes, TensorRT has 8")
         return None
-
-    def _may_enter_as_shape(self, value: str, dtype: DataType) -> bool:
-        """Say whether a value that shapes depend on can be had before the engine runs.
-
-        The caller's own inputs can: ranges of their values are stated or met at the first run.
-        """
-        return dtype in _INTEGERS and value not in self._graph.producers
 
 
 def sized_by_data(graph: Graph) -> Iterator[str]:

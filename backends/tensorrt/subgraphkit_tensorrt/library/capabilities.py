@@ -47,6 +47,7 @@ class Capabilities:
     Attributes:
         generation: Numbers of the TensorRT release whose behaviour it has, for the few behaviours
             that no name gives away.
+        plugins: Networks take plugins, which those of TensorRT for RTX do not.
         gpus: Names of the compute capabilities it has kernels for, such as ``SM89``; empty if it
             does not say (RTX).
     """
@@ -58,8 +59,7 @@ class Capabilities:
     runtime_config: bool = _has("ICudaEngine.create_runtime_config")
     cuda_graph_strategy: bool = _has("IRuntimeConfig.cuda_graph_strategy")
     engine_stat: bool = _has("ICudaEngine.get_engine_stat")
-    plugins_v2: bool = _has("INetworkDefinition.add_plugin_v2")
-    plugins_v3: bool = _has("INetworkDefinition.add_plugin_v3")
+    plugins: bool = _has("INetworkDefinition.add_plugin_v3")
     preview_features: frozenset[str] = _members("PreviewFeature")
     gpus: frozenset[str] = _members("ComputeCapability")
 
@@ -80,11 +80,6 @@ class Capabilities:
         """Stand for a library that is not there: of the newest release in the operator table."""
         version = _DOCUMENTED.get(flavour, _NEWEST)
         return cls(flavour, version, _generation(flavour, version))
-
-    @property
-    def plugins(self) -> bool:
-        """Whether networks take plugins, which TensorRT for RTX does not."""
-        return self.plugins_v2 or self.plugins_v3
 
     @property
     def keeps_timings(self) -> bool:

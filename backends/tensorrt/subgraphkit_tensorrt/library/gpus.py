@@ -37,7 +37,6 @@ class Gpu:
     name: str
     compute_capability: tuple[int, int]
     multiprocessors: int
-    memory_bytes: int
 
     @property
     def sm(self) -> str:
@@ -107,8 +106,6 @@ def _device(driver: Any, index: int) -> Gpu:
     handle = _number(lambda place: _call(driver, "cuDeviceGet", place, index))
     name = ctypes.create_string_buffer(_NAME_LENGTH)
     _call(driver, "cuDeviceGetName", name, _NAME_LENGTH, handle)
-    memory = ctypes.c_size_t()
-    _call(driver, "cuDeviceTotalMem_v2", ctypes.byref(memory), handle)
 
     def attribute(which: int) -> int:
         return _number(lambda place: _call(driver, "cuDeviceGetAttribute", place, which, handle))
@@ -118,7 +115,6 @@ def _device(driver: Any, index: int) -> Gpu:
         name.value.decode("utf-8", "replace"),
         (attribute(_COMPUTE_MAJOR), attribute(_COMPUTE_MINOR)),
         attribute(_MULTIPROCESSORS),
-        memory.value,
     )
 
 

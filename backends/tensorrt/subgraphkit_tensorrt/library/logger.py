@@ -11,8 +11,8 @@ TensorRT calls from threads of its own as well. Each listener hears its own thre
 of threads that nobody listens to.
 
 An error that somebody listens to ends in an exception, a refusal or nowhere, as they decide, so it
-is logged as a detail; one that nobody listens to is logged as an error. Where nobody has configured
-logging, the latter alone reach the terminal.
+is logged as a detail; one that nobody listens to is logged as an error. Its warnings, of
+which it has many, are logged as information, and reach no terminal unless logging is configured.
 """
 
 import logging
@@ -31,10 +31,12 @@ _KEPT: Final = 200
 _LEVELS: Final = {
     "INTERNAL_ERROR": logging.ERROR,
     "ERROR": logging.ERROR,
-    "WARNING": logging.WARNING,
+    "WARNING": logging.INFO,
     "INFO": logging.INFO,
     "VERBOSE": logging.DEBUG,
 }
+_UNTOLD: Final = frozenset({"INFO", "VERBOSE"})
+"""What no listener is told."""
 
 
 class listening:  # noqa: N801 (read as a verb, where it is used)
@@ -73,28 +75,6 @@ def _tell(line: str) -> bool:
     return bool(hearing)
 
 
-class _Unconfigured(logging.Handler):
-    """Takes the place of logging's last resort, which would print warnings as well."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print an error unless it goes elsewhere."""
-        if record.levelno >= logging.ERROR and not _is_configured(self) and logging.lastResort:
-            logging.lastResort.handle(record)
-
-
-def _is_configured(but: logging.Handler) -> bool:
-    """Say whether what is logged here goes anywhere, handlers of ours aside."""
-    at: logging.Logger | None = LOGGER
-    while at is not None:
-        if any(handler is not but for handler in at.handlers):
-            return True
-        at = at.parent if at.propagate else None
-    return False
-
-
-LOGGER.addHandler(_Unconfigured())
-
-
 _LOGGERS: Final[dict[int, tuple[Any, Any]]] = {}  # with the module, whose id would be given again
 _LOCK: Final = threading.Lock()
 
@@ -104,9 +84,9 @@ def hear(severity: str, text: str) -> None:
 
     Thread-safety: may be called from any thread.
     """
-    level = _LEVELS.get(severity, logging.WARNING)
+    level = _LEVELS.get(severity, logging.INFO)
     try:
-        if level >= logging.WARNING:
+        if severity not in _UNTOLD:
             heard = _tell(f"{severity.lower()}: {text.strip()}")
             if heard and level >= logging.ERROR:
                 level = logging.DEBUG

@@ -1,7 +1,7 @@
 """Conversions: converters and their registration, the nodes they take, and the model afterwards."""
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -73,10 +73,9 @@ class Conversions:
         domain = f', domain="{node.domain}"' if node.domain else ""
         return Refusal(
             refusal.code,
-            f"{refusal.text}; node {node.label}, {_signature(node)}. If other operators can "
-            f"compute it, register a converter: @subgraphkit_tensorrt.lowering.converter("
-            f'"{node.op_type}"{domain}, since={node.opset}), in a module that the option modules '
-            "names",
+            f"{refusal.text}; node {node.label}. If other operators can compute it, register a "
+            f'converter: @subgraphkit_tensorrt.lowering.converter("{node.op_type}"{domain}, '
+            f"since={node.opset}), in a module that the option modules names",
         )
 
     def _is_missing(self, node: onnx.NodeProto) -> bool:
@@ -133,22 +132,6 @@ def apply(proto: Any, subgraph: Subgraph, conversions: Conversions) -> None:
         replace_nodes(proto, replacements)
 
 
-def _signature(node: Node) -> str:
-    """Return what a converter has to compute: types of inputs and outputs, attributes."""
-    types = node.graph.types
-    read = ", ".join(str(types.get(name)) if name else "-" for name in node.inputs)
-    made = ", ".join(str(types.get(name)) if name else "-" for name in node.outputs)
-    named = ", ".join(f"{name}: {_kind(value)}" for name, value in sorted(node.attributes.items()))
-    return f"({read}) -> ({made})" + (f" with {named}" if named else "")
-
-
-def _kind(value: Any) -> str:
-    """Return the type of an attribute, as text."""
-    if isinstance(value, tuple | list):
-        return f"{_kind(value[0])}s" if value else "list"
-    return "string" if isinstance(value, bytes | str) else type(value).__name__.lower()
-
-
 def _converter_failure(node: Node, problem: str) -> BackendError:
     return BackendError(
         "SGK166",
@@ -180,49 +163,36 @@ def converter(
     """
 
     def register(lower: Lowering) -> Lowering:
-        add(prove(Converter(op_type, domain, since, lower, tuple(samples))))
+        made = Converter(op_type, domain, since, lower, tuple(samples))
+        if not made.samples:
+            raise _wrong_converter(made, "cannot be checked, because it has no sample")
+        used = [_prove_on(made, sample) for sample in made.samples]
+        if not any(used):
+            raise _wrong_converter(made, "declines every sample")
+        add(made)
         return lower
 
     return register
 
 
-def prove(converter: Converter) -> Converter:
-    """Check a converter on its samples.
-
-    Raises:
-        BackendError: It is wrong, or there is nothing to check it on (SGK166).
-    """
-    if not converter.samples:
-        raise _wrong_converter(converter, "cannot be checked, because it has no sample")
-    used = [_prove_on(converter, sample) for sample in converter.samples]
-    if not any(used):
-        raise _wrong_converter(converter, "declines every sample")
-    return converter
-
-
 def _prove_on(converter: Converter, sample: Sample) -> bool:
     """Check one sample; False if the converter leaves its node as it is."""
-    expected = _expected_outputs(converter, sample)
-    model = sample_model(
-        converter.op_type, converter.domain, _opset(converter), replace(sample, expected=expected)
-    )
-    feeds = _feeds(model, sample)
     try:
+        expected = _expected_outputs(converter, sample)
+        model = sample_model(converter, _opset(converter), replace(sample, expected=expected))
         (node,) = load(model).graph.nodes
         made = converter.lower(node, Namer(model, node))
         if made is None:
             return False
-        if not isinstance(made, Replacement):
-            raise TypeError(f"it returned {made!r}, expected a Replacement")  # noqa: TRY301 (wrapped below like any other failure)
         replace_nodes(model, {0: made})
         onnx.checker.check_model(model, full_check=True)
-        got = _compute(model, feeds)
+        for right, found in zip(expected, _compute(model, sample), strict=True):
+            np.testing.assert_equal((found.dtype, found.shape), (right.dtype, right.shape))
+            exact, got = right.astype(np.float64), found.astype(np.float64)
+            np.testing.assert_allclose(got, exact, rtol=_TOLERANCE, atol=_TOLERANCE)
     except Exception as error:
-        raise _wrong_converter(
-            converter, f"fails on a sample: {type(error).__name__}: {error}"
-        ) from error
-    for place, (right, found) in enumerate(zip(expected, got, strict=True)):
-        _compare(converter, place, right, found)
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise _wrong_converter(converter, f"fails on a sample: {said}") from error
     return True
 
 
@@ -242,44 +212,20 @@ def _expected_outputs(converter: Converter, sample: Sample) -> _Arrays:
     if sample.expected is not None:
         return sample.expected
     if converter.domain:
-        raise _wrong_converter(
-            converter, "has a sample without expected outputs, which ONNX cannot compute"
-        )
-    model = sample_model(converter.op_type, "", _opset(converter), sample)
-    try:
-        return _compute(model, _feeds(model, sample))
-    except Exception as error:
-        text = f"onnx.reference cannot compute the sample: {type(error).__name__}: {error}"
-        raise _wrong_converter(converter, f"cannot be checked, because {text}") from error
+        raise ValueError("it has no expected outputs, and ONNX cannot compute them")
+    return _compute(sample_model(converter, _opset(converter), sample), sample)
 
 
-def _feeds(model: onnx.ModelProto, sample: Sample) -> dict[str, npt.NDArray[Any]]:
-    fed = {value.name for value in model.graph.input}
-    named = {f"x{place}": array for place, array in enumerate(sample.inputs)}
-    return {name: array for name, array in named.items() if name in fed and array is not None}
-
-
-def _compute(model: onnx.ModelProto, feeds: Mapping[str, npt.NDArray[Any]]) -> _Arrays:
+def _compute(model: onnx.ModelProto, sample: Sample) -> _Arrays:
     from onnx.reference import ReferenceEvaluator  # noqa: PLC0415 (it is slow to import)
 
+    named = {f"x{place}": array for place, array in enumerate(sample.inputs)}
+    feeds = {value.name: named[value.name] for value in model.graph.input}
     with warnings.catch_warnings():
         # onnx's own implementations use what NumPy has deprecated
         warnings.simplefilter("ignore")
-        found: Any = ReferenceEvaluator(model).run(None, dict(feeds))
+        found: Any = ReferenceEvaluator(model).run(None, feeds)
     return list(found)
-
-
-def _compare(converter: Converter, place: int, right: Any, found: Any) -> None:
-    if right.dtype != found.dtype or right.shape != found.shape:
-        raise _wrong_converter(
-            converter,
-            f"makes {found.dtype}{list(found.shape)} of output {place}, expected "
-            f"{right.dtype}{list(right.shape)}",
-        )
-    exact, got = right.astype(np.float64), found.astype(np.float64)
-    if not np.allclose(exact, got, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True):
-        worst = float(np.nanmax(np.abs(exact - got)))
-        raise _wrong_converter(converter, f"is wrong by {worst:.3g} in output {place}")
 
 
 def _wrong_converter(converter: Converter, problem: str) -> BackendError:

@@ -3,12 +3,14 @@
 import hashlib
 import importlib
 import inspect
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import helper
@@ -33,43 +35,6 @@ class Sample:
     expected: Sequence[npt.NDArray[Any]] | None = None
     constant: Sequence[int] = ()
     outputs: int = 1
-
-
-def sample_model(op_type: str, domain: str, opset: int, sample: Sample) -> onnx.ModelProto:
-    """Return a sample as a model of one node; outputs have types if they are expected.
-
-    Inputs are called ``x0``, ``x1`` and so on, outputs ``y0``, ``y1``.
-    """
-    given = {f"x{place}": array for place, array in enumerate(sample.inputs) if array is not None}
-    names = [f"x{i}" if array is not None else "" for i, array in enumerate(sample.inputs)]
-    count = sample.outputs if sample.expected is None else len(sample.expected)
-    outputs = [f"y{place}" for place in range(count)]
-    node = helper.make_node(
-        op_type, names, outputs, name="sample", domain=domain, **dict(sample.attributes)
-    )
-    typed = sample.expected if sample.expected is not None else [None] * count
-    fixed = {f"x{place}" for place in sample.constant}
-    graph = helper.make_graph(
-        [node],
-        "sample",
-        [_info(name, array) for name, array in given.items() if name not in fixed],
-        [_info(name, array) for name, array in zip(outputs, typed, strict=True)],
-        [
-            onnx.numpy_helper.from_array(array, name)
-            for name, array in given.items()
-            if name in fixed
-        ],
-    )
-    own = opset if not domain else onnx.defs.onnx_opset_version()
-    imports = [helper.make_opsetid("", own)]
-    imports += [helper.make_opsetid(domain, opset)] if domain else []
-    return helper.make_model(graph, opset_imports=imports, ir_version=10)
-
-
-def _info(name: str, array: npt.NDArray[Any] | None) -> onnx.ValueInfoProto:
-    if array is None:
-        return helper.make_empty_tensor_value_info(name)
-    return helper.make_tensor_value_info(name, int(DataType.of(array.dtype)), list(array.shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +76,37 @@ class Converter:
         """The operator and the function, for messages."""
         name = f"{self.domain}::{self.op_type}" if self.domain else self.op_type
         return f"converter {getattr(self.lower, '__name__', 'of')!r} of {name}"
+
+
+def sample_model(of: Converter, opset: int, sample: Sample) -> onnx.ModelProto:
+    """Return a sample as a model of one node; outputs have types if they are expected.
+
+    Inputs are called ``x0``, ``x1`` and so on, outputs ``y0``, ``y1``.
+    """
+    names = [f"x{place}" * (array is not None) for place, array in enumerate(sample.inputs)]
+    given = [(name, array) for name, array in zip(names, sample.inputs, strict=True) if name]
+    count = sample.outputs if sample.expected is None else len(sample.expected)
+    outputs = [f"y{place}" for place in range(count)]
+    node = helper.make_node(of.op_type, names, outputs, "sample", None, of.domain)
+    node.attribute.extend(itertools.starmap(helper.make_attribute, sample.attributes.items()))
+    typed = sample.expected if sample.expected is not None else [None] * count
+    fixed = {f"x{place}" for place in sample.constant}
+    graph = helper.make_graph(
+        [node],
+        "sample",
+        [_info(name, array) for name, array in given if name not in fixed],
+        [_info(name, array) for name, array in zip(outputs, typed, strict=True)],
+        [onnx.numpy_helper.from_array(np.asarray(x), name) for name, x in given if name in fixed],
+    )
+    imports = {"": onnx.defs.onnx_opset_version(), of.domain: opset}
+    opsets = itertools.starmap(helper.make_opsetid, imports.items())
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def _info(name: str, array: npt.NDArray[Any] | None) -> onnx.ValueInfoProto:
+    if array is None:
+        return helper.make_empty_tensor_value_info(name)
+    return helper.make_tensor_value_info(name, int(DataType.of(array.dtype)), list(array.shape))
 
 
 _REGISTERED: Final[dict[tuple[str, str], list[Converter]]] = {}

@@ -1,6 +1,6 @@
 """A node that is judged, and the checks that several operators share."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -153,20 +153,29 @@ _SPATIAL: Final = 2
 
 
 def rounded_up(node: Node) -> Refusal | None:
-    """Refuse a pooling that rounds up to a number of windows that ONNX does not keep."""
-    drops_none = _drops_no_window(node)
-    if drops_none:
+    """Refuse a pooling that may round up, along an axis of unknown size, to more than ONNX keeps.
+
+    ONNX drops a last window that would start in the padding behind the input; TensorRT does not.
+    Where sizes are known, the shape that the parser makes tells.
+
+    Source: ONNX operator MaxPool, version 22, output shape with ``ceil_mode``.
+    """
+    if not node.attribute("ceil_mode", 0) or _automatic(node):
         return None
-    if drops_none is None:
-        return Refusal(
-            "dynamic_shape",
-            f"{node.qualified_op_type} with ceil_mode=1 of a shape "
-            "that is not known: TensorRT may round up to one window more than ONNX",
-        )
+    shape, kernel = node.shape(0), list(node.attribute("kernel_shape", ()))
+    strides = list(node.attribute("strides", [1] * len(kernel)))
+    ends = list(node.attribute("pads", [0] * 2 * len(kernel)))[len(kernel) :]
+    sizes = shape[_SPATIAL:] if shape is not None else (None,) * len(kernel)
+    # Without padding behind the input no window can start there.
+    if all(
+        isinstance(size, int) or (end == 0 and stride <= window)
+        for size, end, stride, window in zip(sizes, ends, strides, kernel, strict=False)
+    ):
+        return None
     return Refusal(
-        "attribute",
-        f"{node.qualified_op_type} with ceil_mode=1 whose last window would start in the padding, "
-        "which ONNX drops; TensorRT takes it and computes something else",
+        "dynamic_shape",
+        f"{node.qualified_op_type} with ceil_mode=1 of a shape that is not known: TensorRT may "
+        "round up to one window more than ONNX",
     )
 
 
@@ -178,40 +187,6 @@ def too_wide(node: Node) -> Refusal | None:
     over = " x ".join(map(str, (node.shape(0) or ())[_SPATIAL:]))
     text = f"{node.qualified_op_type} with a window of {window} over {over}, which is smaller"
     return Refusal("attribute", text)
-
-
-def _drops_no_window(node: Node) -> bool | None:
-    """Say whether ONNX keeps all windows; None if the shape that decides it is not known.
-
-    ONNX drops a last window that would start in the padding behind the input; TensorRT does not.
-
-    Source: ONNX operator MaxPool, version 22, output shape with ``ceil_mode``.
-    """
-    if not node.attribute("ceil_mode", 0) or _automatic(node):
-        return True
-    shape = node.shape(0)
-    kernel = list(node.attribute("kernel_shape", ()))
-    if shape is None or len(shape) != len(kernel) + _SPATIAL:
-        return None
-    strides = list(node.attribute("strides", [1] * len(kernel)))
-    dilations = list(node.attribute("dilations", [1] * len(kernel)))
-    pads = list(node.attribute("pads", [0] * 2 * len(kernel)))
-    for axis, size in enumerate(shape[_SPATIAL:]):
-        ends = pads[axis], pads[axis + len(kernel)]
-        if not isinstance(size, int):
-            # Without padding behind the input no window can start there.
-            if ends[1] == 0 and strides[axis] <= kernel[axis]:
-                continue
-            return None
-        if _drops_one(size, kernel[axis], strides[axis], dilations[axis], ends):
-            return False
-    return True
-
-
-def _drops_one(size: int, kernel: int, stride: int, dilation: int, pads: Sequence[int]) -> bool:
-    reach = dilation * (kernel - 1) + 1
-    windows = -(-(size + pads[0] + pads[1] - reach) // stride) + 1
-    return (windows - 1) * stride >= size + pads[0]
 
 
 def wide_axes(node: Node) -> dict[int, int]:

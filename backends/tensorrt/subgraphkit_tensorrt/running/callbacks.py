@@ -1,19 +1,15 @@
-"""Callbacks of TensorRT while it runs: profilers, error recorders, allocators of outputs.
+"""Callbacks of TensorRT while it runs: profilers and allocators of outputs.
 
 The classes exist only once TensorRT is imported, so each is made for a module when it is first
 asked for. Exceptions do not pass through TensorRT; whatever is called back remembers what failed.
 """
 
-from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
-from subgraphkit_tensorrt.library.logger import hear
 from subgraphkit_tensorrt.running.device import Device
 from subgraphkit_tensorrt.running.memory import Block
-
-_ERRORS_KEPT: Final = 100
 
 
 class LayerTimes:
@@ -92,43 +88,6 @@ def profiler_class(trt: Any) -> Any:
             self._times.add(layer_name, ms)
 
     return Profiler
-
-
-@lru_cache(maxsize=8)
-def recorder_class(trt: Any) -> Any:
-    """Return an ``IErrorRecorder`` for the run side, which reports as the logger would."""
-
-    class Recorder(trt.IErrorRecorder):  # type: ignore[misc]  # known when it is imported
-        def __init__(self) -> None:
-            trt.IErrorRecorder.__init__(self)
-            # Nobody clears it, and a server may live for months.
-            self._errors: deque[tuple[Any, str]] = deque(maxlen=_ERRORS_KEPT)
-
-        def report_error(self, code: Any, text: str) -> bool:
-            # A recorder gets what the logger would have got, so that it has to say it.
-            hear("ERROR", f"{getattr(code, 'name', code)}: {text}")
-            self._errors.append((code, text))
-            return True
-
-        def num_errors(self) -> int:
-            return len(self._errors)
-
-        # The documentation names the former and the library calls the latter.
-        get_num_errors = num_errors
-
-        def get_error_code(self, index: int) -> Any:
-            return self._errors[index][0]
-
-        def get_error_desc(self, index: int) -> str:
-            return self._errors[index][1]
-
-        def has_overflowed(self) -> bool:
-            return False
-
-        def clear(self) -> None:
-            self._errors.clear()
-
-    return Recorder
 
 
 @lru_cache(maxsize=8)

@@ -31,7 +31,6 @@ class Contexts:
         engine: Any,
         loader: Loader,
         options: Options,
-        recorder: Any,
     ) -> None:
         self.engine = engine
         self._runtime_config: Any = None
@@ -39,14 +38,12 @@ class Contexts:
         self._library = loader.library
         self._device = loader.device
         self._options = options
-        self._recorder = recorder
         can = self._library.capabilities
         self._resting: list[Context] = []
         self._recorded: OrderedDict[Hashable, Context] = OrderedDict()
         self._met: OrderedDict[Hashable, None] = OrderedDict()
         self._all: list[Context] = []
         self._ended = (0, 0)  # launches and failed captures of contexts that are gone
-        self._leased = 0
         self.turns: SimpleQueue[None] = SimpleQueue()
         for _ in range(options.max_contexts):
             self.turns.put(None)
@@ -83,14 +80,8 @@ class Contexts:
                         break
                 if context is not None:
                     self._resting.remove(context)
-            self._leased += 1
         if context is None:
-            try:
-                context = self._make(profile)
-            except BaseException:
-                with self._lock:
-                    self._leased -= 1
-                raise
+            context = self._make(profile)
         context.recorded_as = key if is_recorded else None
         return context
 
@@ -99,10 +90,18 @@ class Contexts:
 
         It is thrown away if a run failed in it after it was begun.
         """
-        if context.is_enqueued:  # and did not end well
-            self._drop(context)
-        else:
-            self._give_back(context, context.recorded_as)
+        ended, kind = [], context.recorded_as
+        with self._lock:
+            if self._closed or context.is_enqueued:  # and did not end well
+                ended.append(context)
+            elif kind is None:
+                self._resting.append(context)
+            else:
+                self._recorded[kind] = context
+                while len(self._recorded) > _MOST_RECORDED:
+                    ended.append(self._recorded.popitem(last=False)[1])
+        for one in ended:
+            self._forget(one)
 
     def times(self) -> LayerTimes | None:
         """Return the times of layers over all contexts; None if they are not measured."""
@@ -157,26 +156,6 @@ class Contexts:
             self._met.popitem(last=False)
         return comes_again
 
-    def _give_back(self, context: Context, kind: Hashable) -> None:
-        ended = []
-        with self._lock:
-            self._leased -= 1
-            if self._closed:
-                ended.append(context)
-            elif kind is None:
-                self._resting.append(context)
-            else:
-                self._recorded[kind] = context
-                while len(self._recorded) > _MOST_RECORDED:
-                    ended.append(self._recorded.popitem(last=False)[1])
-        for one in ended:
-            self._forget(one)
-
-    def _drop(self, context: Context) -> None:
-        with self._lock:
-            self._leased -= 1
-        self._forget(context)
-
     def _forget(self, context: Context) -> None:
         context.close()
         recording = context.recording
@@ -202,7 +181,6 @@ class Contexts:
         execution_context = check_run(
             execution_context, "make an execution context", lines, hint=hint
         )
-        execution_context.error_recorder = self._recorder
         times = LayerTimes() if self._options.profiling else None
         managed = None if self._options.weight_streaming else self.scratch_bytes
         return Context(execution_context, self._loader, times, managed, profile)

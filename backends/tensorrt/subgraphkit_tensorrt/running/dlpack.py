@@ -164,7 +164,6 @@ class Taken:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     contiguous: bool
-    device: tuple[int, int]
     release: Callable[[], None]
 
 
@@ -186,7 +185,6 @@ def take(capsule: Any) -> Taken:
         shape=shape,
         dtype=dtype,
         contiguous=strides is None or is_row_major(shape, strides),
-        device=(tensor.device.kind, tensor.device.index),
         release=lambda: _release(managed),
     )
     _rename(capsule, _USED)

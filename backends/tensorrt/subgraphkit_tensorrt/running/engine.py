@@ -4,32 +4,17 @@ import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import ml_dtypes
-import numpy as np
-
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
+from subgraphkit.types import DataType
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
+from subgraphkit_tensorrt.building.model import prepare_model
+from subgraphkit_tensorrt.building.network import PACKED, TYPES, feed
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import check, listening
-from subgraphkit_tensorrt.running.callbacks import recorder_class
 from subgraphkit_tensorrt.running.contexts import Contexts
 from subgraphkit_tensorrt.running.device import Device, Loader
 from subgraphkit_tensorrt.running.io_tensors import IOTensor
-
-DTYPES: Final = {
-    "FLOAT": np.dtype(np.float32),
-    "HALF": np.dtype(np.float16),
-    "BF16": np.dtype(ml_dtypes.bfloat16),
-    "FP8": np.dtype(ml_dtypes.float8_e4m3fn),
-    "INT8": np.dtype(np.int8),
-    "UINT8": np.dtype(np.uint8),
-    "INT32": np.dtype(np.int32),
-    "INT64": np.dtype(np.int64),
-    "BOOL": np.dtype(np.bool_),
-}
-"""NumPy's element types by TensorRT's names; those of whole bytes."""
 
 _FREE_FOR_WEIGHTS: Final = 0.9
 
@@ -77,8 +62,7 @@ class LoadedEngine:
             self.weight_budget = _stream_weights(loader, options, engine)
             self.is_recordable = self.leaves_host_alone and self.weight_budget is None
             self.plan_bytes = len(blob)
-            self.recorder = recorder_class(self._library.trt)()
-            self.contexts = Contexts(engine, loader, options, self.recorder)
+            self.contexts = Contexts(engine, loader, options)
             del engine  # it ends with the contexts, on its device
         self.device.retain()
         self._end = weakref.finalize(self, _close, self.device, self.contexts)
@@ -157,11 +141,12 @@ def _tensors(trt: Any, engine: Any) -> tuple[dict[str, IOTensor], dict[str, IOTe
     for index in range(engine.num_io_tensors):
         name = engine.get_tensor_name(index)
         label = names[engine.get_tensor_dtype(name)]
-        if label not in DTYPES:
+        type_ = TYPES.get(label, DataType.UNDEFINED)
+        if type_ is DataType.UNDEFINED or type_ in PACKED:
             raise _mismatch(f"tensor {name!r} is {label}, which has no whole bytes")
         tensor = IOTensor(
             name,
-            DTYPES[label],
+            type_.numpy,
             tuple(engine.get_tensor_shape(name)),
             engine.get_tensor_location(name) == trt.TensorLocation.HOST,
         )
@@ -197,13 +182,14 @@ def refit(loaded: LoadedEngine, subgraph: Subgraph, options: Options, library: L
         loaded.contexts.forget_recordings()
         refitter = _refitter(loaded, library, lines)
         parser_refitter = trt.OnnxParserRefitter(refitter, library.logger)
-        check(_parsed(parser_refitter, model), "read the new weights from the model", lines)
+        parts = "refit_model_proto"
+        kept = feed(parser_refitter, model, library, "refit_from_bytes", parts)
+        check(bool(kept), "read the new weights from the model", lines)
         missing = refitter.get_missing_weights()
         what = f"replace the weights; it lacks {', '.join(missing[:5])}"
         check(not missing, what, lines)
         check(refitter.refit_cuda_engine(), "replace the weights", lines)
-        # What it read from may go now.
-        del refitter
+        del refitter, kept  # what it read from may go now
 
 
 def _refitter(loaded: LoadedEngine, library: Library, lines: Sequence[str]) -> Any:
@@ -213,15 +199,3 @@ def _refitter(loaded: LoadedEngine, library: Library, lines: Sequence[str]) -> A
         lines = (*lines, f"error: {type(error).__name__}: {error}")
         found = None
     return check(found, "make a refitter", lines)
-
-
-def _parsed(parser_refitter: Any, model: PreparedModel) -> bool:
-    # Looked up on the object: releases that have the class need not have the call.
-    if model.weights and hasattr(type(parser_refitter), "load_initializer"):
-        if not parser_refitter.load_model_proto(model.proto.SerializeToString()):
-            return False
-        for name, array in model.weights.items():
-            if not parser_refitter.load_initializer(name, array.ctypes.data, array.nbytes):
-                return False
-        return bool(parser_refitter.refit_model_proto())
-    return bool(parser_refitter.refit_from_bytes(model.whole().SerializeToString()))

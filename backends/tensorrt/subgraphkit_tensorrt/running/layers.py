@@ -1,7 +1,7 @@
 """The layers of an engine: what its inspector tells of them, their times, and their nodes."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from subgraphkit.ir import Subgraph
@@ -17,18 +17,19 @@ def describe_layers(
     """Describe the layers."""
     labels = {place: subgraph.graph.nodes[node].label for place, node in enumerate(subgraph.nodes)}
     names = NameMap(labels=labels)
-    layers: dict[str, dict[str, Any]] = {}
-    for name, text, details in _inspected(loaded, library):
-        layers[name] = {"name": names.readable(name), "nodes": _nodes(names, text)}
+    sums = times.milliseconds if times is not None else {}
+    told: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in sums}
+    told |= {name: (text, details) for name, text, details in _inspected(loaded, library)}
+    layers = []
+    for name, (text, details) in told.items():
+        nodes = [labels[place] for place in names.places(text) if place in labels]
+        layer: dict[str, Any] = {"name": names.readable(name), "nodes": nodes}
         if details:
-            layers[name]["details"] = _readable(names, details)
-    if times is not None:
-        for name, total in times.milliseconds.items():
-            entry = layers.setdefault(
-                name, {"name": names.readable(name), "nodes": _nodes(names, name)}
-            )
-            entry["ms"] = total / times.calls[name]
-    return list(layers.values())
+            layer["details"] = json.loads(names.readable(json.dumps(details)))
+        if times is not None and name in sums:
+            layer["ms"] = sums[name] / times.calls[name]
+        layers.append(layer)
+    return layers
 
 
 def nodes_of_layers(
@@ -42,10 +43,6 @@ def nodes_of_layers(
     return {
         name: tuple(nodes[at] for at in found if at < len(nodes)) for name, found in places.items()
     }
-
-
-def _nodes(names: NameMap, text: str) -> list[str]:
-    return [names.labels[place] for place in names.places(text) if place in names.labels]
 
 
 def _inspected(loaded: LoadedEngine, library: Library) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -64,9 +61,3 @@ def _inspected(loaded: LoadedEngine, library: Library) -> Iterator[tuple[str, st
         details = layer if isinstance(layer, dict) else {}
         name = str(details.get("Name", layer))
         yield name, f"{name} {details.get('Metadata', '')}", details
-
-
-def _readable(names: NameMap, details: Mapping[str, Any]) -> dict[str, Any]:
-    text = names.readable(json.dumps(details))
-    found: dict[str, Any] = json.loads(text)
-    return found

@@ -16,7 +16,6 @@ from subgraphkit.types import TensorType, ValueType, fits
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.model import half_border
 from subgraphkit_tensorrt.building.plan import EnginePlan, write_plans
-from subgraphkit_tensorrt.building.report import readable
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import LOGGER
 from subgraphkit_tensorrt.running.arrays import is_on_device
@@ -194,7 +193,10 @@ class TensorRTOperator(SubgraphOperator):
         if not current and not self._engines.can_build:
             return False
         before = self._engines.subgraph
-        after = replace(before, constants=_with_changes(before.constants, changed))
+        constants = dict(before.constants)
+        for name in changed.keys() & constants.keys():
+            constants[name] = _with(constants[name], changed[name])
+        after = replace(before, constants=constants)
         try:
             for _, loaded in current:
                 refit(loaded, after, self._options, self._library)
@@ -267,7 +269,7 @@ class TensorRTOperator(SubgraphOperator):
             "memory": loaded.memory(),
             **loaded.contexts.count(),
             "refittable": loaded.refittable,
-            "report": readable(plan.report, self._engines.subgraph),
+            "report": plan.report,
         }
         times = loaded.contexts.times()
         if "profiling_verbosity" in self._options.builder or times is not None:
@@ -348,15 +350,6 @@ def _check_fits(subgraph: Subgraph, place: int, value: Any, halves: Collection[s
     dtype = str(getattr(value, "dtype", type_.dtype.label)).rpartition(".")[2]
     if dtype != type_.dtype.label and not (name in halves and dtype == "float16"):
         raise InputError("SGK141", f"input {name!r} is {dtype}; the model needs {type_}")
-
-
-def _with_changes(
-    constants: Mapping[str, Initializer], changed: Mapping[str, Any]
-) -> dict[str, Initializer]:
-    return {
-        name: _with(stored, changed[name]) if name in changed else stored
-        for name, stored in constants.items()
-    }
 
 
 def _with(stored: Initializer, value: Any) -> Initializer:

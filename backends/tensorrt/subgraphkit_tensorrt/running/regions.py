@@ -10,7 +10,6 @@ from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.build import build_engine
 from subgraphkit_tensorrt.building.plan import EnginePlan, read_plans, write_plans
 from subgraphkit_tensorrt.building.profiles import buckets_at_bind
-from subgraphkit_tensorrt.building.report import readable
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.running.engines import builder_for
 from subgraphkit_tensorrt.running.operator import TensorRTOperator
@@ -131,5 +130,4 @@ class BuiltPlans(SubgraphOperator):
 
     def info(self) -> Mapping[str, Any]:
         """Return the report of each build; JSON-able."""
-        reports = [readable(plan.report, self._subgraph) for plan in self._plans]
-        return {"engines": [{"report": report} for report in reports], "loaded": False}
+        return {"engines": [{"report": plan.report} for plan in self._plans], "loaded": False}

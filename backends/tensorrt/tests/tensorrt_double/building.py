@@ -132,10 +132,6 @@ class OnnxParser:
     def supports_model_v2(self, model: Any, path: str | None = None) -> bool:
         return self.parse(model, path)
 
-    def supports_model(self, model: Any, path: str | None = None) -> Any:
-        taken = self.parse(model, path)
-        return taken, [(list(range(self._network.num_layers)), taken)]
-
     def is_subgraph_supported(self, index: int) -> bool:
         return index == 0 and self._network.computation is not None
 

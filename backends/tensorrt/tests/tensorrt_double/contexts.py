@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from backends.tensorrt.tests.tensorrt_double.listeners import started
-from subgraphkit_tensorrt.running.engine import DTYPES
+from subgraphkit_tensorrt.building.network import TYPES
 
 __all__ = ["IExecutionContext", "scratch_for"]
 
@@ -47,28 +47,12 @@ class IExecutionContext:
             self._double.cuda.change_at_once(self._kept, ends=True)
 
     @property
-    def device_memory(self) -> Any:
-        raise AttributeError("unreadable attribute")
-
-    @device_memory.setter
-    def device_memory(self, address: int) -> None:
-        self._scratch = (address, None)  # as large as it is at most
-
-    @property
     def profiler(self) -> Any:
         return self._profiler
 
     @profiler.setter
     def profiler(self, value: Any) -> None:
         self._profiler = started(value)
-
-    @property
-    def error_recorder(self) -> Any:
-        return self._recorder
-
-    @error_recorder.setter
-    def error_recorder(self, value: Any) -> None:
-        self._recorder = started(value)
 
     def set_device_memory(self, memory: int, size: int) -> None:
         self._scratch = (memory, size)
@@ -304,7 +288,7 @@ class IExecutionContext:
         return values
 
     def _dtype(self, name: str) -> Any:
-        return DTYPES[self._of.get_tensor_dtype(name).name]
+        return TYPES[self._of.get_tensor_dtype(name).name].numpy
 
     def _read(self, name: str, address: int, shape: tuple[int, ...]) -> Any:
         dtype = self._dtype(name)
@@ -313,6 +297,6 @@ class IExecutionContext:
         return np.frombuffer(bytes(view), dtype, count).reshape(shape)
 
     def _say(self, text: str) -> bool:
-        if getattr(self, "_recorder", None) is not None:
-            self._recorder.report_error(self._trt.ErrorCodeTRT.INVALID_ARGUMENT, text)
+        logger = self._double.library.logger
+        logger.log(logger.Severity.ERROR, text)
         return False

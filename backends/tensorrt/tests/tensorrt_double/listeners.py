@@ -40,11 +40,6 @@ class IProfiler(_Listener):
         raise NotImplementedError
 
 
-class IErrorRecorder(_Listener):
-    def report_error(self, code: Any, desc: str) -> bool:
-        raise NotImplementedError
-
-
 class IOutputAllocator(_Listener):
     pass
 
@@ -60,7 +55,6 @@ class IProgressMonitor(_Listener):
 CALLED_BACK = (
     ILogger,
     IProfiler,
-    IErrorRecorder,
     IOutputAllocator,
     IGpuAllocator,
     IProgressMonitor,

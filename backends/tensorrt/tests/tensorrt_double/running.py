@@ -70,10 +70,6 @@ class ICudaEngine:
         return "REFIT" in self._described["flags"]
 
     @property
-    def device_memory_size(self) -> int:
-        return self._scratch()
-
-    @property
     def device_memory_size_v2(self) -> int:
         return self._scratch()
 
