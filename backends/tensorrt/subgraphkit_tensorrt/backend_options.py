@@ -101,5 +101,3 @@ class Options:
     bytes."""
     cuda_graphs: Literal["off", "auto"] = "off"
     """Whether runs of equal shapes are recorded and replayed, where an engine allows."""
-    profiling: bool = False
-    """Whether the time of every layer is measured; runs are slower meanwhile."""

@@ -14,7 +14,7 @@ import importlib
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -29,7 +29,6 @@ _WITHOUT = re.compile(
 )
 _KEPT = re.compile(r"ILayer|IPluginRegistry|IPluginCreator\w*|IPluginV2|IPluginV3")
 _LAYER = re.compile(r"INetworkDefinition\.add_(?!input|plugin|plugin_v[23])\w+")
-Snapshot = Mapping[str, Mapping[str, Any]]
 
 
 class Api:
@@ -112,74 +111,44 @@ def known_classes() -> set[str]:
     return set(_data()["classes"]) | set(_data()["enums"]) | set(_data()["functions"])
 
 
-def snapshot_of(module: Any) -> dict[str, dict[str, Any]]:
-    """Measure imported bindings, in the form ``add`` takes."""
-    found: dict[str, dict[str, Any]] = {}
-    for name, value in vars(module).items():
-        if name.startswith("_"):
-            continue
-        if isinstance(value, type) and hasattr(value, "__members__"):
-            found[name] = {"enum": {one: int(member) for one, member in value.__members__.items()}}
-        elif isinstance(value, type):
-            found[name] = {"members": dict(_members(value))}
-        elif callable(value) and _signatures(name, value):
-            found[name] = {"func": _signatures(name, value)}
-    return found
-
-
-def _members(owner: type) -> Iterator[tuple[str, Any]]:
-    for name in dir(owner):
-        if not name.startswith("_"):
-            value = getattr(owner, name)
-            yield name, PROPERTY if isinstance(value, property) else _signatures(name, value)
-
-
-def _signatures(name: str, value: Any) -> list[str]:
-    lines = (line.strip() for line in (getattr(value, "__doc__", "") or "").splitlines())
-    found = [re.sub(r"^\d+\. ", "", line) for line in lines if f"{name}(" in line and "->" in line]
-    return [line for line in found if line.startswith(f"{name}(")]
-
-
-def add(data: dict[str, Any], release: str, snapshot: Snapshot) -> None:
-    """Add one release, or measure it anew."""
+def add(data: dict[str, Any], release: str, module: Any) -> None:
+    """Add the names of imported bindings as one release, or measure it anew."""
     if release not in data["releases"]:
         data["releases"].append(release)
     bit = 1 << data["releases"].index(release)
-    for owner, facts in snapshot.items():
-        if _WITHOUT.fullmatch(owner) and not _KEPT.fullmatch(owner):
-            continue
-        if "enum" in facts:
-            for name, number in facts["enum"].items():
-                _mark(data["enums"].setdefault(owner, {}).setdefault(name, {}), str(number), bit)
-        elif "members" in facts:
-            members = data["classes"].setdefault(owner, {"": 0})
-            members[""] |= bit
-            _add_members(members, owner, snapshot, bit)
-        else:
-            for one in _written(facts["func"]):
+    for owner, value in filter(_is_measured, vars(module).items()):
+        if isinstance(value, type) and hasattr(value, "__members__"):
+            members = data["enums"].setdefault(owner, {})
+            for name, member in value.__members__.items():
+                _mark(members.setdefault(name, {}), str(int(member)), bit)
+        elif isinstance(value, type):
+            _add_class(data["classes"].setdefault(owner, {"": 0}), value, bit)
+        elif callable(value):
+            for one in _written(owner, value):
                 _mark(data["functions"].setdefault(owner, {}), one, bit)
 
 
-def _add_members(members: dict[str, Any], owner: str, snapshot: Snapshot, bit: int) -> None:
-    for name, form in _inherited(owner, snapshot).items():
-        if not name.startswith("_") and not _LAYER.fullmatch(f"{owner}.{name}"):
-            for one in _written(form):
+def _is_measured(one: tuple[str, Any]) -> bool:
+    is_left_out = _WITHOUT.fullmatch(one[0]) and not _KEPT.fullmatch(one[0])
+    return not (one[0].startswith("_") or is_left_out)
+
+
+def _add_class(members: dict[str, Any], owner: type, bit: int) -> None:
+    members[""] |= bit
+    for name in dir(owner):
+        if not name.startswith("_") and not _LAYER.fullmatch(f"{owner.__name__}.{name}"):
+            for one in _written(name, getattr(owner, name)) or [PROPERTY]:
                 _mark(members.setdefault(name, {}), one, bit)
 
 
-def _inherited(owner: str, snapshot: Snapshot) -> dict[str, Any]:
-    """Return the members of a class and of those it is derived from."""
-    facts = snapshot.get(owner, {})
-    found: dict[str, Any] = {}
-    for base in facts.get("bases", ()):
-        found |= _inherited(base, snapshot)
-    return found | dict(facts.get("members", {}))
-
-
-def _written(form: Any) -> list[str]:
-    if isinstance(form, str):
-        return [PROPERTY]
-    return sorted({_arguments(signature) for signature in form}) or [PROPERTY]
+def _written(name: str, value: Any) -> list[str]:
+    """Return the ways a function can be called; none for a property."""
+    lines = (line.strip() for line in (getattr(value, "__doc__", "") or "").splitlines())
+    found = [re.sub(r"^\d+\. ", "", line) for line in lines if f"{name}(" in line and "->" in line]
+    is_property = isinstance(value, property)
+    return sorted(
+        {_arguments(one) for one in found if one.startswith(f"{name}(") and not is_property}
+    )
 
 
 def _arguments(signature: str) -> str:
@@ -239,7 +208,7 @@ def main(names: list[str]) -> None:
     for name in names:
         module = importlib.import_module(name)
         release = ".".join(module.__version__.split(".")[:3])
-        add(data, f"{RTX}{release}" if "rtx" in name else release, snapshot_of(module))
+        add(data, f"{RTX}{release}" if "rtx" in name else release, module)
     write(data)
 
 

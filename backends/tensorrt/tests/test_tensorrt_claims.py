@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-import onnx
 import pytest
-from onnx import helper
 
 import subgraphkit as sk
 from backends.tensorrt.tests.tensorrt_claims import (
@@ -22,7 +20,6 @@ from backends.tensorrt.tests.tensorrt_claims import (
 from backends.tensorrt.tests.tensorrt_models import needs_rtx, options, rtx
 from subgraphkit.backend import BindContext
 from subgraphkit.errors import OptionError
-from subgraphkit.ir import BoundGraph
 from subgraphkit.testing.light_models import LIGHT_MODELS, light_model_path
 from subgraphkit_tensorrt import backend
 from subgraphkit_tensorrt.claiming.property import properties_of
@@ -218,20 +215,6 @@ def test_what_the_builder_refuses_is_learnt_and_left_out_the_next_time(tmp_path:
     assert reasons(again, 5)[0].startswith("compile_failed: TensorRT could not build")
 
 
-def test_a_build_that_fails_is_an_error_if_the_user_wants_it() -> None:
-    body = (
-        "g (float[5000] x) => (float[4999] y, int64[4999] i) <int64[1] less = {1}> "
-        "{ a = Relu(x) b = Exp(a) c = Tanh(b) s = Shape(c) k = Sub(s, less) y, i = TopK(c, k) }"
-    )
-    # The size is to be known by the builder alone.
-    with (
-        sk.config(on_unsupported="raise"),
-        pytest.raises(sk.SubgraphkitError, match="K exceeds the maximum value") as caught,
-    ):
-        sk.compile_subgraphs(divided(body, fold=False))
-    assert caught.value.code == "SGK130"
-
-
 def test_a_quantize_node_stays_with_its_dequantize_node() -> None:
     body = """
     g (float[1,4,6,6] x, float[4,4,1,1] w) => (float[1,4,6,6] y) <float s = {0.5}, int8 z = {0}> {
@@ -247,40 +230,12 @@ def test_a_quantize_node_stays_with_its_dequantize_node() -> None:
     assert homes(split) == {0, 3, 4}
 
 
-def test_an_operator_of_another_domain_is_refused_with_the_way_to_add_it() -> None:
-    node = helper.make_node("Twist", ["c"], ["d"], domain="com.acme", name="t")
-    model = parsed(
-        "g (float[4] x) => (float[4] z) { a = Relu(x) b = Exp(a) c = Tanh(b) z = Neg(d) }"
-    )
-    model.graph.node.insert(3, node)
-    model.graph.value_info.append(helper.make_tensor_value_info("d", onnx.TensorProto.FLOAT, [4]))
-    graph = loaded(model)
-    refusal = _property_refusals(graph)[3]
-    assert refusal.startswith("op_unsupported: com.acme::Twist is not ONNX's")
-    assert (
-        '@subgraphkit_tensorrt.lowering.converter("Twist", domain="com.acme", since=1)' in refusal
-    )
-
-
-def _property_refusals(graph: BoundGraph) -> dict[int, str]:
-    first, _ = properties_of(rtx(), options(), "here")
-    first.prepare(graph, BindContext())
-    selector = first.create_selector(graph)
-    answers = ((node.id, selector.select(node)) for node in graph.nodes)
-    return {place: str(answer) for place, answer in answers if answer is not True}
-
-
 def test_a_plugin_library_that_cannot_be_loaded_is_an_error(tmp_path: Path) -> None:
     broken = tmp_path / "libbroken.so"
     broken.write_bytes(b"not a library")
     with pytest.raises(OptionError) as caught:
         divided(CHAIN, plugin_libraries=[str(broken)])
     assert caught.value.code in {"SGK160", "SGK167"}
-
-
-def test_a_module_that_cannot_be_imported_is_an_error() -> None:
-    with pytest.raises(sk.SubgraphkitError, match="names 'no_such_module_here'"):
-        divided(CHAIN, modules=["no_such_module_here"])
 
 
 BEHIND_DATA = """

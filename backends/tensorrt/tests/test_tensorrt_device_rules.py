@@ -140,14 +140,6 @@ def test_memory_that_is_kept_is_given_up_for_tensorrts_own_needs(
     np.testing.assert_array_equal(Opened(SUM, double)(X)[0], summed(X))
 
 
-def test_a_worker_that_was_forked_is_told_so(double: Double) -> None:
-    opened = Opened(SUM, double)
-    double.cuda.failing["cudaMemcpyAsync"] = 3
-    with pytest.raises(ExecutionError, match="SGK174") as caught:
-        opened(X)
-    assert "spawn" in caught.value.hint
-
-
 # -- graphs and weights --------------------------------------------------------------------------
 
 

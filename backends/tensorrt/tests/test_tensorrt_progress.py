@@ -2,11 +2,8 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import onnx
@@ -146,39 +143,3 @@ def test_a_monitor_goes_on_until_it_is_told_to_stop() -> None:
     assert monitor.step_complete("Optimizing graph", 1) is True
     told.progress.cancel()
     assert monitor.step_complete("Building engine", 1) is False
-
-
-@needs_rtx
-def test_a_build_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
-    program = tmp_path / "killed.py"
-    program.write_text(
-        "import subgraphkit as sk, sys\n"
-        "from subgraphkit.backend import BindContext\n"
-        "from subgraphkit.ir import make_subgraph\n"
-        "from subgraphkit.testing.light_models import light_model_path\n"
-        "from subgraphkit_tensorrt.building.build import build_engine\n"
-        "from subgraphkit_tensorrt.building.profiles import buckets_at_bind\n"
-        "from subgraphkit_tensorrt.library.flavours import find\n"
-        "from subgraphkit_tensorrt.backend_options import Options\n"
-        "graph = sk.bind(sk.load(light_model_path('densenet121')), backend='none')\n"
-        "subgraph = make_subgraph(graph, list(graph.order), 'tensorrt')\n"
-        "print('building', flush=True)\n"
-        "context = BindContext(Options())\n"
-        "ranges = buckets_at_bind(subgraph, context)\n"
-        "build_engine(subgraph, context, find('tensorrt_rtx').library, ranges)\n"
-    )
-    cache = tmp_path / "cache"
-    environment = {**os.environ, "SUBGRAPH_CACHE_DIR": str(cache), "TMPDIR": str(tmp_path)}
-    packages = Path(build.__file__).parents[2]
-    environment["PYTHONPATH"] = os.pathsep.join([str(packages), *sys.path])
-    before = set(tmp_path.rglob("*"))
-    with subprocess.Popen(
-        [sys.executable, str(program)], env=environment, stdout=subprocess.PIPE, text=True
-    ) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "building\n"
-        time.sleep(0.5)
-        child.kill()
-    assert child.returncode == -signal.SIGKILL
-    assert set(tmp_path.rglob("*")) - before <= {cache, *cache.rglob("*")}
-    assert not [path for path in cache.rglob("*") if path.suffix in {".part", ".engine"}]

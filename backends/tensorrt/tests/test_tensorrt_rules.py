@@ -55,7 +55,7 @@ def test_an_operator_set_before_the_documented_ones_is_refused() -> None:
     graph = loaded(parsed("g (float[4] x) => (float[4] y) { y = Relu(x) }", 8))
     old = Rules(Capabilities("tensorrt", "10.3.0", (10, 3, 0)), has_operator=lambda _: False)
     refusal = old.refusal(graph.nodes[0])
-    assert str(refusal) == "opset: operator set 8, TensorRT takes 9 to 20"
+    assert str(refusal) == "opset: operator set 8, TensorRT takes 9 and later"
 
 
 # Every case was measured: the parser takes the node and makes something else of it, or the builder
@@ -125,14 +125,9 @@ def test_a_pooling_that_rounds_up_to_a_window_onnx_keeps_is_taken() -> None:
 @pytest.mark.parametrize(
     ("expected", "body"),
     [
-        ("dtype: 'x' is int16[4]", "g (int16[4] x) => (float[4] y) { y = Cast<to=1>(x) }"),
         (
             "rank: 'x' has 9 axes",
             "g (float[1,1,1,1,1,1,1,1,2] x) => (float[1,1,1,1,1,1,1,1,2] y) { y = Relu(x) }",
-        ),
-        (
-            "op_unsupported: TensorRT for RTX has no Det",
-            "g (float[2,2] x) => (float y) { y = Det(x) }",
         ),
         (
             "not_constant: axis of CumSum",
@@ -144,10 +139,6 @@ def test_a_pooling_that_rounds_up_to_a_window_onnx_keeps_is_taken() -> None:
                 "g (float[4] x) => (int8[4] y) <float s = {0.5}, int8 z = {3}> "
                 "{ y = QuantizeLinear(x, s, z) }"
             ),
-        ),
-        (
-            "op_unsupported: RandomNormalLike is random",
-            "g (float[4] x) => (float[4] y) { y = RandomNormalLike(x) }",
         ),
         (
             "op_unsupported: in else_branch, #0 Det",

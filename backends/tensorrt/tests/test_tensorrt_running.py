@@ -206,25 +206,6 @@ def test_memory_that_is_described_and_dropped_is_reused_behind_the_default_strea
     np.testing.assert_array_equal(found, summed(X))
 
 
-def test_an_array_by_dlpack_is_read_where_it_is(double: Double) -> None:
-    opened = Opened(SUM, double)
-    (mine,) = opened(X, outputs=[ON_DEVICE])
-
-    class Stranger:
-        """Speaks DLPack, as torch does."""
-
-        shape = mine.shape
-
-        def __dlpack_device__(self) -> tuple[int, int]:
-            return mine.__dlpack_device__()
-
-        def __dlpack__(self, **how: Any) -> Any:
-            return mine.__dlpack__(**how)
-
-    (y,) = opened(Stranger())
-    np.testing.assert_array_equal(y, summed(summed(X)))
-
-
 def test_engines_that_run_one_after_the_other_share_their_scratch(double: Double) -> None:
     chain = [Opened(SUM, double) for _ in range(5)]
     value: Any = X

@@ -91,7 +91,6 @@ def placed(double: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
     monkeypatch.setattr(computing, "find", lambda name: found)
     # On a device, what may go wrong seldom is tried often.
     for place, name, few in (
-        (engines, "_TIMED", 5),
         (engines, "_OPENINGS", 6),
         (engines, "_SCRATCH", 1 << 14),
         (computing, "_MOST", 20),

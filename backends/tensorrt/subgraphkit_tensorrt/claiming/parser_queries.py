@@ -9,10 +9,7 @@ partition pass makes of the nodes is a new model, and asked about again.
 Answers are remembered, for this process and in the folder the core keeps for the backend.
 """
 
-import logging
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +23,7 @@ from subgraphkit_tensorrt.building.network import make_builder, misread_type
 from subgraphkit_tensorrt.claiming.stand_ins import model_file, put_small_weights_in, stand_in
 from subgraphkit_tensorrt.library.cudart import on_device
 from subgraphkit_tensorrt.library.flavours import Library, network_flags
-from subgraphkit_tensorrt.library.logger import LOGGER
+from subgraphkit_tensorrt.library.logger import listening
 from subgraphkit_tensorrt.lowering import Conversions
 from subgraphkit_tensorrt.lowering.conversions import apply
 
@@ -166,7 +163,7 @@ class ParserQueries:
         """Put one question."""
         self.asked += 1
         trt, logger = self._library.trt, self._library.logger
-        with on_device(self._device), _hush_log(), model_file(asked.file_size) as path:
+        with on_device(self._device), listening(), model_file(asked.file_size) as path:
             if self._builder is None:
                 self._builder = make_builder(self._library, self._device)
             network = self._builder.create_network(network_flags(trt))
@@ -244,21 +241,6 @@ def _readers(asked: _Asked, value: str) -> list[int]:
 
 def _quote(text: str) -> str:
     return f"TensorRT's parser says: {text or 'no, without a reason'}"
-
-
-@contextmanager
-def _hush_log() -> Iterator[None]:
-    """Keep what the library says in this thread from the log: a no to a question is no error."""
-    asking = threading.get_ident()
-
-    def hush(record: logging.LogRecord) -> bool:
-        return record.thread != asking
-
-    LOGGER.addFilter(hush)
-    try:
-        yield
-    finally:
-        LOGGER.removeFilter(hush)
 
 
 def _tensors(network: Any, parser: Any, proto: Any) -> Iterator[tuple[str, Any]]:

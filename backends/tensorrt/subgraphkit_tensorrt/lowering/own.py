@@ -1,9 +1,6 @@
 """Our own converters, and composed operators written as ONNX itself defines them.
 
-Ours are of attributes that TensorRT lacks or reads otherwise.
-
-Source: ONNX operators AveragePool and MaxPool, version 22, output shape with ``ceil_mode``; LSTM,
-GRU and RNN, version 14, attribute ``layout``.
+Source: ONNX operators AveragePool and MaxPool, version 22, output shape with ``ceil_mode``.
 """
 
 from collections.abc import Mapping
@@ -19,11 +16,6 @@ from subgraphkit_tensorrt.lowering.registry import Fresh, Lowering, Replacement
 from subgraphkit_tensorrt.rules.judged_node import wide_axes
 
 _IR_VERSION: Final = 10
-_SEQUENCES: Final = (0,)
-_STATES: Final = (5, 6)
-_BATCH_SECOND: Final = [1, 0, 2]
-_WHOLE_OUTPUT: Final = [2, 0, 1, 3]
-"""From [sequence, directions, batch, hidden] to [batch, sequence, directions, hidden]."""
 
 
 def fit_window(node: Node, fresh: Fresh) -> Replacement | None:
@@ -49,25 +41,6 @@ def fit_window(node: Node, fresh: Fresh) -> Replacement | None:
     return Replacement([made])
 
 
-def put_sequence_first(node: Node, fresh: Fresh) -> Replacement | None:
-    """Write ``layout=1``, which TensorRT reads as 0, as ``layout=0`` between transpositions."""
-    if node.attribute("layout", 0) != 1 or node.graph.writer is None:
-        return None
-    inner = _copy_without(node.graph.writer.node_proto(node), "layout")
-    before, after = [], []
-    for place in (*_SEQUENCES, *_STATES):
-        if place < len(inner.input) and inner.input[place]:
-            turned = fresh(f"input{place}")
-            before.append(_transpose(inner.input[place], turned, _BATCH_SECOND))
-            inner.input[place] = turned
-    for place, name in enumerate(node.outputs):
-        if name:
-            inner.output[place] = fresh(f"output{place}")
-            turn = _BATCH_SECOND if place else _WHOLE_OUTPUT
-            after.append(_transpose(inner.output[place], name, turn))
-    return Replacement([*before, inner, *after])
-
-
 def _copy_without(proto: onnx.NodeProto, *attributes: str) -> onnx.NodeProto:
     """Return a copy of a node without some attributes."""
     made = onnx.NodeProto()
@@ -77,16 +50,9 @@ def _copy_without(proto: onnx.NodeProto, *attributes: str) -> onnx.NodeProto:
     return made
 
 
-def _transpose(value: str, made: str, order: list[int]) -> onnx.NodeProto:
-    return helper.make_node("Transpose", [value], [made], perm=order)
-
-
 OWN: Final[Mapping[str, Lowering]] = {
     "AveragePool": fit_window,
-    "GRU": put_sequence_first,
-    "LSTM": put_sequence_first,
     "MaxPool": fit_window,
-    "RNN": put_sequence_first,
 }
 """By operator of ONNX."""
 

@@ -145,9 +145,6 @@ _MISSING_IN: Final = {
 }
 """By flavour: plugins it lacks, and operators that its builder has no kernel for, or few."""
 
-_OPSETS: Final[Mapping[_Release, int]] = {(10, 16): 24, (): 20}
-"""The last documented version of the operator set, by the first release that documents it."""
-
 
 @dataclass(frozen=True, slots=True)
 class OperatorTable:
@@ -156,13 +153,11 @@ class OperatorTable:
     Attributes:
         newer: Those that came later, with the release that brought them.
         missing: Those that no release has, or not this flavour.
-        last_opset: The last version of the default operator set that is documented.
     """
 
     operators: Mapping[str, Operator]
     newer: Mapping[str, str]
     missing: frozenset[str]
-    last_opset: int
 
 
 @cache
@@ -176,5 +171,4 @@ def operator_table(generation: _Release, flavour: str) -> OperatorTable:
         if row.since and generation < release_of(row.since)
     }
     operators = {name: row for name, row in known.items() if name not in newer}
-    last_opset = next(last for release, last in _OPSETS.items() if generation >= release)
-    return OperatorTable(operators, newer, missing, last_opset)
+    return OperatorTable(operators, newer, missing)

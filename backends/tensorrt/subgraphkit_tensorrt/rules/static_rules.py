@@ -105,8 +105,7 @@ class Rules:
 
     def _of_opset(self, node: Node, operator: Operator | None) -> Refusal | None:
         if node.opset < _FIRST_OPSET:
-            last = self.table.last_opset
-            text = f"operator set {node.opset}, TensorRT takes {_FIRST_OPSET} to {last}"
+            text = f"operator set {node.opset}, TensorRT takes {_FIRST_OPSET} and later"
             return Refusal("opset", text)
         if operator is not None and node.opset < operator.opset:
             since = operator.opset

@@ -12,25 +12,6 @@ from subgraphkit_tensorrt.running.device import Device
 from subgraphkit_tensorrt.running.memory import Block
 
 
-class LayerTimes:
-    """Times of layers, summed up over runs.
-
-    Attributes:
-        milliseconds: By name of a layer.
-
-    Thread-safety: a context reports from one thread at a time.
-    """
-
-    def __init__(self) -> None:
-        self.milliseconds: dict[str, float] = {}
-        self.calls: dict[str, int] = {}
-
-    def add(self, layer: str, milliseconds: float, calls: int = 1) -> None:
-        """Add the time of one run of a layer, or of several."""
-        self.milliseconds[layer] = self.milliseconds.get(layer, 0.0) + milliseconds
-        self.calls[layer] = self.calls.get(layer, 0) + calls
-
-
 class OutputMemory:
     """Memory of an output whose size depends on data; kept from run to run, and grows.
 
@@ -77,15 +58,15 @@ class OutputMemory:
 
 @lru_cache(maxsize=8)
 def profiler_class(trt: Any) -> Any:
-    """Return an ``IProfiler`` that writes down times; it is made of ``LayerTimes``."""
+    """Return an ``IProfiler`` that sums up milliseconds by layer, in what it is made of."""
 
     class Profiler(trt.IProfiler):  # type: ignore[misc]  # known when it is imported
-        def __init__(self, times: LayerTimes) -> None:
+        def __init__(self, times: dict[str, float]) -> None:
             trt.IProfiler.__init__(self)  # the binding does not find it through super()
             self._times = times
 
         def report_layer_time(self, layer_name: str, ms: float) -> None:
-            self._times.add(layer_name, ms)
+            self._times[layer_name] = self._times.get(layer_name, 0.0) + ms
 
     return Profiler
 

@@ -14,7 +14,6 @@ from typing import Any, Final
 from subgraphkit.errors import ExecutionError
 from subgraphkit_tensorrt.library.logger import LOGGER, check_run, listening
 from subgraphkit_tensorrt.running.callbacks import (
-    LayerTimes,
     OutputMemory,
     allocator_class,
     profiler_class,
@@ -99,7 +98,7 @@ class Context:
         self,
         made: Any,
         loader: Loader,
-        times: LayerTimes | None,
+        times: dict[str, float] | None,
         managed_bytes: int | None,
         profile: int,
     ) -> None:

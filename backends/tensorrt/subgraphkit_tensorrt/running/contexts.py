@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.logger import check_run, listening
-from subgraphkit_tensorrt.running.callbacks import LayerTimes
 from subgraphkit_tensorrt.running.context import Context
 from subgraphkit_tensorrt.running.device import Loader
 
@@ -31,6 +30,8 @@ class Contexts:
         engine: Any,
         loader: Loader,
         options: Options,
+        *,
+        times: bool,
     ) -> None:
         self.engine = engine
         self._runtime_config: Any = None
@@ -38,6 +39,7 @@ class Contexts:
         self._library = loader.library
         self._device = loader.device
         self._options = options
+        self._times = times
         can = self._library.capabilities
         self._resting: list[Context] = []
         self._recorded: OrderedDict[Hashable, Context] = OrderedDict()
@@ -103,16 +105,14 @@ class Contexts:
         for one in ended:
             self._forget(one)
 
-    def times(self) -> LayerTimes | None:
-        """Return the times of layers over all contexts; None if they are not measured."""
-        if not self._options.profiling:
-            return None
-        summed = LayerTimes()
+    def times(self) -> dict[str, float]:
+        """Return the milliseconds of each layer over all runs, if they are measured."""
+        summed: dict[str, float] = {}
         with self._lock:
             measured = [context.times for context in self._all if context.times is not None]
         for times in measured:
-            for layer, milliseconds in times.milliseconds.items():
-                summed.add(layer, milliseconds, times.calls[layer])
+            for layer, milliseconds in times.items():
+                summed[layer] = summed.get(layer, 0.0) + milliseconds
         return summed
 
     def forget_recordings(self) -> None:
@@ -181,7 +181,7 @@ class Contexts:
         execution_context = check_run(
             execution_context, "make an execution context", lines, hint=hint
         )
-        times = LayerTimes() if self._options.profiling else None
+        times: dict[str, float] | None = {} if self._times else None
         managed = None if self._options.weight_streaming else self.scratch_bytes
         return Context(execution_context, self._loader, times, managed, profile)
 

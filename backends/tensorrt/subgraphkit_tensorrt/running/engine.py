@@ -41,6 +41,8 @@ class LoadedEngine:
         outputs: Sequence[str],
         loader: Loader,
         options: Options,
+        *,
+        times: bool = False,
     ) -> None:
         self._library = loader.library
         self.device = loader.device
@@ -62,7 +64,7 @@ class LoadedEngine:
             self.weight_budget = _stream_weights(loader, options, engine)
             self.is_recordable = self.leaves_host_alone and self.weight_budget is None
             self.plan_bytes = len(blob)
-            self.contexts = Contexts(engine, loader, options)
+            self.contexts = Contexts(engine, loader, options, times=times)
             del engine  # it ends with the contexts, on its device
         self.device.retain()
         self._end = weakref.finalize(self, _close, self.device, self.contexts)

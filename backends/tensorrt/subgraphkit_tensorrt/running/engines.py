@@ -88,6 +88,8 @@ class Engines:
         library: Library,
         context: BindContext[Options],
         builder: Builder | None,
+        *,
+        times: bool = False,
     ) -> None:
         self.subgraph = subgraph
         self.loader = Loader.of(library, context.options)
@@ -96,6 +98,7 @@ class Engines:
         self._context = context
         self._options = context.options
         self._builder = builder
+        self._times = times
         self._entries: list[PooledEngine] = []  # the one used last is last
         self._chosen: dict[Shapes, tuple[PooledEngine, int]] = {}
         self._lock = threading.Lock()
@@ -120,7 +123,8 @@ class Engines:
         Raises:
             CompileError: TensorRT does not take it (SGK162, SGK179).
         """
-        loaded = LoadedEngine(plan.data, plan.inputs, plan.outputs, self.loader, self._options)
+        names, options = (plan.inputs, plan.outputs), self._options
+        loaded = LoadedEngine(plan.data, *names, self.loader, options, times=self._times)
         entry = PooledEngine(plan, loaded, met)
         with self._lock:
             # An engine that grew out of another takes its place.

@@ -23,7 +23,7 @@ from subgraphkit_tensorrt.running.call import Request
 from subgraphkit_tensorrt.running.device import Device
 from subgraphkit_tensorrt.running.engine import LoadedEngine, refit
 from subgraphkit_tensorrt.running.engines import Builder, Engines
-from subgraphkit_tensorrt.running.layers import describe_layers, nodes_of_layers
+from subgraphkit_tensorrt.running.layers import nodes_of_layers
 from subgraphkit_tensorrt.running.runs import run_engine
 from subgraphkit_tensorrt.running.streams import stream_for
 
@@ -34,6 +34,7 @@ class TensorRTOperator(SubgraphOperator):
     Takes arrays on its device as well as those of the host, and leaves outputs there if asked to.
 
     ``builder``: Builds a plan for shapes that none covers; None if nothing can be built.
+    ``times``: Whether contexts take the times of layers; runs are slower meanwhile.
 
     Raises:
         CompileError: TensorRT does not take a plan (SGK162), or it is of another subgraph (SGK179).
@@ -52,10 +53,12 @@ class TensorRTOperator(SubgraphOperator):
         library: Library,
         context: BindContext[Options],
         builder: Builder | None = None,
+        *,
+        times: bool = False,
     ) -> None:
         options = context.options
         self._context, self._builder = context, builder
-        self._engines = Engines(subgraph, library, context, builder)
+        self._engines = Engines(subgraph, library, context, builder, times=times)
         self._library = library
         self._options = options
         self._device = self._engines.loader.device
@@ -64,7 +67,7 @@ class TensorRTOperator(SubgraphOperator):
         self._on_host = (None,) * len(self._dtypes)
         self._halves = half_border(subgraph, options)
         self._are_half = [name in self._halves for name in subgraph.outputs]
-        self._records = options.cuda_graphs == "auto" and not options.profiling
+        self._records = options.cuda_graphs == "auto" and not times
         self._closed = self._has_run = False
         self._device.retain()
         self._stand_ins: list[SubgraphOperator] = []
@@ -240,9 +243,8 @@ class TensorRTOperator(SubgraphOperator):
     def profiled(self, record: Callable[[InnerTime], object]) -> "TensorRTOperator":
         """Load the plans again, for contexts that take the times of layers."""
         plans = self._engines.plans()
-        context = replace(self._context, options=replace(self._options, profiling=True))
         subgraph, library = self._engines.subgraph, self._library
-        return _Profiled(record, plans, subgraph, library, context, self._builder)
+        return _Profiled(record, plans, subgraph, library, self._context, self._builder)
 
     def close(self) -> None:
         """Release engines, contexts and memory."""
@@ -264,25 +266,20 @@ class TensorRTOperator(SubgraphOperator):
         return buffer
 
     def _describe_engine(self, plan: EnginePlan, loaded: LoadedEngine) -> dict[str, Any]:
-        facts: dict[str, Any] = {
+        return {
             "ranges": [[one.to_json() for one in ranges] for ranges in plan.profiles],
             "memory": loaded.memory(),
             **loaded.contexts.count(),
             "refittable": loaded.refittable,
             "report": plan.report,
         }
-        times = loaded.contexts.times()
-        if "profiling_verbosity" in self._options.builder or times is not None:
-            subgraph = self._engines.subgraph
-            facts["layers"] = describe_layers(loaded, subgraph, self._library, times)
-        return facts
 
 
 class _Profiled(TensorRTOperator):
     """A region whose contexts say how long each layer took, and not when it began."""
 
     def __init__(self, record: Callable[[InnerTime], object], *made: Any) -> None:
-        super().__init__(*made)
+        super().__init__(*made, times=True)
         self._record = record
         self._told: dict[tuple[LoadedEngine, str], float] = {}
         self._nodes: dict[tuple[LoadedEngine, str], tuple[int, ...]] = {}
@@ -306,8 +303,7 @@ class _Profiled(TensorRTOperator):
 
     def _record_of(self, loaded: LoadedEngine) -> None:
         """Record by how much the times of an engine's layers have grown."""
-        times = loaded.contexts.times()
-        sums = times.milliseconds if times is not None else {}
+        sums = loaded.contexts.times()
         if any((loaded, name) not in self._nodes for name in sums):
             nodes = nodes_of_layers(loaded, self._engines.subgraph, self._library, sums)
             self._nodes |= {(loaded, name): of for name, of in nodes.items()}

@@ -45,8 +45,6 @@ CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
     ("second GPU", "two GPUs", engines.second_gpu),
     ("refit", _LIBRARY, engines.refit),
     ("weight streaming", _LIBRARY, engines.weight_streaming),
-    ("layers", _LIBRARY, engines.layers),
-    ("time of a run", _LIBRARY, engines.time_of_a_run),
 )
 """Name, what it needs, and what it tries."""
 

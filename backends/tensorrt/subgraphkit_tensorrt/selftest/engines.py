@@ -1,6 +1,5 @@
 """Checks of engines: found again, recorded, in memory that is short, and with new weights."""
 
-import time
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
@@ -26,8 +25,6 @@ _OPENINGS: Final = 50
 _LEFT: Final = 8 << 20
 """What the driver itself may keep of memory."""
 _SCRATCH: Final = 1 << 20
-_TIMED: Final = 300
-_DETAILED: Final[dict[str, Any]] = {"builder": {"profiling_verbosity": "DETAILED"}}
 
 
 def cuda_graphs(bench: ModelOpener) -> str:
@@ -100,24 +97,6 @@ def weight_streaming(bench: ModelOpener) -> str:
     return f"with {' and '.join(told)} of {whole:,} bytes of weights on the device it is the same"
 
 
-def layers(bench: ModelOpener) -> str:
-    """Times of layers, and the nodes they came from."""
-    model = models.model(models.PERCEPTRON)
-    with opened(bench, model, profiling=True, **_DETAILED, **RANGES) as found:
-        for _ in range(3):
-            found.run({"x": draw(4, 16)})
-        told = [
-            layer
-            for operator in found.operators()
-            for engine in operator["engines"]
-            for layer in engine["layers"]
-        ]
-    timed = [layer for layer in told if "ms" in layer]
-    named = [layer for layer in timed if layer["nodes"]]
-    require(bool(named), f"of {len(timed)} layers with a time none leads back to a node")
-    return f"{len(timed)} layers have a time, {len(named)} of them lead back to nodes"
-
-
 def found_again(bench: ModelOpener) -> str:
     """An engine that one process built is found by the next."""
     model = models.model(models.PERCEPTRON)
@@ -136,16 +115,3 @@ def second_gpu(bench: ModelOpener) -> str:
     if not gpus()[1:]:
         raise NotAvailable("there is one GPU")
     return agreed(models.PERCEPTRON, (4, 16), device=1, **RANGES)(bench)
-
-
-def time_of_a_run(bench: ModelOpener) -> str:
-    """How long a small model takes, from array to array."""
-    model = models.model(models.PERCEPTRON)
-    with opened(bench, model, **RANGES) as found:
-        feeds = {"x": draw(4, 16)}
-        seconds = []
-        for _ in range(_TIMED):
-            started = time.perf_counter()
-            found.run(feeds)
-            seconds.append(time.perf_counter() - started)
-    return f"the median of {_TIMED} runs is {1e6 * float(np.median(seconds)):.0f} us"
