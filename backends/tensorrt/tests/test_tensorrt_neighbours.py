@@ -17,7 +17,6 @@ from subgraphkit.errors import InputError
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_onnxruntime import (
     OnnxRuntimeBackend,
-    device_arrays,
     library,
     operator,
     settings,
@@ -46,7 +45,7 @@ def _right(x: Any) -> list[Any]:
 def near(double: Double, monkeypatch: pytest.MonkeyPatch) -> OnnxRuntimeDouble:
     """Put ONNX Runtime with a CUDA provider on the double's device; Sin is left to it."""
     made = OnnxRuntimeDouble(double)
-    for module in (library, device_arrays, operator, settings, tensors, ort_backend):
+    for module in (library, operator, settings, tensors, ort_backend):
         monkeypatch.setattr(module, "onnxruntime", lambda: made)
     monkeypatch.setattr(double_road, "_NEVER", {"Sin"})
     return made
@@ -136,7 +135,7 @@ def test_outputs_stay_on_the_device_and_are_fed_again(
         session.run_with_iobinding(again)
         np.testing.assert_allclose(np.asarray(again.get_outputs()[0]), np.sin(np.sin(X)), rtol=1e-6)
         assert near.read["x"] == near.wrote["y"]
-        wrong = device_arrays.OrtArray(
+        wrong = tensors.OrtArray(
             OrtValue(double, near.allocate(24), np.zeros((3, 2), np.float32)), np.dtype(np.float32)
         )
         again.bind_ortvalue_input("x", wrong)
@@ -151,7 +150,7 @@ def test_an_output_is_left_on_the_device_only_if_it_can_be_fetched_from_there(
     value, held = as_ort_value(np.ones((2, 3), dtype.numpy))
     is_left = operator._target(ON_DEVICE, TensorType(dtype, (2, 3))) is ON_DEVICE
     try:
-        fetch_to_host = np.asarray(device_arrays.OrtArray(value, held.dtype))
+        fetch_to_host = np.asarray(tensors.OrtArray(value, held.dtype))
     except RuntimeError:
         assert not is_left
     else:
@@ -167,12 +166,12 @@ def test_the_double_has_the_surface_of_onnxruntime() -> None:
     for name in ("shape", "element_type", "data_type", "data_ptr", "numpy", "__dlpack_device__"):
         assert callable(getattr(onnxruntime.OrtValue, name)), name
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
-    value = onnxruntime.OrtValue.from_dlpack(device_arrays._Ready(_OnHost(array), 1))
+    value = onnxruntime.OrtValue.from_dlpack(tensors._Ready(_OnHost(array), 1))
     ours = OrtValue(Double(), 0, array)
     assert value.data_ptr() == ours.data_ptr() == array.ctypes.data
     for name in ("shape", "element_type", "data_type", "__dlpack_device__"):
         assert tuple(np.ravel(getattr(value, name)())) == tuple(np.ravel(getattr(ours, name)()))
-    np.testing.assert_array_equal(np.from_dlpack(device_arrays.OrtArray(value, array.dtype)), array)
+    np.testing.assert_array_equal(np.from_dlpack(tensors.OrtArray(value, array.dtype)), array)
 
 
 class _OnHost:
