@@ -150,6 +150,10 @@ def _empty(node: Node) -> str:
 
 
 def _pool(node: Node) -> str:
+    steps, taps = node.attribute("strides", None) or (), node.attribute("kernel_shape")
+    goes_far = any(step > count for step, count in zip(steps, taps, strict=False))
+    if goes_far and node.attribute("auto_pad", "NOTSET").startswith("SAME"):
+        return "padding to the same size cuts off where steps go beyond a window"
     return _window(node) or _empty(node)
 
 
