@@ -22,7 +22,6 @@ from subgraphkit.viewing import Arrow, Box, Drawing, Section, Table, Text, fragm
 
 _NODES = "Nodes"
 _SHOWN_OPERATORS = 6
-_SHOWN_REASONS = 4
 _SHOWN_VALUES = 6
 _MILLION = 1e6
 _PART = "% of the FLOPs"
@@ -123,7 +122,6 @@ class _Portrait:
             ("time", worth if seconds is not None else ""),
             ("reads", self._typed(subgraph.inputs)),
             ("hands over", self._typed(subgraph.outputs)),
-            *self._why_not(nodes),
         ]
         return Box(
             subgraph.id,
@@ -137,23 +135,6 @@ class _Portrait:
     def _typed(self, names: Sequence[str]) -> str:
         types = self.partitioning.graph.types
         return listed([f"{name}: {types.get(name, '?')}" for name in names], _SHOWN_VALUES)
-
-    def _why_not(self, nodes: Sequence[int]) -> list[tuple[str, str]]:
-        """Say by backend why it does not have the nodes, each reason with how many have it."""
-        said: dict[str, Counter[str]] = {}
-        for node in nodes:
-            for backend, reason in self._refusals.get(node, ()):
-                said.setdefault(backend, Counter())[reason] += 1
-        return [
-            (
-                f"not on {backend}",
-                "; ".join(
-                    f"{reason} ({counted(count, 'node')})"
-                    for reason, count in reasons.most_common(_SHOWN_REASONS)
-                ),
-            )
-            for backend, reasons in said.items()
-        ]
 
     def _arrows(self) -> list[Arrow]:
         types, subgraphs = self.partitioning.graph.types, self.partitioning.subgraphs

@@ -42,14 +42,6 @@ def parse(edges: str, claimed: str) -> tuple[Adjacency, bytearray, list[str]]:
     return Adjacency.from_predecessors(rows), bytearray(name in wanted for name in order), order
 
 
-def test_a_graph_without_nodes_has_no_regions() -> None:
-    adjacency = Adjacency.from_predecessors([])
-    assert level_regions(adjacency, bytearray()) == []
-    assert connected_regions(adjacency, bytearray()).regions == []
-    assert contract(adjacency, []).members == []
-    assert find_violation(adjacency, [], 0, []) is None
-
-
 def test_values_of_unknown_size_are_kept_inside_too() -> None:
     adjacency, eligible, names = parse("a>u>b, c1>c2>b", "a b c1 c2")
     nets = Nets.build((n, 0, adjacency.successors(n)) for n in range(adjacency.count))

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.errors import CallerError, ConfigError
 from subgraphkit.partitioning import Constraints
 from tests.models import LINEAR, parsed
 from tests.unit.placing.spec_support import ones_for, refusal, save_with_data
@@ -172,10 +171,3 @@ def test_a_spec_has_its_session_warmed_up(monkeypatch: pytest.MonkeyPatch) -> No
     sk.SessionSpec.of("m.onnx", "numpy", warm_up=True).open().close()
     sk.SessionSpec.of("m.onnx", "numpy", warm_up={"n": 5}).open().close()
     assert runs == [None, {"n": 5}]
-
-
-def test_errors_of_specs_are_the_callers() -> None:
-    with pytest.raises(ConfigError) as caught:
-        sk.SessionSpec.from_json("{}")
-    assert caught.value.fault == "caller"
-    assert isinstance(caught.value, CallerError)
