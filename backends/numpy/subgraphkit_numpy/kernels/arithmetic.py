@@ -243,7 +243,6 @@ def is_inf(site: Site) -> Made:
 
 
 @kernel("Where")
-def where(site: Site) -> Made:
+def where(_site: Site) -> Made:
     """Choose elements of one of two arrays."""
-    del site
     return np.where

@@ -171,7 +171,7 @@ def q_embed_layer_normalization(site: Site) -> Made:
 
 
 @kernel("QLinearMatMul")
-def q_linear_mat_mul(site: Site) -> Made:
+def q_linear_mat_mul(_site: Site) -> Made:
     """Multiply integers; scale and round the products. Rows and columns may have scales."""
 
     def rows(scale: Array) -> Array:
@@ -186,7 +186,6 @@ def q_linear_mat_mul(site: Site) -> Made:
         y = total.astype(wide) * (scales[0] * scales[1] / scales[2])
         return quantized(y, rows(y_zero))
 
-    del site
     return compute
 
 

@@ -62,9 +62,8 @@ def unary(site: Site) -> Made:
 
 
 @kernel("Det")
-def determinant(site: Site) -> Made:
+def determinant(_site: Site) -> Made:
     """Return the determinant of every matrix."""
-    del site
 
     def compute(x: Array) -> Array:
         found = np.linalg.det(x) if x.shape[-1] < _LARGE else _by_reflections(x)

@@ -218,9 +218,8 @@ def _spatial_axes(x: Array) -> tuple[int, ...]:
 
 
 @kernel("GlobalAveragePool")
-def global_average_pool(site: Site) -> Made:
+def global_average_pool(_site: Site) -> Made:
     """Return the average of every channel."""
-    del site
 
     def compute(x: Array) -> Array:
         y = _totals(x)
@@ -230,9 +229,8 @@ def global_average_pool(site: Site) -> Made:
 
 
 @kernel("GlobalMaxPool")
-def global_max_pool(site: Site) -> Made:
+def global_max_pool(_site: Site) -> Made:
     """Return the maximum of every channel."""
-    del site
     return _maxima
 
 

@@ -47,22 +47,6 @@ def _mean(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called 
     return np.divide(total, x.dtype.type(count))
 
 
-def _prod(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called by place)
-    return _PRODUCT(x, axes, x.dtype, None, keepdims)
-
-
-def _max(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called by place)
-    if x.size:
-        return _MAXIMUM(x, axes, None, None, keepdims)
-    return _MAXIMUM(x, axes, None, None, keepdims, least(x.dtype))
-
-
-def _min(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called by place)
-    if x.size:
-        return _MINIMUM(x, axes, None, None, keepdims)
-    return _MINIMUM(x, axes, None, None, keepdims, _greatest(x.dtype))
-
-
 def least(dtype: np.dtype[Any]) -> Any:
     """Return the least value of an element type."""
     if dtype.kind == "b":
@@ -76,26 +60,10 @@ def _greatest(dtype: np.dtype[Any]) -> Any:
     return np.iinfo(dtype).max if dtype.kind in "iu" else dtype.type(np.inf)
 
 
-def _l1(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called by place)
-    return _sum(np.abs(x), axes, keepdims)
-
-
-def _sum_square(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called by place)
-    return _sum(np.square(x), axes, keepdims)
-
-
-def _l2(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called by place)
-    return np.sqrt(_sum_square(x, axes, keepdims)).astype(x.dtype)
-
-
-def _log_sum(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called by place)
-    return np.log(_sum(x, axes, keepdims)).astype(x.dtype)
-
-
 def _log_sum_exp(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (called by place)
     if x.dtype.kind in "iu":
         return _log_sum_exp(x.astype(np.float64), axes, keepdims).astype(x.dtype)
-    largest = np.asarray(_max(x, axes, True))  # noqa: FBT003 (data, not a switch)
+    largest = np.asarray(_REDUCTIONS["ReduceMax"](x, axes, True))  # noqa: FBT003 (data)
     shift = np.where(np.isfinite(largest), largest, x.dtype.type(0))
     total = np.asarray(_sum(np.exp(x - shift), axes, keepdims))
     return np.log(total) + shift.reshape(total.shape)
@@ -104,13 +72,13 @@ def _log_sum_exp(x: Array, axes: Axes, keepdims: bool) -> Any:  # noqa: FBT001 (
 _REDUCTIONS: dict[str, Reduction] = {
     "ReduceSum": _sum,
     "ReduceMean": _mean,
-    "ReduceProd": _prod,
-    "ReduceMax": _max,
-    "ReduceMin": _min,
-    "ReduceL1": _l1,
-    "ReduceL2": _l2,
-    "ReduceSumSquare": _sum_square,
-    "ReduceLogSum": _log_sum,
+    "ReduceProd": lambda x, axes, keep: _PRODUCT(x, axes, x.dtype, None, keep),
+    "ReduceMax": lambda x, axes, keep: _MAXIMUM(x, axes, None, None, keep, least(x.dtype)),
+    "ReduceMin": lambda x, axes, keep: _MINIMUM(x, axes, None, None, keep, _greatest(x.dtype)),
+    "ReduceL1": lambda x, axes, keep: _sum(np.abs(x), axes, keep),
+    "ReduceL2": lambda x, axes, keep: np.sqrt(_sum(np.square(x), axes, keep)),
+    "ReduceSumSquare": lambda x, axes, keep: _sum(np.square(x), axes, keep),
+    "ReduceLogSum": lambda x, axes, keep: np.log(_sum(x, axes, keep)),
     "ReduceLogSumExp": _log_sum_exp,
 }
 _EXACT = frozenset({"ReduceMax", "ReduceMin"})

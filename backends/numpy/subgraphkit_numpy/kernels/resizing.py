@@ -80,11 +80,8 @@ def resize(site: Site) -> Made:
     shares = shape is None or prod(shape) >= SHARED_NANOSECONDS
     if not site.settled(1, 2, 3):
         return Kernel(compute, shares=shares)
-    return Kernel(partial(_with_known, compute, site.absorb(1, 2, 3)), shares=shares)
-
-
-def _with_known(compute: Callable[..., Array], known: Sequence[Array | None], x: Array) -> Array:
-    return compute(x, *known)
+    known = site.absorb(1, 2, 3)
+    return Kernel(lambda x: compute(x, *known), shares=shares)
 
 
 def _resize(

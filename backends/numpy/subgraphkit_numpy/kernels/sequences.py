@@ -9,30 +9,26 @@ from subgraphkit_numpy.kernels.site import Site
 
 
 @kernel("SequenceEmpty")
-def sequence_empty(site: Site) -> Made:
+def sequence_empty(_site: Site) -> Made:
     """Return a sequence without elements."""
-    del site
     return list
 
 
 @kernel("SequenceConstruct", aliases=True)
-def sequence_construct(site: Site) -> Made:
+def sequence_construct(_site: Site) -> Made:
     """Return a sequence of the inputs."""
-    del site
     return lambda *values: list(values)
 
 
 @kernel("SequenceAt", aliases=True)
-def sequence_at(site: Site) -> Made:
+def sequence_at(_site: Site) -> Made:
     """Return one element; a negative position counts from the end."""
-    del site
     return lambda sequence, place: sequence[place.item()]
 
 
 @kernel("SequenceInsert", aliases=True)
-def sequence_insert(site: Site) -> Made:
+def sequence_insert(_site: Site) -> Made:
     """Return a longer sequence, with a value before a position or at the end."""
-    del site
 
     def compute(sequence: list[Any], value: Any, place: Array | None = None) -> list[Any]:
         count = len(sequence)
@@ -46,9 +42,8 @@ def sequence_insert(site: Site) -> Made:
 
 
 @kernel("SequenceErase", aliases=True)
-def sequence_erase(site: Site) -> Made:
+def sequence_erase(_site: Site) -> Made:
     """Return a sequence without one element, the last unless a position is given."""
-    del site
 
     def compute(sequence: list[Any], place: Array | None = None) -> list[Any]:
         shorter = list(sequence)
@@ -59,9 +54,8 @@ def sequence_erase(site: Site) -> Made:
 
 
 @kernel("SequenceLength")
-def sequence_length(site: Site) -> Made:
+def sequence_length(_site: Site) -> Made:
     """Return the number of elements as int64."""
-    del site
     return lambda sequence: np.array(len(sequence), dtype=np.int64)
 
 
@@ -109,9 +103,8 @@ def optional_has_element(site: Site) -> Made:
 
 
 @kernel("OptionalGetElement", aliases=True)
-def optional_get_element(site: Site) -> Made:
+def optional_get_element(_site: Site) -> Made:
     """Return the value; its absence is an error."""
-    del site
 
     def compute(value: Any) -> Any:
         if value is None:

@@ -16,9 +16,8 @@ _AT_A_STROKE: Final = 1 << 24
 
 
 @kernel("Identity", aliases=True)
-def identity(site: Site) -> Made:
+def identity(_site: Site) -> Made:
     """Return the input."""
-    del site
     return Same()
 
 
@@ -107,9 +106,8 @@ def _expand(x: Array, shape: tuple[int, ...]) -> Array:
 
 
 @kernel("Tile", until=5)
-def tile_along_axis(site: Site) -> Made:
+def tile_along_axis(_site: Site) -> Made:
     """Repeat along one axis; both numbers come in the element type of the data."""
-    del site
 
     def compute(x: Array, tiles: Array, axis: Array) -> Array:
         repeats = [1] * x.ndim

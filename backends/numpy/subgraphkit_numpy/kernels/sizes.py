@@ -29,9 +29,8 @@ def _filled(site: Site, values: Values) -> Sequence[int]:
     return _ints(values[0]) if values else site.ints("shape") or ()
 
 
-def range_shape(site: Site, values: Values) -> Sequence[int]:
+def range_shape(_site: Site, values: Values) -> Sequence[int]:
     """Return how many numbers there are from a start, before a limit, in steps."""
-    del site
     first, last, step = (value.item() for value in values[:3])
     if step == 0:
         raise ValueError("Range with a delta of 0 never ends")
@@ -44,8 +43,7 @@ def range_shape(site: Site, values: Values) -> Sequence[int]:
     return (max(0, count),)
 
 
-def _expand(site: Site, values: Values) -> Sequence[int]:
-    del site
+def _expand(_site: Site, values: Values) -> Sequence[int]:
     x, target = values[0], _ints(values[1])
     rank = max(x.ndim, len(target))
     own = (1,) * (rank - x.ndim) + x.shape
@@ -80,8 +78,7 @@ def _pad(site: Site, values: Values) -> Sequence[int]:
     return dims
 
 
-def _one_hot(site: Site, values: Values) -> Sequence[int]:
-    del site
+def _one_hot(_site: Site, values: Values) -> Sequence[int]:
     return (*values[0].shape, *_ints(values[1])[:1])
 
 
@@ -113,8 +110,7 @@ def _center_crop_pad(site: Site, values: Values) -> Sequence[int]:
     return dims
 
 
-def _affine_grid(site: Site, values: Values) -> Sequence[int]:
-    del site
+def _affine_grid(_site: Site, values: Values) -> Sequence[int]:
     batch, _, *space = _ints(values[1])
     return (batch, *space, len(space))
 
@@ -132,8 +128,7 @@ def _top_k(site: Site, values: Values) -> Sequence[int]:
     return dims
 
 
-def _col2im(site: Site, values: Values) -> Sequence[int]:
-    del site
+def _col2im(_site: Site, values: Values) -> Sequence[int]:
     x, block = values[0], prod(_ints(values[2]))
     return (x.shape[0], x.shape[1] // max(1, block), *_ints(values[1]))
 
@@ -143,8 +138,7 @@ def _image(site: Site, values: Values) -> Sequence[int]:
         return (*image.size[::-1], 1 if site.attribute("pixel_format", "") == "Grayscale" else 3)
 
 
-def _mel_weights(site: Site, values: Values) -> Sequence[int]:
-    del site
+def _mel_weights(_site: Site, values: Values) -> Sequence[int]:
     return (values[1].item() // 2 + 1, values[0].item())
 
 
@@ -156,8 +150,7 @@ def _dft(site: Site, values: Values) -> Sequence[int]:
     return shape
 
 
-def _stft(site: Site, values: Values) -> Sequence[int]:
-    del site
+def _stft(_site: Site, values: Values) -> Sequence[int]:
     (batch, samples, *_), step = values[0].shape, max(1, values[1].item())
     window, length = _value(values, 2), _value(values, 3)
     size = length.item() if length is not None else len(window) if window is not None else samples
@@ -168,8 +161,7 @@ def _multinomial(site: Site, values: Values) -> Sequence[int]:
     return (values[0].shape[0], site.attribute("sample_size", 1))
 
 
-def _broadcast(site: Site, values: Values) -> Sequence[int]:
-    del site
+def _broadcast(_site: Site, values: Values) -> Sequence[int]:
     shape: Sequence[int] = values[0].shape
     for value in values[1:]:
         if value.shape != shape:
@@ -213,8 +205,7 @@ def _gather(site: Site, values: Values) -> Sequence[int]:
     return (*data[:axis], *places, *data[axis + 1 :])
 
 
-def _concat(site: Site, values: Values) -> Sequence[int]:
-    del site
+def _concat(_site: Site, values: Values) -> Sequence[int]:
     return (sum([value.size for value in values]),)
 
 
@@ -261,14 +252,12 @@ def _convolved(site: Site, values: Values) -> Sequence[int]:
     return max(over, (over[0], w[0], *space), key=prod)
 
 
-def _depthwise(site: Site, values: Values) -> Sequence[int]:
-    del site
+def _depthwise(_site: Site, values: Values) -> Sequence[int]:
     x, w = values[0].shape, values[1].shape
     return (x[0], w[0], *x[2:], *w[2:])
 
 
-def _features(site: Site, values: Values) -> Sequence[int]:
-    del site
+def _features(_site: Site, values: Values) -> Sequence[int]:
     return (*values[0].shape[:-1], values[1].size)
 
 
