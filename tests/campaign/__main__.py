@@ -14,8 +14,9 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 os.environ["SUBGRAPH_CONFIG"] = "none"
 
 from tests.campaign import results  # noqa: E402 (libraries read the environment)
-from tests.campaign.attacks import ATTACKS, SHARES  # noqa: E402 (the same)
+from tests.campaign.attacks import ATTACKS  # noqa: E402 (the same)
 from tests.campaign.engine import FOUND, Engine, report  # noqa: E402 (the same)
+from tests.campaign.trials import Attack  # noqa: E402 (the same)
 
 _SHORTEST: Final = 2.0
 """Seconds that an attack is given at least."""
@@ -27,8 +28,8 @@ def main() -> int:
     if given.attack:
         return _one(given)
     failed = _all(given) if given.minutes else 0
-    abouts = {name: attack.about for name, attack in ATTACKS.items()}
-    results.PAGE.write_text(results.page(results.read(), abouts), encoding="utf-8")
+    text = results.PAGE.read_text(encoding="utf-8")
+    results.PAGE.write_text(results.page(text, results.read(), ATTACKS), encoding="utf-8")
     return failed
 
 
@@ -49,35 +50,35 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _one(given: Any) -> int:
-    attack, seed = ATTACKS[given.attack], given.seed
+    attack, seed, key = ATTACKS[given.attack], given.seed, (given.attack, given.backend)
     if seed is None:
-        seed = results.next_seed(results.read(given.results), given.attack, given.backend)
+        seed = results.read(given.results).get(" ".join(key), {"next": 0})["next"]
     with tempfile.TemporaryDirectory(prefix="campaign-", ignore_cleanup_errors=True) as scratch:
         os.environ["XDG_CACHE_HOME"] = os.environ["XDG_STATE_HOME"] = scratch
         revision = results.commit()  # of what is tried, for it may change meanwhile
         engine = Engine(attack, given.backend, Path(scratch), given.found)
         tally = engine.run(range(seed, seed + given.count), given.seconds)
-    results.merge(given.results, results.record(attack, given.backend, (revision, seed), tally))
+    results.add(given.results, key, revision, seed, tally)
     rate = tally.trials / max(tally.seconds, 1e-9)
-    codes = dict(sorted(tally.codes.items(), key=lambda one: -one[1]))
-    report(f"{given.attack} {given.backend}: {rate:.1f} a second, {tally.counts}")
-    report(f"  {tally.judged} judged, {codes}")
+    report(f"{' '.join(key)}: {rate:.1f} a second, {dict(tally.counts.most_common())}")
+    report(f"  {tally.judged} judged, {dict(tally.codes.most_common())}")
     return 1 if tally.found else 0
 
 
 def _all(given: Any) -> int:
     """Give each attack its share of the time, some of them at once."""
-    seconds = given.minutes * 60 * given.jobs / sum(SHARES.values())
+    rounds = [(one, backend) for one in ATTACKS.values() for backend in one.backends]
+    seconds = given.minutes * 60 * given.jobs / sum(attack.share for attack, _ in rounds)
 
-    def run(attack: str, backend: str) -> int:
-        share = max(_SHORTEST, seconds * SHARES[attack, backend])
-        words = ["--attack", attack, "--backend", backend, "--seconds", f"{share:.1f}"]
+    def run(attack: Attack, backend: str) -> int:
+        share = max(_SHORTEST, seconds * attack.share)
+        words = ["--attack", attack.name, "--backend", backend, "--seconds", f"{share:.1f}"]
         words += ["--found", str(given.found), "--results", str(given.results)]
         command = [sys.executable, "-m", "tests.campaign", *words]
         return subprocess.run(command, check=False, cwd=results.ROOT).returncode
 
     with ThreadPoolExecutor(given.jobs) as pool:
-        return max(pool.map(lambda one: run(*one), SHARES))
+        return max(pool.map(lambda one: run(*one), rounds))
 
 
 sys.exit(main())

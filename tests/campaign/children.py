@@ -2,18 +2,14 @@
 
 import ctypes
 import faulthandler
-import json
 import os
 import resource
-import select
 import signal
-import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 from functools import partial
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,12 +21,11 @@ ADDRESSES: Final = 10 << 30
 _SELF: Final = Path("/proc/self")
 _JUDGING: Final = 30.0
 """Seconds that judges are given at least: they are not those who are tried."""
-_READY: Final = b"\n"
 _DIE_WITH_PARENT: Final = 1
 
 
 class Child:
-    """A forked process that answers requests in their order; used by one thread.
+    """A forked process that answers one request after the other; used by one thread.
 
     A fork inherits what was imported, so that it is ready in a few milliseconds.
 
@@ -42,50 +37,31 @@ class Child:
         work: Callable[[Any], Outcome],
         wall: float,
         scratch: Path | None = None,
-        begin: Callable[[], None] | None = None,
+        begin: Callable[[], None] = lambda: None,
     ) -> None:
         self._work, self._begin, self._wall = work, begin, wall
         self._said = (scratch or Path()) / f"said-{os.urandom(4).hex()}.txt"
         self._is_quiet = scratch is not None
         self._pid = 0
-        self.waiting: deque[Any] = deque()
-
-    def send(self, request: Any) -> None:
-        """Ask for something; the answer comes out of ``answers``."""
-        if not self._pid:
-            self._start()
-        if not self.waiting:
-            self._since = time.monotonic()
-        self.waiting.append(request)
-        with suppress(BrokenPipeError):
-            os.write(self._down, json.dumps(request).encode() + b"\n")
-
-    def answers(self, seconds: float) -> Iterator[tuple[Any, Outcome]]:
-        """Yield the requests that were answered within so many seconds, or met an end."""
-        if not self.waiting:
-            return
-        ready, _, _ = select.select([self._up], [], [], seconds)
-        data = os.read(self._up, 1 << 16) if ready else None
-        if data:
-            self._since = time.monotonic()
-            *lines, self._rest = (self._rest + data).split(b"\n")
-            for line in lines:
-                yield self.waiting.popleft(), Outcome(**json.loads(line))
-        elif data == b"":
-            yield self._died(how_it_died(self._reap()))
-        elif time.monotonic() - self._since > self._wall:
-            self.stop()
-            yield self._died(Outcome("hang", "wall", f"silent for {self._wall:g} s"))
 
     def only(self, request: Any) -> Outcome:
         """Ask for one thing and wait for it."""
-        self.send(request)
-        while True:
-            for _, outcome in self.answers(1.0):
-                return outcome
+        if not self._pid:
+            self._start()
+        try:
+            self._link.send(request)
+            if self._link.poll(self._wall):
+                answer: Outcome = self._link.recv()
+                return answer
+            outcome = Outcome("hang", "wall", f"silent for {self._wall:g} s")
+            self.stop()
+        except (EOFError, ConnectionError):
+            outcome = how_it_died(self._reap())
+        outcome.text = f"{outcome.text}; {self.said()}"[:600]
+        return outcome
 
     def stop(self) -> None:
-        """End the process; what waits is lost unless it is sent again."""
+        """End the process, if there is one."""
         if self._pid:
             try:
                 os.killpg(self._pid, signal.SIGKILL)
@@ -99,34 +75,20 @@ class Child:
             return self._said.read_bytes()[-2000:].decode(errors="replace")
         return ""
 
-    def _died(self, outcome: Outcome) -> tuple[Any, Outcome]:
-        """Blame the request that was being answered, and go on with the others in a new process."""
-        outcome.text = f"{outcome.text}; {self.said()}"[:600]
-        culprit, *others = self.waiting
-        self.waiting.clear()
-        for request in others:
-            self.send(request)
-        return culprit, outcome
-
     def _start(self) -> None:
-        below, self._down = os.pipe()
-        self._up, above = os.pipe()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        self._link, above = Pipe()
         self._pid = os.fork()
         if not self._pid:
-            os.close(self._down)
-            os.close(self._up)
-            self._serve(below, above)
-        os.close(below)
-        os.close(above)
-        self._rest, self._since = b"", time.monotonic()
-        if self._begin is not None and os.read(self._up, 1) != _READY:
-            raise RuntimeError(f"a child cannot begin: {self.said()}")
+            self._link.close()
+            self._serve(above)
+        above.close()
+        try:
+            self._link.recv()
+        except EOFError:
+            raise RuntimeError(f"a child cannot begin: {self.said()}") from None
 
-    def _serve(self, below: int, above: int) -> None:
-        """Answer until nothing is asked any more; never returns."""
-        status = 1
+    def _serve(self, link: Any) -> None:
+        """Answer until this process is ended; never returns."""
         try:
             os.setsid()
             die_with_parent()
@@ -138,49 +100,48 @@ class Child:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
-            if self._begin is not None:
-                self._begin()
-                os.write(above, _READY)
-            with os.fdopen(below, "rb") as requests:
-                for line in requests:
-                    outcome = answer_of(partial(self._work, json.loads(line)))
-                    os.write(above, json.dumps(asdict(outcome)).encode() + b"\n")
-            status = 0
+            self._begin()
+            link.send(None)
+            while True:
+                link.send(answer_of(partial(self._work, link.recv())))
         except BaseException as error:  # noqa: BLE001 (whatever it is, the parent reads it)
             os.write(2, f"{type(error).__name__}: {error}".encode())
         finally:
-            os._exit(status)
+            os._exit(1)
 
     def _reap(self) -> int:
         _, status = os.waitpid(self._pid, 0)
         self._pid = 0
-        os.close(self._down)
-        os.close(self._up)
+        self._link.close()
         return os.waitstatus_to_exitcode(status)
 
 
-def trial_child(attack: Attack, backend: str, scratch: Path) -> Child:
-    """Return a child that answers ``{"seed": n}`` and ``{"case": ...}`` with outcomes."""
+class Trials:
+    """A child that carries ``{"seed": n}`` or ``{"case": ...}`` out, and one that judges."""
 
-    def begin() -> None:
-        attack.prepare(scratch, backend)
+    def __init__(self, attack: Attack, backend: str, scratch: Path) -> None:
+        begin = partial(attack.prepare, scratch, backend)
+        self._trial = Child(partial(_measured, attack, backend), attack.wall, scratch, begin)
+        self._judge = Child(partial(_judged, attack), max(attack.wall, _JUDGING), scratch)
 
-    return Child(partial(_measured, attack, backend), attack.wall, scratch, begin)
+    def only(self, request: Any) -> Outcome:
+        """Carry one trial out, and have its answers judged."""
+        outcome = self._trial.only(request)
+        if outcome.answers:
+            verdict = self._judge.only({**request, "answers": outcome.answers})
+            if verdict.kind == "wrong":
+                return verdict
+            outcome.judged = verdict.key == "judged"
+        return outcome
 
-
-def judge_child(attack: Attack, scratch: Path) -> Child:
-    """Return a child that judges answers; ``ran`` says that they are right or nobody knows."""
-
-    def work(request: Any) -> Outcome:
-        _allow(attack.cpu)
-        case = request["case"] if "case" in request else attack.case(request["seed"])
-        return attack.judged(case, request["answers"]) or Outcome("ran", "unjudged")
-
-    return Child(work, max(attack.wall, _JUDGING), scratch)
+    def stop(self) -> None:
+        """End both."""
+        self._trial.stop()
+        self._judge.stop()
 
 
 def in_fork(step: Callable[[], Outcome | None], seconds: float = 30.0) -> Outcome:
-    """Carry a step out in a fork of this process, which may lose its limits, its disk or its life.
+    """Carry a step out in a fork of this process, which may lose its limits or its life.
 
     ``seconds``: After how long it hangs, and is killed.
     """
@@ -199,14 +160,6 @@ def in_fork(step: Callable[[], Outcome | None], seconds: float = 30.0) -> Outcom
         child.stop()
 
 
-def killed_after(step: Callable[[], Outcome], seconds: float) -> None:
-    """Begin a step in a fork, and kill that after so long, wherever it is."""
-    child = Child(lambda _: step(), seconds)
-    child.send(None)
-    time.sleep(seconds)
-    child.stop()
-
-
 def die_with_parent() -> None:
     """Let the system end this process as soon as the one that started it has gone."""
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
@@ -222,20 +175,30 @@ def how_it_died(code: int) -> Outcome:
     return Outcome("crash", f"exit {code}", f"ended with status {code}")
 
 
+def _case(attack: Attack, request: Any) -> Any:
+    return request["case"] if "case" in request else attack.case(request["seed"])
+
+
+def _judged(attack: Attack, request: Any) -> Outcome:
+    """Judge answers; ``ran`` says that they are right or nobody knows."""
+    _allow(attack.cpu)
+    return attack.judged(_case(attack, request), request["answers"]) or Outcome("ran", "unjudged")
+
+
 def _measured(attack: Attack, backend: str, request: Any) -> Outcome:
-    case = request["case"] if "case" in request else attack.case(request["seed"])
+    case = _case(attack, request)
     _allow(attack.cpu * 2)
     before, start = _forget_peak(), time.process_time()
     outcome = answer_of(lambda: attack.attempt(case, backend))
     if outcome.kind == "coded" and not attack.may_refuse:
         outcome.kind = "wrong"
-    outcome.seconds = round(time.process_time() - start, 3)
-    outcome.bytes = _status("VmHWM") - before
+    seconds = round(time.process_time() - start, 3)
+    grown = _status("VmHWM") - before
     if outcome.kind in {"ran", "coded"}:
-        over = [("cpu", outcome.seconds > attack.cpu), ("memory", outcome.bytes > attack.bytes)]
+        over = [("cpu", seconds > attack.cpu), ("memory", grown > attack.bytes)]
         for key in (key for key, is_over in over if is_over):
-            text = f"{outcome.seconds} s, {outcome.bytes >> 20} MiB; {outcome.kind} {outcome.key}"
-            return Outcome("over-limit", key, text, seconds=outcome.seconds, bytes=outcome.bytes)
+            text = f"{seconds} s, {grown >> 20} MiB; {outcome.kind} {outcome.key}"
+            return Outcome("over-limit", key, text)
     return outcome
 
 

@@ -4,16 +4,15 @@ import hashlib
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from tests.campaign.children import Child, judge_child, trial_child
+from tests.campaign.children import Trials
 from tests.campaign.trials import Attack, Case, Outcome, Tally
 
 FOUND: Final = Path(__file__).parent / "found"
-_AHEAD: Final = 3
-"""How many trials a child is asked for before it answers the first."""
 _TRIALS_OF_A_CHILD: Final = 2000
 """After so many a new child is started, so that nothing adds up unseen."""
 _PROVED: Final = 3
@@ -39,101 +38,62 @@ class Engine:
         self.attack, self.backend, self.scratch, self.found = attack, backend, scratch, found
         self.tally = Tally()
         attack.load()
-        self._judge = judge_child(attack, scratch)
-        self._met: dict[tuple[str, str], int] = {}
+        self._met = Counter[tuple[str, str]]()
 
     def run(self, seeds: Iterable[int], seconds: float) -> Tally:
         """Take one seed after the other until there is none left, or the time is over."""
         begin = time.monotonic()
-        child = trial_child(self.attack, self.backend, self.scratch)
-        for asked, seed in enumerate(seeds, 1):
+        trials = self._trials()
+        for seed in seeds:
             if time.monotonic() - begin > seconds:
                 break
-            child.send({"seed": seed})
-            while len(child.waiting) >= _AHEAD:
-                self._take(child)
-            if asked % _TRIALS_OF_A_CHILD == 0:
-                self._finish(child)
-                child = trial_child(self.attack, self.backend, self.scratch)
-        self._finish(child)
-        while self._judge.waiting:
-            self._hear_judge(1.0)
-        self._judge.stop()
+            outcome = trials.only({"seed": seed})
+            if outcome.failed:
+                self._fail(seed, outcome)
+            else:
+                self.tally.add(outcome)
+            if self.tally.trials % _TRIALS_OF_A_CHILD == 0:
+                trials.stop()
+        trials.stop()
         self.tally.seconds += time.monotonic() - begin
         return self.tally
 
-    def alone(self, request: Any) -> Outcome:
+    def _trials(self) -> Trials:
+        return Trials(self.attack, self.backend, self.scratch)
+
+    def _alone(self, request: Any) -> Outcome:
         """Carry one trial out in a child that has seen no other, and judge it."""
-        child = trial_child(self.attack, self.backend, self.scratch)
+        trials = self._trials()
         try:
-            outcome = child.only(request)
+            return trials.only(request)
         finally:
-            child.stop()
-        if outcome.answers:
-            judge = judge_child(self.attack, self.scratch)
-            verdict = judge.only({**request, "answers": outcome.answers})
-            judge.stop()
-            return verdict if verdict.kind == "wrong" else outcome
-        return outcome
+            trials.stop()
 
-    def _finish(self, child: Child) -> None:
-        while child.waiting:
-            self._take(child)
-        child.stop()
-
-    def _take(self, child: Child) -> None:
-        for request, outcome in child.answers(0.5):
-            if outcome.answers:
-                self._judge.send({**request, "answers": outcome.answers})
-                self._settle(request, outcome)
-            elif outcome.failed:
-                self._fail(request, outcome)
-            else:
-                self._settle(request, outcome)
-        while len(self._judge.waiting) > _AHEAD:
-            self._hear_judge(0.5)
-        self._hear_judge(0.0)
-
-    def _hear_judge(self, seconds: float) -> None:
-        for request, verdict in self._judge.answers(seconds):
-            if verdict.kind == "wrong":
-                self.tally.counts["ran"] -= 1
-                self.tally.trials -= 1
-                self._fail({"seed": request["seed"]}, verdict)
-            elif verdict.key == "judged":
-                self.tally.judged += 1
-
-    def _settle(self, request: Any, outcome: Outcome) -> None:
-        self.tally.add(outcome)
-
-    def _fail(self, request: Any, outcome: Outcome) -> None:
+    def _fail(self, seed: int, outcome: Outcome) -> None:
         """Prove a failure alone, minimise the first of its kind, and keep it."""
-        count = self._met[outcome.signature] = self._met.get(outcome.signature, 0) + 1
-        if count > _PROVED:
-            self.tally.add(outcome)
-            return
-        again = self.alone(request)
-        where = f"{self.attack.name} {self.backend} seed {request['seed']}"
+        self._met[outcome.signature] += 1
+        count = self._met[outcome.signature]
+        again = self._alone({"seed": seed}) if count <= _PROVED else outcome
         if not again.failed and outcome.kind in _MAYBE_NOISE:
             self.tally.add(again)
             return
         self.tally.add(outcome)
-        if not again.failed:
-            report(f"{where}: {outcome.kind} {outcome.key}: not alone: {outcome.text[:200]!r}")
-            self.tally.found.append((request["seed"], outcome))
-        if not again.failed or (count > 1 and outcome.kind == "uncoded"):
+        if count > _PROVED or (again.failed and count > 1 and outcome.kind == "uncoded"):
             return
-        case, final = self._minimised(self.attack.case(request["seed"]), again)
-        self.tally.found.append((request["seed"], final))
-        report(f"{where}: {final.kind} {final.key}: {final.text[:200]!r}")
-        if self.found is not None:
-            keep(self.found, self.attack, self.backend, case, final)
+        final = outcome
+        if again.failed:
+            case, final = self._minimised(self.attack.case(seed), again)
+            if self.found is not None:
+                keep(self.found, self.attack, self.backend, case, final)
+        self.tally.found.append((seed, final))
+        told = f"{final.kind} {final.key}: {'' if again.failed else 'not alone: '}"
+        report(f"{self.attack.name} {self.backend} seed {seed}: {told}{final.text[:200]!r}")
 
     def _minimised(self, case: Case, outcome: Outcome) -> tuple[Case, Outcome]:
         """Make a case smaller as long as it fails in the same way."""
         end, final = time.monotonic() + self._patience, outcome
-        child = trial_child(self.attack, self.backend, self.scratch)
-        tried: set[str] = set()
+        is_wrong = outcome.kind == "wrong"
+        trials, tried = self._trials(), set[str]()
         smaller = True
         while smaller:
             smaller = False
@@ -144,16 +104,11 @@ class Engine:
                 if digest in tried:
                     continue
                 tried.add(digest)
-                if outcome.kind == "wrong":
-                    found = self.alone({"case": candidate})
-                else:
-                    found = child.only({"case": candidate})
-                if found.kind == outcome.kind and (
-                    outcome.kind == "wrong" or found.key == outcome.key
-                ):
+                found = (self._alone if is_wrong else trials.only)({"case": candidate})
+                if found.kind == outcome.kind and (is_wrong or found.key == outcome.key):
                     case, final, smaller = candidate, found, True
                     break
-        child.stop()
+        trials.stop()
         return case, final
 
 

@@ -36,6 +36,7 @@ class Mutants(Attack):
 
     name = "mutants"
     backends = ("numpy", "onnxruntime", "openvino", "onednn", "tvm", "iree")
+    share = 10.0
     about = "models spoiled in what they mean or in their bytes, opened, fed and judged"
     settings: ClassVar[dict[str, Any]] = {"on_fallback": "ok", "limits": _LIMITS}
 
@@ -124,7 +125,7 @@ class Isolated(Mutants):
     """The same with libraries in processes of their own: there they may crash."""
 
     name = "isolated"
-    backends = ("onnxruntime", "openvino", "onednn", "tvm", "iree")
+    backends, share = ("onnxruntime", "openvino", "onednn"), 4.0
     about = 'the same with `isolate="process"`: a library that crashes is an error with a code'
     settings: ClassVar[dict[str, Any]] = {**Mutants.settings, "isolate": "process"}
 

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +27,7 @@ TEXTS: Final = (
     *("Loop", "If", "Identity", "Constant", "axis", "axes", "to", "N", "M", "location", "."),
     *("ai.onnx", "ai.onnx.ml", "com.microsoft", "ai.onnx.preview.training", "/etc/passwd"),
 )
+_OF_KIND: Final = {"INT": INTEGERS, "FLOAT": FLOATS, "STRING": TEXTS}
 _CODES: Final = (*range(28), 99, -1)
 """What a version, a data type or the like is drawn from, half of the time."""
 _WEIGHTS: Final = {
@@ -66,17 +68,11 @@ def graphs(graph: GraphProto) -> Iterator[GraphProto]:
                 yield from graphs(attribute.g)
 
 
-def mutate(mutator: Mutator, count: int) -> list[str]:
-    """Spoil a model in so many ways; return the names of those that could be taken."""
-    taken = []
-    for _ in range(count):
-        way = mutator.rng.choices([*_WAYS], [*_WAYS.values()])[0]
-        try:
+def mutate(mutator: Mutator, count: int) -> None:
+    """Spoil a model in so many ways, or in fewer."""
+    for way in mutator.rng.choices([*_WAYS], [*_WAYS.values()], k=count):
+        with suppress(Exception):  # there is no such thing in this model
             way(mutator)
-        except Exception:  # noqa: BLE001 (protobuf and NumPy have many)
-            continue  # there is no such thing in this model
-        taken.append(way.__name__.strip("_"))
-    return taken
 
 
 def spoiled_bytes(data: bytes, rng: random.Random) -> bytes:
@@ -177,16 +173,19 @@ def _strange(m: Mutator, field: FieldDescriptor) -> Any:
 
 
 def _known_attribute(m: Mutator) -> None:
-    """Give an attribute that the operator's schema knows and the model leaves out."""
+    """Give an attribute that the operator's schema knows; all of its elements at one end, often."""
     node = m.rng.choice([node for graph in graphs(m.model.graph) for node in graph.node])
     known = onnx.defs.get_schema(node.op_type, domain=node.domain).attributes
     kind = known[name := m.rng.choice(sorted(known))].type
-    types = onnx.defs.OpSchema.AttrType
-    drawn: dict[Any, Any] = {types.INT: INTEGERS, types.FLOAT: FLOATS, types.STRING: TEXTS}
-    drawn |= {types.INTS: INTEGERS, types.FLOATS: FLOATS}
-    several = [m.rng.choice(drawn[kind]) for _ in range(m.rng.randrange(1, 5))]
-    value = several if kind in {types.INTS, types.FLOATS} else several[0]
-    node.attribute.append(onnx.helper.make_attribute(name, value))
+    drawn = _OF_KIND[kind.name.removesuffix("S")]
+    count = m.rng.randrange(5)
+    several = [m.rng.choice(drawn) for _ in range(count)]
+    several = [m.rng.choice(drawn)] * count if m.rng.random() < 0.5 else several
+    value = several if kind.name.endswith("S") else m.rng.choice(drawn)
+    kept = [one for one in node.attribute if one.name != name]
+    del node.attribute[:]
+    node.attribute.extend(kept)
+    node.attribute.append(onnx.helper.make_attribute(name, value, attr_type=int(kind.value)))
 
 
 def _element_of_tensor(m: Mutator) -> None:
@@ -264,13 +263,15 @@ def _branch(m: Mutator) -> None:
 def _fed(m: Mutator) -> None:
     name, rng = m.rng.choice(sorted(m.feeds)), m.rng
     array = np.array(m.feeds[name])
-    match rng.randrange(6):
+    match rng.randrange(7):
         case 0:
             m.feeds[name] = array[..., :0] if array.ndim else array.reshape(1)
         case 1:
             m.feeds[name] = array.reshape((1, *array.shape))
         case 2:
             m.feeds[name] = array.astype(rng.choice(("float32", "int64", "float16", "bool")))
+        case 3:
+            m.feeds[name] = np.full_like(array, _element(array.dtype, rng))
         case _:
             for _ in range(rng.choice((1, 1, 3))):
                 array.flat[rng.randrange(array.size)] = _element(array.dtype, rng)
@@ -279,7 +280,7 @@ def _fed(m: Mutator) -> None:
 
 _WAYS: Final[dict[Callable[[Mutator], None], int]] = {
     _field: 26,
-    _known_attribute: 5,
+    _known_attribute: 7,
     _element_of_tensor: 3,
     _operator: 2,
     _copy: 1,

@@ -2,7 +2,8 @@
 
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -12,10 +13,8 @@ from subgraphkit.errors import InternalError, SubgraphkitError
 KINDS: Final = ("ran", "coded", "uncoded", "crash", "hang", "wrong", "over-limit")
 """What may come of a trial; all but the first two are failures."""
 
-FAILURES: Final = frozenset(KINDS[2:])
 SLIPS: Final = (AttributeError, AssertionError, LookupError, NameError, TypeError)
 """What is raised by a program that is wrong rather than by one that was asked for too much."""
-OURS: Final = "subgraphkit"
 
 Case = dict[str, Any]
 """All that a trial needs, as JSON has it, so that it can be stored."""
@@ -29,8 +28,7 @@ class Outcome:
         key: What tells this failure from others of its kind; the code of a coded error.
         times: How often the thing in question was done in this trial.
         answers: A file with the outputs, where there are some to be judged.
-        seconds: Processor time.
-        bytes: How much the memory in use grew at most.
+        judged: Whether judges agree with them.
     """
 
     kind: str
@@ -38,19 +36,15 @@ class Outcome:
     text: str = ""
     times: int = 1
     answers: str = ""
-    seconds: float = 0.0
-    bytes: int = 0
+    judged: bool = False
 
     @property
     def failed(self) -> bool:
-        return self.kind in FAILURES
+        return self.kind not in KINDS[:2]
 
     @property
     def signature(self) -> tuple[str, str]:
         return self.kind, self.key
-
-
-RAN: Final = Outcome("ran")
 
 
 class Attack(ABC):
@@ -58,6 +52,8 @@ class Attack(ABC):
 
     Attributes:
         name: Its name on the command line and in the results.
+        backends: Where ``make campaign`` carries it out.
+        share: Its part of the time, on each of them.
         wall: Seconds after which a trial hangs, on a machine that does other things, too.
         cpu: Seconds of processor time that a trial may take.
         bytes: How much memory a trial may take beyond what was in use before.
@@ -66,7 +62,8 @@ class Attack(ABC):
     """
 
     name: ClassVar[str]
-    backends: ClassVar[Sequence[str]] = ("numpy",)
+    backends: ClassVar[Sequence[str]] = ("numpy", "onnxruntime", "openvino", "onednn")
+    share: ClassVar[float] = 1.0
     wall: ClassVar[float] = 60.0
     cpu: ClassVar[float] = 10.0
     bytes: ClassVar[int] = 1 << 30
@@ -93,7 +90,7 @@ class Attack(ABC):
 
     def smaller(self, case: Case) -> Iterator[Case]:
         """Yield simpler cases, the boldest first."""
-        yield from _without_items(case)
+        yield from ()
 
 
 @dataclass(slots=True)
@@ -105,18 +102,24 @@ class Tally:
         found: Failures with the seed, the first of each signature.
     """
 
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
     trials: int = 0
     judged: int = 0
-    codes: dict[str, int] = field(default_factory=dict)
+    codes: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     found: list[tuple[int, Outcome]] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
         self.trials += 1
-        self.counts[outcome.kind] = self.counts.get(outcome.kind, 0) + outcome.times
+        self.judged += outcome.judged
+        self.counts[outcome.kind] += outcome.times
         if outcome.kind == "coded":
-            self.codes[outcome.key] = self.codes.get(outcome.key, 0) + 1
+            self.codes[outcome.key] += 1
+
+    def numbers(self) -> dict[str, float]:
+        """Return what is counted, by the heads of the table."""
+        counts = {kind: self.counts[kind] for kind in KINDS}
+        return {"trials": self.trials, **counts, "judged": self.judged, "seconds": self.seconds}
 
 
 def answer_of(attempt: Callable[[], Outcome]) -> Outcome:
@@ -152,19 +155,8 @@ def _place(error: BaseException) -> str:
     """Return the innermost function of ours that an exception came through."""
     place = "nowhere"
     for frame in traceback.extract_tb(error.__traceback__):
-        if f"/{OURS}" in frame.filename and "/tests/" not in frame.filename:
+        if "/subgraphkit" in frame.filename and "/tests/" not in frame.filename:
             place = f"{Path(frame.filename).stem}.{frame.name}"
         elif frame.filename.startswith("<"):
             place = frame.filename.split()[0]
     return place
-
-
-def _without_items(case: Mapping[str, Any]) -> Iterator[Case]:
-    """Leave items of lists out, half of them at first."""
-    for key, items in case.items():
-        if isinstance(items, list):
-            size = (len(items) + 1) // 2
-            while size:
-                for start in range(0, len(items), size):
-                    yield {**case, key: items[:start] + items[start + size :]}
-                size //= 2

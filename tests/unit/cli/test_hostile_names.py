@@ -18,6 +18,7 @@ from onnx import helper
 import subgraphkit as sk
 from subgraphkit.cli import main
 from subgraphkit.cli.commands import PURPOSES, command_of
+from subgraphkit.cli.reporting import ExitCode
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.registry import refresh_backends
 from tests.unit.cli.conftest import ROOT, Install
@@ -130,6 +131,7 @@ def surroundings(
 
 
 FILE = f"file{EVIL}.onnx"
+LONG = "a" * 300
 INT8 = ("convert", "m.onnx", "--precision", "int8", "-o", "small.onnx")
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("--help",),
@@ -144,6 +146,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("run", "m.onnx", "--pin", f"{EVIL}=numpy"),
     ("run", "m.onnx", "-o", f"{EVIL}/x"),
     ("run", EVIL),
+    ("run", "m.onnx", "--backend", "numpy", "--json", "--output", LONG),
+    ("plan",),
     ("run", "bundle"),
     ("plan", "m.onnx", "--backend", "evil,numpy", "--details"),
     ("plan", "m.onnx", "--backend", "evil,numpy", "--min-coverage", "evil=0.9"),
@@ -201,16 +205,17 @@ def test_nothing_that_is_written_is_obeyed(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for words in sorted(COMMANDS, key=lambda words: words[0] != "build"):
-        main(words)
+        code = main(words)
         told = capfd.readouterr()
         _check(told.out + told.err, words)
+        assert (code == ExitCode.BUG) == (words == ("greet", "a")), words
     monkeypatch.setenv("SUBGRAPH_BACKEND", EVIL)
     monkeypatch.setenv("SUBGRAPH_CACHE_DIR", f"/{EVIL}")
     monkeypatch.setenv(f"SUBGRAPH_{EVIL}", EVIL)
     for words in (("doctor", "--settings"), ("run", "m.onnx"), ("deploy", "cache", "ls")):
-        for config in ("none", "subgraphkit.toml", "bad.toml", EVIL):
+        for config in ("none", "subgraphkit.toml", "bad.toml", EVIL, LONG, 40 * LONG):
             monkeypatch.setenv("SUBGRAPH_CONFIG", config)
-            main(words)
+            assert main(words) != ExitCode.BUG
             told = capfd.readouterr()
             _check(told.out + told.err, words)
 

@@ -9,6 +9,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.errors import CallerError, ExecutionError, InputError, SubgraphkitWarning
+from subgraphkit.processes.memory import resident_bytes
 from tests.fakes import ReferenceOperator, claiming
 from tests.models import CHAIN, DIAMOND, LINEAR, parsed
 
@@ -382,3 +383,17 @@ def test_what_is_in_an_optional_is_checked() -> None:
     assert s.run(None, {"x": ones(2)})[0]
     with pytest.raises(InputError, match="has dtype float64"):
         s.run(None, {"x": np.ones(2)})
+
+
+def test_runs_take_no_memory_that_stays() -> None:
+    with session(LINEAR, "numpy") as s:
+        feeds = {"x": ones(2, 3)}
+
+        def grown(runs: int) -> int:
+            before = resident_bytes() or 0
+            for _ in range(runs):
+                s.run(None, feeds)
+            return (resident_bytes() or 0) - before
+
+        grown(2000)
+        assert grown(20_000) < 1 << 20
