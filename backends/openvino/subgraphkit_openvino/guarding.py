@@ -1,4 +1,4 @@
-"""The watch over whole numbers that enter a region, and the backend that runs wrong ones."""
+"""The watch over what enters a region, and the backend that runs what OpenVINO gets wrong."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,8 +16,9 @@ Fallback = Callable[[Subgraph], SubgraphOperator]
 class Guard:
     """Sends a run elsewhere if it is fed what OpenVINO would compute wrong.
 
-    That is whole numbers out of ``limits`` (an input, least, most), and indices beyond the size of
-    an axis (``sized``: an input, another one, its axis).
+    That is whole numbers out of ``limits`` (an input, least, most), indices beyond the size of an
+    axis (``sized``: an input, another one, its axis), and nothing where it ends the process or
+    makes anything of it (``filled``: inputs that must have elements).
 
     Thread-safety: any number of threads may call.
     """
@@ -28,10 +29,12 @@ class Guard:
         limits: Sequence[tuple[int, int, int]],
         sized: Sequence[tuple[int, int, int]],
         fallback: Fallback,
+        filled: Sequence[int] = (),
     ) -> None:
-        self._limits, self._sized = tuple(limits), tuple(sized)
-        self.watches = bool(self._limits or self._sized)
-        self._whole = dict.fromkeys(place for place, *_ in (*self._limits, *self._sized))
+        self._limits, self._sized, self._filled = tuple(limits), tuple(sized), tuple(filled)
+        self.watches = bool(self._limits or self._sized or self._filled)
+        places = (*(place for place, *_ in (*self._limits, *self._sized)), *self._filled)
+        self._watched = dict.fromkeys(places)
         self._subgraph = subgraph
         self._fallback = fallback
         self._lock = Lock()
@@ -39,6 +42,8 @@ class Guard:
 
     def admits(self, inputs: Sequence[Any]) -> bool:
         """Say whether OpenVINO gets a run right."""
+        if not all(inputs[place].size for place in self._filled):
+            return False
         sizes = ((place, inputs[other].shape[axis]) for place, other, axis in self._sized)
         for place, low, high in (*self._limits, *((at, -size, size - 1) for at, size in sizes)):
             array = inputs[place]
@@ -68,11 +73,11 @@ class Guard:
             operator.close()
 
     def _elsewhere(self) -> SubgraphOperator:
-        names = ", ".join(repr(self._subgraph.inputs[place]) for place in self._whole)
+        names = ", ".join(repr(self._subgraph.inputs[place]) for place in self._watched)
         what = (
-            f"whole numbers fed to subgraph {self._subgraph.id!r} ({names}) are indices out of "
-            "range, are counted up and are neither 0 nor 1, or need more than the 24 bits in which "
-            "OpenVINO computes them exactly"
+            f"what is fed to subgraph {self._subgraph.id!r} ({names}) has no elements, or whole "
+            "numbers that are indices out of range, are counted up and are neither 0 nor 1, or "
+            "need more than the 24 bits in which OpenVINO computes them exactly"
         )
         try:
             operator = self._fallback(self._subgraph)

@@ -172,3 +172,29 @@ def test_corners_are_aligned_by_scales_where_these_are_whole_numbers(
         (y,) = opened.run(None, {"x": np.arange(6, dtype=np.float32).reshape(1, 1, 2, 3)})
     wanted = np.arange(int(3 * scale)) * 2 / (3 * scale - 1)  # ONNX's own cases do not round this
     np.testing.assert_allclose(y[0, 0, 0], wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("line", "shape"),
+    [
+        ("float[3,1,N,1] y) { y = LSTM<hidden_size = 1>(x, w, w) }", (3, 1, 0, 1)),
+        ("float[3,N,M] y) { y = MaxPool<kernel_shape = [2], pads = [1,1]>(x) }", (3, 0, 2)),
+    ],
+)
+def test_what_is_fed_nothing_runs_on_the_fallback(line: str, shape: tuple[int, ...]) -> None:
+    model = parsed(f"g (float[3,N,1] x, float[1,4,1] w) => ({line}")
+    assert homes(model) == ["openvino"]
+    feeds = {"x": np.zeros((3, 0, 1), np.float32), "w": np.ones((1, 4, 1), np.float32)}
+    with (
+        session(model) as opened,
+        pytest.warns(SubgraphkitWarning, match="'x'.* has no elements"),
+    ):
+        assert opened.run(None, feeds)[0].shape == shape
+
+
+def test_of_nothing_but_padding_there_is_no_garbage() -> None:
+    text = """g (float[1,2,N] x) => (float[1,1,M] y) <float[1,2,2] w = {1,2,3,4}>
+        { y = Conv<pads = [1,1]>(x, w) }"""
+    with session(parsed(text)) as opened, pytest.warns(SubgraphkitWarning, match="no elements"):
+        (y,) = opened.run(None, {"x": np.zeros((1, 2, 0), np.float32)})
+    assert y.tolist() == [[[0]]]
