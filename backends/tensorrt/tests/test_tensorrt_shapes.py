@@ -19,6 +19,7 @@ from backends.tensorrt.tests.double_road import (
 from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import CompileError, ExecutionError
+from subgraphkit_tensorrt.running.contexts import Contexts
 from subgraphkit_tensorrt.running.regions import restore
 
 
@@ -233,4 +234,26 @@ def test_an_engine_that_is_let_go_of_ends_after_its_last_run(
     monkeypatch.setattr(double.trt.IExecutionContext, "execute_async_v3", executing)
     np.testing.assert_array_equal(opened(X * 2)[0], summed(X * 2))
     np.testing.assert_array_equal(nested[1], np.full((5, 3), 2))
+    assert double.live["engines"] == 1
+
+
+def test_an_engine_that_others_let_go_of_ends_after_all_that_found_it(
+    double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Opened(GROWING, double, dynamic="exact", max_engines=1, max_contexts=2)
+    opened(X)
+    take, begun, found = Contexts.take, [], []
+
+    def taking(contexts: Contexts, *given: Any, **how: Any) -> Any:
+        begun.append(len(begun))
+        if len(begun) < 3:  # another run of the engine, in which a third length evicts it
+            x = X if len(begun) == 1 else np.ones((5, 3), np.float32)
+            other = threading.Thread(target=lambda: found.append(opened(x)[0]))
+            other.start()
+            other.join()
+        return take(contexts, *given, **how)
+
+    monkeypatch.setattr(Contexts, "take", taking)
+    np.testing.assert_array_equal(opened(X)[0], summed(X))
+    assert [one.shape for one in found] == [(5, 3), (2, 3)]
     assert double.live["engines"] == 1

@@ -66,7 +66,7 @@ def test_a_graph_is_launched_from_a_context_that_ran_no_other_shape(double: Doub
         np.testing.assert_array_equal(opened(x)[0], summed(x))
     assert double.violations == []
     assert double.cuda.launches == 2  # the smaller was recorded again when scratch memory had grown
-    for n in [*range(1, 30), 2, 30, 2, 31, 2]:
+    for n in [*range(1, 30), 40, 40, 41, 41, 2, 30, 2, 31, 2]:
         x = np.full((n, 3), n, np.float32)
         np.testing.assert_array_equal(opened(x)[0], summed(x))
     assert contexts(opened) <= 9  # eight that were recorded, and one for the rest

@@ -278,7 +278,8 @@ class PreparedCall:
         if self._depends:
             self._download([output for output in self._outputs if output.goes])
             start = 0
-        if any(map(self._is_waited_for, self._outputs)):
+        # For memory of the caller, whoever lets go of it waits.
+        if any(one.goes or one.host is not None for one in self._outputs):
             self._slot.wait()
         return [self._result(at, output, start, request) for at, output in enumerate(self._outputs)]
 
@@ -289,12 +290,6 @@ class PreparedCall:
             if output.nbytes:
                 host = self._slot.down.address(output.offset)
                 self._cuda.download(host, output.place, output.nbytes, self._slot.stream)
-
-    def _is_waited_for(self, output: EngineOutput) -> bool:
-        """Say whether an output is read outside the order of streams, so that the host waits."""
-        # Memory of the caller is read on streams we do not know, unless this one is theirs.
-        unordered = output.target is not None and self._slot.user is None
-        return output.goes or output.host is not None or unordered
 
     def _write(self, output: EngineOutput, target: Foreign) -> None:
         """Bring an output to where the caller wants it, unless the engine wrote it there."""
