@@ -128,12 +128,11 @@ def deployment(  # noqa: PLR0913 (those of Serve's that matter here)
         "draining": draining,
         "batching": {"max_batch": max_batch, "max_wait_s": max_wait_s} if max_batch > 1 else {},
     }
-    made = serve.deployment(Replica, name="models")
     least, most = replicas if isinstance(replicas, tuple) else (replicas, replicas)
     scaling: dict[str, Any] = {"num_replicas": least}
     if least != most:
         scaling = {"autoscaling_config": {"min_replicas": least, "max_replicas": most}}
-    return made.options(
+    return serve.deployment(Replica, name="models").options(
         user_config=config,
         max_ongoing_requests=max_ongoing_requests or max(2 * max_batch, 256),
         max_queued_requests=max_queued_requests,
