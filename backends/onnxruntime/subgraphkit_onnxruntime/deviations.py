@@ -60,6 +60,16 @@ def _product_of_bytes(node: Node) -> str:
     return ""
 
 
+def _matrices_of_bytes(node: Node) -> str:
+    is_plain = node.op_type == "MatMulInteger"
+    if any(_is_vector(node, place) for place in ((2,) if is_plain else (1, 2, 6, 7))):
+        return "scales and zero points of rows are an error"
+    summed = (*(node.shape(0) or ())[-1:], *(node.shape(1 if is_plain else 3) or ())[-2:][:1])
+    if not any(isinstance(size, int) and size for size in summed):
+        return "sums of nothing are left unwritten"
+    return _product_of_bytes(node)
+
+
 def _fits_sums(factor: npt.NDArray[Any]) -> bool:
     """Say whether ONNX Runtime leaves a factor as it is, since its sums fit 16 bits."""
     return bool((np.abs(factor.astype(np.int16)) <= _LARGEST_FACTOR).all())
@@ -180,15 +190,23 @@ def _scan(node: Node) -> str:
         sizes = node.graph.shape(name) or (None,)
         if axis and name and not all(isinstance(size, int) and size for size in sizes):
             return "along another axis than the first, results without elements end the process"
+    body = node.bodies["body"]
+    if any(getattr(body.types.get(name), "shape", None) is None for name in body.outputs):
+        return "a body of which the rank of a result is not known before running"
     return ""
 
 
 def _scatter(node: Node) -> str:
-    if node.dtype(0).label == "bfloat16" and node.attribute("reduction", "none") not in {
-        "none",
-        b"none",
-    }:
-        return "bfloat16 is not reduced, and a run fails"
+    label = node.dtype(0).label
+    reduces = node.attribute("reduction", "none") != "none"
+    if reduces and label in {"bfloat16", "bool", "float16"}:
+        return f"{label} is not reduced, and a run fails"
+    return ""
+
+
+def _gates(node: Node) -> str:
+    if node.dtype(0) is DataType.DOUBLE:
+        return "double precision is not computed, and a run fails"
     return ""
 
 
@@ -243,12 +261,12 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "DequantizeLinear": _dequantize,
         "Div": _division,
         "Einsum": _int64_through_double,
-        "MatMulInteger": _product_of_bytes,
+        **dict.fromkeys(("GRU", "LSTM"), _gates),
+        **dict.fromkeys(("MatMulInteger", "QLinearMatMul"), _matrices_of_bytes),
         "MaxUnpool": _max_unpool,
         "NonZero": _non_zero,
         "Pow": _int64_through_double,
         "QLinearConv": lambda node: _window(node) or _product_of_bytes(node),
-        "QLinearMatMul": _product_of_bytes,
         "QuantizeLinear": _quantize,
         "ReduceL1": _int64_through_double,
         "ReduceMax": _reduce_bool,

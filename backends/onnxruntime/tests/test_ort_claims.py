@@ -309,3 +309,32 @@ def test_signed_bytes_without_a_zero_point_keep_their_signs(text: str) -> None:
     with open_ort(model) as session:
         (y,) = session.run(None, {"x": x.astype(dtype), "s": np.array(1, np.float32)})
     assert y.tolist() == [-3, 2]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """(uint8[3,2] a, uint8[2,4] b, uint8[3] z) => (int32[3,4] y)
+        { y = MatMulInteger(a, b, z) }""",
+        "(uint8[2,0] a, uint8[0,3] b) => (int32[2,3] y) { y = MatMulInteger(a, b) }",
+        """(float[1,1,4] x) => (float[1,1,2] y)
+        { y = MaxPool<auto_pad="SAME_UPPER", kernel_shape=[1], strides=[2]>(x) }""",
+        """(double[3,2,2] x, double[1,9,2] w, double[1,9,3] r) => (double[3,1,2,3] y)
+        { y = GRU<hidden_size=3>(x, w, r) }""",
+        """(float16[3] x, int64[1,1] i, float16[1] u) => (float16[3] y)
+        { y = ScatterND<reduction="max">(x, i, u) }""",
+    ],
+)
+def test_what_fails_at_a_run_is_computed_by_the_next_backend(text: str) -> None:
+    model = parsed(f"g {text}", opset=18)
+    feeds = {
+        value.name: np.ones(
+            [dim.dim_value for dim in value.type.tensor_type.shape.dim],
+            helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type),
+        )
+        for value in model.graph.input
+    }
+    with open_ort(model) as session:
+        assert homes(session) == [("numpy", (0,))]
+        (y,) = session.run(None, feeds)
+    assert list(y.shape) == [d.dim_value for d in model.graph.output[0].type.tensor_type.shape.dim]

@@ -62,8 +62,7 @@ constants, OpenVINO narrows them to what means the same."""
 _COUNTING: Final = frozenset({"ArgMax", "ArgMin", "NonZero", "Shape", "Size", "TopK"})
 """Operators whose whole outputs are small, whatever their inputs hold."""
 
-_ORDERING: Final = frozenset({"ArgMax", "ArgMin", "TopK"})
-"""Those of them that compare what they read."""
+_ORDERING: Final = frozenset({"ArgMax", "ArgMin", "TopK"})  # they compare what they read
 
 _MOVING: Final = frozenset(
     {
@@ -141,7 +140,8 @@ class WholeNumbers:
         read = self._read(node)
         made = [name for name in node.outputs if self._graph.dtype(name) in _WHOLE]
         if op_type in _COUNTING or not (read or made):
-            return self._compared(node, read) if op_type in _ORDERING else None
+            cut = op_type in _ORDERING or (op_type == "NonZero" and node.dtype(0) in _WIDE)
+            return self._compared(node, read) if cut else None
         if op_type in _QUANTISED:
             dtypes = {self._graph.dtype(name) for name in (*read, *made)}
             return _long_sum(node) if dtypes.isdisjoint(_OF_16_BITS) else _ROUNDED

@@ -36,6 +36,32 @@ def _conv(node: Node) -> str:
     return "steps along a last axis that is left with one element, with which OpenVINO adds others"
 
 
+def _behind_state(node: Node) -> str:
+    """Refuse a number behind the last state of one direction, which OpenVINO lays out anew."""
+    other = node.shape(1) if len(node.inputs) > 1 else ()
+    if other is not None and any(size != 1 for size in other):
+        return ""
+    name, maker = node.inputs[0], node.producer(0)
+    while maker is not None and maker.op_type in _MOVES:
+        name, maker = maker.inputs[0], maker.producer(0)
+    if maker is None or maker.op_type not in _RECURRENT or name == maker.outputs[0]:
+        return ""
+    if maker.attribute("direction", "forward") == "bidirectional":
+        return ""
+    return "a number behind the last state of a direction, of which OpenVINO loses the shape"
+
+
+def _padded_point(node: Node) -> str:
+    """Refuse strides of a filter of one element over padding: they move in front of the padding."""
+    filters = node.shape(3 if node.op_type == "QLinearConv" else 1) or (None,)
+    strides, pads = node.attribute("strides", None) or (), node.attribute("pads", None) or ()
+    if not any(pads) or all(one == 1 for one in strides):
+        return ""
+    if any(isinstance(size, int) and size > 1 for size in filters[_CHANNELS:]):
+        return ""
+    return "strides of a filter of one element, which OpenVINO takes before it pads"
+
+
 def _conv_transpose(node: Node) -> str:
     sizes = (node.shape(0) or (None,))[_CHANNELS:]
     if not node.attribute("auto_pad", "").startswith("SAME"):
@@ -65,7 +91,7 @@ def _gemm(node: Node) -> str:
 
 
 def _filters(node: Node) -> str:
-    if problem := _result_steps(node):
+    if problem := _padded_point(node) or _result_steps(node):
         return problem
     if all(isinstance(size, int) for size in node.shape(3) or (None,)):
         return ""
@@ -114,7 +140,7 @@ def _layer_norm(node: Node) -> str:
 
 def _variadic(node: Node) -> str:
     if node.opset >= _BROADCASTING or node.shape(0) != ():
-        return ""
+        return _behind_state(node)
     return "scalars, for which OpenVINO fails to compile versions before broadcasting"
 
 
@@ -181,10 +207,21 @@ _BROADCASTING: Final = 8
 _SOFTMAX_OF_ONE_AXIS: Final = 13
 """The operator set from which on Softmax goes along one axis."""
 
+_RECURRENT: Final = ("GRU", "LSTM", "RNN")
+_MOVES: Final = frozenset(
+    {
+        *("Cast", "Concat", "Dropout", "Expand", "Gather", "Identity", "Reshape", "Slice"),
+        *("Squeeze", "Unsqueeze"),
+    }
+)
+"""Operators across which a layout is carried."""
+
 USES: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
     {
+        **dict.fromkeys(("Add", "Div", "Mod", "Mul", "Neg", "Pow", "Sub"), _behind_state),
         "Compress": _compress,
-        "Conv": _conv,
+        "Conv": lambda node: _conv(node) or _padded_point(node),
+        "ConvInteger": _padded_point,
         "ConvTranspose": _conv_transpose,
         "GatherElements": _gather_elements,
         "Gemm": _gemm,
@@ -193,7 +230,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "LayerNormalization": _layer_norm,
         **dict.fromkeys(("Max", "Mean", "Min", "Sum"), _variadic),
         "MaxRoiPool": lambda node: _open_regions(node, _CORNERS + 1),
-        **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
+        **dict.fromkeys(_RECURRENT, _recurrent),
         "Pad": _pad,
         "QLinearConv": _filters,
         "QLinearMatMul": _result_steps,

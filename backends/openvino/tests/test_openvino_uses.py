@@ -69,6 +69,18 @@ from subgraphkit.errors import SubgraphkitWarning
         ),
         ("(float x, float z) => (float y) { y = Max(x, z, x) }", 7, "scalars"),
         (
+            """(float[3,2,2] x, float[1,9,2] w, float[1,9,3] r) => (float[1,2,3] y)
+            <float two = {2}> { "", h = GRU <hidden_size = 3> (x, w, r) y = Mul(h, two) }""",
+            18,
+            "loses the shape",
+        ),
+        (
+            """(float[1,2,4,5] x, float[2,2,1,1] w) => (float[1,2,3,4] y)
+            { a = Relu(x) y = Conv <pads = [1,1,1,1], strides = [2,2]> (a, w) }""",
+            18,
+            "before it pads",
+        ),
+        (
             "(float[1,C,3,3] x) => (float[1,C,3,3] y) { y = LRN <size = 3> (x) }",
             18,
             "has no kernel",

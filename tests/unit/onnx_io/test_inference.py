@@ -199,6 +199,15 @@ def test_an_if_whose_branch_is_known_has_the_types_of_that_branch() -> None:
     assert str(infer(sk.load(parsed(text)), {}, {}).types["y"]) == "float32[3,2]"
 
 
+def test_an_if_has_no_shape_that_only_one_branch_has() -> None:
+    text = (
+        "g (float[N, M] x, bool c, int64[K] s) => (y) { r = If (c) <"
+        "then_branch = t () => (p) { p = Reshape(x, s) }, "
+        "else_branch = e () => (q) { q = Constant<value = float[1,1] {0.0}>() }> y = Relu(r) }"
+    )
+    assert str(infer(sk.load(parsed(text)), {}, {}).types["y"]) == "float32[...]"
+
+
 def test_nodes_that_look_the_same_share_no_sizes_made_up() -> None:
     nodes = "p = Shape(x) a = Slice(x, z, p) b = Slice(x, z, p)"
     model = parsed(f"g (float[N, M] x) => (float[A, B] a, float[A, B] b) {{ {nodes} }}")

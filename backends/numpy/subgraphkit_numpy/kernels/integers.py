@@ -60,7 +60,7 @@ def _factor(
 
     def make(b: Array, zero: Array | None) -> Array:
         b = b.T if flip else b
-        return _exactly(b, zero, b.shape[-2])
+        return _exactly(b, zero, b.shape[-2:][0])
 
     known = site.constant(place)
     if known is None or not site.settled(zero):
@@ -170,21 +170,37 @@ def q_embed_layer_normalization(site: Site) -> Made:
 # -- convolutions and pools ------------------------------------------------------------------------
 
 
+def _rows(parameter: Array) -> Array:
+    """Return what has an element for each row in a shape that broadcasts to them."""
+    return parameter.reshape(-1, 1) if parameter.ndim == 1 else parameter
+
+
+@kernel("MatMulInteger")
+def mat_mul_integer(site: Site) -> Made:
+    """Multiply integers, less their zero points."""
+    factor = _factor(site, 1, 3)
+
+    def compute(*given: Any) -> Array:
+        a, b, a_zero, b_zero = filled(given, 4)
+        is_of_rows = a_zero is not None and a.ndim > 1
+        total = _product(a, _rows(a_zero) if is_of_rows else a_zero, factor(b, b_zero))
+        return total.astype(np.int64).astype(np.int32)
+
+    return Kernel(compute, shares=True)
+
+
 @kernel("QLinearMatMul")
 def q_linear_mat_mul(_site: Site) -> Made:
     """Multiply integers; scale and round the products. Rows and columns may have scales."""
 
-    def rows(scale: Array) -> Array:
-        return scale.reshape(-1, 1) if scale.ndim == 1 else scale
-
     def compute(*given: Any) -> Array:
         a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = given
-        left = _whole(a, rows(a_zero))
+        left = _whole(a, _rows(a_zero))
         total = np.matmul(left, _whole(b, b_zero))
         wide = np.float32 if y_scale.dtype.itemsize < 4 else y_scale.dtype  # noqa: PLR2004 (bytes)
-        scales = (rows(a_scale).astype(wide), b_scale.astype(wide), rows(y_scale).astype(wide))
+        scales = (_rows(a_scale).astype(wide), b_scale.astype(wide), _rows(y_scale).astype(wide))
         y = total.astype(wide) * (scales[0] * scales[1] / scales[2])
-        return quantized(y, rows(y_zero))
+        return quantized(y, _rows(y_zero))
 
     return compute
 

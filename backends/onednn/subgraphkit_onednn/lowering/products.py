@@ -51,6 +51,8 @@ def general_product(draft: GraphDraft, node: Node) -> None:
         "transpose_a": bool(node.attribute("transA", 0)),
         "transpose_b": bool(node.attribute("transB", 0)),
     }
+    if has_input(node, 2):
+        draft.value(node.inputs[2])  # its type must be known, even if nobody reads it
     has_c = has_input(node, 2) and beta != 0
     if has_c and alpha == beta == 1 and draft.value(node.inputs[2]).dims == y.dims[1:]:
         draft.add("matmul", [a, b, draft.value(node.inputs[2])], y, **flags)
