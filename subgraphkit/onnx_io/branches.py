@@ -40,6 +40,24 @@ def replaceable(
     return found
 
 
+def forget(
+    graph: Graph,
+    node: int,
+    bodies: Mapping[int, Mapping[str, Graph]],
+    types: dict[str, ValueType],
+) -> bool:
+    """Forget the shapes that onnx has from one branch alone; say whether there were any."""
+    found = False
+    for body in bodies.get(node, {}).values() if graph.table.op_types[node] == "If" else ():
+        for inner, name in zip(body.outputs, graph.table.outputs[node], strict=True):
+            made, type_ = body.types.get(inner), types.get(name)
+            if not isinstance(type_, TensorType) or type_.shape is None:
+                continue
+            if made is None or (isinstance(made, TensorType) and made.shape is None):
+                types[name], found = TensorType(type_.dtype), True
+    return found
+
+
 def require_conditions(model: Model, truth_of: Callable[[str], bool | None]) -> None:
     """Make sure that the branches in the places of Ifs are still the ones to take.
 

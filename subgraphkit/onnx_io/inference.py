@@ -19,7 +19,7 @@ from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Node
 from subgraphkit.ir.values import EVALUATED, evaluate, is_open, size_of
 from subgraphkit.limits import LoadLimits
-from subgraphkit.onnx_io.branches import branch_name, replaceable, require_conditions
+from subgraphkit.onnx_io.branches import branch_name, forget, replaceable, require_conditions
 from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.node_checks import require_fitting
 from subgraphkit.onnx_io.operator_types import BLIND, inferred_by, is_foreign, node_types
@@ -273,24 +273,10 @@ class _Inference:
                 self._unsure.update(table.outputs[node])
             if node in bodies:
                 self._bodies[node] = bodies[node]
-            is_vague = node in bodies and self._shape_of_one_branch(node)
+            is_vague = self._condition(node) is None and forget(graph, node, bodies, self._types)
             if is_vague or (missing and self._settled(Node(graph, node), missing)):
                 return nodes[place + 1 :]
         return ()
-
-    def _shape_of_one_branch(self, node: int) -> bool:
-        """Forget the shapes that onnx has from one branch alone; say whether there were any."""
-        table, found = self._graph.table, False
-        if table.op_types[node] != "If" or self._condition(node) is not None:
-            return False
-        for body in self._bodies[node].values():
-            for inner, name in zip(body.outputs, table.outputs[node], strict=True):
-                made, type_ = body.types.get(inner, _UNKNOWN), self._types.get(name)
-                has_shape = isinstance(type_, TensorType) and type_.shape is not None
-                if has_shape and isinstance(made, TensorType) and made.shape is None:
-                    self._types[name] = TensorType(type_.dtype)
-                    found = True
-        return found
 
     def _targeted(self, node: Node, types: Mapping[str, ValueType]) -> Mapping[str, ValueType]:
         """Put sizes in that onnx does not find, from what is known of the shape asked for."""
