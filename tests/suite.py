@@ -50,124 +50,40 @@ with contextlib.suppress(ModuleNotFoundError):
     settings.load_profile("steady")
 
 
+SAMPLED = {
+    "cuts-per-model": (4, 112, "random partitionings of each real model, held against the whole"),
+    "random-graphs": (1000, 10_000, "random graphs, partitioned by random backends"),
+    "chained-nodes": (200_000, 1_000_000, "nodes of the longest chain that is partitioned"),
+    "folded-graphs": (80, 10_000, "random graphs that are run folded and unfolded"),
+    "interrupted-builds": (1, 100, "instants at which a build of each backend is interrupted"),
+    "valid-graphs": (300, 20_000, "valid graphs of all operators, a share on each backend"),
+    "swept-families": (2, 8, "families of operators that the kit tries on a right backend"),
+    "mixed-models": (2, 9, "real models that are run on several libraries in one session"),
+    "claimed-cases": (120, 2000, "official cases that TensorRT's parser is asked about"),
+    "followed-cases": (1, 100, "nodes of each version of operators, bound with others behind"),
+    "planted-faults": (2, 20, "nodes that are made wrong in each model that is bisected"),
+    "killed-actors": (3, 20, "actors of Ray Data that are killed while they run a model"),
+    "served-updates": (2, 10, "exchanges of a model that Ray Serve serves, under load"),
+    "stream-schedules": (1, 50, "orders in which the streams of a double of a GPU get on"),
+}
+"""What is tried of a long check in every run, and what is all of it."""
+
+WHOLE = {
+    "large-networks": "bvlc_alexnet, vgg19 and zfnet512 are run: by oneDNN, cut, and in int8",
+    "foreign-operators": "a new backend's own test runs official cases that it leaves alone, too",
+    "operators-alone": "NumPy runs each official case in a model of its own, not with others",
+    "older-versions": "NumPy runs older versions with all of their element types, not one in four",
+}
+"""Long checks that are left out of a run."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options by which checks that are sampled in every run are made in full."""
-    parser.addoption(
-        "--cuts-per-model",
-        type=int,
-        default=4,
-        help="random partitionings of each real model that are compared with the whole (112 is "
-        "the full check: 1,008 in all)",
-    )
-    parser.addoption(
-        "--random-graphs",
-        type=int,
-        default=1000,
-        help="random graphs that are partitioned by random backends, and from which the numbers "
-        "of those follow that take longer (10000 is the full check)",
-    )
-    parser.addoption(
-        "--chained-nodes",
-        type=int,
-        default=200_000,
-        help="nodes of the longest chain that is partitioned (1000000 is the full check)",
-    )
-    parser.addoption(
-        "--folded-graphs",
-        type=int,
-        default=80,
-        help="random graphs that are run folded and unfolded (10000 is the full check)",
-    )
-    parser.addoption(
-        "--interrupted-builds",
-        type=int,
-        default=1,
-        help="random instants at which a build is interrupted, and as many time limits, for each "
-        "backend (100 is the full check, on a larger network)",
-    )
-    parser.addoption(
-        "--valid-graphs",
-        type=int,
-        default=300,
-        help="valid graphs of all operators that are run on the backends, a share of them on each "
-        "(20000 is the full check)",
-    )
-    parser.addoption(
-        "--swept-families",
-        type=int,
-        default=2,
-        help="families of operators whose cases in the conformance kit are tried on a backend that "
-        "is right (8 is all)",
-    )
-    parser.addoption(
-        "--mixed-models",
-        type=int,
-        default=2,
-        help="real models that are run on several libraries in one session, on OpenVINO and, with "
-        "one more, on oneDNN (9 is all)",
-    )
-    parser.addoption(
-        "--large-networks",
-        action="store_true",
-        help="bvlc_alexnet, vgg19 and zfnet512 are run with seeded weights, by oneDNN, cut at "
-        "random and, the last, optimised, too, as others are; resnet50 in fp16 and bf16, not in "
-        "int8 alone",
-    )
-    parser.addoption(
-        "--claimed-cases",
-        type=int,
-        default=120,
-        help="official node cases that TensorRT's parser and builder are asked about (2000 is all)",
-    )
-    parser.addoption(
-        "--foreign-operators",
-        action="store_true",
-        help="a new backend's own test runs the official cases of operators it leaves alone, too",
-    )
-    parser.addoption(
-        "--operators-alone",
-        action="store_true",
-        help="NumPy runs each official case of an operator in a model of its own, not with others",
-    )
-    parser.addoption(
-        "--older-versions",
-        action="store_true",
-        help="the older versions of every operator are run by NumPy with all of their element "
-        "types, not one in four",
-    )
-    parser.addoption(
-        "--followed-cases",
-        type=int,
-        default=1,
-        help="nodes of each version of each operator that are bound with ordinary operators behind "
-        "them (100 is all)",
-    )
-    parser.addoption(
-        "--planted-faults",
-        type=int,
-        default=2,
-        help="nodes that are made wrong, one at a time, in each model that is bisected (20 is the "
-        "full check: more than 100 in all)",
-    )
-    parser.addoption(
-        "--killed-actors",
-        type=int,
-        default=3,
-        help="actors of Ray Data that are killed while they run a model (20 is the full check)",
-    )
-    parser.addoption(
-        "--served-updates",
-        type=int,
-        default=2,
-        help="exchanges of a model that Ray Serve serves, under load (10 is the full check)",
-    )
-    parser.addoption(
-        "--stream-schedules",
-        type=int,
-        default=1,
-        help="orders in which the streams of a double of a GPU get on, for each test of what runs "
-        "there; with 1, each test has one of its own (50 is the full check)",
-    )
+    for name, (default, full, text) in SAMPLED.items():
+        told = f"{text} ({full} is the full check)"
+        parser.addoption(f"--{name}", type=int, default=default, help=told)
+    for name, text in WHOLE.items():
+        parser.addoption(f"--{name}", action="store_true", help=text)
 
 
 @pytest.fixture(scope="module")

@@ -159,12 +159,6 @@ def test_a_widened_tolerance_is_nowhere_less_than_it_was() -> None:
     assert usual.widened(0.1, 0.2).limit(0, 1000) == usual.limit(0, 1000)
 
 
-def found(expected: Any, actual: Any) -> tuple[str, str] | None:
-    """Return stage and text of a difference."""
-    difference = first_difference(actual, expected)
-    return None if difference is None else (difference.stage, difference.text)
-
-
 @pytest.mark.parametrize(
     ("actual", "stage", "text"),
     [
@@ -174,61 +168,21 @@ def found(expected: Any, actual: Any) -> tuple[str, str] | None:
         (None, "dtype", "nothing, expected an array"),
         (np.float32([1, 1, 2]), "value", "1 of 3 elements differ; at [2] expected 1, got 2"),
         (np.float32([1, np.nan, 2]), "value", "2 of 3 elements differ; at [1]"),
-        (np.float32([1, np.inf, 2]), "value", "at [1] expected 1, got inf"),
+        (np.float32([1, np.inf, 2]), "value", "2 of 3 elements differ; at [1] expected 1, got inf"),
     ],
 )
 def test_what_differs_is_told_with_its_stage(actual: Any, stage: str, text: str) -> None:
-    got = found(ONE, actual)
+    got = first_difference(actual, ONE)
     assert got is not None
-    assert got[0] == stage
-    assert got[1].startswith(text) or text in got[1]
+    assert got.stage == stage
+    assert got.text.startswith(text)
 
 
-@pytest.mark.parametrize(
-    "dtype", [np.int8, np.uint64, ml_dtypes.int4, ml_dtypes.float8_e4m3fn, ml_dtypes.uint2]
-)
-def test_integers_and_small_floats_are_equal_or_wrong(dtype: Any) -> None:
-    numbers = np.array([0, 1, 1]).astype(dtype)
-    assert found(numbers, numbers.copy()) is None
-    assert found(numbers, np.array([0, 1, 0]).astype(dtype)) is not None
-
-
-def test_the_largest_integers_are_compared_to_the_last_digit() -> None:
-    large = np.array([2**63 - 1], np.int64)
-    assert found(large, large - 1) is not None
-
-
-def test_where_large_numbers_cancel_the_rest_is_measured_by_them() -> None:
-    expected = np.float32([1000.0, 0.0])
-    assert found(expected, np.float32([1000.0, 2e-4])) is None
-    assert found(np.float32([1.0, 0.0]), np.float32([1.0, 2e-4])) is not None
-
-
-def test_nan_and_infinity_stand_where_they_should() -> None:
-    odd = np.array([np.nan, np.inf, -np.inf, 0.0])
-    assert found(odd, odd.copy()) is None
-    assert found(odd, odd[::-1].copy()) is not None
-
-
-def test_strings_lists_and_mappings_are_compared_element_by_element() -> None:
-    text = np.array(["a", "ü"], object)
-    assert found(text, text.astype(str)) is None
-    assert found(text, np.array(["a", "u"], object)) == (
-        "value",
-        "1 of 2 elements differ; at [1] expected ü, got u",
-    )
-    assert found([ONE, None], [ONE, None]) is None
-    assert found([ONE, ONE], [ONE, ONE * 2]) is not None
-    assert found([ONE], []) == ("shape", "a sequence of 0, expected one of 1")
-    assert found({"k": 1.0}, {"l": 1.0}) == ("value", "a map with other keys than expected")
-    place, text_ = found([[ONE]], [[ONE * 2]]) or ("", "")
-    assert (place, text_[:10]) == ("value", "[0][0]: 3 ")
-
-
-def test_no_elements_and_no_axes_are_compared_as_well() -> None:
-    assert found(np.zeros((0, 3)), np.zeros((0, 3))) is None
-    assert found(np.zeros((0, 3)), np.zeros((0, 4))) is not None
-    assert found(np.float64(1.0)[...], np.float64(1.5)[...]) is not None
+def test_what_differs_in_a_list_is_told_with_its_place() -> None:
+    assert first_difference([ONE, None], [ONE, None]) is None
+    got = first_difference([[ONE * 2]], [[ONE]])
+    assert got is not None
+    assert (got.stage, got.text[:10]) == ("value", "[0][0]: 3 ")
 
 
 def test_what_a_case_grants_widens_floats_and_leaves_integers_exact() -> None:

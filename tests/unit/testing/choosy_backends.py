@@ -1,25 +1,17 @@
 """Sound backends that take little, each in its own way; the fallback computes for them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from subgraphkit.backend import (
     Answer,
     Conformance,
-    InnerTime,
-    SubgraphOperator,
-    SubgraphProperty,
     SubgraphSelector,
 )
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType, TensorType
 from tests.faulty import FlushesDenormals, LosesSignOfZero, WritesInputs
-from tests.faulty.wrapping import (
-    EveryNode,
-    WrappedOperator,
-    WrappingBackend,
-    WrappingProperty,
-)
+from tests.faulty.wrapping import EveryNode, Fault, WrappingBackend, WrappingProperty
 
 _FOLLOWERS = {"Conv": "BatchNormalization", "BatchNormalization": "Relu"}
 
@@ -67,98 +59,25 @@ class WholeRuns(WrappingBackend):
     selector_class: ClassVar[type[SubgraphSelector]] = WholeRun
 
 
-class Named(EveryNode):
-    operators: ClassVar[frozenset[str]] = frozenset()
-
-    def select(self, node: Node) -> Answer:
-        return node.op_type in self.operators
+def _taking(takes: str, name: str, **wrong: Any) -> type[WrappingBackend]:
+    return Fault("Takes one operator.", takes, "", **wrong).made(name, __name__)
 
 
-class _Gemm(Named):
-    operators = frozenset({"Gemm"})
+GemmOnly = _taking("Gemm", "GemmOnly")
+QuantizedOnly = _taking("QLinearConv", "QuantizedOnly")
+AttentionOnly = _taking("Attention", "AttentionOnly")  # of new operator sets
+SortingOnly = _taking("TopK", "SortingOnly")  # with two results
+GridOnly = _taking("GridSample", "GridOnly")  # in no table of the kit
+DeterminantOnly = _taking("Det", "DeterminantOnly")  # nor this, whose result has fewer axes
+QuantizedThatWrites = _taking("QLinearConv", "QuantizedThatWrites", base=WritesInputs)
 
-
-class GemmOnly(WrappingBackend):
-    """Takes one operator."""
-
-    selector_class: ClassVar[type[SubgraphSelector]] = _Gemm
-
-
-class _Silent(WrappedOperator):
-    """Can be profiled, and records nothing."""
-
-    def profiled(self, record: Callable[[InnerTime], object]) -> SubgraphOperator | None:
-        del record
-        return _Silent(self.inner, self.subgraph)
-
-    def close(self) -> None:
-        pass  # the other one goes on
-
-
-class SilentGemm(GemmOnly):
-    """Records no time of what it computes."""
-
-    operator_class: ClassVar[type[WrappedOperator]] = _Silent
-
-
-class _Identity(Named):
-    operators = frozenset({"Identity"})
-
-
-class SilentIdentity(SilentGemm):
-    """Computes nothing that could take time."""
-
-    selector_class: ClassVar[type[SubgraphSelector]] = _Identity
-
-
-class _Quantized(Named):
-    operators = frozenset({"QLinearConv"})
-
-
-class QuantizedOnly(WrappingBackend):
-    """Takes a convolution of 8 bits."""
-
-    selector_class: ClassVar[type[SubgraphSelector]] = _Quantized
-
-
-class _Attention(Named):
-    operators = frozenset({"Attention"})
-
-
-class AttentionOnly(WrappingBackend):
-    """Takes what only new operator sets have."""
-
-    selector_class: ClassVar[type[SubgraphSelector]] = _Attention
-
-
-class _Sorting(Named):
-    operators = frozenset({"TopK"})
-
-
-class SortingOnly(WrappingBackend):
-    """Takes an operator with two results that no small model of old has."""
-
-    selector_class: ClassVar[type[SubgraphSelector]] = _Sorting
-
-
-class _Grid(Named):
-    operators = frozenset({"GridSample"})
-
-
-class GridOnly(WrappingBackend):
-    """Takes an operator that is in no table of the kit."""
-
-    selector_class: ClassVar[type[SubgraphSelector]] = _Grid
-
-
-class _Determinant(Named):
-    operators = frozenset({"Det"})
-
-
-class DeterminantOnly(WrappingBackend):
-    """Takes another, whose result has fewer axes than what it reads."""
-
-    selector_class: ClassVar[type[SubgraphSelector]] = _Determinant
+# Can be profiled, and records nothing.
+_SILENT = {
+    "profiled": lambda self, record: type(self)(self.inner, self.subgraph),
+    "close": lambda self: None,  # the other one goes on
+}
+SilentGemm = _taking("Gemm", "SilentGemm", operator=_SILENT)
+SilentIdentity = _taking("Identity", "SilentIdentity", operator=_SILENT)
 
 
 class SaysThatItFlushes(FlushesDenormals):
@@ -206,18 +125,8 @@ class FixedOnly(WrappingBackend):
     selector_class: ClassVar[type[SubgraphSelector]] = _Fixed
 
 
-class _LargeProperty(WrappingProperty):
-    min_nodes = 3
-
-
 class LargeOnly(WrappingBackend):
     """Takes regions of three nodes and more."""
 
-    def properties(self) -> Sequence[SubgraphProperty]:
-        return (_LargeProperty(self),)
-
-
-class QuantizedThatWrites(WritesInputs):
-    """Takes a convolution of 8 bits, and writes to its inputs."""
-
-    selector_class: ClassVar[type[SubgraphSelector]] = _Quantized
+    class property_class(WrappingProperty):  # noqa: N801 (a member by its name)
+        min_nodes = 3

@@ -7,14 +7,14 @@ import numpy as np
 from onnx import ModelProto
 
 from subgraphkit.backend import (
+    Answer,
     BindContext,
     SubgraphOperator,
-    SubgraphProperty,
     SubgraphSelector,
     Unsupported,
 )
 from subgraphkit.finding.registry import registered
-from subgraphkit.ir import Subgraph
+from subgraphkit.ir import Node, Subgraph
 from subgraphkit.testing import Finding, Outcome, Subject
 from subgraphkit.testing.attribution import OF_OTHERS
 from subgraphkit.testing.run_checks import Opened
@@ -26,15 +26,11 @@ from tests.faulty.wrapping import (
     WrappingBackend,
     WrappingProperty,
 )
-from tests.unit.testing.choosy_backends import GemmOnly, Named
+from tests.unit.testing.choosy_backends import GemmOnly
 
 RELU_AND_TANH = "g (float[4] x) => (float[4] y) { a = Relu(x) y = Tanh(a) }"
 X = np.arange(-1, 3, dtype=np.float32)
 RIGHT = np.tanh(np.maximum(X, 0))
-
-
-class _Relu(Named):
-    operators = frozenset({"Relu"})
 
 
 class _OfOnnx(WrappingProperty):
@@ -45,11 +41,13 @@ class _OfOnnx(WrappingProperty):
 class ReluOnly(WrappingBackend):
     """Takes Relu, and computes it without the fallback."""
 
-    selector_class: ClassVar[type[SubgraphSelector]] = _Relu
+    property_class: ClassVar[type[WrappingProperty]] = _OfOnnx
 
-    def properties(self) -> Sequence[SubgraphProperty]:
-        """Return the one property."""
-        return (_OfOnnx(self),)
+    class _Relu(EveryNode):
+        def select(self, node: Node) -> Answer:
+            return node.op_type == "Relu"
+
+    selector_class: ClassVar[type[SubgraphSelector]] = _Relu
 
 
 class _Doubling(WrappedOperator):
@@ -65,9 +63,7 @@ class _GivingBack(_OfOnnx):
 class GivesBack(ReluOnly):
     """Gives back what it has claimed."""
 
-    def properties(self) -> Sequence[SubgraphProperty]:
-        """Return the one property."""
-        return (_GivingBack(self),)
+    property_class: ClassVar[type[WrappingProperty]] = _GivingBack
 
 
 class DoublesRelu(ReluOnly):
