@@ -23,22 +23,6 @@ def _corrupt_the_heap() -> None:
     os.abort()  # where the heap has borne it
 
 
-def _raise() -> None:
-    raise ValueError("no such number")
-
-
-def _exit() -> None:
-    os._exit(3)
-
-
-def _leave() -> None:
-    raise SystemExit(4)
-
-
-def _hang() -> None:
-    ctypes.PyDLL(None).pause()  # which keeps Python's lock
-
-
 def _take_memory() -> None:
     held = bytes(1 << 20)
     while True:
@@ -57,10 +41,6 @@ def _leave_a_child() -> None:
     os.abort()
 
 
-def _answer_twice() -> None:
-    os.fork()
-
-
 def _read() -> None:
     sys.stdin.read()
 
@@ -72,30 +52,30 @@ class WordlessError(Exception):
         raise ValueError("no words")
 
 
-def _raise_wordless() -> None:
-    raise WordlessError
+def _raise(error: BaseException) -> None:
+    raise error
 
 
-def _by_signal(number: int) -> Callable[[], None]:
-    return lambda: os.kill(os.getpid(), number)
+def _strike(number: int) -> None:
+    os.kill(os.getpid(), number)
 
 
 FAULTS: Final[Mapping[int, Callable[[], object]]] = {
     1: _corrupt_the_heap,
     2: os.abort,
-    3: _exit,
-    4: _leave,
-    5: _hang,
+    3: lambda: os._exit(3),
+    4: lambda: _raise(SystemExit(4)),
+    5: lambda: ctypes.PyDLL(None).pause(),  # which keeps Python's lock
     6: _take_memory,
     7: lambda: ctypes.string_at(0),
-    8: _by_signal(signal.SIGFPE),
-    9: _by_signal(signal.SIGKILL),
-    10: _raise,
+    8: lambda: _strike(signal.SIGFPE),
+    9: lambda: _strike(signal.SIGKILL),
+    10: lambda: _raise(ValueError("no such number")),
     11: _compute,
     40: _leave_a_child,
-    41: _answer_twice,
+    41: os.fork,
     42: _read,
-    43: _raise_wordless,
+    43: lambda: _raise(WordlessError()),
 }
 
 

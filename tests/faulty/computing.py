@@ -91,16 +91,6 @@ def _one_for_two(operator: WrappedOperator, inputs: list[Any], right: Run) -> Se
     return made
 
 
-def _grown_from_one(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
-    made = right(inputs)
-    for place, one in enumerate(made):
-        before = operator.state.get(place)
-        operator.state[place] = one.shape
-        if before and one.ndim == len(before) and (1, 2) in zip(before, one.shape, strict=True):
-            one[...] = one.flat[0]
-    return made
-
-
 def _second_of_two(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
     number = operator.state.setdefault("number", next(_TURNS))
     return right(inputs) if number % 2 == 0 else [by.spoil(one) for one in right(inputs)]
@@ -147,7 +137,7 @@ COMPUTATIONS: Final[Mapping[str, Fault]] = {
         _one_for_two),
     "GrowsFromOne": Fault(
         "Repeats the first element if there were one and are two.", "Sub",
-        "L5/sizes/open/arithmetic", _grown_from_one),
+        "L5/sizes/open/arithmetic", by.later(by.grown_from_one)),
     "SecondOfTwo": Fault(
         "Computes right in every other operator that a process has made.", "Sigmoid",
         "L5/operators/curves", _second_of_two),

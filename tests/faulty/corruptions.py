@@ -137,10 +137,10 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
         results(by.remainder(16))),
     "FirstShapeForAll": Fault(
         "Plans by the first shape, and computes no more elements.", "Erf", "L5/sizes/open/curves",
-        by.first_shape),
+        by.later(by.as_many)),
     "SecondShapeWrong": Fault(
         "Is wrong in the first element of a second shape.", "Conv", "L5/sizes/open/windows",
-        by.second_shape),
+        by.later(by.second_shape)),
     "KnowsNoLimit": Fault(
         "Says that it holds limits, and makes as many numbers as are asked for.", "Range",
         "L5/limits/range",
@@ -155,7 +155,7 @@ CORRUPTIONS: Final[Mapping[str, Fault]] = {
         by.plans_by_count),
     "StaleBuffers": Fault(
         "Leaves old contents behind fewer elements.", "Transpose", "L5/sizes/open/movement",
-        by.stale_buffers),
+        by.later(by.stale)),
     # run after run
     "KeepsByIdentity": Fault(
         "Knows a result by the array that was fed.", "Gemm", _MULTIPLIED,

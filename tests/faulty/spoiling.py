@@ -135,60 +135,63 @@ def pairs(_: Node, a: Any, b: Any, *points: Any) -> Any:
     return added.sum(axis=-2) + x[..., even:] @ w[even:]
 
 
-def stale_buffers(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
+def later(change: Callable[[dict[Any, Any], int, Any], object]) -> Callable[..., Sequence[Any]]:
+    """Return what changes each result by what is remembered of earlier runs."""
+
+    def corrupt(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
+        made = right(inputs)
+        for place, one in enumerate(made):
+            change(operator.state, place, one)
+        return made
+
+    return corrupt
+
+
+def stale(known: dict[Any, Any], place: int, one: Any) -> None:
     """Leave the last element of an earlier, larger result in place."""
-    made = right(inputs)
-    for place, one in enumerate(made):
-        before = operator.state.get(place)
-        if before is not None and 1 < one.size < before.size:
-            one.flat[-1] = before.flat[one.size - 1]
-        operator.state[place] = one.copy()
-    return made
+    before = known.get(place)
+    if before is not None and 1 < one.size < before.size:
+        one.flat[-1] = before.flat[one.size - 1]
+    known[place] = one.copy()
 
 
-def first_shape(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
+def as_many(known: dict[Any, Any], place: int, one: Any) -> None:
     """Compute as many elements as there were at first."""
-    made = right(inputs)
-    for place, one in enumerate(made):
-        planned = operator.state.setdefault(place, one.size)
-        one.flat[planned:] = 0
-    return made
+    one.flat[known.setdefault(place, one.size) :] = 0
 
 
-def second_shape(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
+def second_shape(known: dict[Any, Any], place: int, one: Any) -> None:
     """Double the first element in every other shape than the first."""
-    made = right(inputs)
-    for place, one in enumerate(made):
-        if one.size and operator.state.setdefault(place, one.shape) != one.shape:
-            one.flat[0] += one.flat[0]
-    return made
+    if one.size and known.setdefault(place, one.shape) != one.shape:
+        one.flat[0] += one.flat[0]
+
+
+def grown_from_one(known: dict[Any, Any], place: int, one: Any) -> None:
+    """Repeat the first element where there were two instead of one."""
+    before, known[place] = known.get(place), one.shape
+    if before and one.ndim == len(before) and (1, 2) in zip(before, one.shape, strict=True):
+        one[...] = one.flat[0]
 
 
 def sometimes(every: int) -> Callable[..., Sequence[Any]]:
     """Return what computes a little else every so many runs."""
 
-    def corrupt(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
-        count = operator.state["runs"] = operator.state.get("runs", 0) + 1
-        made = right(inputs)
-        for one in made:
-            if count % every == 0 and one.dtype.kind == "f":
-                np.multiply(one, 1 + 3e-4, out=one)
-        return made
+    def change(known: dict[Any, Any], place: int, one: Any) -> None:
+        known[place] = known.get(place, 0) + 1
+        if known[place] % every == 0 and one.dtype.kind == "f":
+            np.multiply(one, 1 + 3e-4, out=one)
 
-    return corrupt
+    return later(change)
 
 
 def from_then_on(least: int) -> Callable[..., Sequence[Any]]:
     """Return what computes nothing after so many runs."""
 
-    def corrupt(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
-        count = operator.state["runs"] = operator.state.get("runs", 0) + 1
-        made = right(inputs)
-        for one in made if count > least else ():
-            one[...] = 0
-        return made
+    def change(known: dict[Any, Any], place: int, one: Any) -> None:
+        known[place] = known.get(place, 0) + 1
+        one[...] = 0 if known[place] > least else one
 
-    return corrupt
+    return later(change)
 
 
 def arena(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:

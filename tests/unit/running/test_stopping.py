@@ -10,44 +10,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 import subgraphkit as sk
 from subgraphkit.backend import Progress, interrupted_here, interruptible
 from subgraphkit.errors import CallerError, RunCancelledError, RunTimeoutError
+from tests.models import parsed
 
 ENDLESS = 2**60
 X = np.ones(3, np.float32)
 
 
-def counting_loop() -> Any:
-    """Return a model whose input ``n`` says how often a body adds 1."""
-    scalar = [
-        helper.make_tensor_value_info(name, kind, [])
-        for name, kind in (("i", TensorProto.INT64), ("go", TensorProto.BOOL))
-    ]
-    state = helper.make_tensor_value_info("s", TensorProto.FLOAT, [3])
-    after = helper.make_tensor_value_info("t", TensorProto.FLOAT, [3])
-    still = helper.make_tensor_value_info("on", TensorProto.BOOL, [])
-    one = helper.make_tensor("one", TensorProto.FLOAT, [], [1.0])
-    body = helper.make_graph(
-        [
-            helper.make_node("Add", ["s", "one"], ["t"]),
-            helper.make_node("Identity", ["go"], ["on"]),
-        ],
-        "body",
-        [*scalar, state],
-        [still, after],
-        [one],
-    )
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])
-    n = helper.make_tensor_value_info("n", TensorProto.INT64, [])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])
-    loop = helper.make_node("Loop", ["n", "", "x"], ["y"], name="long", body=body)
-    graph = helper.make_graph([loop], "g", [n, x], [y])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+COUNTING = """
+g (int64 n, float[3] x) => (float[3] y) {
+  [long] y = Loop <body = body (int64 i, bool go, float[3] s) => (bool on, float[3] t)
+    <float one = {1}> { t = Add(s, one)  on = Identity(go) }> (n, , x)
+}
+"""
+"""A model whose input ``n`` says how often a body adds 1."""
 
 
 def feeds(count: int) -> dict[str, Any]:
@@ -56,7 +36,7 @@ def feeds(count: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="module", params=["numpy", "onnxruntime"])
 def session(request: pytest.FixtureRequest) -> Any:
-    with sk.InferenceSession(counting_loop(), backend=request.param) as opened:
+    with sk.InferenceSession(parsed(COUNTING, opset=21), backend=request.param) as opened:
         yield opened
 
 
@@ -80,8 +60,7 @@ def test_a_run_ends_at_its_deadline_and_names_the_step(session: sk.Session) -> N
 def test_what_is_counted_up_ends_between_two_pieces(node: str) -> None:
     kind = "int64" if "Range" in node else "float"
     text = f"g (int64 n) => ({kind}[N] y) <int64 zero = {{0}}, int64 one = {{1}}> {{ y = {node} }}"
-    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 20]> {text}')
-    with sk.InferenceSession(model, backend="numpy") as opened:
+    with sk.InferenceSession(parsed(text, opset=20), backend="numpy") as opened:
         with pytest.raises(RunTimeoutError):
             opened.run(None, {"n": np.array(1 << 28)}, timeout_s=0.05)
         long = opened.run(None, {"n": np.array((1 << 20) + 3)})[0]
