@@ -75,28 +75,15 @@ def test_values_are_read_from_python_and_from_text(name: str, given: object, typ
 @pytest.mark.parametrize(
     ("name", "given"),
     [
-        ("workspace", "lots"),
-        ("workspace", -1),
-        ("workspace", True),
-        ("workspace", "1XB"),
-        ("device", True),
-        ("device", 1.0),
-        ("device", "one"),
-        ("refit", 1),
-        ("refit", "maybe"),
-        ("refit", None),
-        ("tolerance", "small"),
-        ("tolerance", False),
+        *(("workspace", value) for value in ("lots", -1, True, "1XB")),
+        *(("device", value) for value in (True, 1.0, "one")),
+        *(("refit", value) for value in (1, "maybe", None)),
+        *(("tolerance", value) for value in ("small", False)),
         ("tag", 3),
-        ("timing", ""),
-        ("timing", 3),
+        *(("timing", value) for value in ("", 3)),
         ("layers", [1]),
-        ("profiles", "1x3"),
-        ("profiles", {"x": "1x3"}),
-        ("profiles", {"x": [True]}),
-        ("profiles", {"x": [[1, "N"]]}),
-        ("profiles", {"x": [[True]]}),
-        ("profiles", [1]),
+        *(("profiles", {"x": value}) for value in ("1x3", [True], [[1, "N"]], [[True]])),
+        *(("profiles", value) for value in ("1x3", [1])),
     ],
 )
 def test_a_value_of_the_wrong_type_is_refused(name: str, given: object) -> None:
@@ -149,11 +136,8 @@ def test_an_option_is_not_given_by_both_names() -> None:
     assert caught.value.code == "SGK110"
 
 
-def test_choices_may_be_numbers_given_as_text() -> None:
+def test_choices_may_be_numbers_given_as_text_and_limit_them() -> None:
     assert Option("bits", "enum", 8, choices=(4, 8)).read("4", "the test") == 4
-
-
-def test_choices_limit_other_kinds_as_well() -> None:
     with pytest.raises(OptionError, match="one of 1, 2"):
         Option("level", int, 1, choices=(1, 2)).read(3, "the test")
 

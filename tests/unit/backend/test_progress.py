@@ -10,13 +10,6 @@ from tests.fakes import ReferenceOperator, backend_of
 from tests.models import CHAIN, parsed
 
 
-def test_nobody_need_listen() -> None:
-    progress = Progress()
-    progress("compiling", 1, 2, "numpy_0")
-    progress.check()
-    assert not progress.cancelled
-
-
 def test_a_listener_gets_every_event() -> None:
     told: list[ProgressEvent] = []
     progress = Progress(told.append)
@@ -68,19 +61,18 @@ def test_extensions_hear_of_progress_whoever_else_listens() -> None:
     assert {one.phase for one in heard} == {"compiling"}
 
 
-def test_who_cancels_says_what_is_raised_and_the_first_one_stays() -> None:
-    progress = Progress()
-    progress.cancel(TimeoutError("too long"))
-    progress.cancel()
-    with pytest.raises(TimeoutError, match="too long"):
+def test_who_cancels_first_says_what_is_raised_and_an_interrupt_if_nothing() -> None:
+    for reasons, raised in (
+        ([TimeoutError("too long"), None], TimeoutError),
+        ([None], KeyboardInterrupt),
+    ):
+        progress = Progress()
+        progress("compiling", 1, 2, "numpy_0")  # nobody need listen
         progress.check()
-
-
-def test_cancelling_without_a_word_is_an_interrupt() -> None:
-    progress = Progress()
-    progress.cancel()
-    with pytest.raises(KeyboardInterrupt):
-        progress.check()
+        for reason in reasons:
+            progress.cancel(reason)
+        with pytest.raises(raised):
+            progress.check()
 
 
 class _Telling(sk.SubgraphProperty):

@@ -68,15 +68,28 @@ def test_operators_of_other_domains_are_written_with_their_domain() -> None:
     assert not sk.OpSelector(graph, ["com.acme::Relu"]).select(graph.nodes[0])
 
 
-def test_a_pattern_takes_the_whole_chain() -> None:
-    graph = block()
-    assert grown(graph, sk.PatternSelector(graph, [PATTERN])) == [0, 1, 2]
-
-
-def test_a_pattern_starts_nowhere_else() -> None:
-    graph = block()
+@pytest.mark.parametrize(
+    ("last", "outputs", "patterns", "taken"),
+    [
+        ("Neg(r)", "", [PATTERN], [0, 1, 2]),
+        # a side exit is refused, and an exit at the end of the chain is none
+        ("Add(r, n)", "", [PATTERN], []),
+        ("Add(r, c)", "", [PATTERN], []),
+        ("Neg(r)", ", float[1,2,4,4] n", [PATTERN], []),
+        ("Add(r, r)", ", float[1,2,4,4] r", [PATTERN], [0, 1, 2]),
+        # the first pattern that fits wins
+        ("Neg(r)", "", [("Conv", "Relu"), ("Conv", "BatchNormalization")], [0, 1]),
+        # a step that may be absent leaves its node to the next step
+        ("Neg(r)", "", [("Conv", "BatchNormalization", "Relu?", "Relu")], [0, 1, 2]),
+    ],
+)
+def test_a_pattern_takes_a_whole_chain_or_nothing(
+    last: str, outputs: str, patterns: Any, taken: list[int]
+) -> None:
+    graph = block(last, outputs)
+    assert grown(graph, sk.PatternSelector(graph, patterns)) == taken
     for seed in (1, 2, 3):
-        assert grown(graph, sk.PatternSelector(graph, [PATTERN]), seed) == []
+        assert grown(graph, sk.PatternSelector(graph, patterns), seed) == []
 
 
 def test_an_optional_step_may_be_absent() -> None:
@@ -85,25 +98,6 @@ def test_an_optional_step_may_be_absent() -> None:
         "{ c = Conv(x, w) y = Clip(c) }"
     )
     assert grown(graph, sk.PatternSelector(graph, [PATTERN])) == [0, 1]
-
-
-@pytest.mark.parametrize(
-    ("last", "outputs"), [("Add(r, n)", ""), ("Add(r, c)", ""), ("Neg(r)", ", float[1,2,4,4] n")]
-)
-def test_a_side_exit_is_refused(last: str, outputs: str) -> None:
-    graph = block(last, outputs)
-    assert grown(graph, sk.PatternSelector(graph, [PATTERN])) == []
-
-
-def test_an_exit_at_the_end_of_the_chain_is_no_side_exit() -> None:
-    graph = block("Add(r, r)", ", float[1,2,4,4] r")
-    assert grown(graph, sk.PatternSelector(graph, [PATTERN])) == [0, 1, 2]
-
-
-def test_the_first_pattern_that_fits_wins() -> None:
-    graph = block()
-    selector = sk.PatternSelector(graph, [("Conv", "Relu"), ("Conv", "BatchNormalization")])
-    assert grown(graph, selector) == [0, 1]
 
 
 def test_a_condition_on_the_nodes_is_asked_of_each() -> None:
@@ -160,12 +154,6 @@ def test_what_cannot_be_had_is_left_out_where_a_shorter_match_remains(
     assert selector.select(graph.nodes[0])
     found = selector.filter([graph.nodes[at] for at in range(available)])
     assert [node.id for node in found] == list(range(kept))
-
-
-def test_a_step_that_may_be_absent_leaves_its_node_to_the_next_step() -> None:
-    graph = block()
-    pattern = ("Conv", "BatchNormalization", "Relu?", "Relu")
-    assert grown(graph, sk.PatternSelector(graph, [pattern])) == [0, 1, 2]
 
 
 def test_a_node_the_condition_refuses_may_be_left_out_at_the_end() -> None:

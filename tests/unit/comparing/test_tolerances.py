@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -79,38 +78,31 @@ READERS: Final[dict[str, Callable[[str, DataType, float], bool]]] = {
 @pytest.mark.usefixtures("misbehaving")
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize(
-    ("dtype", "off", "agrees"),
+    ("backend", "dtype", "off", "agrees"),
     [
-        (DataType.FLOAT16, 1.2e-2, False),
-        (DataType.FLOAT16, 3e-3, True),
-        (DataType.DOUBLE, 5e-8, False),
-        (DataType.DOUBLE, 5e-10, True),
-        (DataType.FLOAT, 5e-3, False),
-        (DataType.FLOAT, 5e-4, True),
+        ("off", DataType.FLOAT16, 1.2e-2, False),
+        ("off", DataType.FLOAT16, 3e-3, True),
+        ("off", DataType.DOUBLE, 5e-8, False),
+        ("off", DataType.DOUBLE, 5e-10, True),
+        ("off", DataType.FLOAT, 5e-3, False),
+        ("off", DataType.FLOAT, 5e-4, True),
+        # what a backend declares widens the table, and never narrows it
+        ("generous", DataType.FLOAT16, 1.2e-2, True),
+        ("generous", DataType.FLOAT16, 5e-2, False),
+        ("generous", DataType.DOUBLE, 5e-10, True),
     ],
 )
 def test_everybody_who_compares_gives_the_same_answer(
-    reader: str, dtype: DataType, off: float, *, agrees: bool, monkeypatch: pytest.MonkeyPatch
+    reader: str,
+    backend: str,
+    dtype: DataType,
+    off: float,
+    *,
+    agrees: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OFF_BY_FACTOR", str(1 + off))
-    assert READERS[reader]("off", dtype, 1 + off) is agrees
-
-
-@pytest.mark.usefixtures("misbehaving")
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize(
-    ("dtype", "off", "agrees"),
-    [
-        (DataType.FLOAT16, 1.2e-2, True),
-        (DataType.FLOAT16, 5e-2, False),
-        (DataType.DOUBLE, 5e-10, True),
-    ],
-)
-def test_what_a_backend_declares_widens_the_table_for_everybody_and_never_narrows_it(
-    reader: str, dtype: DataType, off: float, *, agrees: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OFF_BY_FACTOR", str(1 + off))
-    assert READERS[reader]("generous", dtype, 1 + off) is agrees
+    assert READERS[reader](backend, dtype, 1 + off) is agrees
 
 
 def test_a_declaration_that_cannot_be_read_is_an_error_and_not_a_tolerance() -> None:
@@ -132,15 +124,6 @@ def test_a_declared_tolerance_widens_what_is_exact_by_a_plain_number() -> None:
     assert first_difference(numbers - 1, numbers) is not None
     assert first_difference(numbers - 1, numbers, suite.tolerance_for) is None
     assert first_difference(numbers - 2, numbers, suite.tolerance_for) is not None
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
-def test_floats_may_be_off_by_a_rounding_of_their_dtype_and_not_by_ten_percent(dtype: Any) -> None:
-    numbers = np.array([0.1, 1.0, -30.0]).astype(dtype)
-    rounded = (numbers.astype(np.float64) * (1 + float(ml_dtypes.finfo(dtype).eps))).astype(dtype)
-    assert first_difference(rounded, numbers) is None
-    far = (numbers.astype(np.float64) * 1.1).astype(dtype)
-    assert first_difference(far, numbers) is not None
 
 
 def test_the_tolerance_of_an_element_type_is_the_callers_where_given() -> None:
