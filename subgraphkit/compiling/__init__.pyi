@@ -1,9 +1,7 @@
 from .compilation import CompiledSubgraphs as CompiledSubgraphs
-from .compilation import Setup as Setup
 from .compilation import compile_elsewhere as compile_elsewhere
 from .compilation import compile_subgraph as compile_subgraph
 from .compilation import compile_subgraphs as compile_subgraphs
 from .compilation import compile_unproven as compile_unproven
 from .creation import close_all as close_all
-from .creation import given_back as given_back
 from .isolation import isolated as isolated

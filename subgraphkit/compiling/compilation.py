@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple, Self, overload
 
-from subgraphkit.backend.operator import SubgraphOperator, set_maker
+from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.binding import BoundModel
@@ -20,10 +20,9 @@ from subgraphkit.compiling.isolation import IsolatedOperator
 from subgraphkit.compiling.proving import Proofs, ProofStep, Unproven
 from subgraphkit.compiling.timeouts import attended
 from subgraphkit.errors import CompileError, SubgraphkitWarning
-from subgraphkit.finding.properties import properties_of
 from subgraphkit.ir import Subgraph
 from subgraphkit.onnx_io import Model, ModelSource
-from subgraphkit.partitioning import Partitioning, partition, partition_within, reports
+from subgraphkit.partitioning import Partitioning, partition, reports
 from subgraphkit.partitioning.claims import Claim
 from subgraphkit.processes.memory import give_back
 
@@ -222,16 +221,14 @@ def _proven(
         raise
 
 
-def compile_subgraph(
-    partitioning: Partitioning, subgraph: Subgraph, setup: "Setup | None" = None
-) -> SubgraphOperator:
-    """Compile one subgraph on the backend that claimed it.
+def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
+    """Compile one subgraph on the backend that claimed it, past the cache.
+
+    New weights, those of a session that is being trained, would only fill that.
 
     Args:
         partitioning: Who compiles what.
         subgraph: One of its subgraphs, perhaps with new weights.
-        setup: What to compile with. None to go past the cache, which new weights, those of a
-            session that is being trained, would only fill.
 
     Raises:
         Unsupported: The backend gives nodes back.
@@ -241,35 +238,22 @@ def compile_subgraph(
     """
     _require_no_dry_run(partitioning)
     claim = partitioning.claim_of(subgraph)
-    if setup is None:
-        return obtained(partitioning, subgraph, claim, Setup(None, Progress()))[0]
-    return _reported(partitioning, subgraph, claim, setup)[0]
+    return obtained(partitioning, subgraph, claim, Setup(None, Progress()))[0]
 
 
-def compile_elsewhere(
-    partitioning: Partitioning, subgraph: Subgraph, claim: Claim | None = None
-) -> SubgraphOperator:
-    """Compile one subgraph on another backend than the one that claimed it.
+def compile_elsewhere(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
+    """Compile one subgraph on the fallback backend, in place of the one that claimed it.
 
     Args:
         partitioning: Who claimed what.
         subgraph: One of its subgraphs.
-        claim: Any claim of the other backend, which leaves what it does not take to the fallback
-            backend; None for the fallback backend alone.
 
     Raises:
         LookupError: There is no fallback backend.
-        Exception: Whatever the other backend raises.
+        Exception: Whatever the fallback backend raises.
     """
-    setup = Setup(None, Progress(), shares_processors=claim is not None)
-    if claim is None:
-        creation = _creation(partitioning, setup)
-        return creation.on_fallback(subgraph, partitioning.claim_of(subgraph))
-    properties = list(properties_of(claim.backend))
-    division = partition_within(subgraph, properties, claim, partitioning.constraints)
-    operator = _composed(setup, division)
-    set_maker(operator, claim.backend.name)
-    return operator
+    creation = _creation(partitioning, Setup(None, Progress()))
+    return creation.on_fallback(subgraph, partitioning.claim_of(subgraph))
 
 
 def _require_no_dry_run(partitioning: Partitioning) -> None:

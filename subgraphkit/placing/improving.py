@@ -49,10 +49,10 @@ class ImprovingSession(Session):
 
     def status(self) -> "dict[str, placing.background.SubgraphStatus]":
         """Return, by subgraph id, which backend runs it, which is to, and how far that is."""
-        running, tuning = self.plan, self._tuning
+        tuning = self._tuning
         if self._build is None or (tuning is not None and tuning.state == "exchanged"):
-            return placing.background.statuses(running)
-        return self._build.status(running)
+            return placing.background.statuses(self.plan)
+        return self._build.status(self)
 
     def update_weights(self, changed: Mapping[str, Any]) -> Mapping[str, str]:
         """Replace weights, when the engines that were compiled with the old ones are proven.

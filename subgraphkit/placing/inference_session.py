@@ -64,7 +64,7 @@ class InferenceSession(ImprovingSession):
             and ``compile_subgraphs``; for a bundle, see ``open_bundle``.
 
     With the setting ``build="background"`` the session answers at once, on a backend of the
-    selection that opens quickly, while a thread compiles for the others and exchanges each subgraph
+    selection that opens quickly, while a thread compiles for the others, and then exchanges all
     between two runs; see ``ready``, ``wait`` and ``status``. With ``tune="first"`` a session on
     ``auto`` opens on what measures best; with ``tune="background"`` a child process measures while
     it runs, and the session takes over what won; see ``tuning``.

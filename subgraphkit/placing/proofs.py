@@ -20,22 +20,19 @@ _PAUSE_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.02
 
 
-def prove_beside_runs(session: Session, proofs: Proofs, *, gives_up: bool = True) -> None:
+def prove_beside_runs(session: Session, proofs: Proofs) -> None:
     """Prove engines in a run of what a session runs; changes of the session wait for it.
 
-    Args:
-        session: The session. With new weights, or closed, it proves nothing.
-        proofs: The engines.
-        gives_up: Whether to give up those that the session does not run.
+    With new weights, or closed, a session proves nothing.
     """
     gate = session._gate  # noqa: SLF001 (a run like those of the session itself)
     try:
-        gate.through(partial(_settle, session, gives_up=gives_up), proofs)
+        gate.through(partial(_settle, session), proofs)
     except SubgraphkitWarning as warning:  # where the user makes errors of them
         _logger.warning("%s", warning)
 
 
-def _settle(session: Session, proofs: Proofs, *, gives_up: bool) -> None:
+def _settle(session: Session, proofs: Proofs) -> None:
     if session._closed or session.weight_versions:  # noqa: SLF001 (as above)
         return
     steps = [
@@ -46,7 +43,7 @@ def _settle(session: Session, proofs: Proofs, *, gives_up: bool) -> None:
         )
         for step in session.plan.steps
     ]
-    proofs.settle(steps, gives_up=gives_up)
+    proofs.settle(steps)
 
 
 class BackgroundProof:

@@ -12,7 +12,8 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.backend import BindContext, Progress, ProgressEvent
-from subgraphkit.compiling import Setup, compile_subgraph, timeouts
+from subgraphkit.compiling import timeouts
+from subgraphkit.compiling.compilation import Setup, obtained
 from subgraphkit.compiling.timeouts import attended
 from subgraphkit.errors import CompileTimeoutError, ConfigError
 from tests.fakes import ReferenceOperator, backend_of, claiming
@@ -128,8 +129,8 @@ def test_a_session_that_takes_too_long_to_compile_raises_and_never_falls_back(
                 parsed(CHAIN), [backend, "numpy"], build=build, **settings
             ) as session:
                 assert session.wait(30)
-                (status,) = [one for one in session.status().values() if one.state == "failed"]
-                assert "SGK135" in status.reason
+                found = {(one.state, "SGK135" in one.reason) for one in session.status().values()}
+                assert found == {("failed", True)}
                 session.run(None, {"x": np.ones((1, 4), np.float32)})
         else:
             with pytest.raises(CompileTimeoutError, match="'stuck_"):
@@ -176,9 +177,8 @@ def test_a_library_that_can_be_stopped_is_not_taken_for_one_that_refuses(name: s
     assert subgraph.backend == name
     progress = Progress()
     progress.cancel()
-    setup = Setup.of(partitioning, progress)._replace(cache=None)
     with pytest.raises(KeyboardInterrupt):  # there is no next step to stop at
-        compile_subgraph(partitioning, subgraph, setup)
+        obtained(partitioning, subgraph, partitioning.claim_of(subgraph), Setup(None, progress))
 
 
 @pytest.mark.parametrize("wrong", [5, "loud", {}])
