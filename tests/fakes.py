@@ -1,7 +1,8 @@
 """Backends for tests: they claim the operators they are told to and run them on onnx.reference."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import numpy as np
 from onnx.reference import ReferenceEvaluator
@@ -14,6 +15,9 @@ from subgraphkit import (
     SubgraphProperty,
     SubgraphSelector,
 )
+from subgraphkit.finding.extensions import register_extension, unregister_extension
+
+Extension = TypeVar("Extension")
 
 
 class ReferenceOperator(SubgraphOperator):
@@ -32,6 +36,25 @@ class ReferenceOperator(SubgraphOperator):
 
     def close(self) -> None:
         self.closed += 1
+
+
+def changing(change: Callable[[Any], Any]) -> type[ReferenceOperator]:
+    """Make an operator that computes as it should, and then changes each result."""
+
+    class Changing(ReferenceOperator):
+        def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+            return [change(result) for result in super().run(inputs)]
+
+    return Changing
+
+
+def failing(kind: type[Exception], *words: Any, **more: Any) -> type[ReferenceOperator]:
+    """Make an operator that raises an error whenever it is run."""
+
+    def fail(_: Any) -> Any:
+        raise kind(*words, **more)
+
+    return changing(fail)
 
 
 def claiming(
@@ -78,3 +101,13 @@ class WeightedOperator(ReferenceOperator):
                 tensor.raw_data = array.tobytes()
         self.evaluator = ReferenceEvaluator(model)
         return True
+
+
+@contextmanager
+def extended(extension: Extension, name: str = "extension") -> Iterator[Extension]:
+    """Have an extension hear what happens in the block."""
+    register_extension(extension, name)
+    try:
+        yield extension
+    finally:
+        unregister_extension(name)

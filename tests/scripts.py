@@ -1,14 +1,23 @@
-"""Scripts that belong to no package, loaded by their path, and packages installed for a test."""
+"""Scripts that belong to no package, packages installed for a test, and forks of it."""
 
 import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-__all__ = ["BENCHMARKS", "EXAMPLES", "ROOT", "install_project", "load_script", "run_python"]
+__all__ = [
+    "BENCHMARKS",
+    "EXAMPLES",
+    "ROOT",
+    "in_child",
+    "install_project",
+    "load_script",
+    "run_python",
+]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 EXAMPLES: Final = ROOT / "examples"
@@ -59,3 +68,21 @@ def run_python(
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done
+
+
+def in_child(work: Callable[[], object]) -> str:
+    """Do something in a forked child, and return what it says."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            said = str(work())
+        except BaseException as error:  # noqa: BLE001 (the parent is told)
+            said = repr(error)
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, encoding="utf-8") as answer:
+        text = answer.read()
+    os.waitpid(child, 0)
+    return text

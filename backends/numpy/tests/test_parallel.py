@@ -18,6 +18,7 @@ from subgraphkit.types import DataType
 from subgraphkit_numpy import parallel
 from subgraphkit_numpy.parallel import BlasAlone, cut, share, thread_count
 from tests.interrupting import interrupt
+from tests.scripts import in_child
 
 
 @pytest.fixture(params=[1, 2, 4])
@@ -238,10 +239,11 @@ def test_work_within_work_is_shared_among_as_many(monkeypatch: pytest.MonkeyPatc
 def test_a_forked_child_has_a_pool_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "thread_count", lambda: 2)
     share(lambda _: time.sleep(0.001), range(4))
-    child = os.fork()
-    if child == 0:
-        seen: list[int] = []
+    seen: list[int] = []
+
+    def elsewhere() -> list[int]:
         share(seen.append, range(6))
-        os._exit(0 if sorted(seen) == list(range(6)) else 1)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
+        return sorted(seen)
+
+    assert in_child(elsewhere) == "[0, 1, 2, 3, 4, 5]"
+    assert seen == []

@@ -5,8 +5,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.backend import BindContext, Progress, ProgressEvent
-from subgraphkit.finding.extensions import register_extension, unregister_extension
-from tests.fakes import ReferenceOperator, backend_of
+from tests.fakes import ReferenceOperator, backend_of, extended
 from tests.models import CHAIN, parsed
 
 
@@ -51,12 +50,9 @@ def test_extensions_hear_of_progress_whoever_else_listens() -> None:
             heard.append(event)
 
     told: list[ProgressEvent] = []
-    register_extension(Listening(), "listening")
-    try:
+    with extended(Listening()):
         for progress in (None, Progress(told.append)):
             sk.InferenceSession(parsed(CHAIN), "numpy", progress=progress).close()
-    finally:
-        unregister_extension("listening")
     assert heard == 2 * told
     assert {one.phase for one in heard} == {"compiling"}
 

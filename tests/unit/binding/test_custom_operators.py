@@ -11,9 +11,9 @@ from onnx import defs
 import subgraphkit as sk
 from subgraphkit.backend import hookimpl
 from subgraphkit.errors import BackendError
-from subgraphkit.finding.extensions import register_extension, unregister_extension
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType, TensorType, ValueType
+from tests.fakes import extended
 
 HEADER = '<ir_version: 10, opset_import: ["": 17, "com.acme": 1]>'
 MODEL = """
@@ -54,10 +54,8 @@ class Types:
 
 @pytest.fixture
 def types() -> Iterator[Types]:
-    extension = Types()
-    register_extension(extension, "acme")
-    yield extension
-    unregister_extension("acme")
+    with extended(Types(), "acme") as extension:
+        yield extension
 
 
 def bound(text: str = MODEL, **shapes: Any) -> Any:

@@ -15,7 +15,7 @@ import subgraphkit as sk
 from subgraphkit.comparing import bisect, verify
 from subgraphkit.errors import CallerError
 from subgraphkit.testing.light_models import seeded_feeds, seeded_model
-from tests.fakes import ReferenceOperator, claiming
+from tests.fakes import changing, claiming, failing
 from tests.models import CHAIN, parsed, shipped
 from tests.unit.comparing.planted import planted
 
@@ -54,16 +54,6 @@ def _grown(count: int, seed: int = 0) -> onnx.ModelProto:
     graph = helper.make_graph(nodes, "grown", values[:1], values[1:])
     opset = [helper.make_opsetid("", 17)]
     return helper.make_model(graph, opset_imports=opset, ir_version=10)
-
-
-class OffByOne(ReferenceOperator):
-    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
-        return [result + np.float32(1) for result in super().run(inputs)]
-
-
-class Failing(ReferenceOperator):
-    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
-        raise ValueError("out of luck")
 
 
 def _is_found(model: onnx.ModelProto, feeds: Any, value: str) -> None:
@@ -166,7 +156,8 @@ def test_what_fails_to_compile_or_to_run_is_cut_as_well() -> None:
     found = bisect(_grown(40), {"v0": X}, planted("v23", compiling=True))
     assert (found.verdict, found.nodes[0].split("'")[1]) == ("node", "n23")
     assert "RuntimeError: out of registers" in found.summary
-    found = bisect(parsed(CHAIN), {"x": X[:, :4]}, claiming(["Neg"], "failing", make=Failing))
+    bad = claiming(["Neg"], "failing", make=failing(ValueError, "out of luck"))
+    found = bisect(parsed(CHAIN), {"x": X[:, :4]}, bad)
     assert (found.verdict, found.nodes) == ("node", ("#1 Neg",))
     assert "ValueError: out of luck" in found.summary
     text = "g (float[N, 8] x) => (float[N, 8] y) { a = Abs(x)  s = Shape(x)  y = Reshape(a, s) }"
@@ -175,7 +166,7 @@ def test_what_fails_to_compile_or_to_run_is_cut_as_well() -> None:
 
 
 def test_of_several_subgraphs_at_fault_the_first_is_searched_and_the_others_are_named() -> None:
-    wrong = claiming(["Relu"], "wrong", make=OffByOne)
+    wrong = claiming(["Relu"], "wrong", make=changing(lambda one: one + np.float32(1)))
     found = bisect(parsed(CHAIN), {"x": X[:, :4]}, wrong)
     assert (found.subgraph, found.others, found.nodes) == ("wrong_0", ("wrong_2",), ("#0 Relu",))
     assert "At fault as well, not searched: wrong_2" in found.summary

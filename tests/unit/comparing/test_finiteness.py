@@ -1,14 +1,11 @@
 """The first node that makes NaN or infinity."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pytest
 
 from subgraphkit.comparing import find_not_finite
 from subgraphkit.running import tapping
-from tests.fakes import ReferenceOperator, claiming
+from tests.fakes import changing, claiming
 from tests.models import parsed
 
 CHAIN = """
@@ -65,11 +62,8 @@ def test_what_is_fed_and_what_is_constant_may_be_anything() -> None:
 
 
 def test_it_is_the_backend_s_own_numbers_that_are_looked_at() -> None:
-    class Overflowing(ReferenceOperator):
-        def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
-            return [np.full_like(one, np.inf) for one in super().run(inputs)]
-
-    wrong = claiming(["Abs"], "wrong", make=Overflowing)
+    make = changing(lambda one: np.full_like(one, np.inf))
+    wrong = claiming(["Abs"], "wrong", make=make)
     found = find_not_finite(parsed(CHAIN), {"x": HOT / 50}, wrong)
     assert (found.node, found.subgraph) == ("#0 Abs", "wrong_0")
     assert "nothing finite, 4 infinite" in found.text

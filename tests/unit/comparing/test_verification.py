@@ -10,7 +10,7 @@ import subgraphkit as sk
 from subgraphkit.comparing import Verification, verify
 from subgraphkit.errors import BackendNotFoundError, ExecutionError
 from subgraphkit.viewing import Drawing, Table, Text
-from tests.fakes import ReferenceOperator, backend_of, claiming
+from tests.fakes import ReferenceOperator, backend_of, changing, claiming, failing
 from tests.models import CHAIN as SILENT
 from tests.models import DIAMOND, parsed
 
@@ -47,16 +47,9 @@ class _Writing(ReferenceOperator):
         return super().run(inputs)
 
 
-class _Failing(ReferenceOperator):
-    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
-        raise ValueError("out of luck")
-
-
-class _Doubling(ReferenceOperator):
-    """Returns another dtype than declared."""
-
-    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
-        return [result.astype(np.float64) for result in super().run(inputs)]
+_Failing = failing(ValueError, "out of luck")
+_Doubling = changing(lambda result: result.astype(np.float64))
+"""Returns another dtype than declared."""
 
 
 def _verified(text: str, backend: Any, feeds: Any = None, **settings: Any) -> Verification:

@@ -9,9 +9,8 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.errors import CompileError, SubgraphkitWarning
-from subgraphkit.finding.extensions import register_extension, unregister_extension
 from subgraphkit.finding.registry import registered
-from tests.fakes import claiming
+from tests.fakes import claiming, extended
 from tests.models import parsed
 from tests.storing import ProgramOperator, StoringProperty, restored, storing
 from tests.unit.compiling.cache_checks import EXPECTED
@@ -45,12 +44,9 @@ def test_a_second_bind_compiles_nothing_and_computes_the_same(
 
     caplog.set_level(logging.INFO, "subgraphkit")
     backend = storing()
-    register_extension(Listener(), "listener")
-    try:
+    with extended(Listener()):
         first, before = run(backend)
         second, after = run(backend)
-    finally:
-        unregister_extension("listener")
     assert (backend.compilations, backend.restorations) == (1, 2)  # one for the proof
     assert (first.restored, second.restored) == (frozenset(), {"storing_0"})
     assert (first.kept, second.kept) == ({"storing_0"}, {"storing_0"})

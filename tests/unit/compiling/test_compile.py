@@ -8,8 +8,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.errors import CompileError, OptionError, SelectorContractError
-from subgraphkit.finding.extensions import register_extension, unregister_extension
-from tests.fakes import ReferenceOperator, claiming
+from tests.fakes import ReferenceOperator, claiming, extended
 from tests.models import CHAIN, DIAMOND, bound, parsed
 
 ALL = ("Relu", "Neg", "Abs", "Add")
@@ -166,10 +165,8 @@ class Listener:
 
 @pytest.fixture
 def listener() -> Iterator[Listener]:
-    heard = Listener()
-    register_extension(heard, "listener")
-    yield heard
-    unregister_extension("listener")
+    with extended(Listener()) as heard:
+        yield heard
 
 
 def test_extensions_hear_of_compiling_giving_back_and_running(listener: Listener) -> None:

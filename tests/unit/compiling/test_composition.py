@@ -12,7 +12,7 @@ import subgraphkit as sk
 from subgraphkit.backend import ON_DEVICE, Progress, Traits
 from subgraphkit.compiling.composition import ComposedOperator
 from subgraphkit.errors import ExecutionError
-from tests.fakes import ReferenceOperator, WeightedOperator
+from tests.fakes import ReferenceOperator, WeightedOperator, failing
 from tests.models import bound, parsed
 from tests.storing import Storing, StoringProperty, storing
 from tests.unit.compiling.dividing import CHAIN, OUTER, Inner, Make, X, backend, dividing, session
@@ -110,12 +110,10 @@ def test_an_operator_that_is_not_thread_safe_is_run_by_one_thread_at_a_time() ->
 
 
 def test_a_failure_while_running_names_the_inner_region() -> None:
-    class Failing(ReferenceOperator):
-        def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
-            raise FloatingPointError("lost")
+    wrong = failing(FloatingPointError, "lost")
 
     def make(subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
-        return Failing(subgraph) if 4 in subgraph.nodes else ReferenceOperator(subgraph)
+        return wrong(subgraph) if 4 in subgraph.nodes else ReferenceOperator(subgraph)
 
     with session(dividing(Inner(["Mul", "Add"], make))) as run:
         with pytest.raises(ExecutionError, match=r"'acme_0'.*lost") as caught:

@@ -10,9 +10,8 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.backend import FallbackEvent, Refusal, hookimpl
 from subgraphkit.errors import SubgraphkitWarning, UnclaimedNodesError
-from subgraphkit.finding.extensions import register_extension, unregister_extension
 from subgraphkit.finding.registry import registered
-from tests.fakes import ReferenceOperator, backend_of, claiming
+from tests.fakes import ReferenceOperator, backend_of, claiming, extended
 from tests.models import DIAMOND, parsed
 
 OPEN = """
@@ -247,15 +246,10 @@ class Listener:
 def test_extensions_are_told_and_a_road_of_steps_tells_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    listener = Listener()
-    register_extension(listener, "listener")
-    try:
-        with registered(closed):
-            partitioning = sk.partition(sk.bind(sk.load(parsed(OPEN)), backend="closed,numpy"))
-            assert (listener.events, caplog.records) == ([], [])
-            sk.compile_subgraphs(partitioning).close()
-    finally:
-        unregister_extension("listener")
+    with extended(Listener()) as listener, registered(closed):
+        partitioning = sk.partition(sk.bind(sk.load(parsed(OPEN)), backend="closed,numpy"))
+        assert (listener.events, caplog.records) == ([], [])
+        sk.compile_subgraphs(partitioning).close()
     (event,) = listener.events
     assert (event.backend, event.target, event.code) == ("closed", "numpy", "dynamic_shape")
     assert (event.reason, event.node_count) == ("dimension 'batch' is open", 5)

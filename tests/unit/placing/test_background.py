@@ -18,6 +18,7 @@ from subgraphkit.backend.footprint import ValuesPeak
 from subgraphkit.backend.progress import Progress
 from tests.fakes import ReferenceOperator, WeightedOperator, claiming
 from tests.models import LINEAR, parsed
+from tests.scripts import in_child
 
 X = np.ones((1, 3), np.float32)
 BOTH = ("MatMul", "Add")
@@ -257,14 +258,14 @@ class Forkable(ReferenceOperator):
 def test_a_forked_child_waits_for_nothing(slow: Slow) -> None:
     quick = claiming(BOTH, "quick", make=Forkable)
     with opened(slow.backend(["MatMul"], "one"), quick) as session:
+
+        def elsewhere() -> str:
+            waited, status = session.wait(30), session.status()["one_0"]
+            return f"{waited} {value(session) == [19, 32]} {status.backend} {status.state}"
+
         assert slow.asked.wait(30)
-        child = os.fork()
-        if not child:
-            is_right = session.wait(30) and value(session) == [19, 32]
-            status = session.status()["one_0"]
-            is_right = is_right and (status.backend, status.state) == ("quick", "failed")
-            os._exit(0 if is_right else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        said = in_child(elsewhere)
+        assert said == "True True quick failed"
         slow.allowed.set()
         assert session.wait(30)
         assert states(session)["one_0"] == ("one", "one", "ready")

@@ -16,6 +16,7 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.partitioning import Constraints
 from tests.models import LINEAR, parsed
+from tests.scripts import in_child
 from tests.unit.placing.spec_support import ones_for, refusal, save_with_data
 
 pytestmark = pytest.mark.usefixtures("elsewhere")
@@ -143,21 +144,14 @@ def test_each_worker_of_a_pool_opens_its_own(elsewhere: Path) -> None:
 def test_a_forked_child_has_a_session_of_its_own_and_leaves_the_parents_alone() -> None:
     spec = sk.SessionSpec.of("m.onnx", "numpy", timeout_s=80)
     mine = spec.get()
-    inward, outward = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            theirs = spec.get()
-            fine = theirs is not mine and bool(theirs.run(None, ones_for(theirs)))
-            spec.release()
-            os.write(outward, b"fine" if fine else b"not its own")
-        except BaseException as error:  # noqa: BLE001 (the parent is told)
-            os.write(outward, repr(error).encode())
-        os._exit(0)
-    os.close(outward)
-    with os.fdopen(inward, "rb") as told:
-        assert told.read() == b"fine"
-    os.waitpid(child, 0)
+
+    def elsewhere() -> bool:
+        theirs = spec.get()
+        fine = theirs is not mine and bool(theirs.run(None, ones_for(theirs)))
+        spec.release()
+        return fine
+
+    assert in_child(elsewhere) == "True"
     assert spec.get() is mine
     mine.run(None, ones_for(mine))
     spec.release()

@@ -21,6 +21,7 @@ from subgraphkit.backend import Traits
 from subgraphkit.errors import CallerError, ExecutionError, InputError, RunTimeoutError
 from tests.fakes import ReferenceOperator, claiming
 from tests.models import parsed
+from tests.scripts import in_child
 
 MODEL = """rows (float[N,K] x, int64[N] m) => (float[N,K] y, float[N,3] z, int64[N] k)
 <float[1,3] w = {1, 2, 3}> {
@@ -250,20 +251,16 @@ def test_closing_the_session_first_fails_what_waits(session: sk.InferenceSession
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_has_a_batcher_of_its_own(rows: sk.InferenceSession) -> None:
+    def elsewhere() -> tuple[int, ...]:
+        future = batcher.submit({"x": np.ones((2, 2), np.float32), "m": np.ones(2, np.int64)})
+        batcher.close()
+        shape: tuple[int, ...] = future.result(0)[0].shape
+        return shape
+
     with sk.Batcher(rows, max_wait_s=PATIENCE) as batcher:
         waiting = batcher.submit({"x": np.ones((1, 2), np.float32), "m": np.ones(1, np.int64)})
         with batcher._changed:  # as another thread may have it at that moment
-            child = os.fork()
-            if not child:
-                status = 1
-                try:
-                    x = np.ones((2, 2), np.float32)
-                    future = batcher.submit({"x": x, "m": np.ones(2, np.int64)})
-                    batcher.close()
-                    status = int(future.result(0)[0].shape != (2, 2))
-                finally:
-                    os._exit(status)
-        assert os.waitpid(child, 0)[1] == 0
+            assert in_child(elsewhere) == "(2, 2)"
     assert waiting.result(0)[0].shape == (1, 2)
 
 

@@ -1,14 +1,11 @@
 """Inputs and output buffers bound in advance."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pytest
 
 import subgraphkit as sk
 from subgraphkit.errors import CallerError, InputError, SubgraphkitWarning
-from tests.fakes import ReferenceOperator, claiming
+from tests.fakes import claiming, failing
 from tests.models import LINEAR, parsed
 
 
@@ -142,9 +139,7 @@ def test_an_output_that_was_not_computed_yet_is_named(session: sk.InferenceSessi
         binding.get_outputs()
 
 
-class Failing(ReferenceOperator):
-    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
-        raise ZeroDivisionError("a kernel divided by zero")
+Failing = failing(ZeroDivisionError, "a kernel divided by zero")
 
 
 def test_a_failure_moves_the_subgraph_with_bound_inputs_too() -> None:

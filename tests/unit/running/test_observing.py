@@ -10,8 +10,7 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.backend import RunEvent, StepEvent
 from subgraphkit.errors import ExecutionError
-from subgraphkit.finding.extensions import register_extension, unregister_extension
-from tests.fakes import ReferenceOperator, claiming
+from tests.fakes import claiming, extended, failing
 from tests.models import CHAIN, parsed
 
 FEEDS = {"x": np.array([[1, -2, 3, -4]], np.float32)}
@@ -33,10 +32,8 @@ class Listener:
 
 @pytest.fixture
 def listener() -> Iterator[Listener]:
-    heard = Listener()
-    register_extension(heard, "steps")
-    yield heard
-    unregister_extension("steps")
+    with extended(Listener()) as heard:
+        yield heard
 
 
 def opened(*backends: Any, **settings: Any) -> sk.InferenceSession:
@@ -69,16 +66,13 @@ def test_every_step_is_told_inside_its_run_on_one_clock(listener: Listener) -> N
 
 
 def test_a_step_that_fails_says_why_and_the_failure_is_the_same(listener: Listener) -> None:
-    class Failing(ReferenceOperator):
-        def run(self, inputs: Any, outputs: Any = None) -> Any:
-            raise ValueError("out of luck")
-
-    with opened(claiming(["Neg"], "one", make=Failing)) as session:
+    make = failing(ValueError, "out of luck")
+    with opened(claiming(["Neg"], "one", make=make)) as session:
         with pytest.raises(ExecutionError, match=r"subgraph 'one_1' .* failed while running"):
             session.run(None, FEEDS)
         assert listener.steps[-1].error == "ValueError: out of luck"
         session.exchange(lambda now: now)
-    with opened(claiming(["Neg"], "one", make=Failing), on_run_error="fallback") as session:
+    with opened(claiming(["Neg"], "one", make=make), on_run_error="fallback") as session:
         with pytest.warns(sk.errors.SubgraphkitWarning):
             session.run(None, FEEDS)
         assert listener.steps[-1].error is None

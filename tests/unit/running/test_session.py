@@ -10,7 +10,7 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.errors import CallerError, ExecutionError, InputError, SubgraphkitWarning
 from subgraphkit.processes.memory import resident_bytes
-from tests.fakes import ReferenceOperator, claiming
+from tests.fakes import ReferenceOperator, claiming, failing
 from tests.models import CHAIN, DIAMOND, LINEAR, parsed
 
 ALL = ("Relu", "Neg", "Abs", "Add", "MatMul", "Identity", "Mul")
@@ -233,9 +233,7 @@ def test_every_operator_is_closed_although_one_of_them_fails_to() -> None:
     assert [operator.closed for operator in operators] == [1, 1]
 
 
-class Failing(ReferenceOperator):
-    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
-        raise ZeroDivisionError("a kernel divided by zero")
+Failing = failing(ZeroDivisionError, "a kernel divided by zero")
 
 
 def test_a_failure_while_running_names_the_subgraph() -> None:
@@ -275,13 +273,9 @@ def test_feeds_that_fail_everywhere_move_nothing() -> None:
         s.run_with_iobinding(binding)
 
 
-class Outspoken(ReferenceOperator):
-    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
-        raise ExecutionError("SGK131", "a node failed", backend="bad", subgraph="bad_1")
-
-
 def test_a_failure_that_a_backend_words_itself_moves_the_subgraph_too() -> None:
-    s = session(CHAIN, claiming(["Neg"], "bad", make=Outspoken), on_run_error="fallback")
+    make = failing(ExecutionError, "SGK131", "a node failed", backend="bad", subgraph="bad_1")
+    s = session(CHAIN, claiming(["Neg"], "bad", make=make), on_run_error="fallback")
     with pytest.warns(SubgraphkitWarning, match="a node failed"):
         (result,) = s.run(None, {"x": ones(1, 4)})
     np.testing.assert_array_equal(result, np.zeros((1, 4)))

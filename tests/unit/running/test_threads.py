@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from subgraphkit.running.gate import Gate, wait_for
 from tests.fakes import ReferenceOperator, WeightedOperator, claiming
 from tests.interrupting import interrupt
 from tests.models import CHAIN, LINEAR, parsed
+from tests.scripts import in_child
 
 
 class Crowded(ReferenceOperator):
@@ -174,24 +175,6 @@ def test_a_gate_forgets_threads_that_have_ended() -> None:
     assert len(gate._passages) == 0
 
 
-def _in_child(work: Callable[[], str]) -> str:
-    """Do something in a forked child, and return what it says."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            said = work()
-        except BaseException as error:  # noqa: BLE001 (the parent is told)
-            said = repr(error)
-        os.write(writer, said.encode())
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, encoding="utf-8") as answer:
-        text = answer.read()
-    os.waitpid(child, 0)
-    return text
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_runs_what_has_no_threads_and_refuses_the_rest() -> None:
@@ -202,7 +185,7 @@ def test_a_forked_child_runs_what_has_no_threads_and_refuses_the_rest() -> None:
     sk.register_backend(crowded)
     theirs = sk.InferenceSession(parsed(CHAIN), "crowded")
 
-    def in_child() -> str:
+    def elsewhere() -> str:
         said = [str(np.array_equal(ours.run(None, feeds), expected))]
         for call in (theirs.run, theirs.run):
             with pytest.raises(sk.SubgraphkitError) as caught:
@@ -224,10 +207,10 @@ def test_a_forked_child_runs_what_has_no_threads_and_refuses_the_rest() -> None:
         pool.submit(theirs._gate.through, partial(ours._gate.through, hold), None)
         inside.wait()
         try:
-            assert _in_child(in_child) == "True SGK127 SGK127 SGK127"
+            assert in_child(elsewhere) == "True SGK127 SGK127 SGK127"
         finally:
             go_on.set()
-    assert _in_child(lambda: repr(sk.InferenceSession(parsed(CHAIN), "crowded"))[:16]) == (
+    assert in_child(lambda: repr(sk.InferenceSession(parsed(CHAIN), "crowded"))[:16]) == (
         "InferenceSession"
     )
     sk.unregister_backend("crowded")
@@ -244,11 +227,11 @@ def test_a_forked_child_opens_what_its_parent_opened_and_closed(backend: str) ->
         with sk.InferenceSession(parsed(CHAIN), backend, cache="off") as session:
             return str(session.run(None, feeds)[0].tolist())
 
-    def in_child() -> str:
+    def elsewhere() -> str:
         signal.alarm(30)  # a thread that the library waits for is not there
         return run()
 
-    assert _in_child(in_child) == run() == _in_child(in_child)
+    assert in_child(elsewhere) == run() == in_child(elsewhere)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
@@ -267,12 +250,12 @@ def test_a_forked_child_computes_the_properties_that_a_thread_of_the_parent_was_
         asked = pool.submit(lambda: Slow().value)
         inside.wait()
 
-        def in_child() -> str:
+        def elsewhere() -> str:
             go_on.set()
             return str(Slow().value)
 
         try:
-            assert _in_child(in_child) == "5"
+            assert in_child(elsewhere) == "5"
         finally:
             go_on.set()
         assert asked.result() == 5
@@ -290,7 +273,7 @@ def test_a_forked_child_answers_and_counts_without_the_threads_of_its_parent() -
         tally = session._observer.tally
         assert tally is not None
 
-        def in_child() -> str:
+        def elsewhere() -> str:
             (result,) = asyncio.run(session.arun(feeds, timeout=60))
             ran = session.stats().runs
             assert session.ping()
@@ -300,5 +283,5 @@ def test_a_forked_child_answers_and_counts_without_the_threads_of_its_parent() -
             return f"{np.array_equal(result, expected[0])} {session.stats().runs - ran}"
 
         with tally._lock:  # as another thread may have it at that moment
-            assert _in_child(in_child) == "True 1"
+            assert in_child(elsewhere) == "True 1"
         assert len(list(stream)) == 4

@@ -1,6 +1,6 @@
 """What an extension hears, and of which model, session and subgraph."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,7 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.backend import Event
 from subgraphkit.errors import ExecutionError, InputError, SubgraphkitWarning
-from subgraphkit.finding.extensions import register_extension, unregister_extension
-from tests.fakes import ReferenceOperator, claiming
+from tests.fakes import claiming, extended, failing
 from tests.models import CHAIN, DIAMOND, bound, parsed
 
 X = {"x": np.ones((2, 4), np.float32)}
@@ -55,10 +54,8 @@ class Listener:
 
 @pytest.fixture
 def listener() -> Iterator[Listener]:
-    heard = Listener()
-    register_extension(heard, "listener")
-    yield heard
-    unregister_extension("listener")
+    with extended(Listener()) as heard:
+        yield heard
 
 
 def test_an_observer_tells_sessions_and_models_apart(listener: Listener, tmp_path: Path) -> None:
@@ -87,9 +84,7 @@ def test_an_observer_tells_sessions_and_models_apart(listener: Listener, tmp_pat
     assert models == ["file.onnx", "file.onnx", "diamond"]
 
 
-class Failing(ReferenceOperator):
-    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
-        raise ZeroDivisionError("a kernel divided by zero")
+Failing = failing(ZeroDivisionError, "a kernel divided by zero")
 
 
 def test_a_run_that_fails_names_the_subgraph_if_one_failed(listener: Listener) -> None:

@@ -9,13 +9,8 @@ import pytest
 from subgraphkit.backend import Unsupported
 from subgraphkit.testing import try_backend
 from subgraphkit.testing.probe_models import all_probe_models
-from tests.fakes import ReferenceOperator, backend_of, claiming
+from tests.fakes import ReferenceOperator, backend_of, changing, claiming
 from tests.unit.testing import choosy_backends
-
-
-class _Wrong(ReferenceOperator):
-    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
-        return [result * np.float32(1.5) for result in super().run(inputs)]
 
 
 class _Coarse(ReferenceOperator):
@@ -86,7 +81,8 @@ def test_giving_everything_back_is_taking_nothing() -> None:
 
 
 def test_wrong_results_are_a_finding() -> None:
-    trial = try_backend(claiming(["Add"], "shaky", make=_Wrong))
+    make = changing(lambda one: one * np.float32(1.5))
+    trial = try_backend(claiming(["Add"], "shaky", make=make))
     assert (trial.state, trial.operators, trial.code) == ("wrong", "Add", "SGK322")
     assert "backend 'shaky' computes Add wrongly" in trial.text
 
