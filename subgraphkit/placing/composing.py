@@ -14,7 +14,6 @@ _MOST_REGIONS: Final = 16
 _MOST_COMPOSED: Final = 3
 _MOST_PROPOSED: Final = 2
 _TURNS: Final = 4
-_MOSTLY: Final = 0.9
 _PARTLY: Final = 0.5
 
 _Assignment = tuple[str, ...]  # the backend of every region
@@ -45,26 +44,6 @@ class Compositions:
     def regions(self) -> list[Piece]:
         """The regions, in order of running."""
         return cut_regions(self._run.bound, self._run.weights, _MOST_REGIONS)
-
-    def opening(self, name: str, base: str) -> float:
-        """Return about how long a backend compiles the whole model, from one region of it.
-
-        0 where a region tells nothing of the whole. What fails is out.
-        """
-        run, weights = self._run, self._run.weights
-        if len(self.regions) < 2:  # noqa: PLR2004 (a part, not the whole)
-            return 0.0
-        region = sorted(self.regions, key=lambda one: one.weight)[len(self.regions) // 2]
-        rest = tuple(node for node in weights if node not in set(region.nodes))
-        one = run.opened(name, run.placed({name: region.nodes, base: rest}))
-        if one is None:
-            return 0.0
-        one.close()
-        if one.part_on(name, region.nodes, weights) < _MOSTLY:
-            return 0.0
-        plan = one.session.plan
-        own = [step.subgraph.id for step in plan.steps if step.subgraph.backend == name]
-        return sum(plan.seconds[one] for one in own) * sum(weights.values()) / region.weight
 
     def exchange(self, name: str) -> None:
         """Run every second region on another backend, then the others, and note what each takes.

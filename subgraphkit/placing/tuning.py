@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -272,7 +271,7 @@ def tune(  # noqa: PLR0913 (keywords)
         bound.extensions.hearing(progress),
         _circumstances(bound),
     )
-    shorter = _precisions(opened, settings) if settings.max_error else {}
+    shorter = _precisions(opened, run) if settings.max_error else {}
     placement = TuningLoop(run, seconds, found or _divided_now(bound, run, anybody), shorter).run()
     figures = {"asked": asked, "sizes": _sizes(bound, fed), **placement.figures}
     kept = keep if keep is not None else not figures["busy"]
@@ -287,14 +286,16 @@ def tune(  # noqa: PLR0913 (keywords)
     return Tuning(placement, measured=True, model=bound.name)
 
 
-def _precisions(opened: Sequence[Backend], settings: ResolvedConfig) -> dict[str, tuple[str, ...]]:
+def _precisions(opened: Sequence[Backend], run: TuningRun) -> dict[str, tuple[str, ...]]:
     """Return by backend the shorter floats in which it computes natively here."""
-    found = {}
+    found, settings = {}, run.bound.settings
     for name in (one.name for one in opened):
-        with suppress(SubgraphkitError):  # it takes part in float32 alone
+        try:
             record = find_record(BackendChoice(name), settings)
             raising = settings.raise_plugin_errors
             found[name] = probe_record(record, deep=True, raise_errors=raising).precisions
+        except SubgraphkitError as error:
+            run.notes.append(f"{name} takes part in float32 alone: {error.message}")
     return found
 
 

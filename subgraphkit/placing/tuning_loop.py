@@ -162,10 +162,9 @@ class TuningLoop:
             opened += [reference] if reference is not None else []
         for at, name in enumerate(names):
             self._run.tell("opening", at, len(names), name)
-            if len(self._takes) < 2 or not self._is_slow_to_open(name):  # noqa: PLR2004 (two real)
-                one = self._run.opened(name, self._run.placed({name: whole}))
-                if one is not None and self._enter(name, one):
-                    opened.append(one)
+            one = self._run.opened(name, self._run.placed({name: whole}))
+            if one is not None and self._enter(name, one):
+                opened.append(one)
         kept = self._run.hear_majority(opened, last) if opened else []
         self._alone = {one.label: one for one in kept if one.label in options}
         self._close(one for one in kept if one.label not in options)
@@ -201,15 +200,6 @@ class TuningLoop:
             return False
         self._takes[name] = takes
         return True
-
-    def _is_slow_to_open(self, name: str) -> bool:
-        """Whether compiling one region tells that all would take longer than there is."""
-        opening = self._compositions.opening(name, next(iter(self._takes)))
-        if opening > self._run.left() / 2:
-            self._run.out[name] = (
-                f"compiling it would take about {opening:.2g} s, more than there is"
-            )
-        return name in self._run.out
 
     def _drop_slow(self) -> None:
         """Let all take three turns; leave those out that are slow in each, with a word."""

@@ -2,12 +2,13 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.errors import ExecutionError
-from subgraphkit.placing import measuring, tune
+from subgraphkit.errors import BackendUnavailableError, ExecutionError
+from subgraphkit.placing import measuring, tune, tuning
 from tests.unit.placing import made_up
 from tests.unit.placing.made_up import (
     REAL,
@@ -59,6 +60,19 @@ def test_shorter_floats_take_part_within_the_error_allowed(
     narrow = tune(bind(tmp_path, max_error=1e-6), backends=names)
     assert homes(narrow) == {"exact": 8}
     assert "more than 1e-06" in narrow.figures["out"]["short:precision=bf16"]
+
+
+def test_a_backend_whose_device_cannot_be_tried_takes_part_in_float32_with_a_word(
+    register: Register, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def untried(record: Any, **_: Any) -> sk.ProbeResult:
+        raise BackendUnavailableError("SGK104", f"{record.name} is gone", backend=record.name)
+
+    register("short", summed(1, 1), short=lambda _: (0.5, 1e-3))
+    monkeypatch.setattr(tuning, "probe_record", untried)
+    found = tune(bind(tmp_path, max_error=1e-2), backends="short")
+    assert found.figures["best"] == "short"
+    assert "short takes part in float32 alone: short is gone" in found.report()
 
 
 def test_shorter_floats_are_out_where_results_vary(register: Register, tmp_path: Path) -> None:
