@@ -55,21 +55,18 @@ def make_feeds(bound: BoundModel, files: Mapping[str, str], seed: int) -> dict[s
 
 
 def _read(name: str, path: Path) -> _Array:
+    trouble = "it holds several arrays, expected one"
     try:
         array = np.load(path, allow_pickle=False)
+        if isinstance(array, np.ndarray):
+            return array
     except (OSError, ValueError, EOFError) as error:
-        raise CallerError(
-            "SGK301",
-            f"the file {str(path)!r} for input {name!r} cannot be read: {error}",
-            hint="Store an array with numpy.save(path, array).",
-        ) from error
-    if not isinstance(array, np.ndarray):
-        raise CallerError(
-            "SGK301",
-            f"the file {str(path)!r} for input {name!r} holds several arrays, expected one",
-            hint="Store an array with numpy.save(path, array).",
-        )
-    return array
+        trouble = str(error)
+    raise CallerError(
+        "SGK301",
+        f"the file {str(path)!r} for input {name!r} cannot be read: {trouble}",
+        hint="Store an array with numpy.save(path, array).",
+    )
 
 
 def _archive(path: Path) -> dict[str, _Array]:

@@ -6,6 +6,7 @@ Tensors are ``.npy`` files; text, kinds and element types that NumPy cannot name
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,8 +27,8 @@ def store_values(values: Mapping[str, Any], folder: Path) -> None:
         CallerError: A value has an element type that ONNX does not have (SGK141).
     """
     folder.mkdir()
-    writer = _Writer(folder)
-    entries = [[name, writer.entry(name, value)] for name, value in values.items()]
+    numbers = count()
+    entries = [(name, _entry(name, value, folder, numbers)) for name, value in values.items()]
     (folder / _INDEX).write_text(json.dumps(entries), encoding="utf-8")
 
 
@@ -60,38 +61,30 @@ def _flattened(values: Mapping[str, Any]) -> Iterator[tuple[str, _Array]]:
             yield name, array.astype(np.str_) if array.dtype == object else array
 
 
-class _Writer:
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._count = 0
-
-    def entry(self, name: str, value: Any) -> dict[str, Any]:
-        if value is None:
-            return {"kind": "nothing"}
-        if isinstance(value, list | tuple) and any(_is_part(item) for item in value):
-            items = [self.entry(f"{name}[{at}]", item) for at, item in enumerate(value)]
-            return {"kind": "sequence", "items": items}
-        if isinstance(value, list | tuple) and not value:
-            return {"kind": "sequence", "items": []}
-        if isinstance(value, Mapping):
-            entries = [[key, self.entry(f"{name}[{key!r}]", item)] for key, item in value.items()]
-            return {"kind": "map", "items": entries}
-        return self._tensor(name, np.asarray(value))
-
-    def _tensor(self, name: str, array: _Array) -> dict[str, Any]:
-        try:
-            dtype = DataType.of(array.dtype)
-        except KeyError:
-            raise CallerError(
-                "SGK141", f"value {name!r} has dtype {array.dtype}, which ONNX does not have"
-            ) from None
-        if dtype is DataType.STRING:
-            texts = [_text(one) for one in array.reshape(-1).tolist()]
-            return {"kind": "text", "items": texts, "shape": array.shape}
-        file = f"{self._count}.npy"
-        self._count += 1
-        np.save(self._folder / file, array, allow_pickle=False)
-        return {"kind": "tensor", "file": file, "dtype": dtype.name}
+def _entry(name: str, value: Any, folder: Path, numbers: Iterator[int]) -> dict[str, Any]:
+    """Store what NumPy can store of a value; return what is to be written of it beside."""
+    if value is None:
+        return {"kind": "nothing"}
+    if isinstance(value, list | tuple) and (not value or any(map(_is_part, value))):
+        parts = ((f"{name}[{at}]", item) for at, item in enumerate(value))
+        return {"kind": "sequence", "items": [_entry(*one, folder, numbers) for one in parts]}
+    if isinstance(value, Mapping):
+        parts = ((f"{name}[{key!r}]", item) for key, item in value.items())
+        entries = [_entry(*one, folder, numbers) for one in parts]
+        return {"kind": "map", "items": list(zip(value, entries, strict=True))}
+    array = np.asarray(value)
+    try:
+        dtype = DataType.of(array.dtype)
+    except KeyError:
+        raise CallerError(
+            "SGK141", f"value {name!r} has dtype {array.dtype}, which ONNX does not have"
+        ) from None
+    if dtype is DataType.STRING:
+        texts = [_text(one) for one in array.reshape(-1).tolist()]
+        return {"kind": "text", "items": texts, "shape": array.shape}
+    file = f"{next(numbers)}.npy"
+    np.save(folder / file, array, allow_pickle=False)
+    return {"kind": "tensor", "file": file, "dtype": dtype.name}
 
 
 def _is_part(item: Any) -> bool:

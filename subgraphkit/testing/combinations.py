@@ -1,10 +1,10 @@
 """Operators in combination, as libraries fuse them: a producer, elementwise ones behind it.
 
 All combinations of a producer with an operator and with a second operand are met, and of those two
-with one another; not every combination of the three, unless that is asked for.
+with one another; not every combination of the three.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -59,25 +59,18 @@ def _dims(producer: str) -> _Dims:
     return tuple(dim.dim_value for dim in made.type.tensor_type.shape.dim)
 
 
-def combinations(kind: str, *, in_full: bool = False) -> Iterator[OperatorVariant]:
+def combinations(kind: str) -> Iterator[OperatorVariant]:
     """Yield combinations behind producers of a kind, as operations of one size."""
     for place, producer in enumerate(PRODUCERS[kind]):
         operands = list(_operands(_dims(producer)))
-        pairs: Sequence[tuple[int, int]]
-        if in_full:
-            pairs = [
-                (one, operand) for one in range(len(_OF_TWO)) for operand in range(len(operands))
-            ]
-        else:
-            count = max(len(_OF_TWO), len(operands))
-            pairs = [((step + place) % len(_OF_TWO), step % len(operands)) for step in range(count)]
-        for step, (one, operand) in enumerate(pairs):
-            second = _OF_TWO[one].replace("C", operands[operand])
+        for step in range(max(len(_OF_TWO), len(operands))):
+            operand = operands[step % len(operands)]
+            second = _OF_TWO[(step + place) % len(_OF_TWO)].replace("C", operand)
             last = _OF_ONE[(step + 3 * place) % len(_OF_ONE)]
             texts = [f"p = {producer}", f"q = {second}", f"y = {last.replace('@', 'q')}"]
             texts = texts if step % 2 else [texts[0], f"y = {second}"]
             yield OperatorVariant(kind, "near", "float", "; ".join(texts))
         for step, last in enumerate(_OF_ONE):
-            if in_full or step % 2 == place % 2:
+            if step % 2 == place % 2:
                 text = f"p = {producer}; y = {last.replace('@', 'p')}"
                 yield OperatorVariant(kind, "near", "float", text)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import onnx
-from onnx import compose, helper
 
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.ir import Node
@@ -19,6 +18,7 @@ from subgraphkit.running import Session
 from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped, batches, broken
 from subgraphkit.testing.comparison import find_shared_memory, untouched
 from subgraphkit.testing.foreign import DOMAIN, beside_foreign, is_own
+from subgraphkit.testing.small_models import side_by_side
 from subgraphkit.testing.subject import Subject
 
 Part = tuple[onnx.ModelProto, Mapping[str, Any], Sequence[Any]]
@@ -148,30 +148,14 @@ def _taken_rightly(parts: Sequence[Part], subject: Subject) -> list[tuple[str, .
 
 
 def _joined(parts: Sequence[Part]) -> Part:
-    graphs: list[onnx.GraphProto] = []
     feeds: dict[str, Any] = {}
     expected: list[Any] = []
-    for place, (model, fed, wanted) in enumerate(parts):
-        graphs.append(compose.add_prefix(model, _prefix(place)).graph)
-        feeds |= {_prefix(place) + name: value for name, value in fed.items()}
+    for place, (_, fed, wanted) in enumerate(parts):
+        feeds |= {f"{place}:{name}": value for name, value in fed.items()}
         expected += list(wanted)
-    graph = helper.make_graph(
-        [node for one in graphs for node in one.node],
-        "side_by_side",
-        [value for one in graphs for value in one.input],
-        [value for one in graphs for value in one.output],
-        [tensor for one in graphs for tensor in one.initializer],
-        value_info=[value for one in graphs for value in one.value_info],
-    )
-    first = parts[0][0]
-    made = helper.make_model(graph, opset_imports=first.opset_import, ir_version=first.ir_version)
-    return made, feeds, expected
-
-
-def _prefix(place: int) -> str:
-    return f"case{place}:"
+    return side_by_side((model for model, *_ in parts), "side_by_side"), feeds, expected
 
 
 def _place(node: Node) -> int:
     name = next(filter(None, node.outputs))
-    return int(name.partition(":")[0].removeprefix("case"))
+    return int(name.partition(":")[0])

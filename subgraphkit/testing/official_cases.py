@@ -15,20 +15,18 @@ from onnx import numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
-from onnx.backend.test.runner import Runner
 
 from subgraphkit.configuration.config import resolve
 from subgraphkit.lazy import cached_property
 from subgraphkit.storing.folders import kept_folder
 from subgraphkit.storing.kept_files import KeptFile
 
-KINDS: Final = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
+KINDS: Final = ("node", "simple", "pytorch-converted", "pytorch-operator")
 """The kinds of cases there are."""
 
 DataSet = tuple[list[Any], list[Any]]
 """Inputs and expected outputs, in the order of the model's inputs and outputs."""
 
-_PACKAGE: Final = Path(onnx.__file__).parent
 _EXPANDED: Final = re.compile(r"_expanded(_ver\d+)?$")
 _VERSIONS: Final = f"onnx {onnx.__version__} numpy {np.__version__}".encode()
 
@@ -66,20 +64,12 @@ class OfficialCase:
         if self._source.model is not None:
             made: onnx.ModelProto = self._source.model
             return made
-        return onnx.load(self.path)
+        return onnx.load(self._folder / "model.onnx")
 
     @property
-    def path(self) -> Path:
-        """The model's file.
-
-        Raises:
-            ValueError: The model is made in memory and has none.
-        """
-        if self._source.model_dir is not None:
-            return Path(self._source.model_dir) / "model.onnx"
-        if self._source.url is None:
-            raise ValueError(f"case {self.id} has no file")
-        return _PACKAGE.parent / str(self._source.url)
+    def _folder(self) -> Path:
+        """Where a case is stored that is not made in memory."""
+        return Path(self._source.model_dir)
 
     @property
     def fed(self) -> list[str]:
@@ -97,31 +87,14 @@ class OfficialCase:
         if self._source.data_sets is not None:
             for inputs, outputs in self._source.data_sets:
                 yield [as_value(i) for i in inputs], [as_value(o) for o in outputs]
-        elif self._source.model_dir is not None:
-            for folder in sorted(self.path.parent.glob("test_data_set*")):
-                yield stored_data(folder, self.model)
         else:
-            yield self._light_data()
+            for folder in sorted(self._folder.glob("test_data_set*")):
+                yield stored_data(folder, self.model)
 
     def feeds(self, inputs: Sequence[Any]) -> dict[str, Any]:
         """Give the inputs of a data set their names."""
         names = [value.name for value in self.model.graph.input]
         return dict(zip(self.fed if len(inputs) < len(names) else names, inputs, strict=True))
-
-    def _light_data(self) -> DataSet:
-        """Return the ramp that onnx's runner feeds the real models, and the stored outputs."""
-        graph = self.model.graph
-        stored = {tensor.name for tensor in graph.initializer}
-        inputs = [
-            Runner.generate_dummy_data(value, name=self.name)
-            for value in graph.input
-            if value.name not in stored
-        ]
-        outputs = []
-        for place in range(len(graph.output)):
-            path = self.path.with_name(f"{self.path.stem}_output_{place}.pb")
-            outputs.append(as_value(onnx.TensorProto.FromString(path.read_bytes())))
-        return inputs, outputs
 
 
 def stored_data(folder: Path, model: onnx.ModelProto) -> DataSet:

@@ -108,26 +108,6 @@ class Workbench:
         if found is not None:
             raise Stopped(found.outcome, f"{remark}: {found.detail}" if remark else found.detail)
 
-    def times_inside(self) -> list[InnerTime] | None:
-        """Have the operator that is run for a profile compute the same, and see what it records.
-
-        Returns:
-            What it recorded in a run; None if the backend has no such operator.
-
-        Raises:
-            Stopped: It fails, or is wrong, or spoils this one.
-        """
-        told: list[InnerTime] = []
-        twin: Any = self.operator.profiled(told.append)
-        if twin is None:
-            return None
-        try:
-            self.with_operator(twin).check(0, "profiled")
-        finally:
-            twin.close()
-        self.check(1, "after a profile")
-        return told
-
     def _values(self, names: Sequence[str], seed: int) -> list[_Array]:
         feeds = self.model.feeds(seed)
         evaluator = ReferenceEvaluator(self.model.proto)
@@ -249,9 +229,15 @@ def information(bench: Workbench) -> Finding:
 
 def times_inside(bench: Workbench) -> Finding:
     """What it is profiled by computes the same, and names nodes it has."""
-    found = bench.times_inside()
-    if found is None:
+    found: list[InnerTime] = []
+    twin: Any = bench.operator.profiled(found.append)
+    if twin is None:
         return Finding(Outcome.SKIP, "it takes no times inside")
+    try:
+        bench.with_operator(twin).check(0, "profiled")
+    finally:
+        twin.close()
+    bench.check(1, "after a profile")
     if not found and {node.op_type for node in bench.subgraph.members} <= SAME_MEMORY:
         return Finding(Outcome.SKIP, "its nodes compute nothing that could take time")
     for one in found:

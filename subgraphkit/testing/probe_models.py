@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 import onnx
-from onnx import compose, helper, numpy_helper, parser, printer, shape_inference
+from onnx import helper, numpy_helper, parser, printer, shape_inference
 
 from subgraphkit.testing.operator_variants import Argument, OperatorVariant, probed_variants
-from subgraphkit.testing.small_models import POSITIVE, ROWS, SmallModel, model_of
+from subgraphkit.testing.small_models import POSITIVE, ROWS, SmallModel, model_of, side_by_side
 
 _KINDS: Final = {
     "vector": ("N,C", "C"),
@@ -235,24 +235,6 @@ def _plain() -> Iterator[ProbeModel]:
             yield probe
 
 
-def together(probes: Sequence[ProbeModel]) -> onnx.ModelProto:
-    """Return a model in which probes stand side by side and have nothing to do with one another.
-
-    Args:
-        probes: What is offered, all of one operator set; names of the first begin with ``0:``.
-    """
-    whole = onnx.ModelProto()
-    for place, probe in enumerate(probes):
-        part = compose.add_prefix(_built(probe), f"{place}:")
-        if not place:
-            whole.CopyFrom(part)
-            continue
-        for field in ("node", "input", "output", "initializer"):
-            getattr(whole.graph, field).extend(getattr(part.graph, field))
-    whole.graph.name = f"{probes[0].name} and {len(probes) - 1} more"
-    return whole
-
-
 Ask = Callable[[onnx.ModelProto], Sequence[tuple[str, str]]]
 """Says what a backend claims of a model: operators, each with the name of the node's output."""
 
@@ -334,8 +316,9 @@ def _side_by_side(ask: Ask, probes: Iterable[ProbeModel]) -> dict[ProbeModel, in
             by_opset.setdefault(one.variant.opset, []).append(one)
     for group in by_opset.values():
         claimed: dict[str, list[tuple[str, str]]] = {}
-        for operator, name in ask(together(group)):
-            claimed.setdefault(name.partition(":")[0], []).append((operator, name))
+        name = f"{group[0].name} and {len(group) - 1} more"
+        for operator, output in ask(side_by_side(map(_built, group), name)):
+            claimed.setdefault(output.partition(":")[0], []).append((operator, output))
         shares = {one: _share(one, claimed.get(str(at), ())) for at, one in enumerate(group)}
         taken = [one for one in group if shares[one]]
         if taken and _alone(ask, taken[0]) != shares[taken[0]]:

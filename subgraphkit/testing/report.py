@@ -305,16 +305,17 @@ class Report:
 
     def level_rows(self) -> list[list[str]]:
         """Return a row of text per level, in the columns of ``LEVEL_COLUMNS``."""
+        plain = [Outcome(word) for word in LEVEL_COLUMNS[1:-3]]
         return [
-            [f"{one.level} {one.name}", *_counted(one.counts), f"{one.seconds:.1f}", one.text]
+            [
+                f"{one.level} {one.name}",
+                *(str(one.counts.get(outcome, 0)) for outcome in plain),
+                str(one.wrong),
+                f"{one.seconds:.1f}",
+                one.text,
+            ]
             for one in self.levels
         ]
-
-
-def _counted(counts: Mapping[Outcome, int]) -> list[str]:
-    plain = [counts.get(Outcome(word), 0) for word in LEVEL_COLUMNS[1:-3]]
-    wrong = sum(count for outcome, count in counts.items() if outcome.is_wrong)
-    return list(map(str, (*plain, wrong)))
 
 
 def _is_claimed(finding: Finding) -> bool:

@@ -311,17 +311,11 @@ def bound_outputs_are_new(opened: Opened) -> Finding | None:
     return find_shared_memory({}, [array for results in kept for array in results])
 
 
-def buffers_are_filled(opened: Opened) -> Finding | None:
-    """Have results written into buffers, the same ones for several runs."""
-    return _filled(opened, spread=False)
+def buffers_are_filled(opened: Opened, *, spread: bool = False) -> Finding | None:
+    """Have results written into buffers, the same ones for several runs.
 
-
-def spread_buffers_are_filled(opened: Opened) -> Finding | None:
-    """Have results written into every second column of larger arrays, and nowhere else."""
-    return _filled(opened, spread=True)
-
-
-def _filled(opened: Opened, *, spread: bool) -> Finding | None:
+    ``spread``: Whether those are every second column of larger arrays, and nothing else is written.
+    """
     binding, names = opened.session.io_binding(), opened.session.graph.outputs
     step = 2 if spread else 1
     rooms: dict[int, _Array] = {}
@@ -345,13 +339,9 @@ def _filled(opened: Opened, *, spread: bool) -> Finding | None:
         found = opened.verdict(feeds, results)
         if found is not None:
             return found.said_of("in the buffer")
-        if spread and any(_is_touched(room) for room in rooms.values()):
+        if spread and any((room[..., 1::2] != _GUARD).any() for room in rooms.values()):
             return Finding(Outcome.FAIL_ALIAS, "it wrote beside the elements of a buffer")
     return None
-
-
-def _is_touched(room: _Array) -> bool:
-    return bool((room[..., 1::2] != np.full((), _GUARD, room.dtype)).any())
 
 
 def _run_bound(session: Session, binding: Any) -> None:

@@ -1,7 +1,7 @@
 """Small models in onnx's text form, with something to feed and what they must compute."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import parser
+from onnx import compose, parser
 
 from subgraphkit.testing.variants import without_foreign
 
@@ -74,6 +74,20 @@ def model_of(text: str, header: str = _HEADER) -> onnx.ModelProto:
         graph.initializer.append(weights)
         graph.value_info.remove(value)
     return model
+
+
+def side_by_side(models: Iterable[onnx.ModelProto], name: str) -> onnx.ModelProto:
+    """Return a model in which models have nothing to do with one another.
+
+    Args:
+        models: They have operator sets in common; names of the first begin with ``0:``.
+        name: What the graph is called.
+    """
+    whole, *others = [compose.add_prefix(one, f"{place}:") for place, one in enumerate(models)]
+    for other in others:
+        whole.graph.MergeFrom(other.graph)
+    whole.graph.name = name
+    return whole
 
 
 def _drawn(value: onnx.ValueInfoProto, rng: np.random.Generator, scale: float) -> _Array:

@@ -189,7 +189,7 @@ def _in_use(family: str, subject: Subject) -> Finding:
         "one array for several": run_checks.fed_one_array_for_several,
         "bound outputs": run_checks.bound_outputs_are_new,
         "buffers": run_checks.buffers_are_filled,
-        "spread buffers": run_checks.spread_buffers_are_filled,
+        "spread buffers": partial(run_checks.buffers_are_filled, spread=True),
     }
     return _tried(subject, rows, [*steps.items()])
 

@@ -27,7 +27,7 @@ OPERATORS = [case for case in CASES.values() if case.level == 3]
 BATCHES = {
     f"{one[0].id}+{len(one) - 1}": one for one in batches(OPERATORS, lambda one: one.batch_key)
 }
-COUNTS = {"node": 1884, "simple": 23, "pytorch-converted": 82, "pytorch-operator": 35, "real": 9}
+COUNTS = {"node": 1884, "simple": 23, "pytorch-converted": 82, "pytorch-operator": 35}
 GRADIENTS = ("test_gradient_of_add", "test_gradient_of_add_and_mul")
 NOT_OFFERED = {
     "L3/Constant/test_constant/alone": Outcome.PASSED,

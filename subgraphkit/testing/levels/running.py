@@ -88,11 +88,13 @@ _CHECKS: Final[Mapping[str, Check]] = {
     "threads/one_session": run_checks.threads_share_a_session,
     "io_binding/new_outputs": run_checks.bound_outputs_are_new,
     "io_binding/buffers": run_checks.buffers_are_filled,
-    "io_binding/spread_buffers": run_checks.spread_buffers_are_filled,
+    "io_binding/spread_buffers": partial(run_checks.buffers_are_filled, spread=True),
     "sessions/two_in_turn": run_checks.two_sessions_by_turns,
     "sessions/two_in_threads": run_checks.two_sessions_in_threads,
-} | {
-    f"feeds/{name}": partial(run_checks.fed_in_a_layout, layout) for name, layout in LAYOUTS.items()
+    **{
+        f"feeds/{name}": partial(run_checks.fed_in_a_layout, layout)
+        for name, layout in LAYOUTS.items()
+    },
 }
 """What is done with a session of what the backend takes; ``sweep_cases`` does most of it with each
 of its operators."""
