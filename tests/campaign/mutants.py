@@ -9,14 +9,13 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import subgraphkit as sk
 from subgraphkit.backend.differences import first_difference
 from subgraphkit_onnxruntime.backend import OnnxRuntimeBackend
-from tests.campaign import models
+from tests.campaign import judges, models
 from tests.campaign.mutations import Mutator, messages, mutate, spoiled_bytes
 from tests.campaign.trials import Attack, Case, Outcome
 
@@ -84,20 +83,20 @@ class Mutants(Attack):
 
     def judged(self, case: Case, answers: str) -> Outcome | None:
         results = models.read_values(Path(answers).read_text())
-        first = _onnxruntime(case)
-        if first is None or (found := _differs(results, first)) is None:
+        model = onnx.load_from_string(models.model_of(case))
+        first = judges.runtime(model, models.feeds_of(case))
+        if first is None or (found := judges.differs(results, first)) is None:
             return None if first is None else Outcome("ran", "judged")
         second = _reference(case)
-        if second is None or _differs(second, first) or _differs(first, second):
+        if second is None or judges.differs(second, first) or judges.differs(first, second):
             return None
-        model = onnx.load_from_string(models.model_of(case))
         if "nan" in found and self.excuses_nan(model, case, Path(answers).name.partition("-")[0]):
             return None
-        return Outcome("wrong", " ".join(sorted(_operators(model)))[:80], found)
+        return Outcome("wrong", " ".join(sorted(judges.operators(model)))[:80], found)
 
     def excuses_nan(self, model: onnx.ModelProto, case: Case, backend: str) -> bool:
         """Say whether NaN, or a number in its place, is nothing that anybody promises."""
-        operators = _operators(model)
+        operators = judges.operators(model)
         losing = OnnxRuntimeBackend.traits.loses_nan.union(*map(_losing_nan, backend.split(",")))
         if not operators.isdisjoint(losing):
             return True  # one of them makes a number of NaN there, as its page says
@@ -177,19 +176,6 @@ def _without(model: onnx.ModelProto, items: Any) -> Iterator[onnx.ModelProto]:
         size //= 2
 
 
-def _onnxruntime(case: Case) -> list[Any] | None:
-    onnxruntime.set_default_logger_severity(4)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    try:
-        session = onnxruntime.InferenceSession(
-            models.model_of(case), options, providers=["CPUExecutionProvider"]
-        )
-        return list(session.run(None, models.feeds_of(case)))
-    except Exception:  # noqa: BLE001 (a judge that cannot answer says nothing)
-        return None
-
-
 def _reference(case: Case) -> list[Any] | None:
     try:
         with np.errstate(all="ignore"):
@@ -197,10 +183,6 @@ def _reference(case: Case) -> list[Any] | None:
             return list(evaluator.run(None, models.feeds_of(case)))
     except Exception:  # noqa: BLE001 (a judge that cannot answer says nothing)
         return None
-
-
-def _operators(model: onnx.ModelProto) -> set[str]:
-    return {one.op_type for one in messages(model) if isinstance(one, onnx.NodeProto)}
 
 
 @cache
@@ -230,12 +212,3 @@ def _has_infinity(model: onnx.ModelProto) -> bool:
 
 def _is_real(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind == "f"
-
-
-def _differs(results: Sequence[Any], expected: Sequence[Any]) -> str | None:
-    with np.errstate(all="ignore"):
-        for got, want in zip(results, expected, strict=True):
-            difference = first_difference(np.asarray(got), np.asarray(want))
-            if difference is not None:
-                return difference.text
-    return None

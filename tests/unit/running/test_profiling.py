@@ -53,6 +53,11 @@ class Telling(ReferenceOperator):
             self.record(one)
 
 
+class Refusing(ReferenceOperator):
+    def profiled(self, record: Any) -> Any:
+        raise OSError("no counters here")
+
+
 def opened(text: str, *backends: Any, **settings: Any) -> sk.InferenceSession:
     sizes = {"N": 1} if text is CHAIN else {}
     return sk.InferenceSession(parsed(text), list(backends), sizes, **settings)
@@ -212,10 +217,6 @@ def test_weights_that_change_while_nobody_listens_end_the_times_inside_as_well(
 
 
 def test_a_library_that_cannot_be_looked_into_says_why() -> None:
-    class Refusing(ReferenceOperator):
-        def profiled(self, record: Any) -> Any:
-            raise OSError("no counters here")
-
     profile = profiled(CHAIN, claiming(["Neg"], "two", make=Refusing))
     assert profile.notes == ("two_1: no times from inside: OSError: no counters here",)
     assert "note: two_1: no times from inside" in profile.table()
@@ -318,10 +319,6 @@ def test_what_is_composed_is_looked_into_and_the_rest_of_it_is_one_thing() -> No
 
 
 def test_what_is_composed_closes_what_it_made_if_one_part_cannot_be_looked_into() -> None:
-    class Refusing(ReferenceOperator):
-        def profiled(self, record: Any) -> Any:
-            raise OSError("no counters here")
-
     twins: list[Telling] = []
 
     class Kept(Telling):

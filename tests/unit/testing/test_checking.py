@@ -126,24 +126,9 @@ def test_giving_up_half_way_stops_the_children() -> None:
 def test_a_command_that_is_ended_stops_its_children_and_keeps_what_it_found(
     number: int, code: int, words: str, tmp_path: Path
 ) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "subgraphkit",
-        "author",
-        "test",
-        "tests.unit.testing.troubled:Troubled",
-    ]
-    command += ["--only", "L2/*", "--json", "--findings", "found.json"]
+    asked = ("tests.unit.testing.troubled:Troubled", "--only", "L2/*", "--json")
     with heard():
-        running = subprocess.Popen(
-            command,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "SUBGRAPH_CACHE_DIR": str(tmp_path / "c")},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        running = _started(tmp_path, *asked, "--findings", "found.json")
     try:
         _wait_for(tmp_path / "found.json")  # the last to be written
         assert json.loads((tmp_path / "found.json").read_text())["cut_short"]
@@ -167,19 +152,11 @@ def test_a_command_that_is_ended_stops_its_children_and_keeps_what_it_found(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_kit_that_is_stopped_leaves_no_process_behind(number: int, tmp_path: Path) -> None:
     """Not even the process that a case has started, in which the backend never returns."""
-    command = [sys.executable, "-m", "subgraphkit", "author", "test", "tests.faulty:SleepsInRun"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "SUBGRAPH_CACHE_DIR": str(tmp_path)}
-    running = subprocess.Popen(
-        [*command, "--only", "L1/keeps_to_one_thread"],
-        cwd=tmp_path,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    running = _started(tmp_path, "tests.faulty:SleepsInRun", "--only", "L1/keeps_to_one_thread")
     try:
         started = _grandchildren_of(running.pid)
         running.send_signal(number)
-        running.wait(30)
+        running.communicate(timeout=30)
     finally:
         running.kill()
     assert started
@@ -187,6 +164,17 @@ def test_a_kit_that_is_stopped_leaves_no_process_behind(number: int, tmp_path: P
     while any(map(_is_alive, started)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not [pid for pid in started if _is_alive(pid)]
+
+
+def _started(folder: Path, *words: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "subgraphkit", "author", "test", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "SUBGRAPH_CACHE_DIR": str(folder / "c")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def _grandchildren_of(pid: int) -> list[int]:

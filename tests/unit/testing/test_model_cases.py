@@ -62,6 +62,14 @@ def test_what_nobody_runs_is_skipped_with_the_reason() -> None:
     assert "claimed by no backend" in finding.detail
 
 
+OWN = {
+    "L4/own/chain": Outcome.RIGHT,
+    "L4/own/deep/bad": Outcome.FAIL_VALUE,
+    "L4/own/good": Outcome.RIGHT,
+    "L4/own/strings": Outcome.SKIP,
+}
+
+
 def _write_models(folder: Path) -> None:
     """Write two models without data, one with data that are right, and one with wrong ones."""
     onnx.save(parsed(CHAIN), folder / "chain.onnx")
@@ -83,24 +91,14 @@ def test_models_of_ones_own_are_compared_with_what_is_stored_or_with_the_numpy_b
     subject = Subject(target=LOOPBACK, models=str(tmp_path))
     cases = [case for name, case in cases_of_level(4, subject).items() if "/own/" in name]
     ends = {case.id: carry_out(case, subject) for case in cases}
-    assert {name: finding.outcome for name, finding in ends.items()} == {
-        "L4/own/chain": Outcome.RIGHT,
-        "L4/own/deep/bad": Outcome.FAIL_VALUE,
-        "L4/own/good": Outcome.RIGHT,
-        "L4/own/strings": Outcome.SKIP,
-    }
+    assert {name: finding.outcome for name, finding in ends.items()} == OWN
     assert "cannot be made up" in ends["L4/own/strings"].detail
 
 
 def test_the_directory_goes_with_the_backend_into_the_process_that_tests_it(tmp_path: Path) -> None:
     _write_models(tmp_path)
     found = check_backend("numpy", 4, only="L4/own/*", models=str(tmp_path))
-    assert {finding.case: finding.outcome for finding in found} == {
-        "L4/own/chain": Outcome.RIGHT,
-        "L4/own/deep/bad": Outcome.FAIL_VALUE,
-        "L4/own/good": Outcome.RIGHT,
-        "L4/own/strings": Outcome.SKIP,
-    }
+    assert {finding.case: finding.outcome for finding in found} == OWN
 
 
 def test_a_directory_without_models_is_refused(tmp_path: Path) -> None:

@@ -15,13 +15,14 @@ HEAVY = ("numpy", "onnx", "subgraphkit.backend.contract", "ml_dtypes")
 ENTRY_POINTS = "[pytest11]\nsubgraphkit = subgraphkit.testing.pytest_plugin\n"
 
 
-def run_pytest(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run_pytest(*given: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a stranger's pytest, which has nothing of this project but what is installed."""
     # An installed distribution, to pytest, is a folder with metadata.
     metadata = folder / "installed" / "subgraphkit-0.1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: subgraphkit\nVersion: 0.1.0\n")
     (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
+    words = ("--pyargs", "subgraphkit.testing", *given)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     return subprocess.run(
         python_command("-m", "pytest", "-p", "no:cacheprovider", "-rsxX", *words),
@@ -35,7 +36,7 @@ def run_pytest(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 def test_one_test_runs_per_case_and_the_headline_is_told(tmp_path: Path) -> None:
     words = ("--subgraph-backend=loopback", "--subgraph-level=0", "-v")
-    done = run_pytest("--pyargs", "subgraphkit.testing", *words, folder=tmp_path)
+    done = run_pytest(*words, folder=tmp_path)
     assert done.returncode == 0, done.stdout
     assert "L0/import PASSED" in done.stdout
     assert "L0/manifest SKIPPED" in done.stdout
@@ -44,15 +45,9 @@ def test_one_test_runs_per_case_and_the_headline_is_told(tmp_path: Path) -> None
 
 
 def test_a_case_that_goes_wrong_fails_with_what_was_found(tmp_path: Path) -> None:
-    done = run_pytest(
-        "--pyargs",
-        "subgraphkit.testing",
-        f"--subgraph-backend={FAULTY}:WrongDtype",
-        "--subgraph-level=2",
-        "-k",
-        "L2/two_roots or L2/no_nodes or L2/int64",
-        folder=tmp_path,
-    )
+    words = (f"--subgraph-backend={FAULTY}:WrongDtype", "--subgraph-level=2")
+    cases = "L2/two_roots or L2/no_nodes or L2/int64"
+    done = run_pytest(*words, "-k", cases, folder=tmp_path)
     assert done.returncode == 1
     assert "3 failed" not in done.stdout
     assert "fail_dtype: [SGK132] subgraph 'faulty_0'" in done.stdout
@@ -60,23 +55,15 @@ def test_a_case_that_goes_wrong_fails_with_what_was_found(tmp_path: Path) -> Non
 
 
 def test_what_is_not_claimed_is_no_pass(tmp_path: Path) -> None:
-    target = "tests.faulty:ClaimsNothing"
-    done = run_pytest(
-        "--pyargs",
-        "subgraphkit.testing",
-        f"--subgraph-backend={target}",
-        "--subgraph-level=2",
-        "-k",
-        "L2/chain",
-        folder=tmp_path,
-    )
+    words = (f"--subgraph-backend={FAULTY}:ClaimsNothing", "--subgraph-level=2")
+    done = run_pytest(*words, "-k", "L2/chain", folder=tmp_path)
     assert "2 skipped" in done.stdout
     assert "passed," not in done.stdout
     assert "it claims nothing, which scores nothing" in done.stdout
 
 
 def test_testing_nothing_is_a_usage_error(tmp_path: Path) -> None:
-    done = run_pytest("--pyargs", "subgraphkit.testing", folder=tmp_path)
+    done = run_pytest(folder=tmp_path)
     assert done.returncode == 4
     assert "add --subgraph-backend=NAME" in done.stderr
 
