@@ -180,17 +180,20 @@ def _compiled(partitioning: Partitioning, setup: "Setup", *, proves: bool) -> Co
             part = setup.on(subgraph)
             if setup.tells:
                 part.progress("compiling", place, len(current.subgraphs), subgraph.id)
+            started = time.perf_counter()
             try:
-                operator, spent, from_cache = _reported(current, subgraph, claim, part)
+                operator, from_cache = obtained(current, subgraph, claim, part)
             except (Unsupported, CompileError) as error:
                 before, current = current, given_back(current, place, error)
                 _close_misinformed(before, current, done, proofs)
                 continue
             done.append(operator)
+            spent = seconds[subgraph.id] = time.perf_counter() - started
+            extensions = current.graph.extensions
+            tell_compiled(extensions, subgraph, operator, spent, from_cache=from_cache)
             proofs.compiled.append(ProofStep(subgraph, operator))
             if setup.tells and any(one.operator not in done for one in proofs.waiting.values()):
                 proofs.settle(gives_up=False)  # no step of a session runs what is inside of one
-            seconds[subgraph.id] = spent
             restored.update([subgraph.id] if from_cache else [])
     return CompiledSubgraphs(
         current,
@@ -314,18 +317,6 @@ class Setup(NamedTuple):
         """Return the same for one subgraph, which its reports name."""
         facts = {"subgraph": subgraph.id, "backend": subgraph.backend}
         return self._replace(progress=Progress(None, self.progress, **facts))
-
-
-def _reported(
-    partitioning: Partitioning, subgraph: Subgraph, claim: Claim, setup: Setup
-) -> tuple[SubgraphOperator, float, bool]:
-    """Obtain an operator and say so; return how long it took and whether it was in the cache."""
-    started = time.perf_counter()
-    operator, from_cache = obtained(partitioning, subgraph, claim, setup)
-    spent = time.perf_counter() - started
-    extensions = partitioning.graph.extensions
-    tell_compiled(extensions, subgraph, operator, spent, from_cache=from_cache)
-    return operator, spent, from_cache
 
 
 def obtained(

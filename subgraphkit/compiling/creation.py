@@ -3,7 +3,7 @@
 The property that claimed a region is asked for it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,6 @@ from subgraphkit.backend.refusal import Refusal, Unsupported
 from subgraphkit.binding import BoundModel
 from subgraphkit.boundary import pass_on
 from subgraphkit.compiling.isolation import isolated
-from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import (
     BackendError,
     CompileError,
@@ -175,16 +174,7 @@ def given_back(
         SelectorContractError: What is given back is not in the subgraph (SGK122).
         UnclaimedNodesError: Nobody else takes it (SGK120).
     """
-    graph, subgraph = current.graph, current.subgraphs[place]
-    refused = _given_back(subgraph, error, graph.settings)
-    _tell_given_back(graph.extensions, subgraph, error, refused)
-    return current.repartition_at(place, refused)
-
-
-def _given_back(
-    subgraph: Subgraph, error: Unsupported | CompileError, settings: ResolvedConfig
-) -> dict[int, Refusal]:
-    """Return the nodes to take away from the backend, or raise if the policy says so."""
+    subgraph, settings = current.subgraphs[place], current.graph.settings
     if isinstance(error, CompileError):
         if settings.on_compile_error != "fallback":
             raise error
@@ -193,7 +183,8 @@ def _given_back(
         if settings.on_unsupported == "raise":
             raise failure(subgraph, error) from error
         refusal, nodes = error.refusal, _named_nodes(subgraph, error) or subgraph.nodes
-    return dict.fromkeys(nodes, refusal)
+    _tell_given_back(current.graph.extensions, subgraph, error, refusal, len(nodes))
+    return current.repartition_at(place, dict.fromkeys(nodes, refusal))
 
 
 def _named_nodes(subgraph: Subgraph, error: Unsupported) -> tuple[int, ...]:
@@ -225,13 +216,13 @@ def _tell_given_back(
     extensions: ExtensionManager,
     subgraph: Subgraph,
     error: Unsupported | CompileError,
-    refused: Mapping[int, Refusal],
+    refusal: Refusal,
+    count: int,
 ) -> None:
-    refusal = next(iter(refused.values()))
     _logger.warning(
         "backend %r gives back %d of %d nodes of subgraph %r: %s",
         subgraph.backend,
-        len(refused),
+        count,
         len(subgraph.nodes),
         subgraph.id,
         refusal.text,
@@ -246,7 +237,7 @@ def _tell_given_back(
             target="",
             code=refusal.code,
             reason=refusal.text,
-            node_count=len(refused),
+            node_count=count,
         )
         extensions.notify("subgraphkit_fallback", event=event)
 

@@ -187,12 +187,6 @@ class Candidate:
         """Release what the operators hold; the times stay."""
         self.session.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 class TuningRun:
     """A model and what its candidates share: arrays to run on, a reference, a budget of time.
@@ -279,7 +273,7 @@ class TuningRun:
         """
         try:
             one = Candidate(label, self.bound, placement, self._quiet, clocked=clocked)
-            self._stack.enter_context(one)
+            self._stack.callback(one.close)
             one.results = one.run(self.feeds, self.timeout_s)
         except SubgraphkitError as error:
             self.out[label] = error.message

@@ -258,28 +258,24 @@ def tune(  # noqa: PLR0913 (keywords)
     asked = ",".join(map(str, choices))
     anybody = settings.selecting((BackendChoice(AUTO, origin=origin),), "call", origin)
     found = find_placement(bound, anybody)
-    known = found is not None and found.circumstances == _circumstances(bound)
-    is_same = found is not None and known and found.figures.get("asked") == asked
-    if found is not None and is_same and found.figures["complete"] and not again:
+    holds = _circumstances(bound)
+    now = found.figures if found is not None and found.circumstances == holds else {}
+    if found is not None and now.get("asked") == asked and now["complete"] and not again:
         return Tuning(found, measured=False, model=bound.name)
-    opened = open_backends(settings.selecting(choices, "call", origin))
+    chosen = settings.selecting(choices, "call", origin)
+    opened = open_backends(chosen)
     fed = _made_up(bound) if feeds is None else feeds
-    run = TuningRun(
-        bound,
-        {one.name: _options(settings, choices, origin, one.name) for one in opened},
-        fed,
-        bound.extensions.hearing(progress),
-        _circumstances(bound),
-    )
+    options = {one.name: _options(chosen, one.name) for one in opened}
+    run = TuningRun(bound, options, fed, bound.extensions.hearing(progress), holds)
     shorter = _precisions(opened, run) if settings.max_error else {}
+    if feeds is None and settings.max_error:
+        run.notes.append("the error was measured on random inputs")
+    stays = now.get("asked") == AUTO != asked
+    if stays:
+        run.notes.append("auto stays with what was measured for all backends")
     placement = TuningLoop(run, seconds, found or _divided_now(bound, run, anybody), shorter).run()
     figures = {"asked": asked, "sizes": _sizes(bound, fed), **placement.figures}
-    kept = keep if keep is not None else not figures["busy"]
-    if feeds is None and settings.max_error:
-        figures["notes"] = [*figures["notes"], "the error was measured on random inputs"]
-    if found is not None and known and asked != AUTO and found.figures.get("asked") == AUTO:
-        kept = False
-        figures["notes"] = [*figures["notes"], "auto stays with what was measured for all backends"]
+    kept = not stays and (keep if keep is not None else not figures["busy"])
     placement = replace(placement, figures={**figures, "kept": kept})
     if placement.circumstances and kept:
         keep_placement(placement, anybody)
@@ -335,9 +331,5 @@ def _made_up(bound: BoundModel) -> dict[str, Any]:
     return {name: feed.array for name, feed in make_feeds(bound, {}, 0).items()}
 
 
-def _options(
-    settings: ResolvedConfig, choices: tuple[BackendChoice, ...], origin: str, name: str
-) -> dict[str, Any]:
-    """Return the options of a backend that takes part."""
-    given = settings.selecting(choices, "call", origin).options_for(name)
-    return {key: plain_value(value) for key, (value, _) in given.items()}
+def _options(settings: ResolvedConfig, name: str) -> dict[str, Any]:
+    return {key: plain_value(value) for key, (value, _) in settings.options_for(name).items()}

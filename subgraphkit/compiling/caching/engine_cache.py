@@ -18,12 +18,7 @@ from subgraphkit.backend.notices import warn_user
 from subgraphkit.backend.operator import SubgraphOperator, maker_of
 from subgraphkit.backend.property import BindContext
 from subgraphkit.compiling.caching.entries import About, DamagedError, Description
-from subgraphkit.compiling.caching.keying import (
-    BackendIdentity,
-    EngineKey,
-    identify,
-    make_key,
-)
+from subgraphkit.compiling.caching.keying import BackendIdentity, EngineKey, identify, make_key
 from subgraphkit.compiling.caching.store import EngineStore
 from subgraphkit.compiling.proving import (
     EngineFaultError,
@@ -60,7 +55,6 @@ class EngineCache:
     Args:
         cache_dir: The setting of that name.
         size_limit: Bytes of engines to keep at most.
-        lock_timeout: Seconds to wait for another process that compiles the same engine.
 
     Attributes:
         kept: Ids of the subgraphs whose engines are in the cache now.
@@ -71,18 +65,11 @@ class EngineCache:
     own over the same folder.
     """
 
-    def __init__(
-        self,
-        cache_dir: Path | None,
-        size_limit: int,
-        proofs: Proofs,
-        lock_timeout: float = _LOCK_TIMEOUT,
-    ) -> None:
+    def __init__(self, cache_dir: Path | None, size_limit: int, proofs: Proofs) -> None:
         self.proofs = proofs
         self.kept: set[str] = set()
         self._cache_dir = cache_dir
         self._size_limit = size_limit
-        self._lock_timeout = lock_timeout
         self._store: EngineStore | None = None
         self._is_open = False
         self._is_writable = True
@@ -129,7 +116,7 @@ class EngineCache:
         with ExitStack() as holding:
             text = "waiting for another process that compiles %s"
             told = partial(_logger.info, text, subgraph.id)
-            lock = store.locked(key, self._lock_timeout, told)
+            lock = store.locked(key, _LOCK_TIMEOUT, told)
             holding.enter_context(lock)
             # Another process may have stored it meanwhile, or was just about to.
             operator = look(is_last_word=True)
