@@ -271,8 +271,7 @@ def tune(  # noqa: PLR0913 (keywords)
     if feeds is None and settings.max_error:
         run.notes.append("the error was measured on random inputs")
     stays = now.get("asked") == AUTO != asked
-    if stays:
-        run.notes.append("auto stays with what was measured for all backends")
+    run.notes += ["auto stays with what was measured for all backends"] if stays else []
     placement = TuningLoop(run, seconds, found or _divided_now(bound, run, anybody), shorter).run()
     figures = {"asked": asked, "sizes": _sizes(bound, fed), **placement.figures}
     kept = not stays and (keep if keep is not None else not figures["busy"])
