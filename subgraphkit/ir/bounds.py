@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from subgraphkit.errors import InvalidModelError
-from subgraphkit.ir.costs import elements
+from subgraphkit.ir.costs import PASSING_ON, elements
 from subgraphkit.ir.graph import BoundGraph, Node
 from subgraphkit.types import DataType, Dim, TensorType
 
@@ -282,18 +282,13 @@ _WHOLE: Final = frozenset(
     | {DataType.UINT8, DataType.UINT16, DataType.UINT32, DataType.UINT64}
 )
 
-_MOVING: Final = (
-    "Compress", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND",
-    "Identity", "Reshape", "ReverseSequence", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile",
-    "Transpose", "Unsqueeze",
-)  # fmt: skip
 _ASKING: Final = (
     "And", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Not",
     "Or", "Xor",
 )  # fmt: skip
 
 _RULES: Final[Mapping[str, _Rule]] = {
-    **dict.fromkeys(_MOVING, _one_of(0)),
+    **dict.fromkeys((*PASSING_ON, "Compress", "ReverseSequence"), _one_of(0)),
     **dict.fromkeys((*_ASKING, "EyeLike"), _within_ends(*_BOOLEAN)),
     **dict.fromkeys(("ArgMax", "ArgMin"), _place(0)),
     **dict.fromkeys(("CumSum", "ReduceSum"), _summed),

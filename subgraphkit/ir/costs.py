@@ -174,10 +174,14 @@ _REDUCING = (
     "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
     "ReduceProd", "ReduceSum", "ReduceSumSquare",
 )  # fmt: skip
+PASSING_ON: Final = (
+    "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity",
+    "Reshape", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+)  # fmt: skip
+"""Operators of whose results every element is one of the first input's."""
+
 _MOVING = (
-    "Cast", "CastLike", "Concat", "Constant", "ConstantOfShape", "DepthToSpace", "Expand",
-    "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape", "Shape",
-    "Size", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+    *PASSING_ON, "Cast", "CastLike", "Concat", "Constant", "ConstantOfShape", "Pad", "Shape", "Size"
 )  # fmt: skip
 
 _FORMULAS: Mapping[str, Callable[[Node], int]] = {

@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.binding import BoundModel
@@ -33,7 +36,7 @@ class PlacedRegion:
 
     backend: str
     property: str
-    nodes: tuple[str, ...]
+    nodes: Annotated[tuple[str, ...], Meta(min_length=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,53 +209,27 @@ def placement_of(text: str | bytes) -> Placement:
     read = json.loads(text)
     if not isinstance(read, dict) or read.pop("format", None) != _FORMAT:
         raise ValueError(f"it has no 'format' that is {_FORMAT}")
-    regions = _regions(read.pop("regions", ()))
-    if regions:
-        by_backend: dict[str, list[str]] = {}
-        for one in regions:
-            by_backend.setdefault(one.backend, []).extend(one.nodes)
-        read["nodes"] = by_backend
-    return replace(plain_placement(read), regions=regions)
-
-
-def _regions(read: Any) -> tuple[PlacedRegion, ...]:
-    if not isinstance(read, list | tuple):
-        raise ValueError("'regions' is not a list in it")  # noqa: TRY004 (a bad file)
-    found: list[PlacedRegion] = []
-    for one in read:
-        row = one if isinstance(one, dict) else {}
-        backend, named, nodes = row.get("backend"), row.get("property", ""), row.get("nodes")
-        if not (isinstance(backend, str) and isinstance(named, str) and nodes and _is_names(nodes)):
-            raise ValueError("a region of it is not a backend, a property and a list of nodes")
-        found.append(PlacedRegion(backend, named, tuple(nodes)))
-    return tuple(found)
+    return plain_placement({"nodes": {}, **read} if read.get("regions") else read)
 
 
 def plain_placement(read: Mapping[str, Any]) -> Placement:
-    """Return the placement that plain data says, without regions.
+    """Return the placement that plain data says; its regions say which nodes it has, if any.
 
     Raises:
         ValueError: There is none.
     """
-    for key in (one.name for one in fields(Placement) if one.name != "regions"):
-        if not isinstance(read.get(key), dict):
-            raise ValueError(f"{key!r} is not a JSON object in it")  # noqa: TRY004 (a bad file)
-    backends, nodes = read["backends"], read["nodes"]
-    if not backends or not nodes.keys() <= backends.keys():
+    try:
+        found = msgspec.convert(read, Placement)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"a member of it is wrong: {error}") from None
+    nodes: dict[str, list[str]] = {}
+    for one in found.regions:
+        nodes.setdefault(one.backend, []).extend(one.nodes)
+    if nodes:
+        found = replace(found, nodes={name: tuple(several) for name, several in nodes.items()})
+    if not found.backends or not found.nodes.keys() <= found.backends.keys():
         raise ValueError("it places nodes on backends that it does not list")
-    for name in backends:
-        if not isinstance(backends[name], dict) or not _is_names(nodes.get(name, [])):
-            raise ValueError(f"what it says of backend {name!r} is not options and a list of names")
-    return Placement(
-        backends=backends,
-        nodes={name: tuple(names) for name, names in nodes.items()},
-        circumstances=read["circumstances"],
-        figures=read["figures"],
-    )
-
-
-def _is_names(names: Any) -> bool:
-    return isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    return found
 
 
 def first_output(bound: BoundModel, node: int) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.errors import CallerError
+from subgraphkit.rewriting.records import check_word
 
 BINS: Final = 2048
 
@@ -127,9 +128,7 @@ def check_method(method: str, percentile: float) -> None:
     Raises:
         CallerError: It does not, or the percentile is none (SGK231).
     """
-    if method not in get_args(Method):
-        known = ", ".join(map(repr, get_args(Method)))
-        raise CallerError("SGK231", f"the method is {method!r}, expected one of {known}")
+    check_word("the method", method, get_args(Method))
     if not 0 < percentile <= _WHOLE:
         raise CallerError("SGK231", f"the percentile is {percentile}, expected one of 0 to 100")
 

@@ -63,8 +63,8 @@ class Precision:
     _alone: "_Patterns" = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _check_word("precision", self.kind, get_args(Kind))
-        _check_word("high_precision", self.high_precision, get_args(HighPrecision))
+        check_word("precision", self.kind, get_args(Kind))
+        check_word("high_precision", self.high_precision, get_args(HighPrecision))
         # frozen: what is derived is set past the check
         object.__setattr__(self, "_kept", _Patterns.of(self.keep))
         object.__setattr__(self, "_alone", _Patterns.of(self.only))
@@ -132,7 +132,12 @@ def precision_of(given: Precision | str) -> Precision:
     return Precision(word)
 
 
-def _check_word(what: str, word: object, known: tuple[str, ...]) -> None:
+def check_word(what: str, word: object, known: tuple[str, ...]) -> None:
+    """Make sure that a word is one of those known.
+
+    Raises:
+        CallerError: It is not (SGK231).
+    """
     if word not in known:
         raise CallerError(
             "SGK231", f"{what} is {word!r}, expected one of {', '.join(map(repr, known))}"

@@ -9,13 +9,12 @@ from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode, in_json
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
-from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import add_road_words, writable
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import Model
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.partitioning.reports.memory import Memory, check_memory
-from subgraphkit.partitioning.reports.moves import Move, find_moves
+from subgraphkit.partitioning.reports.moves import find_moves, move_table
 from subgraphkit.partitioning.reports.sections import dry_run_lines
 from subgraphkit.texts import in_bytes
 from subgraphkit.viewing.sections import Table
@@ -39,7 +38,8 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
             report.note(line)
     _show(partitioning, arguments, nodes, report)
     if against is not None:
-        report.show(_moved(moves, partitioning.quality.flops))
+        moved = move_table(moves, partitioning.quality.flops)
+        report.show(moved if moves else moved.caption)
     # After what is shown: who has too little is what a reader wants to see the rest for.
     if (shortfall := partitioning.shortfall()) is not None:
         shortfall.report(partitioning)
@@ -68,16 +68,6 @@ def _show(
         report.show(_memory_of_parts(memory))
         return
     report.show(partitioning.report(details=arguments.details, width=report.width).rstrip("\n"))
-
-
-def _moved(moves: Sequence[Move], flops: int) -> Table | str:
-    if not moves:
-        return "nothing moved: every node is on the same backend in both"
-    rows = [
-        (one.source, one.target, len(one.nodes), one.flops, one.flops / flops if flops else None)
-        for one in moves
-    ]
-    return table("from to nodes: FLOPs:, share:.1%", rows)
 
 
 def _data(partitioning: Partitioning, arguments: Namespace, nodes: Sequence[int]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from subgraphkit.ir import Adjacency, Graph
 from subgraphkit.ir.costs import bytes_of
 from subgraphkit.lazy import cached_property
-from subgraphkit.types import DataType, Shape, TensorType, ValueType
+from subgraphkit.types import ValueType
 
 Longs = npt.NDArray[np.int64]
 
@@ -40,31 +40,12 @@ def distinct(values: Longs) -> Longs:
 
 
 def bytes_of_all(types: Iterable[ValueType | None]) -> "array[int]":
-    """Return the sizes of many values, faster where they share a type or a shape."""
+    """Return the sizes of many values, faster where they share a type, as bound ones do."""
     # The list keeps every type alive, so that no two have the same identity.
     listed = list(types)
     shared = dict(zip(map(id, listed), listed, strict=True))
-    sizes = dict(zip(shared, _bytes_of_each(shared.values()), strict=True))
+    sizes = {identity: bytes_of(type_) for identity, type_ in shared.items()}
     return array("q", map(sizes.__getitem__, map(id, listed)))
-
-
-def _bytes_of_each(types: Iterable[ValueType | None]) -> "array[int]":
-    known: dict[Shape | None, tuple[DataType | None, int]] = {}
-    nothing: tuple[DataType | None, int] = (None, 0)
-    sizes = array("q")
-    append = sizes.append
-    for type_ in types:
-        if type(type_) is not TensorType:
-            append(bytes_of(type_))
-            continue
-        dtype, shape = type_.dtype, type_.shape
-        # Keyed by shape alone, so that no pair of both is made for each.
-        known_dtype, size = known.get(shape, nothing)
-        if known_dtype is not dtype:
-            size = bytes_of(type_)
-            known[shape] = (dtype, size)
-        append(size)
-    return sizes
 
 
 @dataclass(frozen=True, eq=False)

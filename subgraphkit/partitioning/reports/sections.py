@@ -321,9 +321,7 @@ def _share(flops: int, whole: int) -> str:
 
 
 def _most(counts: Counter[str]) -> str:
-    shown = [f"{count} {name}" for name, count in counts.most_common(_SHOWN_OPERATORS)]
-    more = len(counts) - len(shown)
-    return ", ".join([*shown, *([f"{more} more kinds"] if more else [])])
+    return listed([f"{count} {name}" for name, count in counts.most_common()], _SHOWN_OPERATORS)
 
 
 def dry_run_lines(partitioning: PartitioningData) -> list[str]:
