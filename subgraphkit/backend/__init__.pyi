@@ -9,6 +9,7 @@ from .events import Event as Event
 from .events import FallbackEvent as FallbackEvent
 from .events import RunEvent as RunEvent
 from .events import StepEvent as StepEvent
+from .fallback import RegionFallback as RegionFallback
 from .footprint import Footprint as Footprint
 from .footprint import attention_scores as attention_scores
 from .footprint import constant_bytes as constant_bytes

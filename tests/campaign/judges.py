@@ -50,6 +50,7 @@ NOT_HEARD: Final = {
     "OptionalGetElement": "returns a list of one",
     "SequenceInsert": "takes the place behind the last for the first",
     **dict.fromkeys(("QLinearConv", "QLinearMatMul"), "rounds behind the zero point"),
+    "StringNormalizer": "takes accents from letters",
     "RoiAlign": "takes one point of a bin for all",
 }
 """Operators that ``onnx.reference`` computes otherwise than the specification says, and how."""

@@ -42,7 +42,7 @@ CONTRACT = [
     "Interrupted", "LoadLimits", "Manifest", "ModelOpener", "ON_DEVICE", "OpSelector",
     "OpenedModel", "Option", "OptionMapping", "OptionShapes", "PLUGIN_API", "PartitionSummary",
     "PatternSelector", "Pool", "Predicate", "ProbeResult", "Progress", "ProgressEvent",
-    "ProgressListener", "Refusal", "RunEvent", "SelfCheck", "Side", "StepEvent",
+    "ProgressListener", "Refusal", "RegionFallback", "RunEvent", "SelfCheck", "Side", "StepEvent",
     "SubgraphOperator", "SubgraphProperty", "SubgraphSelector", "Traits", "Unsupported",
     "attention_scores", "cache_values", "constant_bytes", "did_you_mean", "fill_buffers",
     "hookimpl", "hookspec", "interrupted_here", "interruptible", "is_elementwise",

@@ -16,6 +16,7 @@ from subgraphkit.backend import (
     ProbeResult,
     Progress,
     Refusal,
+    RegionFallback,
     Side,
     SubgraphOperator,
     SubgraphProperty,
@@ -121,6 +122,7 @@ class OnnxRuntimeProperty(SubgraphProperty):
             settings,
             facts=_facts(session, subgraph, settings, profiling=bool(prefix)),
             profiled=partial(ProfiledOperator, partial(self._opened, subgraph, context), subgraph),
+            fallback=RegionFallback(subgraph, context.compile, _reason(subgraph)),
         )
 
     def _session(
@@ -155,6 +157,11 @@ class OnnxRuntimeProperty(SubgraphProperty):
         if self._claims is None or self._claims.graph is not graph:
             self._claims = Claims(graph, self._settings)
         return self._claims
+
+
+def _reason(subgraph: Subgraph) -> str:
+    fed = f"what is fed to subgraph {subgraph.id!r} has no elements, or fewer than a window"
+    return f"{fed}, which ONNX Runtime does not compute"
 
 
 def _may_multiply_bytes(node: onnx.NodeProto) -> bool:

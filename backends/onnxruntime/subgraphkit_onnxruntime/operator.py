@@ -12,6 +12,7 @@ from subgraphkit.backend import (
     ON_DEVICE,
     InnerTime,
     Progress,
+    RegionFallback,
     SubgraphOperator,
     Traits,
     fill_buffers,
@@ -37,6 +38,9 @@ _OF_VALUES: Final = re.compile(
 )
 """How it puts it that fed values or shapes do not fit, where it says only that a node failed."""
 
+_ENDS_ON_NOTHING: Final = frozenset({"GRU", "LSTM", "RNN"})
+"""Operators that end the process where they are fed no steps or no rows."""
+
 _Record = Callable[[InnerTime], object]
 
 
@@ -61,8 +65,11 @@ class OnnxRuntimeOperator(SubgraphOperator):
         *,
         facts: Mapping[str, Any],
         profiled: Callable[[_Record], SubgraphOperator],
+        fallback: RegionFallback,
     ) -> None:
         self._profiled = profiled
+        self._fallback = fallback
+        self._ends_on_nothing = not _ENDS_ON_NOTHING.isdisjoint(fallback.open_operators)
         self._session = session
         self._weights = weights
         self._facts = facts
@@ -92,24 +99,32 @@ class OnnxRuntimeOperator(SubgraphOperator):
     def run(
         self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None, options: Any = None
     ) -> Sequence[Any]:
+        if self._ends_on_nothing and not all(getattr(one, "size", 1) for one in inputs):
+            return self._fallback.run(inputs, outputs)
         try:
-            if self._strings:
-                inputs = self._with_text(inputs)
-            named = dict(zip(self._inputs, inputs, strict=True))
-            if self.device != HOST:
-                return self._run_bound(inputs, outputs or (None,) * len(self._outputs), options)
-            if outputs is None and self._all_plain:
-                results: list[Any] = self._call(self._outputs, named, options)
-                return results
-            buffers = outputs if outputs is not None else (None,) * len(self._outputs)
-            if self._bindable:
-                return self._run_bound(inputs, buffers, options)
-            results = self._call(self._outputs, named, options)
+            return self._run(inputs, outputs, options)
         except Exception as error:
+            if self._fallback.may_help(inputs):
+                return self._fallback.run_instead(error, inputs, outputs)
             if _OF_VALUES.search(str(error)):
                 cast("Any", error).fault = "caller"
             raise
-        return fill_buffers(self._outputs, buffers, results)
+
+    def _run(
+        self, inputs: Sequence[Any], outputs: Sequence[Any] | None, options: Any
+    ) -> Sequence[Any]:
+        if self._strings:
+            inputs = self._with_text(inputs)
+        named = dict(zip(self._inputs, inputs, strict=True))
+        if self.device != HOST:
+            return self._run_bound(inputs, outputs or (None,) * len(self._outputs), options)
+        if outputs is None and self._all_plain:
+            results: list[Any] = self._call(self._outputs, named, options)
+            return results
+        buffers = outputs if outputs is not None else (None,) * len(self._outputs)
+        if self._bindable:
+            return self._run_bound(inputs, buffers, options)
+        return fill_buffers(self._outputs, buffers, self._call(self._outputs, named, options))
 
     def info(self) -> Mapping[str, Any]:
         """Return the number of nodes, providers, weights and the profile's path; JSON-able."""
@@ -133,6 +148,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         return float(began - its() + time.perf_counter_ns()) / 1e9
 
     def close(self) -> None:
+        self._fallback.close()
         session, self._session = self._session, None
         if session is not None and "profiling" in self._facts:
             self._profile = str(Path(session.end_profiling()).absolute())

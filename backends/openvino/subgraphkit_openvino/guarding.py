@@ -1,12 +1,9 @@
 """The watch over what enters a region, and the backend that runs what OpenVINO gets wrong."""
 
-import warnings
 from collections.abc import Callable, Sequence
-from threading import Lock
 from typing import Any
 
-from subgraphkit.backend import SubgraphOperator
-from subgraphkit.errors import ExecutionError, SubgraphkitWarning
+from subgraphkit.backend import RegionFallback, SubgraphOperator
 from subgraphkit.ir import Subgraph
 
 Fallback = Callable[[Subgraph], SubgraphOperator]
@@ -34,11 +31,14 @@ class Guard:
         self._limits, self._sized, self._filled = tuple(limits), tuple(sized), tuple(filled)
         self.watches = bool(self._limits or self._sized or self._filled)
         places = (*(place for place, *_ in (*self._limits, *self._sized)), *self._filled)
-        self._watched = dict.fromkeys(places)
-        self._subgraph = subgraph
-        self._fallback = fallback
-        self._lock = Lock()
-        self._operator: SubgraphOperator | None = None
+        names = ", ".join(repr(subgraph.inputs[place]) for place in dict.fromkeys(places))
+        reason = f"what is fed to subgraph {subgraph.id!r} has no elements, or fewer than a window"
+        if names:
+            reason += (
+                f", or whole numbers ({names}) are indices out of range, are counted up and are "
+                "neither 0 nor 1, or need more than the 24 bits in which OpenVINO is exact"
+            )
+        self.fallback = RegionFallback(subgraph, fallback, reason)
 
     def admits(self, inputs: Sequence[Any]) -> bool:
         """Say whether OpenVINO gets a run right."""
@@ -50,46 +50,3 @@ class Guard:
             if array.size and not (low <= array.min() and array.max() <= high):
                 return False
         return True
-
-    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None) -> Sequence[Any]:
-        """Run on the other backend; the first time, compile for it and warn.
-
-        Raises:
-            ExecutionError: There is no other backend (SGK131).
-        """
-        with self._lock:
-            if self._operator is None:
-                self._operator = self._elsewhere()
-            operator = self._operator
-            if not operator.traits.thread_safe:
-                return operator.run(inputs, outputs)
-        return operator.run(inputs, outputs)
-
-    def close(self) -> None:
-        """Close what was compiled for the other backend."""
-        with self._lock:
-            operator, self._operator = self._operator, None
-        if operator is not None:
-            operator.close()
-
-    def _elsewhere(self) -> SubgraphOperator:
-        names = ", ".join(repr(self._subgraph.inputs[place]) for place in self._watched)
-        what = (
-            f"what is fed to subgraph {self._subgraph.id!r} ({names}) has no elements, or whole "
-            "numbers that are indices out of range, are counted up and are neither 0 nor 1, or "
-            "need more than the 24 bits in which OpenVINO computes them exactly"
-        )
-        try:
-            operator = self._fallback(self._subgraph)
-        except Exception as error:
-            raise ExecutionError(
-                "SGK131",
-                f"{what}, and no other backend runs it: {error}",
-                backend=self._subgraph.backend,
-                subgraph=self._subgraph.id,
-                hint="Leave openvino out of the list for such numbers.",
-            ) from error
-        warnings.warn(
-            SubgraphkitWarning(f"{what}; such runs go to the fallback backend"), stacklevel=5
-        )
-        return operator

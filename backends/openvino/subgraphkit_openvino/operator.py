@@ -89,7 +89,7 @@ class OpenVINOOperator(SubgraphOperator):
             ValueError: A buffer does not fit the result; the message names the output.
         """
         if self._guard.watches and not self._guard.admits(inputs):
-            return self._guard.run(inputs, outputs)
+            return self._guard.fallback.run(inputs, outputs)
         try:
             request = self._idle.pop()
         except IndexError:
@@ -105,6 +105,8 @@ class OpenVINOOperator(SubgraphOperator):
                     for result, array in zip(self._results, made.values(), strict=True)
                 ]
         except Exception as error:
+            if self._guard.fallback.may_help(inputs):
+                return self._guard.fallback.run_instead(self._explained(error), inputs, outputs)
             raise self._explained(error) from error
         finally:
             self._idle.append(request)
@@ -136,7 +138,7 @@ class OpenVINOOperator(SubgraphOperator):
 
     def close(self) -> None:
         """Release the compiled model and its requests."""
-        self._guard.close()
+        self._guard.fallback.close()
         self._idle = []
         self._compiled = None
         self._held = ()

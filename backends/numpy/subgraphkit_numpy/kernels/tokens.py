@@ -6,7 +6,6 @@ pipelines write for want of one of ONNX. Regular expressions are those of RE2, w
 time that grows with the text alone, whoever wrote the expression.
 """
 
-import unicodedata
 from collections.abc import Callable
 from operator import add
 from typing import Any, Final
@@ -55,7 +54,7 @@ def join(site: Site) -> Made:
 
 @kernel("StringNormalizer")
 def normalize(site: Site) -> Made:
-    """Take accents and stop words from every text and change its case; drop what is empty then.
+    """Take stop words from every text and change its case; drop what is empty then.
 
     Only of a list is anything dropped, and something is left of it: an empty text at the least.
     """
@@ -86,10 +85,6 @@ def _normalizer(site: Site) -> Callable[[str], str]:
         return " ".join([word for word in text.split(" ") if word not in stops])
 
     def one(text: str) -> str:
-        if not text.isascii():
-            text = "".join(
-                [c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)]
-            )
         if not stops:
             return change(text)
         return change(without(text)) if is_early else without(change(text))

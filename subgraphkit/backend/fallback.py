@@ -1,0 +1,106 @@
+"""A region on the fallback backend, for runs that a library cannot compute."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, Final
+
+from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.errors import ExecutionError, SubgraphkitWarning
+from subgraphkit.ir import Node, Subgraph
+from subgraphkit.types import TensorType
+
+_WINDOWS: Final = frozenset({"AveragePool", "Conv", "LpPool", "MaxPool"})
+_FEW: Final = 1 << 14
+"""Elements of all inputs up to which a window may well be wider than what it goes over."""
+
+
+class RegionFallback:
+    """Compiles a region for the fallback backend when a run first needs it, and warns then.
+
+    Args:
+        subgraph: The region.
+        compile_region: Compiles it; ``BindContext.compile`` does.
+        reason: Why such runs go elsewhere, for the warning: what is fed, to which library.
+
+    Attributes:
+        open_operators: The operators in the region of which the first input has an open size.
+
+    Thread-safety: any number of threads may call.
+    """
+
+    def __init__(
+        self,
+        subgraph: Subgraph,
+        compile_region: Callable[[Subgraph], SubgraphOperator],
+        reason: str,
+    ) -> None:
+        self._subgraph, self._compile, self._reason = subgraph, compile_region, reason
+        self.open_operators = frozenset(one.op_type for one in subgraph.members if _is_open(one))
+        self._lock = Lock()
+        self._operator: SubgraphOperator | None = None
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None) -> Sequence[Any]:
+        """Run on the fallback backend.
+
+        Raises:
+            ExecutionError: There is no other backend that runs it (SGK131).
+        """
+        with self._lock:
+            if self._operator is None:
+                self._operator = self._compiled()
+            operator = self._operator
+            if not operator.traits.thread_safe:
+                return operator.run(inputs, outputs)
+        return operator.run(inputs, outputs)
+
+    def may_help(self, inputs: Sequence[Any]) -> bool:
+        """Say whether a failed run may be right elsewhere.
+
+        Of nothing, and of less than a window, ONNX says what comes out, and many libraries do not.
+        """
+        sizes = [one.size for one in inputs if hasattr(one, "size")]
+        has_windows = not _WINDOWS.isdisjoint(self.open_operators)
+        is_empty = bool(self.open_operators) and 0 in sizes
+        return is_empty or (has_windows and sum(sizes) <= _FEW)
+
+    def run_instead(
+        self, error: Exception, inputs: Sequence[Any], outputs: Sequence[Any] | None
+    ) -> Sequence[Any]:
+        """Run what failed.
+
+        Raises:
+            Exception: It fails here as well, so ``error`` says more.
+        """
+        try:
+            return self.run(inputs, outputs)
+        except Exception:  # noqa: BLE001 (whatever it is)
+            raise error from None
+
+    def close(self) -> None:
+        """Close what was compiled for the fallback backend."""
+        with self._lock:
+            operator, self._operator = self._operator, None
+        if operator is not None:
+            operator.close()
+
+    def _compiled(self) -> SubgraphOperator:
+        try:
+            operator = self._compile(self._subgraph)
+        except Exception as error:
+            raise ExecutionError(
+                "SGK131",
+                f"{self._reason}, and no other backend runs it: {error}",
+                backend=self._subgraph.backend,
+                subgraph=self._subgraph.id,
+                hint=f"Leave {self._subgraph.backend} out of the list for such inputs.",
+            ) from error
+        text = f"{self._reason}; such runs go to the fallback backend"
+        warnings.warn(SubgraphkitWarning(text), stacklevel=6)
+        return operator
+
+
+def _is_open(node: Node) -> bool:
+    type_ = node.input_type(0) if node.inputs else None
+    shape = type_.shape if isinstance(type_, TensorType) else None
+    return shape is not None and not all(isinstance(size, int) for size in shape)
