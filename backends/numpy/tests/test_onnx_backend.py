@@ -33,7 +33,7 @@ NOT_OFFERED = {
     "L3/Constant/test_constant/alone": Outcome.PASSED,
     "L3/Constant/test_constant/sandwiched": Outcome.PASSED,
     # all of them are taken with open sizes
-    **{f"L5/sizes/fixed/{one}": Outcome.PASSED for one in ("attention", "reductions", "windows")},
+    **{f"L5/sizes/fixed/{one}": Outcome.PASSED for one in ("attention", "windows")},
     **{f"L4/simple/{name}": Outcome.SKIP for name in GRADIENTS},
 }
 
