@@ -140,7 +140,7 @@ class Verification(Paged):
             yield Table(
                 ("subgraph", "backend", "nodes", "from", "to", *_COLUMNS),
                 [
-                    (*_facts(one), *row)
+                    (one.subgraph, one.backend, one.nodes, one.first, one.last, *row)
                     for one in sorted(self.subgraphs, key=lambda one: one.agrees)
                     for row in _rows(one)
                 ],
@@ -171,10 +171,6 @@ def _named(one: SubgraphFinding) -> str:
     if one.nodes == 1:
         return f"{one.subgraph} ({one.first})"
     return f"{one.subgraph} ({one.nodes} nodes, {one.first} .. {one.last})"
-
-
-def _facts(one: SubgraphFinding) -> tuple[str | int, ...]:
-    return one.subgraph, one.backend, one.nodes, one.first, one.last
 
 
 def _rows(one: SubgraphFinding) -> list[tuple[str | int | float | None, ...]]:

@@ -24,7 +24,7 @@ from subgraphkit.finding.opening import declared_tolerances
 from subgraphkit.ir import BoundGraph
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
-from subgraphkit.partitioning import Partitioning, partition
+from subgraphkit.partitioning import partition
 from subgraphkit.planning import Plan, Step, plan
 from subgraphkit.running import Session
 from subgraphkit.running.feeds import admit_input
@@ -132,7 +132,9 @@ def verify_plan(
                 del results
             values = admitted(graph, feeds) | expected
             findings += map(partial(_check, expected=values, tolerance=tolerance), group)
-    nodes = _homes(partitioning)
+    nodes = dict.fromkeys(partitioning.backends, 0)
+    for subgraph in partitioning.subgraphs:
+        nodes[subgraph.backend] += len(subgraph.nodes)
     return Verification(
         model=graph.name,
         backend=selection_of(graph),
@@ -171,13 +173,6 @@ def planned(bound: BoundModel) -> Plan:
     """
     partitioning = partition(bound)
     return plan(partitioning, compile_subgraphs(partitioning))
-
-
-def _homes(partitioning: Partitioning) -> dict[str, int]:
-    counted = dict.fromkeys(partitioning.backends, 0)
-    for subgraph in partitioning.subgraphs:
-        counted[subgraph.backend] += len(subgraph.nodes)
-    return counted
 
 
 def _boundary(step: Step) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ run are made again one by one, and each subgraph is held against what onnx's own
 computes of what the subgraph read.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
@@ -74,8 +75,10 @@ class ResultJudge:
         found = self.difference(wanted, results)
         if found is None or found.outcome not in _VALUES:
             return found or alias
-        steps = _Steps(session, feeds)
-        if self._blames_others(steps) and self.difference(wanted, steps.results) is not None:
+        steps, results = _run_again(session, feeds)
+        wrong = {one[0].backend for one in steps if self._is_wrong(*one)}
+        is_of_others = bool(wrong) and self.backend not in wrong
+        if is_of_others and self.difference(wanted, results) is not None:
             return Finding(Outcome.SKIP, OF_OTHERS)
         return found  # also what is right when it is run again: that is no other's fault
 
@@ -85,16 +88,11 @@ class ResultJudge:
         """Say whose fault it is that a run fails."""
         if error.backend == self.backend or any(
             self._is_wrong(*one)
-            for one in _Steps(session, feeds).made
+            for one in _run_again(session, feeds)[0]
             if one[0].backend == self.backend
         ):
             return Finding(_stage_of(error), text_of(error))
         return Finding(Outcome.SKIP, OF_OTHERS)
-
-    def _blames_others(self, steps: "_Steps") -> bool:
-        """Say whether the subgraphs of the backend are right, and another one is not."""
-        wrong = {one[0].backend for one in steps.made if self._is_wrong(*one)}
-        return bool(wrong) and self.backend not in wrong
 
     def _is_wrong(self, subgraph: Subgraph, read: Sequence[Any], made: Sequence[Any]) -> bool:
         """Say whether a subgraph computed something else than its nodes say of what it read."""
@@ -107,32 +105,24 @@ class ResultJudge:
         return self.difference(wanted, made) is not None
 
 
-class _Steps:
-    """A run that is made again, up to a step that fails.
+def _run_again(
+    session: Session, feeds: Mapping[str, Any]
+) -> tuple[list[tuple[Subgraph, list[Any], list[Any]]], list[Any]]:
+    """Make a run again, up to a step that fails.
 
-    Attributes:
-        made: Each subgraph with what it read and what it made.
-        results: The outputs of the model that were made.
+    Returns:
+        Each subgraph with what it read and what it made; and the outputs of the model made by then.
     """
-
-    def __init__(self, session: Session, feeds: Mapping[str, Any]) -> None:
-        values = admitted(session.graph, feeds)
-        self.made = list(self._run(session, values))
-        self.results = [values[name] for name in session.graph.outputs if name in values]
-
-    @staticmethod
-    def _run(
-        session: Session, values: dict[str, Any]
-    ) -> Iterator[tuple[Subgraph, list[Any], list[Any]]]:
+    values = admitted(session.graph, feeds)
+    steps: list[tuple[Subgraph, list[Any], list[Any]]] = []
+    with suppress(Exception):  # whatever a backend raises
         for step in session.plan.steps:
             read = [values[name] for name in step.subgraph.inputs]
-            try:
-                with step.lock:
-                    made = list(map(_copy_of, step.operator.run(list(map(_copy_of, read)))))
-            except Exception:  # noqa: BLE001 (whatever a backend raises)
-                return
+            with step.lock:
+                made = list(map(_copy_of, step.operator.run(list(map(_copy_of, read)))))
             values.update(zip(step.subgraph.outputs, made, strict=True))
-            yield step.subgraph, read, made
+            steps.append((step.subgraph, read, made))
+    return steps, [values[name] for name in session.graph.outputs if name in values]
 
 
 def _copy_of(value: Any) -> Any:

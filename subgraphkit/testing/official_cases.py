@@ -40,18 +40,12 @@ class OfficialCase:
         domain: Domain of the operator; empty for the default one.
     """
 
-    kind: str
     name: str
     operator: str
     domain: str
     rtol: float
     atol: float
     _source: Any
-
-    @property
-    def id(self) -> str:
-        """Kind and name, such as ``node/test_relu``."""
-        return f"{self.kind}/{self.name}"
 
     @property
     def is_expanded(self) -> bool:
@@ -144,7 +138,6 @@ def official_cases(kind: str) -> tuple[OfficialCase, ...]:
     operators = _operators(found) if kind == "node" else {}
     return tuple(
         OfficialCase(
-            kind,
             case.name,
             *operators.get(_EXPANDED.sub("", case.name), ("", "")),
             rtol=case.rtol,

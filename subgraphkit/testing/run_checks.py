@@ -270,11 +270,8 @@ def sessions_by_turns(one: Opened, other: Session) -> Finding | None:
     kept = [
         (replace(one, session=each), fed, one.subject.run(each, fed)) for each, fed in pairs * 2
     ]
-    for opened, fed, results in kept:
-        found = opened.verdict(fed, results)
-        if found is not None:
-            return found
-    return find_shared_memory({}, [array for *_, results in kept for array in results])
+    found = next(filter(None, (each.verdict(fed, results) for each, fed, results in kept)), None)
+    return found or find_shared_memory({}, [array for *_, made in kept for array in made])
 
 
 def two_sessions_by_turns(opened: Opened) -> Finding | None:
@@ -304,11 +301,8 @@ def bound_outputs_are_new(opened: Opened) -> Finding | None:
             binding.bind_output(name)
         _run_bound(opened.session, binding)
         kept.append(binding.get_outputs())
-    for fed, results in zip(feeds, kept, strict=True):
-        found = opened.verdict(fed, results)
-        if found is not None:
-            return found
-    return find_shared_memory({}, [array for results in kept for array in results])
+    found = next(filter(None, map(opened.verdict, feeds, kept)), None)
+    return found or find_shared_memory({}, [array for results in kept for array in results])
 
 
 def buffers_are_filled(opened: Opened, *, spread: bool = False) -> Finding | None:

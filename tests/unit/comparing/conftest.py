@@ -1,12 +1,13 @@
 """Backends in a folder of their own, where the child processes of a test find them."""
 
-import os
-from collections.abc import Iterator
+import re
 from pathlib import Path
 
 import pytest
 
-from subgraphkit.finding.registry import refresh_backends
+from tests.unit.finding.conftest import Install, _no_settings, install
+
+__all__ = ["_no_settings", "install"]
 
 SOURCE = '''
 """Backends that misbehave, each in its own way, when they run what they claimed."""
@@ -85,39 +86,12 @@ threads = _backend("threads", _environment)
 off = _backend("off", _off)
 '''
 
-NAMES = (
-    "crashing",
-    "crashing_later",
-    "hanging",
-    "failing",
-    "wrong",
-    "double",
-    "slow",
-    "threads",
-    "off",
-    "generous",
-)
+NAMES = re.findall(r'_backend\("(\w+)"', SOURCE)
 
 
 @pytest.fixture
-def misbehaving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Install the backends of ``NAMES``, which claim Relu, and work in an empty folder."""
-    site = tmp_path / "site"
-    metadata = site / "acme_bench-1.0.dist-info"
-    metadata.mkdir(parents=True)
-    (site / "acme_bench.py").write_text(SOURCE, encoding="utf-8")
-    (metadata / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: acme-bench\nVersion: 1.0\n", encoding="utf-8"
-    )
+def misbehaving(install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install the backends of ``NAMES``, which claim Relu, and work in a folder of nothing else."""
     lines = [f"{name} = acme_bench:{name}" for name in NAMES]
-    (metadata / "entry_points.txt").write_text(
-        "\n".join(["[subgraphkit.backends]", *lines]), encoding="utf-8"
-    )
-    for name in [name for name in os.environ if name.startswith("SUBGRAPH_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("SUBGRAPH_CONFIG", "none")
-    monkeypatch.syspath_prepend(str(site))
+    install("acme-bench", "acme_bench", SOURCE, "\n".join(["[subgraphkit.backends]", *lines]))
     monkeypatch.chdir(tmp_path)
-    refresh_backends()
-    yield site
-    refresh_backends()
