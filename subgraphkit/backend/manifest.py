@@ -182,7 +182,7 @@ def _parse(text: str) -> Manifest:
 def _read(read: Callable[[], Manifest], backend: str, source: str) -> Manifest:
     try:
         manifest = read()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, RecursionError) as error:
         raise messages.bad_manifest(backend, source, describe_exception(error)) from error
     except (tomllib.TOMLDecodeError, _MalformedError, OptionError) as error:
         problem = error.message if isinstance(error, OptionError) else str(error)

@@ -90,6 +90,7 @@ def test_name_and_api_are_enough() -> None:
         ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\nelsewhere = "y"', "wrong type"),
         ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\nelsewhere = {y = 1}', "texts"),
         ('name = "a"\napi = "1.0"\n[ops.Conv]\nsinse = 1', "did you mean 'since'?"),
+        (f'name = "a"\napi = {"[" * 5000}{"]" * 5000}', "RecursionError"),
     ],
 )
 def test_a_bad_manifest_is_refused_with_the_place(text: str, problem: str) -> None:
