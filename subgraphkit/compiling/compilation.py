@@ -1,90 +1,42 @@
 """The compile step: each backend makes the operators of its subgraphs, or gives nodes back."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Final, NamedTuple, Self, overload
+from typing import Final, NamedTuple, Self
 
-from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.operator import SubgraphOperator, set_maker
 from subgraphkit.backend.progress import Progress
+from subgraphkit.backend.property import BindContext, PartitionSummary, SubgraphProperty
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.binding import BoundModel
-from subgraphkit.boundary import walking
+from subgraphkit.boundary import pass_on, walking
 from subgraphkit.compiling.caching import EngineCache, stores_engines
-from subgraphkit.compiling.composition import ComposedOperator, IdleOperator
-from subgraphkit.compiling.creation import Creation, close_all, given_back, tell_compiled
-from subgraphkit.compiling.isolation import IsolatedOperator
+from subgraphkit.compiling.composition import CompiledSubgraphs, ComposedOperator, IdleOperator
+from subgraphkit.compiling.isolation import IsolatedOperator, isolated
+from subgraphkit.compiling.outcomes import close_all, failure, given_back, tell_compiled
 from subgraphkit.compiling.proving import Proofs, ProofStep, Unproven
 from subgraphkit.compiling.timeouts import attended
-from subgraphkit.errors import CompileError, SubgraphkitWarning
+from subgraphkit.errors import (
+    BackendError,
+    CompileError,
+    InvalidModelError,
+    OptionError,
+    SelectorContractError,
+    SubgraphkitWarning,
+    UnclaimedNodesError,
+)
 from subgraphkit.ir import Subgraph
 from subgraphkit.onnx_io import Model, ModelSource
-from subgraphkit.partitioning import Partitioning, partition, reports
+from subgraphkit.partitioning import Partitioning, partition, partition_within, reports
 from subgraphkit.partitioning.claims import Claim
 from subgraphkit.processes.memory import give_back
 
 _WORTH_GIVING: Final = 4 << 20
 """Bytes of constants from which on it pays to look for memory that compilers have freed."""
-
-
-@dataclass(frozen=True, eq=False)
-class CompiledSubgraphs(Sequence[SubgraphOperator]):
-    """One operator per subgraph, in the order of ``partitioning.subgraphs``.
-
-    Attributes:
-        partitioning: The partitioning the operators belong to: the one given to
-            ``compile_subgraphs``, or its successor if a backend gave nodes back.
-        origin: The partitioning given to ``compile_subgraphs``.
-        operators: The operators.
-        seconds: How long each took to compile or to restore, by subgraph id.
-        restored: Ids of the subgraphs whose engine came from the cache.
-        cache: The cache of the bind, if it has one.
-    """
-
-    partitioning: Partitioning
-    origin: Partitioning
-    operators: tuple[SubgraphOperator, ...]
-    seconds: Mapping[str, float]
-    restored: frozenset[str] = frozenset()
-    cache: EngineCache | None = None
-
-    @property
-    def kept(self) -> frozenset[str]:
-        """Ids of the subgraphs whose engine is in the cache now."""
-        return frozenset(self.cache.kept if self.cache is not None else ())
-
-    def __len__(self) -> int:
-        """Count the operators."""
-        return len(self.operators)
-
-    @overload
-    def __getitem__(self, index: int | str) -> SubgraphOperator: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[SubgraphOperator]: ...
-    def __getitem__(
-        self, index: int | str | slice
-    ) -> SubgraphOperator | Sequence[SubgraphOperator]:
-        """Return operators by place, or the one of a subgraph id.
-
-        Raises:
-            ConfigError: There is no subgraph of that id (SGK123).
-        """
-        if isinstance(index, str):
-            index = self.partitioning.place_of(index)
-        return self.operators[index]
-
-    def __iter__(self) -> Iterator[SubgraphOperator]:
-        """Iterate over the operators."""
-        return iter(self.operators)
-
-    def close(self) -> None:
-        """Close every operator, when engines that wait have been proven."""
-        if self.cache is not None:
-            self.cache.proofs.settle()
-        close_all(self.operators)
 
 
 def compile_subgraphs(
@@ -137,16 +89,17 @@ def compile_unproven(
     """
     setup = Setup.of(partitioning, progress)
     with walking("compile", partitioning.graph.name, setup.progress.is_own):
-        return _attended(partitioning, setup, proves=proves)
+        return _attended(setup, proves=proves)
 
 
-def _attended(partitioning: Partitioning, setup: "Setup", *, proves: bool) -> CompiledSubgraphs:
+def _attended(setup: "Setup", *, proves: bool) -> CompiledSubgraphs:
+    partitioning = setup.partitioning
     _require_no_dry_run(partitioning)
     shortfall = partitioning.shortfall()  # what is to be an error is one before the work
     if partitioning.graph.settings.max_memory is not None:
         reports.check_memory(partitioning)
     compiled = attended(
-        lambda watched: _compiled(partitioning, setup._replace(progress=watched), proves=proves),
+        lambda watched: _compiled(setup._replace(progress=watched), proves=proves),
         setup.progress,
         CompiledSubgraphs.close,
         partitioning.graph.settings.timeout_s,
@@ -165,26 +118,27 @@ def _attended(partitioning: Partitioning, setup: "Setup", *, proves: bool) -> Co
     return compiled
 
 
-def _compiled(partitioning: Partitioning, setup: "Setup", *, proves: bool) -> CompiledSubgraphs:
-    current, progress = partitioning, setup.progress
+def _compiled(setup: "Setup", *, proves: bool) -> CompiledSubgraphs:
+    origin = current = setup.partitioning
     done: list[SubgraphOperator] = []
     seconds: dict[str, float] = {}
     restored: set[str] = set()
-    with _proven(partitioning, setup, done, proves=proves) as proofs:
+    with _proven(setup, done, proves=proves) as proofs:
         # What comes of a subgraph given back stands in its place, so all before it is done.
         while len(done) < len(current.subgraphs):
             place = len(done)
             subgraph = current.subgraphs[place]
-            progress.check()
+            setup.progress.check()
             claim = current.passes.claims[current.claimed_by[place]]
             part = setup.on(subgraph)
             if setup.tells:
                 part.progress("compiling", place, len(current.subgraphs), subgraph.id)
             started = time.perf_counter()
             try:
-                operator, from_cache = obtained(current, subgraph, claim, part)
+                operator, from_cache = part.obtained(subgraph, claim)
             except (Unsupported, CompileError) as error:
                 before, current = current, given_back(current, place, error)
+                setup = setup._replace(partitioning=current)
                 _close_misinformed(before, current, done, proofs)
                 continue
             done.append(operator)
@@ -197,7 +151,7 @@ def _compiled(partitioning: Partitioning, setup: "Setup", *, proves: bool) -> Co
             restored.update([subgraph.id] if from_cache else [])
     return CompiledSubgraphs(
         current,
-        partitioning,
+        origin,
         tuple(done),
         MappingProxyType(seconds),
         frozenset(restored),
@@ -206,11 +160,10 @@ def _compiled(partitioning: Partitioning, setup: "Setup", *, proves: bool) -> Co
 
 
 @contextmanager
-def _proven(
-    partitioning: Partitioning, setup: "Setup", done: list[SubgraphOperator], *, proves: bool
-) -> Iterator[Proofs]:
+def _proven(setup: "Setup", done: list[SubgraphOperator], *, proves: bool) -> Iterator[Proofs]:
     """Prove engines in the end if that is asked for; and if the rest fails, to have these kept."""
-    proofs = setup.cache.proofs if setup.cache is not None else Proofs(partitioning.graph)
+    graph = setup.partitioning.graph
+    proofs = setup.cache.proofs if setup.cache is not None else Proofs(graph)
     try:
         yield proofs
         if proves:
@@ -241,7 +194,7 @@ def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> Subgraph
     """
     _require_no_dry_run(partitioning)
     claim = partitioning.claim_of(subgraph)
-    return obtained(partitioning, subgraph, claim, Setup(None, Progress()))[0]
+    return Setup(partitioning, None, Progress()).obtained(subgraph, claim)[0]
 
 
 def compile_elsewhere(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
@@ -255,8 +208,8 @@ def compile_elsewhere(partitioning: Partitioning, subgraph: Subgraph) -> Subgrap
         LookupError: There is no fallback backend.
         Exception: Whatever the fallback backend raises.
     """
-    creation = _creation(partitioning, Setup(None, Progress()))
-    return creation.on_fallback(subgraph, partitioning.claim_of(subgraph))
+    setup = Setup(partitioning, None, Progress())
+    return setup.on_fallback(subgraph, partitioning.claim_of(subgraph))
 
 
 def _require_no_dry_run(partitioning: Partitioning) -> None:
@@ -283,15 +236,17 @@ def _close_misinformed(
 
 
 class Setup(NamedTuple):
-    """What subgraphs are compiled with.
+    """What the subgraphs of a partitioning are compiled with, each by who claimed it.
 
     Attributes:
+        partitioning: Who compiles what; what the user demands holds inside of subgraphs as well.
         cache: Where engines are found and kept, or None.
         progress: Told how far it is, and stops the work.
         tells: Whether the subgraphs are counted to those who listen: not those inside of one.
         shares_processors: Whether others around the subgraphs have pools of threads.
     """
 
+    partitioning: Partitioning
     cache: EngineCache | None
     progress: Progress
     tells: bool = True
@@ -311,58 +266,131 @@ class Setup(NamedTuple):
         cache = None
         if settings.cache:
             cache = EngineCache(settings.cache_dir, settings.cache_size, Proofs(graph))
-        return cls(cache, progress, shares_processors=shares_processors)
+        return cls(partitioning, cache, progress, shares_processors=shares_processors)
 
     def on(self, subgraph: Subgraph) -> Self:
         """Return the same for one subgraph, which its reports name."""
         facts = {"subgraph": subgraph.id, "backend": subgraph.backend}
         return self._replace(progress=Progress(None, self.progress, **facts))
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether there are other pools of threads, around the subgraphs or among them."""
+        return self.shares_processors or self.partitioning.shares_processors
 
-def obtained(
-    partitioning: Partitioning, subgraph: Subgraph, claim: Claim, setup: Setup
-) -> tuple[SubgraphOperator, bool]:
-    """Return the operator of a subgraph, and whether it came from the cache.
+    def obtained(self, subgraph: Subgraph, claim: Claim) -> tuple[SubgraphOperator, bool]:
+        """Return the operator of a subgraph, and whether it came from the cache.
 
-    Raises:
-        Exception: As ``compile_subgraph``.
-    """
-    if not subgraph.outputs:
-        return IdleOperator(), False
-    creation = _creation(partitioning, setup)
-    compile_ = partial(creation.compiled, subgraph, claim)
-    if partitioning.graph.settings.isolates(claim.backend.name):
-        operator = compile_()
-        if not isinstance(operator, IsolatedOperator):
-            return operator, False
-        if setup.cache is not None and operator.engine == "kept":
-            setup.cache.kept.add(subgraph.id)
-        elif setup.cache is not None and operator.engine == "unproven":
-            keep, prove = partial(setup.cache.kept.add, subgraph.id), operator.prove
-            setup.cache.proofs.waiting[subgraph.id] = Unproven(
-                claim.backend, subgraph, operator, lambda _, given, __: prove(given), keep
+        Raises:
+            Exception: As ``compile_subgraph``.
+        """
+        if not subgraph.outputs:
+            return IdleOperator(), False
+        compile_ = partial(self.compiled, subgraph, claim)
+        if self.partitioning.graph.settings.isolates(claim.backend.name):
+            operator = compile_()
+            if not isinstance(operator, IsolatedOperator):
+                return operator, False
+            if self.cache is not None and operator.engine == "kept":
+                self.cache.kept.add(subgraph.id)
+            elif self.cache is not None and operator.engine == "unproven":
+                keep, prove = partial(self.cache.kept.add, subgraph.id), operator.prove
+                self.cache.proofs.waiting[subgraph.id] = Unproven(
+                    claim.backend, subgraph, operator, lambda _, given, __: prove(given), keep
+                )
+            return operator, operator.restored
+        if self.cache is None or not stores_engines(type(claim.backend)):
+            return compile_(), False
+        return self.cache.obtain(subgraph, claim, compile_, self.context(claim))
+
+    def compiled(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
+        """Have a region compiled by the property that claimed it.
+
+        Raises:
+            Unsupported: The property gives nodes back.
+            CompileError: It failed in any other way (SGK130).
+            OptionError: It found only now that an option does not fit the model.
+            InvalidModelError: A weight cannot be read (SGK208, SGK210, SGK211).
+            SelectorContractError: It returned something that is not an operator (SGK122).
+        """
+        try:
+            return self._asked(subgraph, claim)
+        except (Unsupported, BackendError, OptionError, InvalidModelError):
+            raise  # the last is of weights that cannot be read, which no backend can mend
+        except BaseException as error:
+            self.progress.check()  # it was stopped, and says so in words of its own
+            pass_on(error)
+            raise failure(subgraph, error) from error
+
+    def on_fallback(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
+        """Have a region compiled by the fallback backend, in place of the backend that claimed it.
+
+        Raises:
+            LookupError: There is no fallback backend.
+            Exception: Whatever the fallback backend raises.
+        """
+        if claim.fallback is None:
+            return claim.context.compile(subgraph)  # which says that there is none
+        operator = self._asked(subgraph, claim.fallback)
+        set_maker(operator, claim.fallback.backend.name)
+        return operator
+
+    def _asked(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
+        if self.partitioning.graph.settings.isolates(claim.backend.name):
+            how = {"shares": self.is_shared, "cached": self.cache is not None}
+            return isolated(subgraph, claim, self.partitioning.constraints, self.progress, how)
+        operator: object = claim.property.create_operator(subgraph, self.context(claim))
+        if not isinstance(operator, SubgraphOperator):
+            raise SelectorContractError(
+                "SGK122",
+                f"create_operator of property {type(claim.property).__name__!r} returned a "
+                f"{type(operator).__name__}, expected a SubgraphOperator",
+                backend=claim.backend.name,
+                subgraph=subgraph.id,
             )
-        return operator, operator.restored
-    if setup.cache is None or not stores_engines(type(claim.backend)):
-        return compile_(), False
-    return setup.cache.obtain(subgraph, claim, compile_, creation.context(claim))
+        return operator
+
+    def context(self, claim: Claim) -> BindContext:
+        """Return what a property is told while it compiles, or restores, an operator."""
+        return replace(
+            claim.context,
+            compile=partial(self._compile, claim),
+            partition=partial(self._partition, claim),
+            shares_processors=self.is_shared,
+            progress=self.progress,
+        )
+
+    def _partition(
+        self, claim: Claim, subgraph: Subgraph, properties: Sequence[SubgraphProperty]
+    ) -> Partitioning:
+        with _giving_back():
+            return partition_within(subgraph, properties, claim, self.partitioning.constraints)
+
+    def _compile(self, claim: Claim, what: Subgraph | PartitionSummary) -> SubgraphOperator:
+        if isinstance(what, Subgraph):
+            return self.on_fallback(what, claim)
+        if not isinstance(what, Partitioning):
+            raise claim.fault(
+                "SGK122",
+                f"compile() was given {what!r}, expected a subgraph or what partition() returned",
+            )
+        with _giving_back():
+            return self._composed(what)
+
+    def _composed(self, division: Partitioning) -> SubgraphOperator:
+        cache = self.cache.apart() if self.cache is not None else None
+        inner = self._replace(
+            partitioning=division, cache=cache, tells=False, shares_processors=self.is_shared
+        )
+        compiled = _compiled(inner, proves=False)
+        parts = zip(compiled.partitioning.subgraphs, compiled, strict=True)
+        return ComposedOperator(division.graph, parts)
 
 
-def _creation(partitioning: Partitioning, setup: Setup) -> Creation:
-    shares = setup.shares_processors or partitioning.shares_processors
-    inner = setup._replace(tells=False, shares_processors=shares)
-    return Creation(
-        partitioning.graph,
-        partitioning.constraints,
-        shares,
-        setup.cache is not None,
-        setup.progress,
-        partial(_composed, inner),
-    )
-
-
-def _composed(setup: Setup, division: Partitioning) -> SubgraphOperator:
-    cache = setup.cache.apart() if setup.cache is not None else None
-    compiled = _compiled(division, setup._replace(cache=cache), proves=False)
-    parts = zip(compiled.partitioning.subgraphs, compiled, strict=True)
-    return ComposedOperator(division.graph, parts)
+@contextmanager
+def _giving_back() -> Iterator[None]:
+    """Give nodes that nobody takes at the second level back to the first."""
+    try:
+        yield
+    except UnclaimedNodesError as error:
+        raise Unsupported(error.message, nodes=error.context["nodes"]) from error

@@ -1,16 +1,19 @@
-"""The operators of a divided subgraph as one, run in order."""
+"""The operators of a partitioning, in order; and those of a divided subgraph as one."""
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, overload
 
 from subgraphkit.backend.operator import ON_DEVICE, InnerTime, SubgraphOperator
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.traits import Traits
-from subgraphkit.compiling.creation import close_all
+from subgraphkit.compiling.caching import EngineCache
+from subgraphkit.compiling.outcomes import close_all
 from subgraphkit.ir import Graph, Subgraph, last_uses
+from subgraphkit.partitioning import Partitioning
 
 _HOST: Final = "cpu"
 
@@ -208,3 +211,60 @@ class _Clocked(SubgraphOperator):
             seconds = time.perf_counter() - started
         self._record(InnerTime(self._subgraph.id, seconds, self._subgraph.nodes, started))
         return results
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledSubgraphs(Sequence[SubgraphOperator]):
+    """One operator per subgraph, in the order of ``partitioning.subgraphs``.
+
+    Attributes:
+        partitioning: The partitioning the operators belong to: the one given to
+            ``compile_subgraphs``, or its successor if a backend gave nodes back.
+        origin: The partitioning given to ``compile_subgraphs``.
+        operators: The operators.
+        seconds: How long each took to compile or to restore, by subgraph id.
+        restored: Ids of the subgraphs whose engine came from the cache.
+        cache: The cache of the bind, if it has one.
+    """
+
+    partitioning: Partitioning
+    origin: Partitioning
+    operators: tuple[SubgraphOperator, ...]
+    seconds: Mapping[str, float]
+    restored: frozenset[str] = frozenset()
+    cache: EngineCache | None = None
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """Ids of the subgraphs whose engine is in the cache now."""
+        return frozenset(self.cache.kept if self.cache is not None else ())
+
+    def __len__(self) -> int:
+        """Count the operators."""
+        return len(self.operators)
+
+    @overload
+    def __getitem__(self, index: int | str) -> SubgraphOperator: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[SubgraphOperator]: ...
+    def __getitem__(
+        self, index: int | str | slice
+    ) -> SubgraphOperator | Sequence[SubgraphOperator]:
+        """Return operators by place, or the one of a subgraph id.
+
+        Raises:
+            ConfigError: There is no subgraph of that id (SGK123).
+        """
+        if isinstance(index, str):
+            index = self.partitioning.place_of(index)
+        return self.operators[index]
+
+    def __iter__(self) -> Iterator[SubgraphOperator]:
+        """Iterate over the operators."""
+        return iter(self.operators)
+
+    def close(self) -> None:
+        """Close every operator, when engines that wait have been proven."""
+        if self.cache is not None:
+            self.cache.proofs.settle()
+        close_all(self.operators)

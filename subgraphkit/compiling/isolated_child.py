@@ -24,7 +24,7 @@ from subgraphkit.backend.operator import SubgraphOperator, maker_of
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.binding.model_process import MODEL
-from subgraphkit.compiling.compilation import Setup, obtained
+from subgraphkit.compiling.compilation import Setup
 from subgraphkit.compiling.proving import Proofs, ProofStep
 from subgraphkit.configuration.handing import plain_value
 from subgraphkit.configuration.selection import BackendChoice
@@ -80,7 +80,7 @@ class Workshop:
                 context = replace(claim.context, shares_processors=recipe["shares"])
                 operator = claim.backend.deserialize(engine.tobytes(), subgraph, context)
             else:
-                operator, restored = obtained(partitioning, subgraph, claim, setup.on(subgraph))
+                operator, restored = setup.on(subgraph).obtained(subgraph, claim)
         self._count = number = self._count + 1
         self._operators[number] = operator
         became = ""

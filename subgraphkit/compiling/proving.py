@@ -18,7 +18,7 @@ from subgraphkit.backend.notices import warn_user
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.tolerances import DEFAULT_TOLERANCES, EXACT, Tolerance, tolerance_for
 from subgraphkit.binding import BoundModel
-from subgraphkit.compiling.creation import close_all
+from subgraphkit.compiling.outcomes import close_all
 from subgraphkit.errors import CacheError, describe_exception, text_of
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit.logs import logger_of

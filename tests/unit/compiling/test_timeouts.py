@@ -13,7 +13,7 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.backend import BindContext, Progress, ProgressEvent
 from subgraphkit.compiling import timeouts
-from subgraphkit.compiling.compilation import Setup, obtained
+from subgraphkit.compiling.compilation import Setup
 from subgraphkit.compiling.timeouts import attended
 from subgraphkit.errors import CompileTimeoutError, ConfigError
 from tests.fakes import ReferenceOperator, backend_of, claiming
@@ -178,7 +178,7 @@ def test_a_library_that_can_be_stopped_is_not_taken_for_one_that_refuses(name: s
     progress = Progress()
     progress.cancel()
     with pytest.raises(KeyboardInterrupt):  # there is no next step to stop at
-        obtained(partitioning, subgraph, partitioning.claim_of(subgraph), Setup(None, progress))
+        Setup(partitioning, None, progress).obtained(subgraph, partitioning.claim_of(subgraph))
 
 
 @pytest.mark.parametrize("wrong", [5, "loud", {}])

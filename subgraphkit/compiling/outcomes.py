@@ -1,139 +1,23 @@
-"""Creation of one operator, and the nodes that its backend gives back meanwhile.
+"""Outcomes of compiling a subgraph: an operator, a failure, or nodes that are given back."""
 
-The property that claimed a region is asked for it.
-"""
-
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterable
 from operator import index as as_index
-from typing import NamedTuple
 
 from subgraphkit import backend as contract
-from subgraphkit.backend.operator import SubgraphOperator, set_maker
-from subgraphkit.backend.progress import Progress
-from subgraphkit.backend.property import BindContext, PartitionSummary, SubgraphProperty
+from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.refusal import Refusal, Unsupported
-from subgraphkit.binding import BoundModel
 from subgraphkit.boundary import pass_on
-from subgraphkit.compiling.isolation import isolated
 from subgraphkit.errors import (
-    BackendError,
     CompileError,
-    InvalidModelError,
-    OptionError,
     SelectorContractError,
-    UnclaimedNodesError,
     text_of,
 )
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.ir import Subgraph
 from subgraphkit.logs import logger_of
-from subgraphkit.partitioning import Claim, Partitioning, partition_within
-from subgraphkit.partitioning.constraints import ResolvedConstraints
+from subgraphkit.partitioning import Partitioning
 
 _logger = logger_of("compile")
-
-
-class Creation(NamedTuple):
-    """Asks properties for operators, and gives them what they may call on meanwhile.
-
-    Attributes:
-        constraints: What the user demands; holds inside subgraphs as well.
-        is_cached: Whether engines are looked for in the cache and kept there.
-        compose: Compiles a division of a subgraph into one operator.
-    """
-
-    graph: BoundModel
-    constraints: ResolvedConstraints
-    shares_processors: bool
-    is_cached: bool
-    progress: Progress
-    compose: Callable[[Partitioning], SubgraphOperator]
-
-    def compiled(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
-        """Have a region compiled by the property that claimed it.
-
-        Raises:
-            Unsupported: The property gives nodes back.
-            CompileError: It failed in any other way (SGK130).
-            OptionError: It found only now that an option does not fit the model.
-            InvalidModelError: A weight cannot be read (SGK208, SGK210, SGK211).
-            SelectorContractError: It returned something that is not an operator (SGK122).
-        """
-        try:
-            return self._asked(subgraph, claim)
-        except (Unsupported, BackendError, OptionError, InvalidModelError):
-            raise  # the last is of weights that cannot be read, which no backend can mend
-        except BaseException as error:
-            self.progress.check()  # it was stopped, and says so in words of its own
-            pass_on(error)
-            raise failure(subgraph, error) from error
-
-    def on_fallback(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
-        """Have a region compiled by the fallback backend, in place of the backend that claimed it.
-
-        Raises:
-            LookupError: There is no fallback backend.
-            Exception: Whatever the fallback backend raises.
-        """
-        if claim.fallback is None:
-            return claim.context.compile(subgraph)  # which says that there is none
-        operator = self._asked(subgraph, claim.fallback)
-        set_maker(operator, claim.fallback.backend.name)
-        return operator
-
-    def _asked(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
-        if self.graph.settings.isolates(claim.backend.name):
-            how = {"shares": self.shares_processors, "cached": self.is_cached}
-            return isolated(subgraph, claim, self.constraints, self.progress, how)
-        operator: object = claim.property.create_operator(subgraph, self.context(claim))
-        if not isinstance(operator, SubgraphOperator):
-            raise SelectorContractError(
-                "SGK122",
-                f"create_operator of property {type(claim.property).__name__!r} returned a "
-                f"{type(operator).__name__}, expected a SubgraphOperator",
-                backend=claim.backend.name,
-                subgraph=subgraph.id,
-            )
-        return operator
-
-    def context(self, claim: Claim) -> BindContext:
-        """Return what a property is told while it compiles, or restores, an operator."""
-        return replace(
-            claim.context,
-            compile=partial(self._compile, claim),
-            partition=partial(self._partition, claim),
-            shares_processors=self.shares_processors,
-            progress=self.progress,
-        )
-
-    def _partition(
-        self, claim: Claim, subgraph: Subgraph, properties: Sequence[SubgraphProperty]
-    ) -> Partitioning:
-        with _giving_back():
-            return partition_within(subgraph, properties, claim, self.constraints)
-
-    def _compile(self, claim: Claim, what: Subgraph | PartitionSummary) -> SubgraphOperator:
-        if isinstance(what, Subgraph):
-            return self.on_fallback(what, claim)
-        if not isinstance(what, Partitioning):
-            raise claim.fault(
-                "SGK122",
-                f"compile() was given {what!r}, expected a subgraph or what partition() returned",
-            )
-        with _giving_back():
-            return self.compose(what)
-
-
-@contextmanager
-def _giving_back() -> Iterator[None]:
-    """Give nodes that nobody takes at the second level back to the first."""
-    try:
-        yield
-    except UnclaimedNodesError as error:
-        raise Unsupported(error.message, nodes=error.context["nodes"]) from error
 
 
 def failure(subgraph: Subgraph, error: BaseException) -> CompileError:
