@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Final
 
 from subgraphkit.ir import BoundGraph, Graph, Node, elements
+from subgraphkit.ir.graph import with_bodies
 from subgraphkit.limits import LoadLimits
 from subgraphkit.types import DataType, Shape, TensorType
 
@@ -29,7 +30,7 @@ def require_bounded(graph: BoundGraph, limits: LoadLimits) -> None:
         UnsupportedModelError: There is one (SGK216).
     """
     most, rank = limits.value_bytes or math.inf, limits.max_rank or math.inf
-    for one in _with_bodies(graph):
+    for one in with_bodies(graph):
         # Many values have one type.
         distinct = {id(type_): type_ for type_ in one.types.values()}
         large = {
@@ -50,14 +51,6 @@ def require_bounded(graph: BoundGraph, limits: LoadLimits) -> None:
             worked_in = _WORKED_IN.get(op_types[index])
             if worked_in is not None and not one.table.domains[index]:
                 _require_bounded_work(Node(one, index), worked_in, limits)
-
-
-def _with_bodies(graph: Graph) -> Iterator[Graph]:
-    stack = [graph]
-    while stack:
-        one = stack.pop()
-        yield one
-        stack += [body for bodies in one.table.bodies.values() for body in bodies.values()]
 
 
 def _bytes(type_: TensorType) -> int:

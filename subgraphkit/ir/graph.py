@@ -336,6 +336,15 @@ class Graph:
         return type_.shape if isinstance(type_, TensorType) else None
 
 
+def with_bodies(graph: Graph) -> Iterator[Graph]:
+    """Go through a graph and the bodies in it, at any depth."""
+    stack = [graph]
+    while stack:
+        one = stack.pop()
+        yield one
+        stack += [body for bodies in one.table.bodies.values() for body in bodies.values()]
+
+
 @dataclass(frozen=True, eq=False)
 class BoundGraph(Graph):
     """A graph whose values are all typed, for one choice of shapes.

@@ -9,6 +9,7 @@ from onnx import helper
 
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Initializer
+from subgraphkit.ir.graph import with_bodies
 from subgraphkit.onnx_io.attribute_rules import body_protos
 from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.operator_types import LARGEST_READ
@@ -214,11 +215,8 @@ def _own(graph: Graph) -> Iterable[str]:
 
 
 def _all_names(body: Graph) -> Iterator[str]:
-    waiting = [body]
-    while waiting:
-        graph = waiting.pop()
+    for graph in with_bodies(body):
         yield from (*graph.inputs, *_own(graph))
-        waiting += (inner for bodies in graph.table.bodies.values() for inner in bodies.values())
 
 
 def _is_large(constant: Initializer) -> bool:

@@ -11,7 +11,8 @@ from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import ConfigError
-from subgraphkit.ir import BoundGraph, Graph, Node
+from subgraphkit.ir import BoundGraph, Node
+from subgraphkit.ir.graph import with_bodies
 from subgraphkit.partitioning.claims import Claim
 from subgraphkit.types import DataType
 
@@ -283,18 +284,7 @@ def nodes_that_lose_nan(
             if any(graph.dtype(name) in _FLOATS for name in table.inputs[place] if name):
                 yield place, table.op_types[place]
         elif place in table.bodies:
-            inner = _inner_operators(Node(graph, place)) & losing
+            bodies = [one for body in table.bodies[place].values() for one in with_bodies(body)]
+            inner = losing.intersection(name for one in bodies for name in one.table.op_types)
             if inner:
                 yield place, min(inner)
-
-
-def _inner_operators(node: Node) -> set[str]:
-    found: set[str] = set()
-    for body in node.bodies.values():
-        found |= _operators(body)
-    return found
-
-
-def _operators(graph: Graph) -> set[str]:
-    inner = (Node(graph, index) for index in graph.table.bodies)
-    return set(graph.table.op_types).union(*map(_inner_operators, inner))

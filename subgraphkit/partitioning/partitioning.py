@@ -18,11 +18,7 @@ from subgraphkit.ir import Node, Subgraph, within
 from subgraphkit.lazy import cached_property, collector_paused
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import reports
-from subgraphkit.partitioning.claiming.claim import (
-    Passes,
-    claim_all,
-    finish_all,
-)
+from subgraphkit.partitioning.claiming.claim import Passes, finish_all
 from subgraphkit.partitioning.claiming.graph import PartitionState
 from subgraphkit.partitioning.claims import (
     Claim,
@@ -33,7 +29,6 @@ from subgraphkit.partitioning.constraints import (
     Constraints,
     ResolvedConstraints,
     configured,
-    kept_away,
 )
 from subgraphkit.partitioning.division import claimed, divided
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData, cut
@@ -41,12 +36,12 @@ from subgraphkit.partitioning.outcome.unclaimed import require_all_claimed
 from subgraphkit.partitioning.placements import selected
 from subgraphkit.partitioning.plan_files import save_regions
 from subgraphkit.partitioning.regrouping import (
-    given_back,
+    divided_anew,
     merged,
     moved,
     regrouped,
-    replaced,
     split,
+    taken_away,
 )
 from subgraphkit.texts import counted
 
@@ -181,18 +176,10 @@ class Partitioning(PartitioningData):
 
         What comes of it stands at the same place, one after the other.
         """
-        subgraph, index = self.subgraphs[place], self.claimed_by[place]
-        taken_away = given_back(self, subgraph, index, refused)
-        earlier = self._earlier_passes(index)
-        state = PartitionState(self.graph, earlier.claims, subgraph.nodes, wanted=subgraph.outputs)
-
-        def barred(at: int) -> Mapping[int, Refusal]:
-            kept = kept_away(earlier.claims[at], self.graph, self.constraints)
-            return {**kept, **taken_away} if at == index else kept
-
-        passes = claim_all(state, barred, first=index, earlier=earlier)
-        require_all_claimed(state, passes, self.constraints)
-        return replaced(self, place, passes, cut(state, passes, also_wanted=subgraph.outputs))
+        index = self.claimed_by[place]
+        return divided_anew(
+            self, place, index, taken_away(self, self.subgraphs[place], index, refused)
+        )
 
     def give_back(self, subgraph_id: str, reason: Refusal) -> "Partitioning":
         """Give a whole subgraph to the properties and backends after the one that claimed it.
@@ -252,14 +239,6 @@ class Partitioning(PartitioningData):
             ConfigError: The file cannot be written, or an option is no plain data (SGK124).
         """
         save_regions(self, Path(path))
-
-    def _earlier_passes(self, index: int) -> Passes:
-        """Return the passes with refusals that may be changed, from one property on."""
-        columns = tuple(
-            column.copy() if column is not None and at >= index else column
-            for at, column in enumerate(self.passes.columns)
-        )
-        return self.passes._replace(columns=columns)
 
     @property
     def summary(self) -> str:

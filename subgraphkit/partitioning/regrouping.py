@@ -8,6 +8,7 @@ is no refinement, and is checked.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from types import MappingProxyType
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.configuration.selection import parse_selection
@@ -152,16 +153,13 @@ def moved(partitioning: PartitioningT, subgraph_id: str, backend: object) -> Par
         claimed_by=tuple(shift[at] for at in partitioning.claimed_by),
         constraints=demanded,
     )
-    return divided_anew(changed, place, first=0)
+    return divided_anew(changed, place)
 
 
 def _spread(passes: Passes, claims: tuple[Claim, ...], shift: Sequence[int]) -> Passes:
     """Return passes with claims put in between, which were asked nothing yet."""
     old = {new: at for at, new in enumerate(shift)}
-    columns = tuple(
-        column.copy() if at in old and (column := passes.columns[old[at]]) is not None else None
-        for at in range(len(claims))
-    )
+    columns = tuple(passes.columns[old[at]] if at in old else None for at in range(len(claims)))
     bounds = tuple(passes.bounds[old[at]] if at in old else None for at in range(len(claims)))
     return Passes(claims, columns, bounds)
 
@@ -188,34 +186,39 @@ def _with_backend(
     return name, (*claims[:place], *own, *claims[place:]), shift
 
 
-def divided_anew(partitioning: PartitioningT, place: int, first: int) -> PartitioningT:
+def divided_anew(
+    partitioning: PartitioningT,
+    place: int,
+    first: int = 0,
+    given_back: Mapping[int, Refusal] = MappingProxyType({}),
+) -> PartitioningT:
     """Divide the subgraph at a place anew, by what is demanded; what comes of it stands there.
 
     Args:
-        partitioning: Its passes are changed.
+        partitioning: The partitioning.
         place: Where the subgraph is in ``subgraphs``.
         first: The first property to be asked.
+        given_back: The nodes that it gave back, with the reasons.
 
     Raises:
         SubgraphkitError: As ``partition``.
     """
-    graph, passes, demanded = partitioning.graph, partitioning.passes, partitioning.constraints
+    graph, demanded = partitioning.graph, partitioning.constraints
+    columns = [
+        column.copy() if column is not None and at >= first else column
+        for at, column in enumerate(partitioning.passes.columns)
+    ]
+    earlier = partitioning.passes._replace(columns=tuple(columns))
     subgraph: Subgraph = partitioning.subgraphs[place]
-    state = PartitionState(graph, passes.claims, subgraph.nodes, wanted=subgraph.outputs)
-    done = claim_all(
-        state,
-        lambda at: kept_away(passes.claims[at], graph, demanded),
-        first=first,
-        earlier=passes,
-    )
-    require_all_claimed(state, done, demanded)
-    return replaced(partitioning, place, done, cut(state, done, also_wanted=subgraph.outputs))
+    state = PartitionState(graph, earlier.claims, subgraph.nodes, wanted=subgraph.outputs)
 
+    def barred(at: int) -> Mapping[int, Refusal]:
+        kept = kept_away(earlier.claims[at], graph, demanded)
+        return {**kept, **given_back} if at == first else kept
 
-def replaced(
-    partitioning: PartitioningT, place: int, passes: Passes, pieces: Sequence[Cut]
-) -> PartitioningT:
-    """Return a partitioning with pieces in place of the subgraph that they were cut from."""
+    passes = claim_all(state, barred, first=first, earlier=earlier)
+    require_all_claimed(state, passes, demanded)
+    pieces = cut(state, passes, also_wanted=subgraph.outputs)
     before, claimed_by = partitioning.subgraphs, partitioning.claimed_by
     changed = replace(
         partitioning,
@@ -223,11 +226,11 @@ def replaced(
         passes=passes,
         claimed_by=(*claimed_by[:place], *(at for _, at in pieces), *claimed_by[place + 1 :]),
     )
-    finish_all(partitioning.graph, changed, passes, earlier=partitioning.passes)
+    finish_all(graph, changed, passes, earlier=partitioning.passes)
     return changed
 
 
-def given_back(
+def taken_away(
     partitioning: PartitioningData, subgraph: Subgraph, index: int, refused: Mapping[int, Refusal]
 ) -> dict[int, Refusal]:
     """Return the nodes to keep from the backend: of a ``Constant`` node, those that read it.
@@ -235,7 +238,7 @@ def given_back(
     Without one node fewer the backend would get the same subgraph, and give it back, for ever.
     """
     graph, inside = partitioning.graph, frozenset(subgraph.nodes)
-    taken_away: dict[int, Refusal] = {}
+    kept_off: dict[int, Refusal] = {}
     constants: dict[str, Refusal] = {}
     for node, refusal in refused.items():
         if node not in inside:
@@ -247,16 +250,16 @@ def given_back(
         if graph.is_constant_node(node):
             constants.update(dict.fromkeys(graph.table.outputs[node], refusal))
         else:
-            taken_away[node] = refusal
+            kept_off[node] = refusal
     for node in subgraph.nodes if constants else ():
         for value in graph.read_by(node):
             if value in constants:
-                taken_away.setdefault(node, constants[value])
-    if not taken_away:
+                kept_off.setdefault(node, constants[value])
+    if not kept_off:
         named = ", ".join(Node(graph, node).label for node in sorted(refused)) or "no node"
         raise partitioning.passes.claims[index].fault(
             "SGK122",
             f"gave back {named} of subgraph {subgraph.id!r}, which takes nothing away from it",
             "Name nodes that run; of a Constant node, the nodes that read it.",
         )
-    return taken_away
+    return kept_off

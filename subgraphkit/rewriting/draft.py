@@ -85,13 +85,12 @@ class Draft:
 
     def is_float(self, value: str) -> bool:
         """Say whether a value is a float32 tensor."""
-        type_ = self.types.get(value)
-        return isinstance(type_, TensorType) and type_.dtype is DataType.FLOAT
+        return self.is_of(value, DataType.FLOAT)
 
-    def is_low(self, value: str, low: DataType) -> bool:
+    def is_of(self, value: str, dtype: DataType) -> bool:
         """Say whether a value is a tensor of a type."""
         type_ = self.types.get(value)
-        return isinstance(type_, TensorType) and type_.dtype is low
+        return isinstance(type_, TensorType) and type_.dtype is dtype
 
     def is_tensor(self, value: str) -> bool:
         """Say whether a value is a tensor of a known type."""

@@ -31,22 +31,7 @@ _INDIFFERENT: Final = FREE | {"Cast"}
 """Operators that give the same for a short float as for the float32 it is widened to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lowered:
-    """The nodes that were lowered, and those that were kept.
-
-    Attributes:
-        nodes: Labels of the nodes that compute in the short float now.
-        outputs: The first output of each of them, as it was called.
-    """
-
-    nodes: tuple[str, ...]
-    outputs: tuple[str, ...]
-    kept: tuple[Kept, ...]
-    casts: int
-
-
-def lower(draft: Draft, judge: Judge) -> Lowered:
+def _lowered(draft: Draft, judge: Judge, account: Rewriting) -> Rewriting:
     """Let nodes compute in a short float, in place.
 
     Inputs and outputs of the model, and what bodies read, keep names and types. A value is cast
@@ -55,14 +40,15 @@ def lower(draft: Draft, judge: Judge) -> Lowered:
     verdicts = [judge.judge(node) for node in draft.nodes]
     _keep_between(draft, verdicts)
     work = _Lowering(draft, judge.low)
-    outputs = []
+    changed = dict.fromkeys(account.changed)  # a set would forget the order
     for node, verdict in zip(draft.nodes, verdicts, strict=True):
         if verdict.inputs:
-            outputs.append(next(filter(None, node.output)))
+            changed[next(filter(None, node.output))] = None
         work.add(node, verdict)
     draft.nodes[:] = work.nodes
-    kept = tuple(verdict.kept for verdict in verdicts if verdict.kept is not None)
-    return Lowered(tuple(work.lowered), tuple(outputs), kept, work.casts)
+    kept = (*account.kept, *(verdict.kept for verdict in verdicts if verdict.kept is not None))
+    lowered = tuple(work.lowered)
+    return replace(account, lowered=lowered, changed=tuple(changed), kept=kept, casts=work.casts)
 
 
 def _keep_between(draft: Draft, verdicts: list[Verdict]) -> None:
@@ -137,7 +123,7 @@ class _Lowering:
         for node in self.draft.nodes:
             # what was widened before need not be cast back
             is_cast = node.op_type == "Cast" and self.draft.is_float(node.output[0])
-            if is_cast and self.draft.is_low(node.input[0], self.low):
+            if is_cast and self.draft.is_of(node.input[0], self.low):
                 self._short[node.output[0]] = node.input[0]
 
     def add(self, node: onnx.NodeProto, verdict: Verdict) -> None:
@@ -243,7 +229,8 @@ def rewrite(
     if wanted.kind in QUANTIZED:
         account = _quantized(draft, wanted, ranges, account)
     if wanted.low is not None:
-        account = _to_short(draft, wanted, ranges or Ranges(), account)
+        judge = Judge(draft, wanted, wanted.low, ranges or Ranges())
+        account = _lowered(draft, judge, account)
     proto, outside = draft.finish()
     return replace(account, model=proto, weights=outside)
 
@@ -293,14 +280,3 @@ def _quantized(
         kept=tuple(kept),
         notes=notes,
     )
-
-
-def _to_short(draft: Draft, wanted: Precision, ranges: Ranges, account: Rewriting) -> Rewriting:
-    low = wanted.low
-    if low is None:
-        return account
-    done = lower(draft, Judge(draft, wanted, low, ranges))
-    # a set would forget the order
-    changed = tuple(dict.fromkeys((*account.changed, *done.outputs)))
-    kept = (*account.kept, *done.kept)
-    return replace(account, lowered=done.nodes, changed=changed, kept=kept, casts=done.casts)

@@ -47,10 +47,9 @@ def terms(node: onnx.NodeProto, draft: Draft) -> int | None:
         shape = draft.shape(node.input[0])
         dims = shape[-1:] if shape else (None,)
     elif node.op_type.startswith("Reduce"):
-        read, made = draft.shape(node.input[0]), draft.shape(node.output[0])
-        if not read or made is None or not all(isinstance(d, int) for d in (*read, *made)):
-            return None
-        return _count(read) // max(1, _count(made))
+        shapes = draft.shape(node.input[0]), draft.shape(node.output[0])
+        read, made = (_product((None,) if one is None else one) for one in shapes)
+        return None if read is None or made is None else read // max(1, made)
     else:
         return None
     return _product(dims)
@@ -60,14 +59,9 @@ def _product(dims: Sequence[Any]) -> int | None:
     return math.prod(dims) if all(isinstance(dim, int) for dim in dims) else None
 
 
-def _count(shape: Sequence[Any]) -> int:
-    return math.prod(shape)
-
-
 def variance_nodes(draft: Draft) -> Iterator[int]:
     """Find squares, their means and the roots of those: a normalisation written out."""
-    producers = draft.producers()
-    makers = producers.get
+    makers = draft.producers().get
     for node in draft.nodes:
         if node.op_type not in {"ReduceMean", "ReduceSum"}:
             continue

@@ -93,7 +93,7 @@ def backend(name: str, *properties: SubgraphProperty) -> Backend:
 
 
 def selecting(
-    make: Callable[[BoundGraph], SubgraphSelector], name: str = "fake", **settings: object
+    make: Callable[[BoundGraph], SubgraphSelector], name: str = "fake", /, **settings: Any
 ) -> Backend:
     """Make a backend of one property with the selector ``make(graph)``."""
     property_ = DescribedProperty(make)
@@ -102,7 +102,7 @@ def selecting(
     return backend(name, property_)
 
 
-def taking(operators: str, name: str = "fake", **settings: object) -> Backend:
+def taking(operators: str, name: str = "fake", /, **settings: Any) -> Backend:
     """Make a backend that takes some operators, ``*`` for all."""
     listed = operators.split()
     if listed == ["*"]:

@@ -30,21 +30,18 @@ def test_the_reader_of_a_forbidden_value_stays_out() -> None:
 
 
 def test_a_border_refusal_may_come_with_its_own_reason() -> None:
-    made = taking("Shape Reshape Exp", "main")
-
     def accept(node: Node, value: str, side: Side) -> bool | Refusal:
         return (side, value) != ("input", "u") or Refusal("dtype", "no cosines here")
 
-    made.properties()[0].accept_boundary = accept  # type: ignore[method-assign]
+    made = taking("Shape Reshape Exp", "main", accept_boundary=accept)
     found = partition(bound(SHAPES), [made, taking("*", "rest")])
     assert [str(one.refusal) for one in found.refusals[3]] == ["dtype: no cosines here"]
 
 
 def test_borders_between_regions_of_one_backend_count_as_well() -> None:
     rows = [("Exp", ["x"], ["a"]), ("Cos", ["a"], ["u"]), ("Add", ["a", "u"], ["y"])]
-    made = taking("Exp Add", "main")
-    made.properties()[0].accept_boundary = lambda node, value, side: (  # type: ignore[method-assign]
-        (side, value) != ("input", "a")
+    made = taking(
+        "Exp Add", "main", accept_boundary=lambda node, value, side: (side, value) != ("input", "a")
     )
     found = partition(graph_of(rows, ["y"]), [made, taking("*", "rest")])
     assert regions(found, "main") == [[0]]
@@ -58,9 +55,11 @@ def test_a_long_chain_of_forbidden_values_falls_and_takes_nothing_else_along(
     count = 200
     rows = [("Neg", [f"s{at}"], [f"s{at + 1}"]) for at in range(count)]
     rows += [("Cos", [f"s{count}"], ["u"]), ("Exp", ["s0"], ["y"])]
-    made = taking("Neg Exp", "main", connectivity="any")
-    made.properties()[0].accept_boundary = lambda node, value, side: (  # type: ignore[method-assign]
-        node.op_type == "Exp" or side != forbidden
+    made = taking(
+        "Neg Exp",
+        "main",
+        connectivity="any",
+        accept_boundary=lambda node, value, side: node.op_type == "Exp" or side != forbidden,
     )
     found = partition(graph_of(rows, ["u", "y"]), [made, taking("*", "rest")])
     assert regions(found, "main") == [[count + 1]]

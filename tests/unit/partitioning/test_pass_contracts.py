@@ -166,8 +166,7 @@ NO_ANSWER = "returned None, expected True, False or a Refusal"
 def test_a_property_that_declares_or_answers_nonsense_is_named(
     name: str, value: Any, told: str
 ) -> None:
-    made = taking("Relu Add")
-    setattr(made.properties()[0], name, value)
+    made = taking("Relu Add", "fake", **{name: value})
     assert re.search(told, failure(made, "SGK122").message)
 
 
@@ -248,9 +247,8 @@ def test_a_refusal_that_hides_from_its_check_is_named() -> None:
 
 
 def test_groups_may_be_of_any_kind_of_integer_and_collection() -> None:
-    made = taking("Relu Neg")
     groups: Any = iter([{1, 0}, np.array([2, 3]), ()])
-    made.properties()[0].groups = lambda graph: groups  # type: ignore[method-assign]
+    made = taking("Relu Neg", groups=lambda graph: groups)
     assert regions(partition(bound(DIAMOND), [made, taking("*", "rest")]), "fake") == [[0, 1]]
 
 

@@ -22,8 +22,7 @@ CHAIN = [(op, [f"v{i}"], [f"v{i + 1}"]) for i, op in enumerate(["Exp", "Neg", "E
 
 
 def with_groups(operators: str, *groups: list[int], **settings: object) -> Partitioning:
-    made = taking(operators, "one", **settings)
-    made.properties()[0].groups = lambda graph: groups  # type: ignore[method-assign]
+    made = taking(operators, "one", groups=lambda graph: groups, **settings)
     return partition(graph_of(CHAIN, ["v4"]), [made, taking("*", "rest")])
 
 
@@ -53,8 +52,7 @@ def test_a_group_that_cannot_stay_together_stays_out() -> None:
 
 def test_a_group_claimed_in_part_is_left_out_by_the_next() -> None:
     first = taking("Neg", "first")
-    second = taking("Exp", "second")
-    second.properties()[0].groups = lambda graph: [[1, 2]]  # type: ignore[method-assign]
+    second = taking("Exp", "second", groups=lambda graph: [[1, 2]])
     found = partition(graph_of(CHAIN, ["v4"]), [first, second, taking("*", "rest")])
     assert regions(found, "second") == [[0], [3]]
     assert reasons(found, 2)[-1] == "group: another node of the group was claimed before"
@@ -84,8 +82,7 @@ def test_a_review_may_refuse_a_region_with_a_reason() -> None:
         seen.append(subgraph)
         return len(subgraph.nodes) > 1 or Refusal("unprofitable", "not worth it")
 
-    made = taking("Exp", "one")
-    made.properties()[0].accept = accept  # type: ignore[method-assign]
+    made = taking("Exp", "one", accept=accept)
     found = partition(graph_of(CHAIN, ["v4"]), [made, taking("*", "rest")])
     assert regions(found, "one") == [[2, 3]]
     assert reasons(found, 0) == ["unprofitable: not worth it"]
@@ -94,8 +91,7 @@ def test_a_review_may_refuse_a_region_with_a_reason() -> None:
 
 
 def test_a_bare_no_of_a_review_is_reported_as_not_accepted() -> None:
-    made = taking("*", "one")
-    made.properties()[0].accept = lambda subgraph: False  # type: ignore[method-assign]
+    made = taking("*", "one", accept=lambda subgraph: False)
     found = partition(graph_of(CHAIN, ["v4"]), [made, taking("*", "rest")])
     assert reasons(found, 0) == ["not_accepted: the review did not accept the region of 4 nodes"]
 
@@ -119,8 +115,7 @@ def test_a_stateful_selector_takes_a_group_only_if_it_takes_every_node() -> None
         def select(self, node: Node) -> bool | Refusal:
             return node.op_type == "Exp" or Refusal("op_unsupported", node.op_type)
 
-    made = selecting(lambda _: Growing(), "one")
-    made.properties()[0].groups = lambda graph: [[0, 1]]  # type: ignore[method-assign]
+    made = selecting(lambda _: Growing(), "one", groups=lambda graph: [[0, 1]])
     found = partition(graph_of(CHAIN, ["v4"]), [made, taking("*", "rest")])
     assert regions(found, "one") == [[2, 3]]
     assert reasons(found, 0) == [
@@ -143,9 +138,10 @@ def test_random_groups_are_in_one_region_or_none(seed: int) -> None:
 
     mode = dice.choice(["any", "connected"])
     made = selecting(
-        lambda graph: Taking(graph, dice.choice([["Add"], ["Add", "Mul"]])), connectivity=mode
+        lambda graph: Taking(graph, dice.choice([["Add"], ["Add", "Mul"]])),
+        connectivity=mode,
+        groups=lambda graph: groups,
     )
-    made.properties()[0].groups = lambda graph: groups  # type: ignore[method-assign]
     found = partition(graph_of(rows, ["v11"]), [made, taking("*", "rest")])
     home = {node: one.id for one in found.subgraphs for node in one.nodes}
     claimed = {node for region in regions(found, "fake") for node in region}
@@ -166,5 +162,5 @@ def test_a_rejected_region_no_longer_keeps_others_of_its_property_apart() -> Non
     graph = graph_of(rows, ["a2", "b2"])
     made = taking("Exp Add", "one")
     assert regions(partition(graph, [made, taking("*", "rest")]), "one") == [[0], [1, 5], [4]]
-    made.properties()[0].accept = lambda subgraph: 1 not in subgraph.nodes  # type: ignore[method-assign]
+    made = taking("Exp Add", "one", accept=lambda subgraph: 1 not in subgraph.nodes)
     assert regions(partition(graph, [made, taking("*", "rest")]), "one") == [[0, 4]]

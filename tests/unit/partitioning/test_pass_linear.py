@@ -18,7 +18,13 @@ from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import SelectorContractError
 from subgraphkit.ir import Node
 from subgraphkit.partitioning import partition
-from tests.unit.partitioning.pass_support import DescribedProperty, backend, graph_of, taking
+from tests.unit.partitioning.pass_support import (
+    DescribedProperty,
+    backend,
+    graph_of,
+    selecting,
+    taking,
+)
 
 Row = tuple[str, Sequence[str], Sequence[str]]
 Case = tuple[list[Row], list[str], Backend]
@@ -41,20 +47,6 @@ def lines_run(function: Callable[[], object]) -> int:
     finally:
         sys.settrace(before)
     return count
-
-
-def with_property(selector: str | type[SubgraphSelector], **settings: Any) -> Backend:
-    """Make a backend; callables among the settings take what the property's methods take."""
-
-    def make(graph: Any) -> SubgraphSelector:
-        if isinstance(selector, str):
-            return OpSelector(graph, selector.split())
-        return selector()
-
-    property_ = DescribedProperty(make)
-    for key, value in settings.items():
-        setattr(property_, key, value)
-    return backend("one", property_)
 
 
 def hub(size: int, *, first: str = "Exp") -> tuple[list[Row], list[str]]:
@@ -83,15 +75,15 @@ def leaving(allowed: set[str]) -> Callable[[Node, str, str], bool]:
 
 
 def hub_that_may_not_hand_out(size: int) -> Case:
-    refusing = with_property("Exp Neg", accept_boundary=leaving({"h"}))
+    refusing = taking("Exp Neg", "one", accept_boundary=leaving({"h"}))
     return *hub(size), refusing
 
 
 def sum_of_what_may_not_enter(size: int) -> Case:
     rows: list[Row] = [("Neg", ["x"], [f"a{at}"]) for at in range(size)]
     rows.append(("Sum", [f"a{at}" for at in range(size)], ["y"]))
-    refusing = with_property(
-        "Neg Sum", accept_boundary=lambda node, value, side: (side, value) != ("input", "x")
+    refusing = taking(
+        "Neg Sum", "one", accept_boundary=lambda node, value, side: (side, value) != ("input", "x")
     )
     return rows, ["y"], refusing
 
@@ -99,13 +91,13 @@ def sum_of_what_may_not_enter(size: int) -> Case:
 def sum_of_what_may_not_leave(size: int) -> Case:
     rows: list[Row] = [("Neg", ["x"], [f"a{at}"]) for at in range(size)]
     rows.append(("Sum", [f"a{at}" for at in range(size)], ["y"]))
-    return rows, ["y"], with_property("Neg Sum", accept_boundary=leaving({"y"}))
+    return rows, ["y"], taking("Neg Sum", "one", accept_boundary=leaving({"y"}))
 
 
 def group_refused_at_its_end(size: int) -> Case:
     rows, outputs = chain(size, "Exp")
     rows[-1] = ("Cos", *rows[-1][1:])
-    return rows, outputs, with_property("Exp", groups=lambda graph: [range(size)])
+    return rows, outputs, taking("Exp", "one", groups=lambda graph: [range(size)])
 
 
 class AllButCos(SubgraphSelector):
@@ -116,28 +108,29 @@ class AllButCos(SubgraphSelector):
 def group_refused_from_every_side(size: int) -> Case:
     rows, outputs = spine(size)
     rows[size // 2] = ("Cos", *rows[size // 2][1:])
-    return rows, outputs, with_property(AllButCos, groups=lambda graph: [range(size)])
+    made = selecting(lambda _: AllButCos(), "one", groups=lambda graph: [range(size)])
+    return rows, outputs, made
 
 
 def group_that_every_node_beside_it_reads(size: int) -> Case:
-    return *spine(size), with_property(AllButCos, groups=lambda graph: [range(size)])
+    return *spine(size), selecting(lambda _: AllButCos(), "one", groups=lambda graph: [range(size)])
 
 
 def groups_that_cannot_stay_together(size: int) -> Case:
     groups = [(at, at + 2) for at in range(0, size - 3, 8)]
-    return *chain(size, "Exp", "Neg", "Abs"), with_property("Exp Neg", groups=lambda graph: groups)
+    return *chain(size, "Exp", "Neg", "Abs"), taking("Exp Neg", "one", groups=lambda graph: groups)
 
 
 def groups_that_wait_on_each_other(size: int) -> Case:
     rows, outputs = chain(size, "Exp")
     groups = [(at, at + size // 2) for at in range(size // 2)]
-    return rows, outputs, with_property("Exp", groups=lambda graph: groups)
+    return rows, outputs, taking("Exp", "one", groups=lambda graph: groups)
 
 
 def many_pieces_of_small_groups(size: int) -> Case:
     rows, outputs = chain(size, "Exp")
     groups = [(at, at + 1) for at in range(0, size - 1, 2)]
-    return rows, outputs, with_property("Exp", max_nodes=10, groups=lambda graph: groups)
+    return rows, outputs, taking("Exp", "one", max_nodes=10, groups=lambda graph: groups)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +167,7 @@ def test_a_value_is_asked_about_once_per_side() -> None:
 
     rows: list[Row] = [("Neg", ["x"], [f"a{at}"]) for at in range(50)]
     rows.append(("Sum", [f"a{at}" for at in range(50)], ["y"]))
-    one = with_property("Neg Sum", accept_boundary=accept)
+    one = taking("Neg Sum", "one", accept_boundary=accept)
     partition(graph_of(rows, ["y"]), [one, taking("*", "rest")])
     assert len(asked) == len(set(asked)) <= 101  # each edge into a Neg or the Sum, and y
 
@@ -191,7 +184,7 @@ def test_a_group_refused_again_and_again_is_offered_no_more() -> None:
         rows, outputs = spine(size)
         rows[size // 2] = ("Cos", *rows[size // 2][1:])
         asked.clear()
-        one = with_property(Counting, groups=lambda graph: [range(size)])
+        one = selecting(lambda _: Counting(), "one", groups=lambda graph: [range(size)])
         partition(graph_of(rows, outputs), [one, taking("*", "rest")])
         return len(asked)
 

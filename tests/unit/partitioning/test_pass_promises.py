@@ -1,11 +1,7 @@
 """What a property is promised holds in every corner: copies, sizes, borders, groups."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
-from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import InternalError, SelectorContractError
 from subgraphkit.partitioning import Partitioning, partition
@@ -23,13 +19,6 @@ from tests.unit.partitioning.pass_support import (
 
 FAILED = Refusal("compile_failed", "the compiler gave up")
 TRIPLE = [("Exp", ["x"], ["a"]), ("Neg", ["a"], ["b"]), ("Abs", ["b"], ["c"])]
-
-
-def having(made: Backend, **answers: Callable[..., Any]) -> Backend:
-    """Give the property of a backend methods of its own."""
-    for name, answer in answers.items():
-        setattr(made.properties()[0], name, answer)
-    return made
 
 
 def reasons(found: Partitioning, node: int, name: str) -> list[str]:
@@ -150,7 +139,8 @@ def test_a_forbidden_value_at_an_edge_is_a_bug_and_is_found(crossing: tuple[str,
     found = partition(graph, [one, taking("*", "rest")])
     made = list(zip(found.subgraphs, found.claimed_by, strict=True))
     verify_borders(PartitionState(graph, found.passes.claims), made)
-    having(one, accept_boundary=lambda node, name, side: (side, name) != crossing)
+    refusing = one.properties()[0]
+    refusing.accept_boundary = lambda node, name, side: (side, name) != crossing  # type: ignore[method-assign]
     with pytest.raises(InternalError, match=f"value '{crossing[1]}' crosses the edge of .*'one_1'"):
         verify_borders(PartitionState(graph, found.passes.claims), made)
 
@@ -165,8 +155,12 @@ def test_without_rounds_left_whole_regions_are_dropped_for_one_bad_edge(
     rows += [("Add", ["b", "u"], ["y"]), ("Exp", ["y"], ["w"])]
 
     def divide() -> Partitioning:
-        one = having(taking("Exp Neg Add", "one"), accept=lambda subgraph: 3 not in subgraph.nodes)
-        having(one, accept_boundary=lambda node, value, side: (side, value) != ("input", "b"))
+        one = taking(
+            "Exp Neg Add",
+            "one",
+            accept=lambda subgraph: 3 not in subgraph.nodes,
+            accept_boundary=lambda node, value, side: (side, value) != ("input", "b"),
+        )
         return partition(graph_of(rows, ["w"]), [one, taking("*", "rest")])
 
     assert regions(divide(), "one") == [[0, 1], [4]]
