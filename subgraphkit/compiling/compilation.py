@@ -253,20 +253,14 @@ class Setup(NamedTuple):
     shares_processors: bool = False
 
     @classmethod
-    def of(
-        cls,
-        partitioning: Partitioning,
-        progress: Progress | None,
-        *,
-        shares_processors: bool = False,
-    ) -> Self:
+    def of(cls, partitioning: Partitioning, progress: Progress | None) -> Self:
         """Return what the settings of a bind say."""
         graph = partitioning.graph
         settings, progress = graph.settings, graph.extensions.hearing(progress)
         cache = None
         if settings.cache:
             cache = EngineCache(settings.cache_dir, settings.cache_size, Proofs(graph))
-        return cls(partitioning, cache, progress, shares_processors=shares_processors)
+        return cls(partitioning, cache, progress)
 
     def on(self, subgraph: Subgraph) -> Self:
         """Return the same for one subgraph, which its reports name."""

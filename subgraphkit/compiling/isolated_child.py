@@ -71,7 +71,7 @@ class Workshop:
             claim.property.prepare(self._graph, claim.context)
         partitioning = self._partitioning(subgraph, claim, recipe)
         progress = _progress(tell)
-        setup = Setup.of(partitioning, progress, shares_processors=recipe["shares"])
+        setup = Setup.of(partitioning, progress)._replace(shares_processors=recipe["shares"])
         if not recipe["cached"]:
             setup = setup._replace(cache=None)
         restored = engine is not None

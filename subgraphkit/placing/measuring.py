@@ -155,7 +155,9 @@ class Candidate:
         profile = self.session.profile(_MOST_RUNS, inside=False)
         with profile if self._clocked else nullcontext():
             while len(seconds) < _MOST_RUNS and sum(seconds) < _SECONDS_PER_TURN:
-                seconds.append(self._timed(feeds))
+                started = self._clock()
+                self.run(feeds)
+                seconds.append(self._clock() - started)
         self.turns.append(statistics.median(seconds) or _TICK)
         if not self._clocked:
             return
@@ -163,11 +165,6 @@ class Candidate:
             self._steps.setdefault(name, []).append(spent)
         outside = sum(row.seconds for row in profile.rows if row.kind == "hand-over")
         self._outside.append(outside)
-
-    def _timed(self, feeds: Mapping[str, Any]) -> float:
-        started = self._clock()
-        self.run(feeds)
-        return self._clock() - started
 
     def node_turns(self, weights: Mapping[int, float]) -> list[dict[int, float]]:
         """Return each node's time in each turn: its part, by weight, of its subgraph's."""
