@@ -7,8 +7,8 @@ import sys
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
-from onnx.reference import ReferenceEvaluator
 
 import subgraphkit as sk
 from backends.numpy.tests.models import node_model, parsed
@@ -34,10 +34,9 @@ def test_texts_are_as_if_computed_at_a_stroke() -> None:
     assert set(counts.tolist()) == {2}
     (found,) = results("RegexFullMatch", [TEXTS], [BOOL], pattern="a 1.*")
     assert found.tolist() == [word.startswith("a 1") for word in WORDS]
-    more = {"case_change_action": "LOWER", "stopwords": ["eea"], "is_case_sensitive": 0}
+    more = {"case_change_action": "LOWER", "stopwords": [WORDS[0].swapcase()]}
     (plain,) = results("StringNormalizer", [TEXTS], [OBJECT], **more)
-    lower = [word.lower().removeprefix("eea ") for word in WORDS]
-    assert plain.tolist() == lower
+    assert plain.tolist() == [word.lower() for word in WORDS if word != WORDS[0]]
     other = np.array(WORDS[1:] + WORDS[:1], object)
     (same,) = results("Equal", [TEXTS, other], [BOOL])
     assert same.tolist() == [a == b for a, b in zip(WORDS, other, strict=True)]
@@ -92,13 +91,14 @@ def test_labels_are_encoded_as_by_onnx(kind: str, other: str) -> None:
 @pytest.mark.parametrize("stops", [[], ["A", "a b"]])
 @pytest.mark.parametrize("is_early", [0, 1])
 @pytest.mark.parametrize("case", ["LOWER", "UPPER", "NONE"])
-def test_texts_are_normalised_as_by_onnx(case: str, is_early: int, stops: list[str]) -> None:
+def test_texts_are_normalised_as_by_onnxruntime(case: str, is_early: int, stops: list[str]) -> None:
     more = {"case_change_action": case, "is_case_sensitive": is_early, "stopwords": stops}
     more = {name: value for name, value in more.items() if value != []}
     for texts in (["a", "A", "ab", "a b"], [["A", "b c"]], ["A"]):
         x = np.array(texts, object)
-        model = node_model("StringNormalizer", [x], [OBJECT], **more)
-        (expected,) = ReferenceEvaluator(model).run(None, {"x0": x})
+        model = node_model("StringNormalizer", [x], [OBJECT], locale="C", **more)
+        library = onnxruntime.InferenceSession(model.SerializeToString())
+        (expected,) = library.run(None, {"x0": x})
         (found,) = compile_model(model)(x)
         assert (found.shape, found.tolist()) == (expected.shape, expected.tolist())
 

@@ -54,42 +54,26 @@ def join(site: Site) -> Made:
 
 @kernel("StringNormalizer")
 def normalize(site: Site) -> Made:
-    """Take stop words from every text and change its case; drop what is empty then.
+    """Drop texts that are stop words, and change the case of the others.
 
-    Only of a list is anything dropped, and something is left of it: an empty text at the least.
+    Something is left of a list: an empty text at the least.
     """
-    one = _normalizer(site)
+    change = _CASES[site.attribute("case_change_action", "NONE")]
+    compared = str if site.attribute("is_case_sensitive", 0) else str.lower
+    stops = frozenset(map(compared, site.attribute("stopwords", ())))
 
     def compute(texts: Array) -> Array:
-        shortens = texts.ndim == 1 or len(texts) == 1
         flat, parts = texts.reshape(-1), [np.zeros(0, object)]
         for at in range(0, flat.size, PART):
-            found = [one(text) for text in flat[at : at + PART].tolist()]
-            parts.append(np.array(list(filter(None, found)) if shortens else found, object))
+            part = flat[at : at + PART].tolist()
+            found = [change(text) for text in part if compared(text) not in stops]
+            parts.append(np.array(found, object))
         made = np.concatenate(parts)
-        if not shortens:
+        if texts.ndim > 1 and len(texts) != 1:
             return made.reshape(texts.shape)
         return (made if made.size else np.array([""], object)).reshape(*texts.shape[:-1], -1)
 
     return compute
-
-
-def _normalizer(site: Site) -> Callable[[str], str]:
-    change = _CASES[site.attribute("case_change_action", "NONE")]
-    is_early = site.attribute("is_case_sensitive", 0)
-    stops = frozenset(
-        word if is_early else change(word) for word in site.attribute("stopwords", ())
-    )
-
-    def without(text: str) -> str:
-        return " ".join([word for word in text.split(" ") if word not in stops])
-
-    def one(text: str) -> str:
-        if not stops:
-            return change(text)
-        return change(without(text)) if is_early else without(change(text))
-
-    return one
 
 
 @kernel("StringSplit")
