@@ -24,7 +24,7 @@ from subgraphkit.backend.property import SubgraphProperty
 def nothing(*_, **__):
     raise AssertionError("the model was divided again")
 
-with mock.patch("subgraphkit.partitioning.partitioning.claim_all", nothing):
+with mock.patch("subgraphkit.partitioning.division.claim_all", nothing):
     session = sk.InferenceSession(sys.argv[1])
 feeds = dict(np.load("feeds.npz"))
 np.savez("results.npz", *session.run(None, feeds))
