@@ -270,8 +270,11 @@ def sessions_by_turns(one: Opened, other: Session) -> Finding | None:
     kept = [
         (replace(one, session=each), fed, one.subject.run(each, fed)) for each, fed in pairs * 2
     ]
-    found = next(filter(None, (each.verdict(fed, results) for each, fed, results in kept)), None)
-    return found or find_shared_memory({}, [array for *_, made in kept for array in made])
+    for opened, fed, results in kept:
+        found = opened.verdict(fed, results)
+        if found is not None:
+            return found
+    return find_shared_memory({}, [array for *_, results in kept for array in results])
 
 
 def two_sessions_by_turns(opened: Opened) -> Finding | None:
@@ -301,15 +304,24 @@ def bound_outputs_are_new(opened: Opened) -> Finding | None:
             binding.bind_output(name)
         _run_bound(opened.session, binding)
         kept.append(binding.get_outputs())
-    found = next(filter(None, map(opened.verdict, feeds, kept)), None)
-    return found or find_shared_memory({}, [array for results in kept for array in results])
+    for fed, results in zip(feeds, kept, strict=True):
+        found = opened.verdict(fed, results)
+        if found is not None:
+            return found
+    return find_shared_memory({}, [array for results in kept for array in results])
 
 
-def buffers_are_filled(opened: Opened, *, spread: bool = False) -> Finding | None:
-    """Have results written into buffers, the same ones for several runs.
+def buffers_are_filled(opened: Opened) -> Finding | None:
+    """Have results written into buffers, the same ones for several runs."""
+    return _filled(opened, spread=False)
 
-    ``spread``: Whether those are every second column of larger arrays, and nothing else is written.
-    """
+
+def spread_buffers_are_filled(opened: Opened) -> Finding | None:
+    """Have results written into every second column of larger arrays, and nowhere else."""
+    return _filled(opened, spread=True)
+
+
+def _filled(opened: Opened, *, spread: bool) -> Finding | None:
     binding, names = opened.session.io_binding(), opened.session.graph.outputs
     step = 2 if spread else 1
     rooms: dict[int, _Array] = {}
@@ -333,9 +345,13 @@ def buffers_are_filled(opened: Opened, *, spread: bool = False) -> Finding | Non
         found = opened.verdict(feeds, results)
         if found is not None:
             return found.said_of("in the buffer")
-        if spread and any((room[..., 1::2] != _GUARD).any() for room in rooms.values()):
+        if spread and any(_is_touched(room) for room in rooms.values()):
             return Finding(Outcome.FAIL_ALIAS, "it wrote beside the elements of a buffer")
     return None
+
+
+def _is_touched(room: _Array) -> bool:
+    return bool((room[..., 1::2] != np.full((), _GUARD, room.dtype)).any())
 
 
 def _run_bound(session: Session, binding: Any) -> None:

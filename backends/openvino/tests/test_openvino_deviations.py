@@ -253,7 +253,7 @@ def test_fed_integers_are_looked_at_before_a_run(
             with pytest.warns(SubgraphkitWarning), pytest.raises(ExecutionError, match="SGK131"):
                 opened.run(None, others)
             return
-        with pytest.warns(SubgraphkitWarning, match="exactly"):
+        with pytest.warns(SubgraphkitWarning, match="is exact"):
             made = opened.run(None, others)
         np.testing.assert_array_equal(made[0], plain.run(None, others)[0])
 
