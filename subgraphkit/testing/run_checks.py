@@ -270,11 +270,8 @@ def sessions_by_turns(one: Opened, other: Session) -> Finding | None:
     kept = [
         (replace(one, session=each), fed, one.subject.run(each, fed)) for each, fed in pairs * 2
     ]
-    for opened, fed, results in kept:
-        found = opened.verdict(fed, results)
-        if found is not None:
-            return found
-    return find_shared_memory({}, [array for *_, results in kept for array in results])
+    found = next(filter(None, (each.verdict(fed, results) for each, fed, results in kept)), None)
+    return found or find_shared_memory({}, [array for *_, made in kept for array in made])
 
 
 def two_sessions_by_turns(opened: Opened) -> Finding | None:
@@ -304,24 +301,15 @@ def bound_outputs_are_new(opened: Opened) -> Finding | None:
             binding.bind_output(name)
         _run_bound(opened.session, binding)
         kept.append(binding.get_outputs())
-    for fed, results in zip(feeds, kept, strict=True):
-        found = opened.verdict(fed, results)
-        if found is not None:
-            return found
-    return find_shared_memory({}, [array for results in kept for array in results])
+    found = next(filter(None, map(opened.verdict, feeds, kept)), None)
+    return found or find_shared_memory({}, [array for results in kept for array in results])
 
 
-def buffers_are_filled(opened: Opened) -> Finding | None:
-    """Have results written into buffers, the same ones for several runs."""
-    return _filled(opened, spread=False)
+def buffers_are_filled(opened: Opened, *, spread: bool = False) -> Finding | None:
+    """Have results written into buffers, the same ones for several runs.
 
-
-def spread_buffers_are_filled(opened: Opened) -> Finding | None:
-    """Have results written into every second column of larger arrays, and nowhere else."""
-    return _filled(opened, spread=True)
-
-
-def _filled(opened: Opened, *, spread: bool) -> Finding | None:
+    ``spread``: Whether those are every second column of larger arrays, and nothing else is written.
+    """
     binding, names = opened.session.io_binding(), opened.session.graph.outputs
     step = 2 if spread else 1
     rooms: dict[int, _Array] = {}
@@ -345,13 +333,11 @@ def _filled(opened: Opened, *, spread: bool) -> Finding | None:
         found = opened.verdict(feeds, results)
         if found is not None:
             return found.said_of("in the buffer")
-        if spread and any(_is_touched(room) for room in rooms.values()):
+        # of truth values, too, what stands beside is what the guard becomes in their type
+        guards = ((one, np.full((), _GUARD, one.dtype)) for one in rooms.values())
+        if spread and any((room[..., 1::2] != guard).any() for room, guard in guards):
             return Finding(Outcome.FAIL_ALIAS, "it wrote beside the elements of a buffer")
     return None
-
-
-def _is_touched(room: _Array) -> bool:
-    return bool((room[..., 1::2] != np.full((), _GUARD, room.dtype)).any())
 
 
 def _run_bound(session: Session, binding: Any) -> None:
