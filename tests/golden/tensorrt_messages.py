@@ -45,6 +45,6 @@ def _on(gpu: Gpu, **given: Any) -> None:
 MESSAGES: Final[Mapping[str, Any]] = {
     "SGK153_one_device_a_process": _two_devices,
     "SGK154_memory_limit": _too_much,
-    "SGK156_no_kernels": partial(_on, Gpu(0, "NVIDIA H100", (9, 0), 132, 80 << 30)),
-    "SGK157_no_float8": partial(_on, Gpu(1, "NVIDIA T4", (7, 5), 40, 16 << 30), precision="fp8"),
+    "SGK156_no_kernels": partial(_on, Gpu(0, "NVIDIA H100", (9, 0), 132)),
+    "SGK157_no_float8": partial(_on, Gpu(1, "NVIDIA T4", (7, 5), 40), precision="fp8"),
 }
