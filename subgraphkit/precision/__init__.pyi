@@ -15,11 +15,8 @@ from .models import content_hash as content_hash
 from .models import is_calibration_cache as is_calibration_cache
 from .models import read_calibration_cache as read_calibration_cache
 from .models import rewrite as rewrite
+from .search import PrecisionSearch as PrecisionSearch
 from .search import precision_search as precision_search
-from .search_results import Effort as Effort
-from .search_results import PrecisionSearch as PrecisionSearch
-from .search_results import SearchTrial as SearchTrial
-from .search_results import StillKept as StillKept
 from .thresholds import Histogram as Histogram
 from .thresholds import Method as Method
 from .thresholds import threshold_of as threshold_of

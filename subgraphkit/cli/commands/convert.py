@@ -1,6 +1,5 @@
 """``subgraphkit convert``: a model written anew in fp16, bf16, int8 or fp8."""
 
-import math
 import warnings
 from argparse import Namespace
 from collections.abc import Mapping
@@ -26,7 +25,6 @@ from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.onnx_io import Model
 from subgraphkit.precision import (
     AccuracyReport,
-    Effort,
     Precision,
     PrecisionSearch,
     Ranges,
@@ -56,12 +54,12 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     bounds = {"max_error": arguments.max_error, "min_snr": arguments.min_snr}
     is_bounded = any(bound is not None for bound in bounds.values())
     accuracy = None
-    if arguments.search is not None:
+    if arguments.search:
         found = _searched(arguments, model, wanted, ranges, report)
         done, accuracy = found.rewriting, found.accuracy
         report.data["search"] = {
             "keep": list(found.precision.keep),
-            **members(found, "kept trials minimal"),
+            **members(found, "kept trials"),
         }
         report.show(found.to_text())
     else:
@@ -104,7 +102,6 @@ def _searched(
     report: CommandReport,
 ) -> PrecisionSearch:
     batches, settings = _batches(arguments, model, report)
-    limit = None if math.isinf(arguments.search) else arguments.search
     with report.doing("searching") as progress:
         return precision_search(
             model,
@@ -113,7 +110,6 @@ def _searched(
             max_error=arguments.max_error,
             min_snr=arguments.min_snr,
             ranges=ranges,
-            effort=Effort(seconds=limit),
             progress=progress,
             **settings,
         )
@@ -271,7 +267,6 @@ def add_words(parser: Parser) -> None:
     fails = "fail, and store nothing, if an output {}; implies --report"
     parser.word("--max-error X", fails.format("is further off"), tolerance)
     parser.word("--min-snr DB", fails.format("has a lower ratio of signal to noise"), tolerance)
-    purpose = "find nodes to keep so that --max-error and --min-snr hold, for as long at most"
-    parser.word("--search SECONDS", purpose, tolerance, nargs="?", const=math.inf)
+    parser.word("--search", "find nodes to keep so that --max-error and --min-snr hold")
     parser.word("--data PLACE", "as --calibrate, for the report", default=[], nargs="+")
     parser.word("--backend LIST", "backends that run the model", default="numpy")

@@ -77,11 +77,10 @@ def test_a_search_keeps_the_nodes_that_overflow_and_stores_the_model(
     ended = cli("convert", overflowing, *words, "--search", "--json")
     assert ended.code == 0, ended.err
     data = json.loads(ended.out)["data"]
-    assert {one["pattern"] for one in data["search"]["kept"]} == {"c", "d"}
+    assert data["search"]["kept"].keys() == {"c", "d"}
     assert set(data["search"]["keep"]) == {"c", "d"}
-    assert data["search"]["minimal"]
     assert data["accuracy"]["outputs"][0]["snr_db"] >= 60
-    assert len(data["search"]["trials"]) > 1
+    assert data["search"]["trials"] > 1
     assert "trial" not in ended.err  # over at once
     keep = [word for one in data["search"]["keep"] for word in ("--keep", one)]
     stored = Path("o.onnx").read_bytes()
