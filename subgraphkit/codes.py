@@ -66,8 +66,6 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK152": "a backend failed to store or to restore an engine",
         "SGK155": "an engine was not seen to come back as it was compiled, and is not kept",
         # TensorRT
-        "SGK153": "this release of TensorRT builds on one GPU of a process alone",
-        "SGK154": "a TensorRT session would hold more device memory than its option allows",
         "SGK156": "the TensorRT library has no kernels for a GPU",
         "SGK157": "a GPU cannot compute in the precision that is asked for",
         "SGK160": "the TensorRT library cannot do what an option asks for",

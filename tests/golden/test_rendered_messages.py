@@ -26,7 +26,7 @@ TABLES: Mapping[tuple[str, ...], Mapping[str, Any]] = {
     ("SGK125", "SGK134", "SGK216"): partitioning_messages.MESSAGES,
     ("SGK138", "SGK139", "SGK149", "SGK196", "SGK197", "SGK198"): running_messages.MESSAGES,
     ("SGK150", "SGK151", "SGK152", "SGK155"): cache_messages.MESSAGES,
-    ("SGK153", "SGK154"): tensorrt_messages.MESSAGES,
+    ("SGK156", "SGK157"): tensorrt_messages.MESSAGES,
     ("SGK18",): bundle_messages.MESSAGES,
     ("SGK192", "SGK193", "SGK194", "SGK195"): spec_messages.MESSAGES,
     ("SGK23",): precision_messages.MESSAGES,

@@ -1,7 +1,6 @@
 """TensorRT for subgraphkit: engines on NVIDIA's GPUs for the nodes that TensorRT takes."""
 
 from subgraphkit_tensorrt.backend import TensorRTBackend
-from subgraphkit_tensorrt.running.device import release_stream
 from subgraphkit_tensorrt.running.streams import on_stream
 
-__all__ = ["TensorRTBackend", "on_stream", "release_stream"]
+__all__ = ["TensorRTBackend", "on_stream"]

@@ -93,9 +93,6 @@ class Options:
     max_contexts: int = 1
     """How many runs of one engine may be under way at once. Each of its ranges of shapes has as
     many contexts at most, made when they are needed, and each CUDA graph one of its own."""
-    memory_limit: int | None = None
-    """Most device memory for inputs, outputs and scratch of sessions with the same settings;
-    weights of engines come on top. In bytes."""
     weight_streaming_budget: int | None = None
     """With weight_streaming, device memory for weights; without, nine tenths of what is free. In
     bytes."""

@@ -10,6 +10,7 @@ from backends.tensorrt.tests.tensorrt_double import Double
 from backends.tensorrt.tests.test_tensorrt_engines import weighted
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import ExecutionError
+from subgraphkit_tensorrt import on_stream
 from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running import dlpack
 
@@ -113,10 +114,11 @@ def test_a_graph_is_recorded_anew_when_its_last_launch_is_done(double: Double) -
         True  # without, memory that moves is freed, for which the device is waited for
     )
     opened = Opened(GROWING, double, cuda_graphs="auto", dims={"n": (1, 4, 4096)})
-    maker = Opened(GROWING, double, dims={"n": (1, 4, 4096)}, memory_limit=1 << 30)  # of its own
-    small, large = (
-        maker(np.full((n, 3), n, np.float32), outputs=[ON_DEVICE])[0] for n in (2, 1024)
-    )
+    maker = Opened(GROWING, double, dims={"n": (1, 4, 4096)})
+    with on_stream(Cuda(double.cuda).create_stream()):  # which has memory of its own
+        small, large = (
+            maker(np.full((n, 3), n, np.float32), outputs=[ON_DEVICE])[0] for n in (2, 1024)
+        )
     fed = (small, small, small, large, small)
     kept = [opened(one, outputs=[ON_DEVICE])[0] for one in fed]  # nobody waits
     assert double.cuda.launches == 2

@@ -23,12 +23,11 @@ from backends.tensorrt.tests.double_road import (
     parsed,
     session,
     summed,
-    wide,
 )
 from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import InputError
-from subgraphkit_tensorrt import on_stream, release_stream
+from subgraphkit_tensorrt import on_stream
 from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running.arrays import DeviceArray
 from subgraphkit_tensorrt.running.memory import Pinned
@@ -247,7 +246,6 @@ def test_on_the_default_stream_everything_is_in_order_and_nobody_waits(
             opened(x, outputs=[y])
         assert double.cuda.waits == waited + factor - 1
         np.testing.assert_array_equal(y.numpy(), summed(scaled))
-    release_stream(0)  # which stays
 
 
 def test_a_stream_of_the_caller_may_go_when_all_sessions_are_closed(double: Double) -> None:
@@ -261,17 +259,6 @@ def test_a_stream_of_the_caller_may_go_when_all_sessions_are_closed(double: Doub
         opened.operator.close()
         cuda.destroy_stream(stream)
     assert double.cuda.live_bytes == 0
-
-
-def test_memory_may_be_used_on_streams_of_a_session_that_is_gone(double: Double) -> None:
-    first = Opened(SUM, double)
-    (kept,) = first(X, outputs=[ON_DEVICE])
-    other = Opened(SUM, double, memory_limit=1 << 30)  # settings of its own, so slots of its own
-    np.testing.assert_array_equal(other(kept)[0], summed(summed(X)))
-    other.operator.close()
-    del other, kept
-    for _ in range(2):  # takes the memory that the other session has read
-        np.testing.assert_array_equal(first(X)[0], summed(X))
 
 
 # -- graphs, and memory at the end ---------------------------------------------------------------
@@ -298,15 +285,6 @@ def test_a_recording_that_others_spoil_is_tried_again_a_few_times(
         np.testing.assert_array_equal(opened(X)[0], summed(X))
     assert len(disturbed) == spoiled
     assert double.cuda.launches == launched
-
-
-def test_outputs_that_are_dropped_late_do_not_lead_beyond_the_limit(double: Double) -> None:
-    limit = 8 * NEEDED
-    opened = Opened(WIDE, double, dims={"n": (1, 128, WIDEST)}, memory_limit=limit)
-    for n in (WIDEST, 400, 300, 200, 100, WIDEST) * 3:
-        kept = [opened(wide(n), outputs=[ON_DEVICE])[0] for _ in range(4)]
-        assert double.cuda.live_bytes <= limit
-        del kept  # what is on streams has yet to be done
 
 
 def test_arrays_of_the_caller_are_not_read_any_more_when_a_run_has_failed(

@@ -1,4 +1,4 @@
-"""Converters: checked when they are registered, used where TensorRT would not take the node."""
+"""Converters: used where TensorRT would not take the node."""
 
 import numpy as np
 import onnx
@@ -21,12 +21,10 @@ from subgraphkit.errors import BackendError, OptionError, UnclaimedNodesError
 from subgraphkit.ir import Node
 from subgraphkit_tensorrt.lowering import (
     Replacement,
-    Sample,
     converter,
     identity,
     load_modules,
     lower,
-    registered,
     unregister,
 )
 from subgraphkit_tensorrt.lowering.registry import Fresh
@@ -41,9 +39,7 @@ TWIST = helper.make_node("Twist", ["a"], ["b"], domain="com.acme", factor=3.0, n
 def twist() -> object:
     """Register a converter for an operator of another domain while a test runs."""
 
-    @converter(
-        "Twist", domain="com.acme", samples=[Sample([X], {"factor": 3.0}, expected=[3 * X + 1])]
-    )
+    @converter("Twist", domain="com.acme")
     def twisted(node: Node, fresh: Fresh) -> Replacement:
         factor, one, scaled = fresh("factor"), fresh("one"), fresh("scaled")
         values = np.float32(node.attribute("factor")), np.float32(1)
@@ -96,48 +92,6 @@ def test_without_its_converter_the_operator_stays_elsewhere() -> None:
     graph = loaded(_twisted_model())
     questions, _, _ = ask(graph)
     assert list(questions.refusals_in(workers(graph))) == [1]
-
-
-SIGNED = Sample([np.linspace(-2, 2, 24, dtype=np.float32).reshape(2, 3, 4)])
-
-
-@pytest.mark.parametrize(
-    ("expected", "op_type"), [("AssertionError: Not equal", "Neg"), ("", "NoSuchOperator")]
-)
-def test_a_converter_that_computes_something_else_is_not_registered(
-    expected: str, op_type: str
-) -> None:
-    def wrong(node: Node, fresh: Fresh) -> Replacement:
-        return Replacement([helper.make_node(op_type, list(node.inputs), list(node.outputs))])
-
-    with pytest.raises(BackendError) as caught:
-        converter("Abs", since=13, samples=[SIGNED])(wrong)
-    assert caught.value.code == "SGK166"
-    assert f"converter 'wrong' of Abs fails on a sample: {expected}" in caught.value.message
-    assert registered(loaded("g (float[4] x) => (float[4] y) { y = Abs(x) }").nodes[0]) is None
-
-
-def test_a_converter_of_an_onnx_operator_is_checked_against_onnx_itself() -> None:
-    def right(node: Node, fresh: Fresh) -> Replacement:
-        minus = fresh("minus")
-        return Replacement(
-            [
-                helper.make_node("Neg", list(node.inputs), [minus]),
-                helper.make_node("Max", [*node.inputs, minus], list(node.outputs)),
-            ]
-        )
-
-    try:
-        converter("Abs", since=13, samples=[SIGNED])(right)
-        node = loaded("g (float[4] x) => (float[4] y) { y = Abs(x) }").nodes[0]
-        assert registered(node) is not None
-    finally:
-        unregister("Abs")
-
-
-def test_a_converter_without_anything_to_check_it_on_is_not_registered() -> None:
-    with pytest.raises(BackendError, match="because it has no sample"):
-        converter("Twist", domain="com.acme", samples=[])(lambda node, fresh: None)
 
 
 ATTENTION = """
@@ -195,7 +149,7 @@ def test_a_window_wider_than_its_padded_input_is_left_to_others() -> None:
 
 
 def test_a_converter_that_fails_at_a_node_is_named() -> None:
-    @converter("Twist", domain="com.acme", samples=[Sample([X], expected=[X])])
+    @converter("Twist", domain="com.acme")
     def brittle(node: Node, fresh: Fresh) -> Replacement:
         if node.name == "twist":
             raise ValueError("not this one")

@@ -44,7 +44,6 @@ def build_engine(
         CompileError: The parser does not take it (SGK170), makes something else of it (SGK171), the
             builder fails (SGK172), shapes are not known or do not fit (SGK169), an option cannot
             be honoured (SGK173), CUDA fails (SGK174), or memory is short (SGK176).
-        BackendUnavailableError: This TensorRT builds on one GPU of a process alone (SGK153).
         OptionError: The ranges asked for are not ranges of the model (SGK169).
         KeyboardInterrupt: The build was stopped by Ctrl-C.
     """

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit.errors import BackendUnavailableError, CompileError
+from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_tensorrt.backend_options import Options
@@ -36,34 +36,13 @@ TYPES: Final = {
 PACKED: Final = frozenset({DataType.INT4, DataType.FLOAT4E2M1, DataType.FLOAT8E8M0})
 """Those that no input or output has."""
 
-_ONE_DEVICE_FROM: Final = (10, 14, 1)
-_ONE_DEVICE_TO: Final = (10, 16, 1)
-"""Releases that build on one GPU of a process alone: NVIDIA/TensorRT#4845."""
-_BUILT_ON: Final[dict[str, int]] = {}
-"""By version of a library, the GPU on which this process built first."""
 
-
-def make_builder(library: Library, device: int) -> Any:
+def make_builder(library: Library) -> Any:
     """Return a builder for the current device.
 
     Raises:
         CompileError: TensorRT makes none (SGK162).
-        BackendUnavailableError: This release builds on one GPU of a process alone, and this is
-            another (SGK153).
     """
-    can = library.capabilities
-    first = _BUILT_ON.setdefault(f"{can.flavour} {can.version}", device)
-    affected = can.flavour == "tensorrt" and _ONE_DEVICE_FROM <= can.generation <= _ONE_DEVICE_TO
-    if affected and first != device:
-        raise BackendUnavailableError(
-            "SGK153",
-            f"backend 'tensorrt' cannot build for GPU {device} here: this process built for GPU "
-            f"{first} before, and TensorRT {can.version} fails on a second one "
-            "(NVIDIA/TensorRT#4845)",
-            backend="tensorrt",
-            hint=f"Use one process for each GPU, with CUDA_VISIBLE_DEVICES={device} and device=0, "
-            "or a TensorRT before 10.14.1 or after 10.16.1. Engines that are stored can be opened.",
-        )
     with listening() as lines:
         return check(library.trt.Builder(library.logger), "make a builder", lines)
 
@@ -107,7 +86,7 @@ def parse_model(
     """
     trt = library.trt
     with listening() as lines:
-        builder = make_builder(library, options.device)
+        builder = make_builder(library)
         network = check(builder.create_network(network_flags(trt)), "make a network", lines)
         parser = check(trt.OnnxParser(network, library.logger), "make a parser", lines)
         parsed = ParsedNetwork(model, builder, network, parser)

@@ -165,7 +165,7 @@ class ParserQueries:
         trt, logger = self._library.trt, self._library.logger
         with on_device(self._device), listening(), model_file(asked.file_size) as path:
             if self._builder is None:
-                self._builder = make_builder(self._library, self._device)
+                self._builder = make_builder(self._library)
             network = self._builder.create_network(network_flags(trt))
             parser = trt.OnnxParser(network, logger)
             try:

@@ -1,9 +1,8 @@
 """Operators that TensorRT lacks, written as operators it has.
 
-A *converter* is a function from a node to the nodes that replace it. ``converter`` registers one,
-after checking on samples that it computes the same:
+A *converter* is a function from a node to the nodes that replace it. ``converter`` registers one:
 
-    @converter("Square", domain="com.acme", samples=[Sample([x], expected=[x * x])])
+    @converter("Square", domain="com.acme")
     def square(node, fresh):
         (x,), (y,) = node.inputs, node.outputs
         return Replacement([onnx.helper.make_node("Mul", [x, x], [y])])
@@ -21,7 +20,6 @@ from subgraphkit_tensorrt.lowering.conversions import Conversions, converter, lo
 from subgraphkit_tensorrt.lowering.registry import (
     Converter,
     Replacement,
-    Sample,
     identity,
     load_modules,
     registered,
@@ -32,7 +30,6 @@ __all__ = [
     "Conversions",
     "Converter",
     "Replacement",
-    "Sample",
     "converter",
     "identity",
     "load_modules",

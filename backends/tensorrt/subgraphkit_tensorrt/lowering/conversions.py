@@ -1,19 +1,14 @@
 """Conversions: converters and their registration, the nodes they take, and the model afterwards."""
 
-import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
 import onnx
 
 from subgraphkit.backend import Refusal
 from subgraphkit.errors import BackendError
 from subgraphkit.ir import Node, Subgraph
-from subgraphkit.onnx_io import load
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.flavours import Library, find, has_operator
 from subgraphkit_tensorrt.lowering.own import OWN, inline_definition
@@ -22,11 +17,9 @@ from subgraphkit_tensorrt.lowering.registry import (
     Lowering,
     Namer,
     Replacement,
-    Sample,
     add,
     registered,
     replace_nodes,
-    sample_model,
 )
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
@@ -141,98 +134,17 @@ def _converter_failure(node: Node, problem: str) -> BackendError:
     )
 
 
-_TOLERANCE: Final = 1e-4
-"""Relative and absolute; what is wrong is wrong by more."""
-
-_Arrays = Sequence[npt.NDArray[Any]]
-
-
-def converter(
-    op_type: str, *, domain: str = "", since: int = 1, samples: Iterable[Sample]
-) -> Callable[[Lowering], Lowering]:
-    """Register a function as the converter of an operator, after checking it on samples.
+def converter(op_type: str, *, domain: str = "", since: int = 1) -> Callable[[Lowering], Lowering]:
+    """Register a function as the converter of an operator.
 
     ``since``: The first version of the operator set it is for; a node is given to the newest
     converter that is not newer than its operator set.
-
-    Raises:
-        BackendError: It computes something else than the operator, makes no valid model, or cannot
-            be checked for want of samples (SGK166).
 
     Thread-safety: may be called from any thread; sessions bound before do not see it.
     """
 
     def register(lower: Lowering) -> Lowering:
-        made = Converter(op_type, domain, since, lower, tuple(samples))
-        if not made.samples:
-            raise _wrong_converter(made, "cannot be checked, because it has no sample")
-        used = [_prove_on(made, sample) for sample in made.samples]
-        if not any(used):
-            raise _wrong_converter(made, "declines every sample")
-        add(made)
+        add(Converter(op_type, domain, since, lower))
         return lower
 
     return register
-
-
-def _prove_on(converter: Converter, sample: Sample) -> bool:
-    """Check one sample; False if the converter leaves its node as it is."""
-    try:
-        expected = _expected_outputs(converter, sample)
-        model = sample_model(converter, _opset(converter), replace(sample, expected=expected))
-        (node,) = load(model).graph.nodes
-        made = converter.lower(node, Namer(model, node))
-        if made is None:
-            return False
-        replace_nodes(model, {0: made})
-        onnx.checker.check_model(model, full_check=True)
-        for right, found in zip(expected, _compute(model, sample), strict=True):
-            np.testing.assert_equal((found.dtype, found.shape), (right.dtype, right.shape))
-            exact, got = right.astype(np.float64), found.astype(np.float64)
-            np.testing.assert_allclose(got, exact, rtol=_TOLERANCE, atol=_TOLERANCE)
-    except Exception as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise _wrong_converter(converter, f"fails on a sample: {said}") from error
-    return True
-
-
-def _opset(converter: Converter) -> int:
-    """Return the version to check with: the newest in which the operator is what it was."""
-    if converter.domain:
-        return converter.since
-    newest = onnx.defs.onnx_opset_version()
-    try:
-        first = onnx.defs.get_schema(converter.op_type, max(converter.since, 1)).since_version
-    except onnx.defs.SchemaError:
-        return newest
-    return max(first, converter.since)
-
-
-def _expected_outputs(converter: Converter, sample: Sample) -> _Arrays:
-    if sample.expected is not None:
-        return sample.expected
-    if converter.domain:
-        raise ValueError("it has no expected outputs, and ONNX cannot compute them")
-    return _compute(sample_model(converter, _opset(converter), sample), sample)
-
-
-def _compute(model: onnx.ModelProto, sample: Sample) -> _Arrays:
-    from onnx.reference import ReferenceEvaluator  # noqa: PLC0415 (it is slow to import)
-
-    named = {f"x{place}": array for place, array in enumerate(sample.inputs)}
-    feeds = {value.name: named[value.name] for value in model.graph.input}
-    with warnings.catch_warnings():
-        # onnx's own implementations use what NumPy has deprecated
-        warnings.simplefilter("ignore")
-        found: Any = ReferenceEvaluator(model).run(None, feeds)
-    return list(found)
-
-
-def _wrong_converter(converter: Converter, problem: str) -> BackendError:
-    return BackendError(
-        "SGK166",
-        f"{converter.label} {problem}",
-        backend="tensorrt",
-        hint="Give samples=[Sample(inputs, attributes, expected)] of what the operator computes, "
-        "and return a Replacement whose nodes make the node's outputs from its inputs.",
-    )

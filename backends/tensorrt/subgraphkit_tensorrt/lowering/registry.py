@@ -3,38 +3,15 @@
 import hashlib
 import importlib
 import inspect
-import itertools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
 import onnx
-from onnx import helper
 
 from subgraphkit.errors import OptionError
 from subgraphkit.ir import Node
-from subgraphkit.types import DataType
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One call of an operator.
-
-    Attributes:
-        inputs: An array per input; None for one that is left out.
-        constant: Places of inputs that are constants of the model.
-        outputs: How many outputs the node has, if ``expected`` does not say.
-    """
-
-    inputs: Sequence[npt.NDArray[Any] | None]
-    attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    expected: Sequence[npt.NDArray[Any]] | None = None
-    constant: Sequence[int] = ()
-    outputs: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,44 +46,6 @@ class Converter:
     domain: str
     since: int
     lower: Lowering
-    samples: tuple[Sample, ...] = ()
-
-    @property
-    def label(self) -> str:
-        """The operator and the function, for messages."""
-        name = f"{self.domain}::{self.op_type}" if self.domain else self.op_type
-        return f"converter {getattr(self.lower, '__name__', 'of')!r} of {name}"
-
-
-def sample_model(of: Converter, opset: int, sample: Sample) -> onnx.ModelProto:
-    """Return a sample as a model of one node; outputs have types if they are expected.
-
-    Inputs are called ``x0``, ``x1`` and so on, outputs ``y0``, ``y1``.
-    """
-    names = [f"x{place}" * (array is not None) for place, array in enumerate(sample.inputs)]
-    given = [(name, array) for name, array in zip(names, sample.inputs, strict=True) if name]
-    count = sample.outputs if sample.expected is None else len(sample.expected)
-    outputs = [f"y{place}" for place in range(count)]
-    node = helper.make_node(of.op_type, names, outputs, "sample", None, of.domain)
-    node.attribute.extend(itertools.starmap(helper.make_attribute, sample.attributes.items()))
-    typed = sample.expected if sample.expected is not None else [None] * count
-    fixed = {f"x{place}" for place in sample.constant}
-    graph = helper.make_graph(
-        [node],
-        "sample",
-        [_info(name, array) for name, array in given if name not in fixed],
-        [_info(name, array) for name, array in zip(outputs, typed, strict=True)],
-        [onnx.numpy_helper.from_array(np.asarray(x), name) for name, x in given if name in fixed],
-    )
-    imports = {"": onnx.defs.onnx_opset_version(), of.domain: opset}
-    opsets = itertools.starmap(helper.make_opsetid, imports.items())
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
-
-
-def _info(name: str, array: npt.NDArray[Any] | None) -> onnx.ValueInfoProto:
-    if array is None:
-        return helper.make_empty_tensor_value_info(name)
-    return helper.make_tensor_value_info(name, int(DataType.of(array.dtype)), list(array.shape))
 
 
 _REGISTERED: Final[dict[tuple[str, str], list[Converter]]] = {}

@@ -84,7 +84,7 @@ class DeviceArray:
             ExecutionError: What computes it failed (SGK174).
         """
         with self._device.active():
-            self._device.cuda.wait_for_stream(self._device.alive(self.stream))
+            self._device.cuda.wait_for_stream(self.stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's kind and number of the device."""
@@ -127,7 +127,7 @@ class DeviceArray:
             "typestr": self.dtype.str,
             "data": (self.address, False),
             "strides": None,
-            "stream": self._device.alive(self.stream) or _DEFAULT_STREAM,
+            "stream": self.stream or _DEFAULT_STREAM,
         }
 
     def __array__(
@@ -141,9 +141,9 @@ class DeviceArray:
         with self._device.active():
             array = np.empty(self.shape, self.dtype)
             if array.nbytes:
-                cuda, stream = self._device.cuda, self._device.alive(self.stream)
-                cuda.download(array.ctypes.data, self.address, array.nbytes, stream)
-                cuda.wait_for_stream(stream)
+                cuda = self._device.cuda
+                cuda.download(array.ctypes.data, self.address, array.nbytes, self.stream)
+                cuda.wait_for_stream(self.stream)
         return array if dtype is None else array.astype(dtype, copy=False)
 
     def __repr__(self) -> str:
@@ -156,7 +156,6 @@ class DeviceArray:
         if stream != -1:
             self._order(reader)
         self.block.streams.add(reader)
-        self._device.released.discard(reader)  # CUDA may name it like one that is gone
 
     def _order(self, stream: int) -> None:
         """Order a stream, which may write to the array, behind whatever uses it by now."""

@@ -39,8 +39,8 @@ Deliver = Callable[[int, npt.NDArray[Any]], Any]
 SHORT: Final = ("out of memory", "could not be allocated")
 """What TensorRT says where it finds no memory on the device."""
 _HINT: Final = (
-    "Where TensorRT finds no memory on the GPU: run smaller batches, set max_contexts or "
-    "max_engines lower, or set memory_limit, so that sessions leave it some."
+    "Where TensorRT finds no memory on the GPU: run smaller batches, or set max_contexts or "
+    "max_engines lower."
 )
 
 

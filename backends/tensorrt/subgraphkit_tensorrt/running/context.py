@@ -218,7 +218,7 @@ class Context:
         """Wait for its last run and let go of it."""
         if self._stream is not None:
             with suppress(ExecutionError):  # told when it happened
-                self._device.cuda.wait_for_stream(self._device.alive(self._stream))
+                self._device.cuda.wait_for_stream(self._stream)
         self.recording.forget()
         self._made = self.call = None
         for allocator in self._allocators.values():

@@ -5,7 +5,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Final
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 from subgraphkit.errors import ExecutionError
 from subgraphkit_tensorrt.backend_options import Options
@@ -13,37 +13,43 @@ from subgraphkit_tensorrt.library.cudart import Cuda, cuda_runtime
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import check, listening
 from subgraphkit_tensorrt.running.memory import Block, DeviceMemory, StreamSlot
-from subgraphkit_tensorrt.running.streams import Streams
 
-_DEVICES: "Final[WeakSet[Device]]" = WeakSet()
-_LOADERS: "Final[WeakValueDictionary[tuple[object, ...], Loader]]" = WeakValueDictionary()
+_DEVICES: "Final[WeakValueDictionary[tuple[int, int], Device]]" = WeakValueDictionary()
+_LOADERS: "Final[WeakValueDictionary[tuple[int, int], Loader]]" = WeakValueDictionary()
 _LOCK: Final = threading.RLock()
 
 
 class Device:
-    """A GPU with memory and slots, shared by the engines that run on it with the same settings.
+    """A GPU with memory and slots, shared by all engines that run on it and arrays that are there.
 
-    ``limit``: Most bytes of memory to hold; None for what the device has.
+    Memory remembers the streams it was used on, so none of ours is destroyed before the last of it.
 
     Thread-safety: may be used from any thread.
     """
 
-    def __init__(self, cuda: Cuda, index: int = 0, *, limit: int | None = None) -> None:
+    def __init__(self, cuda: Cuda, index: int = 0) -> None:
         self.cuda = cuda
         self.index = index
-        self._streams = Streams.of(cuda, index)
-        self.order = self._streams.order
-        self.released = self._streams.released
-        self.memory = DeviceMemory(cuda, index, self._streams, limit=limit)
+        self.order = cuda.order
+        self.memory = DeviceMemory(cuda, index)
         self._resting: dict[int | None, list[StreamSlot]] = {}
         self._slots: list[StreamSlot] = []
         self._lock = threading.Condition()
         self._users = 0
-        self._taken: list[int] = []
-        self._end = weakref.finalize(self, self._streams.give_back, self._taken)
+        self._streams: list[int] = []
+        self._end = weakref.finalize(self, _destroy, cuda, index, self._streams)
+        # When an interpreter ends, CUDA may have ended before.
         self._end.atexit = False
+
+    @classmethod
+    def of(cls, cuda: Cuda, index: int) -> "Device":
+        """Return a GPU; it lives as long as it is used."""
+        key = id(cuda), index  # which it holds, so that the id is its own
         with _LOCK:
-            _DEVICES.add(self)
+            found = _DEVICES.get(key)
+            if found is None:
+                found = _DEVICES[key] = cls(cuda, index)
+            return found
 
     @property
     def name(self) -> str:
@@ -97,10 +103,9 @@ class Device:
         return slot
 
     def _make_slot(self, stream: int | None) -> StreamSlot:
-        own = stream or self._streams.take()
-        self._streams.released.discard(own)
+        own = stream or self.cuda.create_stream()
         if not stream:
-            self._taken.append(own)
+            self._streams.append(own)
         slot = StreamSlot(self.cuda, self.memory, own, user=stream)
         self._slots.append(slot)
         return slot
@@ -113,10 +118,6 @@ class Device:
                 self._lock.notify_all()
         if slot.user == 0:
             self.cuda.order(slot.stream, 0)
-
-    def alive(self, stream: int) -> int:
-        """Return a stream, or the default one if it was released and so is done."""
-        return 0 if stream in self._streams.released else stream
 
     def give_back(self, block: Block) -> None:
         """Take the memory of an array that is no longer needed; for finalizers."""
@@ -131,9 +132,16 @@ class Device:
             resting = [slot for slots in self._resting.values() for slot in slots]
             for slots in self._resting.values():
                 slots.clear()
-            # The streams of users may go.
-            self._forget_slots([slot for slot in resting if slot.user])
-        self._end_slots(resting)
+            for slot in resting:
+                if slot.user:  # that stream may go
+                    self._slots.remove(slot)
+                    self._resting.pop(slot.user, None)
+            self._lock.notify_all()
+        with self.active():
+            with suppress(ExecutionError):  # what failed there was told when it failed
+                self.cuda.wait_for_device()
+            for slot in resting:
+                slot.release_memory()
         with self._lock:
             for slot in resting:
                 if not slot.user:
@@ -141,18 +149,6 @@ class Device:
             self._lock.notify_all()
         with self.active():
             self.memory.trim()
-
-    def release_stream(self, stream: int) -> None:
-        """Let go of what goes with a stream of the user, which waits for what was put on it."""
-        if not stream:  # CUDA's default one stays
-            return
-        with self._lock:
-            while stream in self._resting and not self._resting[stream]:
-                self._lock.wait()  # somebody is running there
-            slots = list(self._resting.get(stream, ()))
-            self._forget_slots(slots)
-        self._end_slots(slots)
-        self._streams.released.add(stream)
 
     def info(self) -> dict[str, Any]:
         """Return what it holds, in bytes."""
@@ -171,25 +167,15 @@ class Device:
             "device_bytes_kept": kept,
         }
 
-    def _forget_slots(self, slots: list[StreamSlot]) -> None:
-        for slot in slots:
-            self._slots.remove(slot)
-            self._resting.pop(slot.user, None)
-        self._lock.notify_all()
 
-    def _end_slots(self, slots: list[StreamSlot]) -> None:
-        """Wait for slots that nobody holds, and free their memory."""
-        if not slots:
-            return
-        with self.active():
-            with suppress(ExecutionError):  # what failed there was told when it failed
-                self.cuda.wait_for_device()
-            for slot in slots:
-                slot.release_memory()
+def _destroy(cuda: Cuda, index: int, streams: list[int]) -> None:
+    with suppress(ExecutionError), cuda.on(index):
+        for stream in streams:
+            cuda.destroy_stream(stream)
 
 
 class Loader:
-    """Deserializes plans on one device; sessions with the same settings share it, see ``of``.
+    """Deserializes plans on one device; sessions share it, see ``of``.
 
     Raises:
         BackendUnavailableError: CUDA's runtime library cannot be used (SGK175).
@@ -200,18 +186,14 @@ class Loader:
 
     def __init__(self, library: Library, options: Options) -> None:
         self.library = library
-        self.device = Device(cuda_runtime(), options.device, limit=options.memory_limit)
+        self.device = Device.of(cuda_runtime(), options.device)
         self._lock = threading.Lock()
         self._runtime: Any = None
 
     @classmethod
     def of(cls, library: Library, options: Options) -> "Loader":
-        """Return the loader of these settings; it lives as long as it is used."""
-        key = (
-            id(library.trt),
-            options.device,
-            options.memory_limit,
-        )
+        """Return the loader of a library and a device; it lives as long as it is used."""
+        key = id(library.trt), options.device
         with _LOCK:
             found = _LOADERS.get(key)
             if found is None:
@@ -240,16 +222,3 @@ class Loader:
             except Exception as error:  # noqa: BLE001 (a binding raises what it likes)
                 said = (*lines, f"error: {type(error).__name__}: {error}")
                 return check(None, "make a runtime", said, hint="See: subgraphkit doctor.")
-
-
-def release_stream(stream: int) -> None:
-    """Let go of what sessions keep for a stream of the caller's, which may be destroyed then.
-
-    Waits for what was put on it. Without, a stream has to live until the sessions are closed.
-
-    Thread-safety: may be called from any thread; no run may be started on the stream meanwhile.
-    """
-    with _LOCK:
-        devices = list(_DEVICES)
-    for device in devices:
-        device.release_stream(int(stream))

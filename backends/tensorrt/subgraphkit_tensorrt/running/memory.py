@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from subgraphkit.errors import ExecutionError
 from subgraphkit_tensorrt.library.cudart import Cuda
-from subgraphkit_tensorrt.running.streams import Streams
 
 ALIGNMENT: Final = 256
 """Alignment of every address that TensorRT is given, in bytes."""
@@ -49,20 +48,14 @@ def align_up(nbytes: int) -> int:
 
 
 class DeviceMemory:
-    """Memory of one device, as much of it as a limit allows.
-
-    ``limit``: Most bytes to hold; None for what the device has.
+    """Memory of one device.
 
     Thread-safety: may be used from any thread; the device has to be the thread's current one.
     """
 
-    def __init__(
-        self, cuda: Cuda, device: int, streams: Streams, *, limit: int | None = None
-    ) -> None:
+    def __init__(self, cuda: Cuda, device: int) -> None:
         self._cuda = cuda
         self._device = device
-        self._streams = streams
-        self._limit = limit
         self._pool: int | None = None
         self._joining_stream = 0
         self.taken_bytes = 0
@@ -82,13 +75,10 @@ class DeviceMemory:
         ``stream``: Where it is used first; others must be ordered behind it.
 
         Raises:
-            ExecutionError: The device has not enough memory (SGK176), or more would be held than
-                the option ``memory_limit`` allows (SGK154).
+            ExecutionError: The device has not enough memory (SGK176).
         """
         size = _round_up(nbytes)
         with self._taking:
-            if self._limit is not None:
-                self._stay_below(self._limit, size)
             if self._pool is None:
                 self._open()
             address = self._allocated(size, stream)
@@ -106,10 +96,10 @@ class DeviceMemory:
         if not self._pool:
             self._cuda.free(block.address)
             return
-        alive = block.streams - self._streams.released
-        stream = next(iter(alive)) if len(alive) == 1 else self._joining_stream
+        streams = block.streams
+        stream = next(iter(streams)) if len(streams) == 1 else self._joining_stream
         try:
-            for other in alive:
+            for other in streams:
                 self._cuda.order(other, stream)
         except ExecutionError:  # a stream of another library's is gone
             with suppress(ExecutionError):
@@ -141,21 +131,6 @@ class DeviceMemory:
     def _count(self, nbytes: int) -> None:
         with self._counting:
             self.taken_bytes += nbytes
-
-    def _stay_below(self, limit: int, size: int) -> None:
-        kept = self.kept_bytes
-        # What a pool holds is reused before it grows.
-        if size > kept and self.taken_bytes + kept + size > limit:
-            self.trim()
-        if self.taken_bytes + size > limit:
-            raise ExecutionError(
-                "SGK154",
-                f"{size:,} bytes of GPU {self._device} would be more than memory_limit allows: "
-                f"{self.taken_bytes:,} of {limit:,} are in use",
-                backend="tensorrt",
-                hint="Raise the option memory_limit, run smaller batches, or set max_contexts "
-                "lower. Weights of engines are not counted.",
-            )
 
     def _short(self, asked: int) -> ExecutionError:
         return ExecutionError(

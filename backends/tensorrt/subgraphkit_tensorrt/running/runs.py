@@ -28,7 +28,7 @@ def run_engine(loaded: LoadedEngine, profile: int, slot: StreamSlot, request: Re
     kept for later.
 
     Raises:
-        ExecutionError: It failed (SGK163, SGK174), or memory is short (SGK154, SGK176).
+        ExecutionError: It failed (SGK163, SGK174), or memory is short (SGK176).
         InputError: An input cannot be read, or an output not be written (SGK177), or the latter
             has another shape or element type (SGK140, SGK141).
     """
