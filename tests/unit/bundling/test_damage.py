@@ -14,7 +14,7 @@ from subgraphkit.bundling import BundleFiles
 from subgraphkit.bundling.manifest import MARK
 from subgraphkit.errors import BundleError
 from subgraphkit.partitioning import Constraints
-from tests.models import CHAIN, LINEAR, parsed
+from tests.models import LINEAR, parsed
 from tests.storing import Storing, storing
 from tests.unit.bundling.conftest import X, edited
 
@@ -179,11 +179,6 @@ def test_what_is_no_manifest_is_refused(bundle: Path, backend: type[Storing], te
     _refused(bundle, backend, "SGK181", "SGK182")
 
 
-def test_a_folder_that_is_no_bundle_is_named(backend: type[Storing]) -> None:
-    Path("empty").mkdir()
-    assert "no manifest.json" in _refused(Path("empty"), backend, "SGK181").message
-
-
 # -- what it was made for ------------------------------------------------------------------------
 
 
@@ -249,23 +244,6 @@ def test_options_that_shape_engines_travel_and_others_do_not(backend: type[Stori
         assert (options.level, options.threads) == (3, 1)
 
 
-def test_what_does_not_shape_engines_is_not_for_a_bundle_to_say(
-    bundle: Path, backend: type[Storing]
-) -> None:
-    edited(bundle, lambda members: members["backends"][0]["options"].update(threads=2))
-    assert "'threads'" in _refused(bundle, backend, "SGK185").message
-
-
-def test_the_selection_of_the_environment_does_not_matter(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with sk.InferenceSession(parsed(CHAIN), backend="numpy") as session:
-        session.export("bundle")
-    monkeypatch.setenv("SUBGRAPH_BACKEND", "tensorrt")
-    with sk.InferenceSession("bundle") as opened:
-        assert opened.partitioning.subgraphs[0].backend == "numpy"
-
-
 # -- whom it trusts ------------------------------------------------------------------------------
 
 
@@ -288,10 +266,3 @@ def test_what_belongs_to_somebody_else_takes_a_word_of_trust(
     os.chown(bundle / "storing_0.engine", 12345, -1)
     assert "belongs to user 12345" in _refused(bundle, backend, "SGK183").message
     sk.InferenceSession(bundle, backend=[backend], trust=True).close()
-
-
-def test_trust_is_no_word_against_damage(bundle: Path, backend: type[Storing]) -> None:
-    path = bundle / "storing_0.engine"
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(BundleError, match="SGK182"):
-        sk.InferenceSession(bundle, backend=[backend], trust=True)

@@ -18,7 +18,6 @@ from onnx import numpy_helper
 import subgraphkit as sk
 from subgraphkit.bundling import reading
 from subgraphkit.errors import SubgraphkitError
-from subgraphkit.storing import folders
 from subgraphkit.storing.answers import Answers
 from tests.models import parsed
 
@@ -160,17 +159,6 @@ def test_a_file_that_was_changed_since_it_was_hashed_is_found_out(
     assert counted.large > len(data)
 
 
-def test_a_file_that_was_written_a_moment_ago_is_hashed_again(
-    tmp_path: Path, counted: _Counted, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reading, "_SETTLED", 3600 * 10**9)
-    bundle = exported(dense(), "numpy", tmp_path / "bundle")
-    for _ in range(2):
-        counted.large = 0
-        sk.InferenceSession(bundle).close()
-        assert counted.large
-
-
 def test_what_others_can_write_is_read_and_not_mapped(tmp_path: Path) -> None:
     bundle = exported(dense(), "numpy", tmp_path / "bundle")
     (file,) = bundle.glob("weights.*.bin")
@@ -180,25 +168,6 @@ def test_what_others_can_write_is_read_and_not_mapped(tmp_path: Path) -> None:
         with sk.InferenceSession(bundle, trust=True) as session:
             assert not is_mapped(session)
         path.chmod(kept)
-
-
-def test_what_another_user_owns_is_read_and_not_mapped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bundle = exported(dense(), "numpy", tmp_path / "bundle")
-    monkeypatch.setattr(folders.os, "geteuid", lambda: os.getuid() + 1)
-    with sk.InferenceSession(bundle, trust=True) as session:
-        assert not is_mapped(session)
-
-
-def test_what_a_link_leads_to_is_read_and_not_mapped(tmp_path: Path) -> None:
-    bundle = exported(dense(), "numpy", tmp_path / "bundle")
-    (tmp_path / "link").symlink_to(tmp_path, target_is_directory=True)
-    for path in (tmp_path / "link" / "bundle",):
-        with sk.InferenceSession(path) as session:
-            assert not is_mapped(session)
-    with sk.InferenceSession(bundle) as session:
-        assert is_mapped(session)
 
 
 @pytest.mark.parametrize("backend", INSTALLED)

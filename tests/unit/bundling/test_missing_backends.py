@@ -7,7 +7,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.configuration.selection import BackendChoice
-from subgraphkit.errors import BackendNotFoundError, BackendUnavailableError
+from subgraphkit.errors import BackendUnavailableError
 from tests.storing import Storing
 
 
@@ -37,11 +37,3 @@ def test_a_bundle_says_which_backend_it_cannot_run_without(
     assert (caught.value.code, caught.value.backend) == ("SGK104", "storing")
     assert caught.value.hint.startswith("Plug it in.\nA bundle runs on its own backends alone")
     assert "SUBGRAPH_ON_MISSING" not in caught.value.hint
-
-
-def test_a_bundle_whose_backend_nobody_has_says_so_even_if_it_is_optional(
-    bundle: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SUBGRAPH_ON_MISSING", "warn")
-    with pytest.raises(BackendNotFoundError, match=r"SGK102.*cannot run here.*'storing'"):
-        sk.InferenceSession(bundle, backend="storing?")

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, numpy_helper
 
 import subgraphkit as sk
 from subgraphkit.errors import InvalidModelError, WeightUpdateError
@@ -226,17 +226,6 @@ def test_engines_are_restored_and_nothing_is_compiled(
     assert (backend.compilations, backend.restorations) == (0, 2)
 
 
-def test_a_bundle_that_was_moved_works_under_its_new_name_and_through_a_link(
-    bundle: Path, backend: type[Storing], expected: Any, tmp_path: Path
-) -> None:
-    Path("elsewhere").mkdir()
-    moved = shutil.move(bundle, "elsewhere/renamed")
-    Path("current").symlink_to(moved)
-    for place in (moved, Path("current"), tmp_path / "elsewhere" / "renamed"):
-        with sk.InferenceSession(place, backend=[backend]) as opened:
-            np.testing.assert_allclose(opened.run(None, {"x": X})[0], expected, rtol=1e-5)
-
-
 def test_weights_that_engines_have_are_left_out_and_said_to_be(
     bundle: Path, backend: type[Storing]
 ) -> None:
@@ -316,28 +305,6 @@ def test_weights_that_were_replaced_are_exported_as_they_are_now(
         same(opened.run(None, feeds), want)
 
 
-def test_an_engine_is_exported_with_the_weights_of_today(backend: type[Storing]) -> None:
-    fresh = np.eye(64, dtype=F)
-    with sk.InferenceSession(wide(), backend=[backend], shapes={"N": 2}) as session:
-        session.update_weights({"w2": fresh})
-        want = session.run(None, {"x": X})
-        session.export("bundle")
-    with sk.InferenceSession("bundle", backend=[backend]) as opened:
-        same(opened.run(None, {"x": X}), want)
-
-
-def test_large_stated_constants_are_left_out_too(backend: type[Storing]) -> None:
-    model = parsed("m (float[2, 64] x) => (float[2, 64] y) { y = MatMul(x, w) }")
-    weight = numpy_helper.from_array(np.full((64, 64), 0.5, F))
-    model.graph.node.insert(0, helper.make_node("Constant", [], ["w"], value=weight))
-    with sk.InferenceSession(model, backend=[backend]) as session:
-        want = session.run(None, {"x": X})
-        session.export("bundle")
-    assert Path("bundle/model.onnx").stat().st_size < 2000
-    with sk.InferenceSession("bundle", backend=[backend]) as opened:
-        same(opened.run(None, {"x": X}), want)
-
-
 def test_what_a_subgraph_moved_to_the_fallback_computes_is_exported_without_an_engine(
     backend: type[Storing], monkeypatch: pytest.MonkeyPatch, expected: Any
 ) -> None:
@@ -357,11 +324,3 @@ def test_what_a_subgraph_moved_to_the_fallback_computes_is_exported_without_an_e
     with sk.InferenceSession("bundle", backend=[backend]) as opened:
         np.testing.assert_allclose(opened.run(None, {"x": X})[0], expected, rtol=1e-5)
     assert (backend.compilations, backend.restorations) == (2, 0)
-
-
-def test_a_closed_session_is_not_exported() -> None:
-    session = sk.InferenceSession(parsed(CHAIN))
-    session.close()
-    with pytest.raises(sk.errors.CallerError, match="SGK144"):
-        session.export("bundle")
-    assert not Path("bundle").exists()

@@ -6,7 +6,6 @@ import signal
 import stat
 import subprocess
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.bundling import check_target, writing
-from subgraphkit.errors import BundleError, CompileError, SubgraphkitError
+from subgraphkit.errors import BundleError, CompileError
 from subgraphkit.storing.files import claimed
 from tests.ready import python_command
 from tests.storing import Storing, storing
@@ -120,27 +119,6 @@ def test_what_another_process_put_there_meanwhile_is_not_replaced(
     assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
 
 
-def test_several_that_replace_one_bundle_leave_one_and_nothing_beside_it() -> None:
-    _export()
-    refused: list[SubgraphkitError] = []
-
-    def replace_it() -> None:
-        for _ in range(8):
-            try:
-                _export(overwrite=True)
-            except SubgraphkitError as error:
-                refused.append(error)
-
-    threads = [Thread(target=replace_it) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert {error.code for error in refused} <= {"SGK180"}
-    assert _computes()
-    assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
-
-
 def test_nobody_else_may_write_to_what_was_written() -> None:
     before = os.umask(0)
     try:
@@ -151,13 +129,6 @@ def test_nobody_else_may_write_to_what_was_written() -> None:
     for name, file_mode, folder_mode in (("bundle", 0o600, 0o700), ("shared", 0o644, 0o755)):
         assert stat.S_IMODE(Path(name).stat().st_mode) == folder_mode
         assert {stat.S_IMODE(one.stat().st_mode) for one in Path(name).iterdir()} == {file_mode}
-
-
-def test_equal_sessions_write_equal_bundles() -> None:
-    _export("one")
-    _export("other")
-    for path in Path("one").iterdir():
-        assert path.read_bytes() == (Path("other") / path.name).read_bytes()
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
@@ -198,16 +169,6 @@ try:
 except sk.errors.BundleError as error:
     print(error.code)
 """
-
-
-@pytest.mark.parametrize("limit", [0, 1000, 20_000])
-def test_where_there_is_not_enough_room_nothing_is_left(limit: int) -> None:
-    onnx.save(wide(), "wide.onnx")
-    done = subprocess.run(
-        python_command("-c", FULL, str(limit)), capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "SGK180\n"
-    assert sorted(path.name for path in Path().iterdir() if path.name != "cache") == ["wide.onnx"]
 
 
 KILLED = """

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.errors import CompileError, SubgraphkitWarning
+from subgraphkit.errors import SubgraphkitWarning
 from subgraphkit.finding.registry import registered
 from tests.fakes import claiming, extended
 from tests.models import parsed
@@ -55,19 +55,6 @@ def test_a_second_bind_compiles_nothing_and_computes_the_same(
     assert "restored storing_0 (3 nodes" in caplog.text
     np.testing.assert_array_equal(before[0], EXPECTED)
     np.testing.assert_array_equal(after[0], EXPECTED)
-
-
-def test_the_same_model_under_other_names_uses_the_same_engine() -> None:
-    backend = storing()
-    run(backend)
-    renamed = LINEAR
-    for old, new in {"linear": "other", "x": "zz", "product": "p", "sum": "s", "bias": "b"}.items():
-        renamed = renamed.replace(f"{old})", f"{new})").replace(f"{old},", f"{new},")
-        renamed = renamed.replace(f"{old} =", f"{new} =").replace(f"] {old}", f"] {new}")
-    assert renamed != LINEAR
-    operators, results = run(backend, renamed)
-    assert operators.restored == {"storing_0"}
-    np.testing.assert_array_equal(results[0], EXPECTED)
 
 
 def test_equal_blocks_of_a_model_compile_once_and_blocks_with_other_weights_do_not() -> None:
@@ -206,17 +193,6 @@ def test_an_operator_that_cannot_be_serialized_runs_all_the_same(
     np.testing.assert_array_equal(results[0], EXPECTED)
 
 
-def test_an_operator_that_cannot_be_stored_is_compiled_each_time(
-    engines: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ProgramOperator, "serialize", lambda self: None)
-    backend = storing()
-    for _ in range(2):
-        run(backend)
-    assert backend.compilations == 2
-    assert list(engines.iterdir()) == []
-
-
 def test_a_backend_without_identity_is_not_cached(engines: Path) -> None:
     def failing(self: Any) -> str:
         raise RuntimeError("no driver")
@@ -239,28 +215,3 @@ def test_a_backend_whose_source_is_not_known_is_not_cached(
         typed_in.__mro__[1].__module__ = StoringProperty.__module__ = storing.__module__
     assert "neither a version nor the source of the backend is known" in caplog.text
     assert list(engines.iterdir()) == []
-
-
-def test_a_failure_to_compile_is_the_same_with_a_cache_and_leaves_no_lock(engines: Path) -> None:
-    class Property(StoringProperty):
-        def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
-            raise RuntimeError("out of registers")
-
-    with pytest.raises(CompileError, match="out of registers"):
-        run(storing(properties=lambda self: [Property(self)]))
-    assert list(engines.iterdir()) == []
-
-
-def test_nodes_given_back_are_given_back_with_a_cache_too() -> None:
-    class Property(StoringProperty):
-        def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
-            if len(subgraph.nodes) == 3:
-                raise sk.Unsupported("too many", nodes=(2,))
-            return super().create_operator(subgraph, context)
-
-    backend = storing(properties=lambda self: [Property(self)])
-    for _ in range(2):
-        operators, results = run(backend)
-        np.testing.assert_array_equal(results[0], EXPECTED)
-        assert [s.backend for s in operators.partitioning.subgraphs] == ["storing", "numpy"]
-    assert backend.compilations == 1

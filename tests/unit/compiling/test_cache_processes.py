@@ -2,20 +2,14 @@
 
 import os
 import subprocess
-import threading
-import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from subgraphkit.compiling.caching.store import EngineStore
 from subgraphkit.storing.locks import locked
 from tests.ready import python_command
 from tests.scripts import ROOT
-from tests.storing import storing
-from tests.unit.compiling.cache_checks import EXPECTED
-from tests.unit.compiling.conftest import run
 
 fcntl = pytest.importorskip("fcntl", reason="this system has no locks between processes")
 
@@ -130,49 +124,11 @@ def test_several_processes_at_once_compile_each_engine_once(home: Path) -> None:
     assert not list(store.folder.glob("*.lock"))
 
 
-def test_threads_of_one_process_compile_an_engine_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COMPILING_SECONDS", "0.2")
-    backend, wrong = storing(), []
-
-    def work() -> None:
-        _, results = run(backend)
-        wrong.extend([results] if not np.array_equal(results[0], EXPECTED) else [])
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (backend.compilations, wrong) == (1, [])
-
-
 def test_a_writer_killed_at_any_moment_leaves_nothing_wrong_and_no_lock() -> None:
     process = start(KILLED)
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert int(out) == 70
-
-
-def test_a_lock_is_held_by_one_at_a_time_though_its_file_comes_and_goes(home: Path) -> None:
-    inside, most, turns = 0, 0, 0
-
-    def work() -> None:
-        nonlocal inside, most, turns
-        for _ in range(20):
-            with locked(home / "a.lock", 60, lambda: None):
-                inside += 1
-                most = max(most, inside)
-                time.sleep(0.0005)
-                turns += 1
-                inside -= 1
-
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (most, turns) == (1, 60)
-    assert not (home / "a.lock").exists()
 
 
 def test_a_folder_in_which_nothing_can_be_locked_is_gone_on_with(home: Path) -> None:

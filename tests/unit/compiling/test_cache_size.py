@@ -35,18 +35,6 @@ def test_the_engine_least_recently_used_goes_first(engines: Path) -> None:
     assert survivors == [0, 2, 3]
 
 
-def test_the_limit_holds_and_what_was_just_stored_stays(engines: Path) -> None:
-    run(storing())
-    (one,) = EngineStore.open(None).entries()
-    for number in range(8):
-        age(engines, 1)
-        run(storing(), numbered(number), cache_size=one.size * 5 // 2)
-        assert len(EngineStore.open(None).entries()) == 2
-    backend = storing()
-    run(backend, numbered(7))
-    assert backend.restorations == 1
-
-
 def test_an_engine_larger_than_the_limit_is_not_kept(engines: Path) -> None:
     run(storing(), cache_size=10)
     assert list(engines.iterdir()) == []
@@ -79,11 +67,3 @@ def test_what_is_being_written_counts_and_goes_with_its_writer(engines: Path) ->
         assert part.exists()
     assert store.shrink(10_000, keep=one.digest) == 10_000 - one.size
     assert not part.exists()
-
-
-def test_clocks_that_disagree_do_no_harm(engines: Path) -> None:
-    run(storing())
-    age(engines, -1e6)
-    backend = storing()
-    run(backend)
-    assert backend.restorations == 1

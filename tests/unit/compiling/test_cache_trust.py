@@ -3,8 +3,6 @@
 import errno
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -74,15 +72,6 @@ def test_links_are_not_followed(engines: Path, home: Path) -> None:
         (home / "elsewhere").unlink()
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_what_is_no_file_is_not_waited_for(engines: Path) -> None:
-    run(storing())
-    for path in the_entry(engines):
-        path.unlink()
-        os.mkfifo(path, 0o600)
-        assert_compiled_again(engines)
-
-
 @pytest.mark.parametrize("problem", ["mode", "short", "long", "empty", "link"])
 def test_a_key_that_others_could_know_or_have_made_is_not_used(home: Path, problem: str) -> None:
     run(storing())
@@ -95,17 +84,6 @@ def test_a_key_that_others_could_know_or_have_made_is_not_used(home: Path, probl
     else:
         key.write_bytes({"short": b"1" * 31, "long": b"1" * 33, "empty": b""}[problem])
     refused("SGK15[01]")
-
-
-def test_a_folder_that_came_with_a_project_is_worth_nothing(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shipped = home / "project" / "engines"
-    run(storing(), cache_dir=shipped)
-    monkeypatch.setenv("XDG_STATE_HOME", str(home / "another user"))
-    backend = storing()
-    run(backend, cache_dir=shipped)
-    assert (backend.compilations, backend.restorations) == (1, 1)  # the one for the proof
 
 
 # -- a disk that does not do as it is told -------------------------------------------------------
@@ -170,19 +148,6 @@ def test_a_cache_dir_that_is_a_file_is_told_once(home: Path) -> None:
 # -- where it lies -------------------------------------------------------------------------------
 
 
-def test_a_system_without_fcntl_has_no_locks_and_works(home: Path) -> None:
-    script = (
-        "import sys; sys.modules['fcntl'] = None\n"
-        "from tests.storing import Storing\n"
-        "from tests.unit.compiling.conftest import run\n"
-        "print([sorted(run(Storing)[0].restored) for _ in range(2)])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
-    assert done.stdout.strip() == "[[], ['storing_0']]", done.stderr
-
-
 def test_without_a_home_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "")
@@ -193,9 +158,3 @@ def test_without_a_home_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("pwd.getpwuid", homeless)
     with pytest.warns(SubgraphkitWarning, match=r"SGK151.*home directory"):
         run(storing())
-
-
-def test_a_relative_xdg_directory_is_ignored(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    monkeypatch.setenv("HOME", str(home))
-    assert EngineStore.open(None).folder.is_relative_to(home)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.errors import CompileError, OptionError, SelectorContractError
+from subgraphkit.errors import CompileError, SelectorContractError
 from tests.fakes import ReferenceOperator, claiming, extended
-from tests.models import CHAIN, DIAMOND, bound, parsed
+from tests.models import CHAIN, bound, parsed
 
 ALL = ("Relu", "Neg", "Abs", "Add")
 
@@ -28,10 +28,6 @@ def refusing(*nodes: int) -> Any:
 
 def failing(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
     raise RuntimeError(f"no kernel for {len(subgraph.nodes)} nodes")
-
-
-def giving_back_what_is_not_its_own(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
-    raise sk.Unsupported(f"not of {subgraph.id}", nodes=(99,))
 
 
 def test_there_is_one_operator_per_subgraph_in_order() -> None:
@@ -65,16 +61,6 @@ def test_a_failure_is_raised_with_subgraph_nodes_and_cause() -> None:
     assert isinstance(failure.value.__cause__, RuntimeError)
 
 
-def test_an_option_that_does_not_fit_the_model_is_no_failure_to_compile() -> None:
-    def choosy(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
-        raise OptionError("SGK112", "option 'dims' names 'rows', which the model has not")
-
-    with sk.config(on_compile_error="fallback"):
-        partitioning = sk.partition(bound(CHAIN, N=2), [claiming(ALL, "a", make=choosy)])
-    with pytest.raises(OptionError, match="names 'rows'"):
-        sk.compile_subgraphs(partitioning)
-
-
 def test_a_failure_moves_the_region_where_the_policy_says_so() -> None:
     graph = sk.bind(sk.load(parsed(CHAIN)), on_compile_error="fallback")
     partitioning = sk.partition(graph, [claiming(ALL, "bad", make=failing), claiming(ALL, "good")])
@@ -89,14 +75,6 @@ def test_giving_back_is_an_error_where_the_policy_says_so() -> None:
         sk.compile_subgraphs(partitioning)
 
 
-def test_giving_back_a_node_of_somebody_else_breaks_the_contract() -> None:
-    partitioning = sk.partition(
-        bound(CHAIN, N=2), [claiming(ALL, "odd", make=giving_back_what_is_not_its_own)]
-    )
-    with pytest.raises(SelectorContractError, match=r"nodes \[99\]"):
-        sk.compile_subgraphs(partitioning)
-
-
 @pytest.mark.parametrize("nodes", [12, "ab", (0, "a"), (1.0,), (None,)])
 def test_giving_back_what_is_no_node_index_breaks_the_contract(nodes: Any) -> None:
     def make(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
@@ -107,21 +85,6 @@ def test_giving_back_what_is_no_node_index_breaks_the_contract(nodes: Any) -> No
         sk.compile_subgraphs(partitioning)
 
 
-def test_giving_back_a_constant_moves_what_reads_it_and_comes_to_an_end() -> None:
-    text = """
-    g (float[2] x) => (float[2] y) {
-      c = Constant<value = float[2] {1, 2}>()
-      a = Relu(x)
-      y = Add(a, c)
-    }
-    """
-    picky = claiming(ALL, "picky", make=refusing(0))
-    graph = sk.bind(sk.load(parsed(text)), backend="none", fallback="none")
-    operators = sk.compile_subgraphs(sk.partition(graph, [picky, claiming(ALL, "rest")]))
-    homes = [(s.id, s.nodes) for s in operators.partitioning.subgraphs]
-    assert homes == [("picky_1", (1,)), ("rest_0", (0, 2))]
-
-
 def test_something_that_is_not_an_operator_breaks_the_contract() -> None:
     partitioning = sk.partition(
         bound(CHAIN, N=2),
@@ -129,19 +92,6 @@ def test_something_that_is_not_an_operator_breaks_the_contract() -> None:
     )
     with pytest.raises(SelectorContractError, match="returned a Subgraph"):
         sk.compile_subgraphs(partitioning)
-
-
-def test_operators_already_made_are_closed_when_a_later_one_fails() -> None:
-    made: list[ReferenceOperator] = []
-
-    def make(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
-        made.append(ReferenceOperator(subgraph))
-        return made[-1]
-
-    backends = [claiming(["Relu"], "good", make=make), claiming(ALL, "bad", make=failing)]
-    with pytest.raises(CompileError):
-        sk.compile_subgraphs(sk.partition(bound(DIAMOND), backends))
-    assert [operator.closed for operator in made] == [1]
 
 
 class Listener:

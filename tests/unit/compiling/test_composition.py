@@ -74,16 +74,6 @@ def test_a_run_that_is_cancelled_ends_before_the_next_region() -> None:
     assert len(operator.run_stoppable(Progress(), [X])) == len(operator.run([X]))
 
 
-def test_operators_of_several_devices_meet_on_the_host() -> None:
-    class On(Noting):
-        log: list[Any] = []  # noqa: RUF012 (one for this test)
-
-    operator = composed({"acme_0": On, "acme_2": ReferenceOperator, "acme_4": On})
-    assert operator.device == "cpu"
-    operator.run([X])
-    assert On.log == [None, None]
-
-
 def test_an_operator_that_is_not_thread_safe_is_run_by_one_thread_at_a_time() -> None:
     class Alone(ReferenceOperator):
         inside = 0

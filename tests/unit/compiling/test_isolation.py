@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -151,16 +150,6 @@ def test_a_hang_is_ended_by_an_interrupt(session: sk.InferenceSession) -> None:
         session.run(None, fed(5))
     assert not exists(before)
     assert session.run(None, fed(20))[0].tolist() == [[60, 60]]
-
-
-def test_several_threads_run_at_once(session: sk.InferenceSession) -> None:
-    def run(number: int) -> bool:
-        rows = 1 + number % 3
-        results = [session.run(None, fed(20 + number, rows))[0] for _ in range(20)]
-        return all((one == np.full((rows, 2), 60 + 3 * number)).all() for one in results)
-
-    with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(run, range(16)))
 
 
 def test_a_fork_has_a_process_of_its_own(session: sk.InferenceSession) -> None:

@@ -71,15 +71,6 @@ def test_subgraphs_of_one_backend_share_processors_where_each_has_threads_that_s
     ]  # fmt: skip
 
 
-def test_the_setting_reaches_every_backend() -> None:
-    told: Told = []
-    first = listening(told, "a", ("Relu",), "spins")
-    second = listening(told, "b", ("Neg",), "sleeps")
-    with sk.config(threads=3):
-        sk.InferenceSession(parsed(CHAIN), backend=[first, second], shapes={"N": 2})
-    assert {threads for _, threads, _ in told} == {3}
-
-
 def test_who_may_spin_and_was_told_otherwise_is_compiled_again_when_another_comes() -> None:
     told: Told = []
     first = listening(told, "a", ("Neg",), "spins")

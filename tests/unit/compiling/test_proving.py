@@ -59,17 +59,6 @@ def test_what_comes_back_with_less_precision_is_not_kept_and_told_once(engines: 
     assert list(engines.iterdir()) == []
 
 
-def test_one_warning_stands_for_all_the_engines_of_a_backend(engines: Path) -> None:
-    backend = storing(deserialize=_rounding)
-    with pytest.warns(SubgraphkitWarning, match="SGK155") as heard:
-        operators, _ = run(backend, BLOCKS)
-    assert len(heard) == 1
-    assert len(operators.cache.proofs.refused) == 2
-    # A block like one that was refused is not asked for again.
-    assert backend.compilations == 3
-    assert list(engines.iterdir()) == []
-
-
 def test_weights_that_are_said_to_be_elsewhere_and_are_in_the_engine(engines: Path) -> None:
     """One engine would serve Mul by 2 and Mul by 3."""
     backend = storing(separate_weights=lambda self, subgraph: list(subgraph.constants))
@@ -178,14 +167,6 @@ def test_a_session_that_is_closed_at_once_keeps_its_engines(engines: Path) -> No
         assert backend.restorations == 0
     assert not session.weight_versions
     assert len(list(engines.glob("*.engine"))) == 1
-
-
-def test_a_session_refuses_what_comes_back_otherwise(engines: Path) -> None:
-    session = _opened(storing(deserialize=_rounding))
-    np.testing.assert_array_equal(session.run(None, {"x": _X})[0], EXPECTED)
-    with pytest.warns(SubgraphkitWarning, match="SGK155"):
-        session.close()
-    assert list(engines.iterdir()) == []
 
 
 def test_what_was_compiled_before_another_failed_is_kept(engines: Path) -> None:

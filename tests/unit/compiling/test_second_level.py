@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import subgraphkit as sk
 from subgraphkit.backend import BindContext
 from subgraphkit.backend.operator import maker_of
-from subgraphkit.errors import CompileError, ConfigError, UnclaimedNodesError
+from subgraphkit.errors import CompileError, ConfigError
 from subgraphkit.ir import BoundGraph, Graph
-from subgraphkit.partitioning import Constraints, Partitioning
+from subgraphkit.partitioning import Partitioning
 from tests.fakes import ReferenceOperator
 from tests.models import bound, parsed
 from tests.unit.compiling.dividing import (
@@ -54,22 +54,6 @@ def test_nodes_keep_their_numbers_and_the_edge_is_that_of_the_subgraph() -> None
         onnx.checker.check_model(one.to_model(), full_check=True)
 
 
-def test_what_was_divided_from_outside_goes_on_down_the_road() -> None:
-    (outer,) = sk.partition(bound(CHAIN, N=2), [backend(Inner(OUTER))]).subgraphs
-    found = sk.partition(outer, [Inner()])
-    with sk.Session(sk.plan(found, sk.compile_subgraphs(found))) as run:
-        for got, expected in zip(run.run(None, {"x": X}), EXPECTED, strict=True):
-            np.testing.assert_array_equal(got, expected)
-
-
-def test_nodes_that_nobody_takes_are_an_error_outside() -> None:
-    whole = sk.bind(sk.load(parsed(CHAIN)), backend="none", strict=True)
-    (outer,) = sk.partition(whole, [backend(Inner(OUTER))]).subgraphs
-    with pytest.raises(UnclaimedNodesError) as caught:
-        sk.partition(outer, [Inner()])
-    assert caught.value.context["nodes"] == (2, 3)
-
-
 @pytest.mark.parametrize("among", ["numpy", None, [Inner, Inner()], Inner()])
 def test_a_subgraph_is_divided_among_properties_only(among: Any) -> None:
     (outer,) = sk.partition(bound(CHAIN, N=2), [backend(Inner(OUTER))]).subgraphs
@@ -85,22 +69,6 @@ def test_a_subgraph_of_a_graph_that_was_not_bound_cannot_be_divided() -> None:
 
 
 # -- one operator --------------------------------------------------------------------------------
-
-
-def test_two_lines_divide_a_region_and_run_it() -> None:
-    log: list[Any] = []
-    with session(dividing(Inner(), log=log)) as run:
-        for got, expected in zip(run.run(None, {"x": X}), EXPECTED, strict=True):
-            np.testing.assert_array_equal(got, expected)
-        ((outer, inner),) = log
-        assert [one.nodes for one in inner.subgraphs] == [(0, 1), (2, 3), (4, 5)]
-        assert sorted(node for one in inner.subgraphs for node in one.nodes) == [*outer.nodes]
-        regions = run.plan.steps[0].operator.info()["regions"]
-        assert [(one["backend"], one["property"]) for one in regions] == [
-            ("acme", "inner"),
-            ("numpy", "all"),
-            ("acme", "inner"),
-        ]
 
 
 def by_lot(seed: str, share: float) -> sk.SubgraphProperty:
@@ -231,21 +199,6 @@ def test_nodes_that_nobody_takes_inside_go_back_to_the_first_level(inner: Inner)
         steps = [(step.subgraph.backend, step.subgraph.nodes) for step in run.plan.steps]
         assert steps == [("acme", (0, 1)), ("other", (2,)), ("acme", (3, 4, 5))]
         np.testing.assert_array_equal(run.run(None, {"x": X})[0], EXPECTED[0])
-
-
-def test_what_the_user_demands_of_the_model_holds_inside() -> None:
-    both = [backend(Inner(OUTER, dividing(Inner()))), backend(Inner(["Relu"]), name="other")]
-    whole = bound(CHAIN, N=2)
-    kept_off = Constraints(exclusions={"numpy": ["Relu"]})
-    found = sk.compile_subgraphs(sk.partition(whole, both, constraints=kept_off)).partitioning
-    assert [(one.backend, one.nodes) for one in found.subgraphs] == [
-        ("acme", (0, 1)),
-        ("other", (2,)),
-        ("acme", (3, 4, 5)),
-    ]
-    pinned = sk.partition(whole, both, constraints=Constraints(pins={"Relu": "acme"}))
-    with pytest.raises(CompileError, match="#2 Relu is pinned to 'acme', which refused it"):
-        sk.compile_subgraphs(pinned)
 
 
 def test_the_fallback_backend_is_not_its_own_fallback() -> None:

@@ -13,7 +13,6 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.backend import BindContext, Progress, ProgressEvent
 from subgraphkit.compiling import timeouts
-from subgraphkit.compiling.compilation import Setup
 from subgraphkit.compiling.timeouts import attended
 from subgraphkit.errors import CompileTimeoutError, ConfigError
 from tests.fakes import ReferenceOperator, backend_of, claiming
@@ -83,13 +82,6 @@ def test_another_thread_may_cancel_and_a_library_that_can_be_stopped_is(deaf: De
     threading.Timer(0.05, lambda: whole.cancel(OSError("enough"))).start()
     with pytest.raises(OSError, match="enough"):
         attended(work, whole, deaf.release)
-
-
-def test_what_stops_a_library_is_called_where_it_is_too_late_already() -> None:
-    progress, called = Progress(), []
-    progress.cancel()
-    with Progress(None, progress).stopping(lambda: called.append(1)):
-        assert called == [1]
 
 
 def test_a_time_limit_names_what_was_being_compiled_and_for_how_long(deaf: Deaf) -> None:
@@ -167,18 +159,6 @@ def test_a_listener_that_raises_at_the_last_step_leaves_no_operator_open() -> No
     with pytest.raises(RuntimeError, match="full"):
         sk.InferenceSession(parsed(CHAIN), [claiming(["Neg"], make=make), "numpy"], progress=listen)
     assert [one.closed for one in made] == [1]
-
-
-@pytest.mark.parametrize("name", ["onnxruntime", "tvm"])
-def test_a_library_that_can_be_stopped_is_not_taken_for_one_that_refuses(name: str) -> None:
-    pytest.importorskip(f"subgraphkit_{name}")
-    partitioning = sk.partition(sk.bind(sk.load(parsed(CHAIN)), {"N": 1}, backend=f"{name},numpy"))
-    (subgraph,) = partitioning.subgraphs
-    assert subgraph.backend == name
-    progress = Progress()
-    progress.cancel()
-    with pytest.raises(KeyboardInterrupt):  # there is no next step to stop at
-        Setup(partitioning, None, progress).obtained(subgraph, partitioning.claim_of(subgraph))
 
 
 @pytest.mark.parametrize("wrong", [5, "loud", {}])
