@@ -1,7 +1,7 @@
 """A region on the fallback backend, for runs that a library cannot compute."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from threading import Lock
 from typing import Any, Final
 
@@ -23,9 +23,6 @@ class RegionFallback:
         compile_region: Compiles it; ``BindContext.compile`` does.
         reason: Why such runs go elsewhere, for the warning: what is fed, to which library.
 
-    Attributes:
-        open_operators: The operators in the region of which the first input has an open size.
-
     Thread-safety: any number of threads may call.
     """
 
@@ -36,7 +33,6 @@ class RegionFallback:
         reason: str,
     ) -> None:
         self._subgraph, self._compile, self._reason = subgraph, compile_region, reason
-        self.open_operators = frozenset(one.op_type for one in subgraph.members if _is_open(one))
         self._lock = Lock()
         self._operator: SubgraphOperator | None = None
 
@@ -60,9 +56,13 @@ class RegionFallback:
         Of nothing, and of less than a window, ONNX says what comes out, and many libraries do not.
         """
         sizes = [one.size for one in inputs if hasattr(one, "size")]
-        has_windows = not _WINDOWS.isdisjoint(self.open_operators)
-        is_empty = bool(self.open_operators) and 0 in sizes
-        return is_empty or (has_windows and sum(sizes) <= _FEW)
+        is_empty = 0 in sizes and self.has_open()
+        return is_empty or (sum(sizes) <= _FEW and self.has_open(_WINDOWS))
+
+    def has_open(self, op_types: Collection[str] | None = None) -> bool:
+        """Say whether the first input of an operator, of these or of any, has an open size."""
+        members = self._subgraph.members
+        return any(_is_open(one) for one in members if op_types is None or one.op_type in op_types)
 
     def run_instead(
         self, error: Exception, inputs: Sequence[Any], outputs: Sequence[Any] | None
@@ -102,5 +102,4 @@ class RegionFallback:
 
 def _is_open(node: Node) -> bool:
     type_ = node.input_type(0) if node.inputs else None
-    shape = type_.shape if isinstance(type_, TensorType) else None
-    return shape is not None and not all(isinstance(size, int) for size in shape)
+    return isinstance(type_, TensorType) and type_.element_count is None

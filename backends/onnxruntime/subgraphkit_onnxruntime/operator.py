@@ -69,7 +69,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
     ) -> None:
         self._profiled = profiled
         self._fallback = fallback
-        self._ends_on_nothing = not _ENDS_ON_NOTHING.isdisjoint(fallback.open_operators)
+        self._ends_on_nothing = fallback.has_open(_ENDS_ON_NOTHING)
         self._session = session
         self._weights = weights
         self._facts = facts
@@ -101,30 +101,30 @@ class OnnxRuntimeOperator(SubgraphOperator):
     ) -> Sequence[Any]:
         if self._ends_on_nothing and not all(getattr(one, "size", 1) for one in inputs):
             return self._fallback.run(inputs, outputs)
-        try:
-            return self._run(inputs, outputs, options)
-        except Exception as error:
-            if self._fallback.may_help(inputs):
-                return self._fallback.run_instead(error, inputs, outputs)
-            if _OF_VALUES.search(str(error)):
-                cast("Any", error).fault = "caller"
-            raise
-
-    def _run(
-        self, inputs: Sequence[Any], outputs: Sequence[Any] | None, options: Any
-    ) -> Sequence[Any]:
         if self._strings:
             inputs = self._with_text(inputs)
-        named = dict(zip(self._inputs, inputs, strict=True))
-        if self.device != HOST:
-            return self._run_bound(inputs, outputs or (None,) * len(self._outputs), options)
-        if outputs is None and self._all_plain:
-            results: list[Any] = self._call(self._outputs, named, options)
-            return results
-        buffers = outputs if outputs is not None else (None,) * len(self._outputs)
-        if self._bindable:
-            return self._run_bound(inputs, buffers, options)
-        return fill_buffers(self._outputs, buffers, self._call(self._outputs, named, options))
+        try:
+            named = dict(zip(self._inputs, inputs, strict=True))
+            if self.device != HOST:
+                return self._run_bound(inputs, outputs or (None,) * len(self._outputs), options)
+            if outputs is None and self._all_plain:
+                results: list[Any] = self._call(self._outputs, named, options)
+                return results
+            buffers = outputs if outputs is not None else (None,) * len(self._outputs)
+            if self._bindable:
+                return self._run_bound(inputs, buffers, options)
+            return fill_buffers(self._outputs, buffers, self._call(self._outputs, named, options))
+        except Exception as error:  # noqa: BLE001 (it is raised again where nobody else helps)
+            return self._run_elsewhere(error, inputs, outputs)
+
+    def _run_elsewhere(
+        self, error: Exception, inputs: Sequence[Any], outputs: Sequence[Any] | None
+    ) -> Sequence[Any]:
+        if self._fallback.may_help(inputs):
+            return self._fallback.run_instead(error, inputs, outputs)
+        if _OF_VALUES.search(str(error)):
+            cast("Any", error).fault = "caller"
+        raise error
 
     def info(self) -> Mapping[str, Any]:
         """Return the number of nodes, providers, weights and the profile's path; JSON-able."""

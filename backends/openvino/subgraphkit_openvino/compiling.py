@@ -9,7 +9,7 @@ import numpy as np
 from subgraphkit.backend import BindContext, InnerTime
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import BoundGraph, Subgraph
-from subgraphkit.types import TensorType, ValueType
+from subgraphkit.types import TensorType
 from subgraphkit_openvino import library
 from subgraphkit_openvino.backend_options import Options
 from subgraphkit_openvino.guarding import Fallback, Guard
@@ -67,33 +67,10 @@ def numbers_in(graph: BoundGraph, options: Options) -> WholeNumbers | None:
 
 
 def _guarded(subgraph: Subgraph, options: Options, fallback: Fallback) -> Guard:
-    numbers, filled = numbers_in(subgraph.graph, options), _filled(subgraph)
+    numbers = numbers_in(subgraph.graph, options)
     if numbers is None:
-        return Guard(subgraph, (), (), fallback, filled)
-    limits, sized = numbers.guards(subgraph), numbers.sized_guards(subgraph)
-    return Guard(subgraph, limits, sized, fallback, filled)
-
-
-def _filled(subgraph: Subgraph) -> list[int]:
-    """Return the inputs of open size, if there is something that must not be of nothing."""
-    nodes = (subgraph.graph.nodes[node] for node in subgraph.nodes)
-    if not any(n.op_type in _OF_SOMETHING and _is_open(n.input_type(0)) for n in nodes):
-        return []
-    return [place for place, type_ in enumerate(subgraph.input_types) if _is_open(type_)]
-
-
-def _is_open(type_: ValueType | None) -> bool:
-    shape = type_.shape if isinstance(type_, TensorType) else None
-    return shape is None or not all(isinstance(size, int) for size in shape)
-
-
-_OF_SOMETHING: Final = frozenset(
-    {
-        *("AveragePool", "Conv", "GRU", "GlobalAveragePool", "GlobalMaxPool", "LSTM", "LpPool"),
-        *("MaxPool", "RNN"),
-    }
-)
-"""Operators that OpenVINO makes anything of, or ends the process by, where there is nothing."""
+        return Guard(subgraph, (), (), fallback)
+    return Guard(subgraph, numbers.guards(subgraph), numbers.sized_guards(subgraph), fallback)
 
 
 def compile_subgraph(

@@ -1,13 +1,23 @@
 """The watch over what enters a region, and the backend that runs what OpenVINO gets wrong."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from subgraphkit.backend import RegionFallback, SubgraphOperator
 from subgraphkit.ir import Subgraph
+from subgraphkit.types import TensorType
 
 Fallback = Callable[[Subgraph], SubgraphOperator]
 """Compiles a region on another backend."""
+
+
+_OF_SOMETHING: Final = frozenset(
+    {
+        *("AveragePool", "Conv", "GRU", "GlobalAveragePool", "GlobalMaxPool", "LSTM", "LpPool"),
+        *("MaxPool", "RNN"),
+    }
+)
+"""Operators that OpenVINO makes anything of, or ends the process by, where there is nothing."""
 
 
 class Guard:
@@ -15,7 +25,7 @@ class Guard:
 
     That is whole numbers out of ``limits`` (an input, least, most), indices beyond the size of an
     axis (``sized``: an input, another one, its axis), and nothing where it ends the process or
-    makes anything of it (``filled``: inputs that must have elements).
+    makes anything of it.
 
     Thread-safety: any number of threads may call.
     """
@@ -26,12 +36,10 @@ class Guard:
         limits: Sequence[tuple[int, int, int]],
         sized: Sequence[tuple[int, int, int]],
         fallback: Fallback,
-        filled: Sequence[int] = (),
     ) -> None:
-        self._limits, self._sized, self._filled = tuple(limits), tuple(sized), tuple(filled)
-        self.watches = bool(self._limits or self._sized or self._filled)
-        places = (*(place for place, *_ in (*self._limits, *self._sized)), *self._filled)
-        names = ", ".join(repr(subgraph.inputs[place]) for place in dict.fromkeys(places))
+        self._limits, self._sized = tuple(limits), tuple(sized)
+        places = dict.fromkeys(place for place, *_ in (*self._limits, *self._sized))
+        names = ", ".join(repr(subgraph.inputs[place]) for place in places)
         reason = f"what is fed to subgraph {subgraph.id!r} has no elements, or fewer than a window"
         if names:
             reason += (
@@ -39,6 +47,13 @@ class Guard:
                 "neither 0 nor 1, or need more than the 24 bits in which OpenVINO is exact"
             )
         self.fallback = RegionFallback(subgraph, fallback, reason)
+        needs_some = self.fallback.has_open(_OF_SOMETHING)
+        self._filled = [
+            place
+            for place, type_ in enumerate(subgraph.input_types)
+            if needs_some and isinstance(type_, TensorType) and type_.element_count is None
+        ]
+        self.watches = bool(self._limits or self._sized or self._filled)
 
     def admits(self, inputs: Sequence[Any]) -> bool:
         """Say whether OpenVINO gets a run right."""
