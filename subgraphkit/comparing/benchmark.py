@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from subgraphkit.backend.differences import Difference
-from subgraphkit.comparing.intervals import Interval, interval, ratio
+from subgraphkit.comparing.intervals import Interval, ratio
 from subgraphkit.errors import CallerError
 from subgraphkit.texts import counted, in_seconds
 from subgraphkit.viewing import Paged, Section, Table, Text
@@ -246,19 +246,18 @@ def _verdict(found: Benchmark) -> Iterator[str]:
 def _candidates(found: Benchmark) -> Table:
     first = found.measured[0]
     what = (
-        "Half of all runs take less than the median. The true one is between from and to with a "
-        f"confidence of 95 %. Ratios are to {first.selection}, the first one: below 1 is faster."
+        f"A ratio below 1 is faster than {first.selection}, the first one. The true ratio is "
+        "between from and to with a confidence of 95 %. Half of all runs take less than the median."
     )
     rows: list[Sequence[Cell]] = []
     for one in found.measured:
         if not one.ran:
-            rows.append((one.selection, f"out: {one.code}", *[None] * 6))
+            rows.append((one.selection, f"out: {one.code}", *[None] * 4))
             continue
-        times = [one.median * 1e3, *(seconds * 1e3 for seconds in interval(one.turns)[1:])]
         against: Sequence[Cell] = (1.0, None, None)
         if one is not first:
             against = ratio(one.turns, first.turns) if first.ran else (None,) * 3
-        rows.append((one.selection, _word(found, one), *times, *against))
+        rows.append((one.selection, _word(found, one), *against, one.median * 1e3))
     return candidate_table(first.selection, rows, what)
 
 
@@ -267,14 +266,14 @@ def candidate_table(first: str, rows: Sequence[Sequence[Cell]], what: str, *more
 
     Args:
         first: Whom the others are compared with.
-        rows: A name, a verdict, median and interval in ms, median and interval of the ratio.
+        rows: A name, a verdict, median and interval of the ratio, median in ms.
         what: What the rows are.
         *more: The heads of further columns.
     """
-    times = ("median, ms", "from", "to", f"ratio to {first}", "ratio from", "ratio to")
-    columns = ("candidate", "verdict", *times, *more)
+    ratio_to = f"ratio to {first}"
+    columns = ("candidate", "verdict", ratio_to, "from", "to", "median, ms", *more)
     best = [at for at, row in enumerate(rows) if row[1] in {"chosen", "fastest"}]
-    return Table(columns, rows, "Candidates", what, bars=times[:1], marked=best)
+    return Table(columns, rows, "Candidates", what, ranges=(ratio_to,), marked=best)
 
 
 def _further(found: Benchmark) -> Table:

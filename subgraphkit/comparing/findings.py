@@ -118,7 +118,7 @@ class Verification(Paged):
         their graph with those at fault, and what each handed out.
         """
         mark = "\N{CHECK MARK}" if self.agrees else "\N{BALLOT X}"
-        yield Text(f"{mark} {self.conclusion}")
+        yield Text(f"{mark} {self.conclusion}", passed=self.agrees)
         shares = ", ".join(f"{name} {count:,}" for name, count in self.nodes.items())
         facts = [
             ("under test", self.backend),

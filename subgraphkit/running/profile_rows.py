@@ -8,7 +8,7 @@ from subgraphkit.backend.events import RunEvent, StepEvent
 from subgraphkit.backend.operator import InnerTime
 from subgraphkit.ir import Subgraph
 from subgraphkit.texts import counted, in_seconds, printable, shortened
-from subgraphkit.viewing import Table
+from subgraphkit.viewing import Span, Table, Timeline
 
 
 @dataclass(slots=True)
@@ -245,7 +245,7 @@ def profile_tables(rows: Sequence[ProfileRow]) -> Iterator[Table]:
     )
     sums = [(kinds, one * 1e3, part * 100) for kinds, (one, part) in totals(rows).items()]
     if sums:
-        yield Table(("operator", *columns[3:5]), sums, "By operator", bars=columns[4:5])
+        yield Table(("operator", *columns[3:5]), sums, "By operator", bars=columns[3:4])
     inside = [
         (
             row.subgraph,
@@ -254,21 +254,37 @@ def profile_tables(rows: Sequence[ProfileRow]) -> Iterator[Table]:
             row.seconds * 1e3,
             row.part * 100,
             row.calls,
-            row.name if row.kind == "inside" else None,
+            row.name if row.kind == "inside" and row.name != " + ".join(row.nodes) else None,
         )
         for row in sorted(rows, key=lambda one: -one.seconds)
         if row.kind in {"inside", "unattributed"}
     ]
     if inside:
         caption = "One row for each kernel or layer, the longest first; fused, with all its nodes."
-        yield Table(columns, inside, "Inside of subgraphs", caption, columns[4:5])
+        yield Table(columns, inside, "Inside of subgraphs", caption, columns[3:4]).filled()
     around = [
         (row.label, row.seconds * 1e3, row.part * 100, row.calls)
         for row in rows
         if not row.subgraph
     ]
     caption = "What the session does before, between and after subgraphs: checks, copies, waiting."
-    yield Table(("what", *columns[3:6]), around, "Around subgraphs", caption, columns[4:5])
+    yield Table(("what", *columns[3:6]), around, "Around subgraphs", caption, columns[3:4])
+
+
+def timeline(runs: Sequence[RunTimes], subgraphs: Mapping[str, Subgraph]) -> Timeline:
+    """Return the run of median length over time: its subgraphs, and below what is inside."""
+    ranked = sorted(runs, key=lambda run: run.event.seconds or 0.0)
+    spans = [
+        Span(one["tid"] % _MOST_TRACKS, one["name"], one["args"]["backend"], *_seconds(one))
+        for one in trace("", ranked[len(ranked) // 2 :][:1], subgraphs)["traceEvents"]
+        if "backend" in one["args"]
+    ]
+    caption = "The run of median length. Where a library gives no start, kernels follow each other."
+    return Timeline(spans, "Over time", caption)
+
+
+def _seconds(event: Mapping[str, Any]) -> tuple[float, float]:
+    return event["ts"] / _MICRO, event["dur"] / _MICRO
 
 
 def trace(

@@ -26,6 +26,7 @@ from subgraphkit.running.profile_rows import (
     profile_lines,
     profile_rows,
     profile_tables,
+    timeline,
     totals,
     trace,
 )
@@ -312,7 +313,9 @@ class Profile(Paged):
                 first = row.numbers[0]
                 times[first] = times.get(first, 0.0) + row.seconds
         who, picture, *others = sections_of(partitioning, partitioning.quality, times)
-        yield from (who, picture, *profile_tables(rows), *map(Text, self.notes), *others)
+        operators, *tables = profile_tables(rows)
+        over_time = timeline(self._recorder.taken, self._subgraphs)
+        yield from (who, operators, over_time, picture, *tables, *map(Text, self.notes), *others)
 
     def __repr__(self) -> str:
         """Render as ``Profile('m.onnx', 20 runs of 1.3 ms (1.2 ms to 1.5 ms))``."""

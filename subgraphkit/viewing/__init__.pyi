@@ -6,6 +6,8 @@ from .sections import Arrow as Arrow
 from .sections import Box as Box
 from .sections import Drawing as Drawing
 from .sections import Section as Section
+from .sections import Span as Span
 from .sections import Table as Table
 from .sections import Text as Text
+from .sections import Timeline as Timeline
 from .sections import lines_of as lines_of

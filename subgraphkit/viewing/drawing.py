@@ -37,6 +37,9 @@ _ASPECT: Final = 2.1
 _LETTER: Final = 6.7
 _LINE: Final = 16.0
 _LONGEST_LABEL: Final = 34
+_ENOUGH: Final = 16
+"""Letters for which a name is shortened rather than written beside its box."""
+
 _MANY_ARROWS: Final = 60
 """From here on only what a pointer rests on says how many bytes go along an arrow."""
 
@@ -122,14 +125,20 @@ def _picture(picture: Picture, colours: dict[str, str], title: str) -> str:
     )
 
 
-def _lines(item: Item) -> list[str]:
-    texts = filter(None, (item.box.key, item.box.note))
-    return [shortened(shown(text), _LONGEST_LABEL) for text in texts] or [""]
+def _lines(item: Item, most: int = _LONGEST_LABEL) -> list[str]:
+    note = shown(item.box.note)
+    note = note if width_of(note) <= most else f"{note[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
+    return list(filter(None, (shortened(shown(item.box.key), most), note))) or [""]
 
 
 def _text_size(item: Item) -> _Size:
     lines = _lines(item)
     return max(map(width_of, lines)) * _LETTER + 14, len(lines) * _LINE + 8
+
+
+def _letters(size: _Size) -> int:
+    """Return how many letters a line has room for inside of a box."""
+    return min(int((size[0] - 14) / _LETTER), _LONGEST_LABEL)
 
 
 def _size(item: Item, scale: float) -> _Size:
@@ -140,8 +149,10 @@ def _size(item: Item, scale: float) -> _Size:
 
 
 def _fits(item: Item, size: _Size) -> bool:
+    """Say whether the words go inside: whole, or shortened where most of them have room."""
     text = _text_size(item)
-    return text[0] <= size[0] and text[1] <= size[1]
+    enough = text[0] <= size[0] or _letters(size) >= _ENOUGH
+    return enough and text[1] <= size[1]
 
 
 def _extent(item: Item, size: _Size) -> Extent:
@@ -206,8 +217,8 @@ def _arrow(arrow: Arrow, names: Sequence[str], path: _Path, *, labelled: bool) -
 
 def _box(item: Item, place_: _Place, colours: dict[str, str]) -> Iterable[str]:
     x, y, width, height = place_
-    box, lines = item.box, _lines(item)
-    inside = _fits(item, (width, height))
+    box, inside = item.box, _fits(item, (width, height))
+    lines = _lines(item, _letters((width, height)) if inside else _LONGEST_LABEL)
     goal = f' data-view="{item.view}"' if item.view >= 0 else f' data-box="{item.place}"'
     opens = f'{goal} tabindex="0" role="button"'
     said = ", ".join(map(shown, filter(None, (box.key, box.group, box.note))))

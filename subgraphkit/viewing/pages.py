@@ -18,10 +18,13 @@ from typing import Any, ClassVar
 
 from subgraphkit.texts import printable
 from subgraphkit.viewing.drawing import drawn, group_colours, legend, limits
-from subgraphkit.viewing.sections import Cell, Drawing, Section, Table, Text, shown
+from subgraphkit.viewing.sections import Cell, Drawing, Section, Table, Text, Timeline, shown
+from subgraphkit.viewing.timelines import timeline
 
 _ROWS_IN_A_FRAGMENT = 20
 _ROWS_WITHOUT_SCRIPT = 60
+_WIDE = 80
+_INKS = {"bar": 'fill="#6f8fb3"', "range": 'fill="#6f8fb3" stroke="#6f8fb3" stroke-width="1.5"'}
 
 
 class Paged(ABC):
@@ -51,6 +54,7 @@ class Paged(ABC):
 def page(title: str, *sections: Section) -> str:
     """Return a whole page, to be written as UTF-8; it shows the same without its script, still."""
     script, style = _asset("page.js"), _asset("page.css")
+    sections = _scaled(sections)
     body = "".join(
         _section(section, at, _ROWS_WITHOUT_SCRIPT) for at, section in enumerate(sections)
     )
@@ -90,7 +94,11 @@ def fragment(*sections: Section) -> str:
 
     Tables have their first 20 rows, and drawings their first picture.
     """
-    return "".join(_section(section, -1, _ROWS_IN_A_FRAGMENT) for section in sections)
+    return "".join(_section(one, -1, _ROWS_IN_A_FRAGMENT) for one in _scaled(sections))
+
+
+def _scaled(sections: Iterable[Section]) -> tuple[Section, ...]:
+    return tuple(one.scaled() if isinstance(one, Table) else one for one in sections)
 
 
 def _section(section: Section, at: int, most_rows: int) -> str:
@@ -106,7 +114,11 @@ def _section(section: Section, at: int, most_rows: int) -> str:
 def _body(section: Section, most_rows: int, *, whole: bool) -> Iterable[str]:
     match section:
         case Text():
-            return (f"<p>{escape(printable(line))}</p>" for line in section.text.splitlines())
+            mark = "" if section.passed is None else f' class="passed {section.passed}"'.lower()
+            return (f"<p{mark}>{escape(printable(line))}</p>" for line in section.text.splitlines())
+        case Timeline():
+            words = f'<p class="words">{escape(section.caption)}</p>'
+            return (words, f'<div class="picture">{timeline(section)}</div>')
         case Table():
             return _table(section, most_rows)
         case Drawing():
@@ -115,10 +127,7 @@ def _body(section: Section, most_rows: int, *, whole: bool) -> Iterable[str]:
 
 def _table(table: Table, most_rows: int) -> Iterator[str]:
     numeric = table.numeric()
-    longest = [
-        max((_size(row[at]) for row in table.rows), default=0.0) if name in table.bars else 0.0
-        for at, name in enumerate(table.columns)
-    ]
+    most = [_most(table, at) for at in range(len(table.columns))]
     if table.caption:
         yield f'<p class="words">{escape(printable(table.caption))}</p>'
     yield '<div class="scroll"><table><thead><tr>'
@@ -127,8 +136,9 @@ def _table(table: Table, most_rows: int) -> Iterator[str]:
     yield "</tr></thead><tbody>"
     for at, row in enumerate(table.rows[:most_rows]):
         cells = (
-            f"<td{_number(number)}>{_bar(cell, most)}{escape(shown(cell))}</td>"
-            for cell, number, most in zip(row, numeric, longest, strict=True)
+            f"<td{_number(numeric[place])}>{_bar(row[place : place + 3], most[place])}"
+            f"{escape(shown(cell, most[place]))}</td>"
+            for place, cell in enumerate(row)
         )
         mark = ' class="marked"' if at in table.marked else ""
         yield f"<tr{mark}>{''.join(cells)}</tr>"
@@ -137,10 +147,32 @@ def _table(table: Table, most_rows: int) -> Iterator[str]:
         yield f'<p class="more">{len(table.rows) - most_rows:,} more rows</p>'
 
 
-def _bar(cell: Cell, longest: float) -> str:
-    if not longest or not isinstance(cell, int | float):
+def _most(table: Table, at: int) -> float:
+    """Return the number that fills a bar; below 0 where a range ends there; 0 without a bar."""
+    name, ends = table.columns[at], 3 if table.columns[at] in table.ranges else 1
+    if name not in (*table.bars, *table.ranges):
+        return 0.0
+    found = max((_size(one) for row in table.rows for one in row[at : at + ends]), default=0.0)
+    return found if ends == 1 else -max(found, 1.0)
+
+
+def _bar(cells: Sequence[Cell], most: float) -> str:
+    """Draw a bar, or a range beside a line at 1; the script of a page draws the same."""
+    if not most or not isinstance(cells[0], int | float):
         return ""
-    return f'<meter min="0" max="{longest:.6g}" value="{_size(cell):.6g}"></meter> '
+    at, *ends = (f"{_WIDE * _size(one) / abs(most):.4g}" for one in cells)
+    if most > 0:
+        shape = f"M0 3H{at}V9H0z"
+    else:
+        one = f"{_WIDE / -most:.4g}"
+        ends = ends if isinstance(cells[1], int | float) else [at, at]
+        shape = (
+            f"M{one} 0V12M{ends[0]} 3v6m0-3H{ends[1]}m0-3v6M{at} 6m-2 0a2 2 0 1 0 4 0a2 2 0 1 0-4 0"
+        )
+    kind = "bar" if most > 0 else "range"
+    return (
+        f'<svg class="{kind}" width="{_WIDE}" height="12"><path d="{shape}" {_INKS[kind]}/></svg> '
+    )
 
 
 def _number(number: bool) -> str:  # noqa: FBT001 (a cell of numbers or not)
@@ -171,7 +203,7 @@ def _data(section: Section) -> Any:
             "cells": [
                 _column([row[at] for row in section.rows]) for at in range(len(section.columns))
             ],
-            "bars": [at for at, name in enumerate(section.columns) if name in section.bars],
+            "bars": [_most(section, at) for at in range(len(section.columns))],
             "count": len(section.rows),
             "marked": section.marked,
             "links": section.links,
@@ -185,7 +217,7 @@ def _data(section: Section) -> Any:
                 for box in section.boxes
             ],
         }
-    return None
+    return {"boxes": [], "colours": {}, "opens": ""}
 
 
 def _column(cells: Sequence[Cell]) -> Any:

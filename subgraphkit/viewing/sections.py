@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from itertools import compress
+from typing import Final, Self
 
 from subgraphkit.texts import aligned, folded, printable
 
@@ -12,14 +13,19 @@ Cell = str | int | float | None
 
 _LONGEST: Final = 300
 _WHOLE: Final = 1000
+_UNITS: Final = {
+    "MFLOPs": {1e3: "GFLOPs", 1: "MFLOPs", 1e-3: "kFLOPs", 1e-6: "FLOPs"},
+    "ms": {1e3: "s", 1: "ms", 1e-3: "us"},
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A paragraph."""
+    """A paragraph; ``passed`` marks it as good or bad news."""
 
     text: str
     title: str = ""
+    passed: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,8 @@ class Table:
         title: The heading above; also how a drawing names the table that its boxes open.
         caption: A sentence that says what the rows are, or nothing.
         bars: The columns of numbers that show a bar, the largest number over the whole width.
+        ranges: The columns of ratios whose range, from the next column to the one after it, a page
+            draws beside a line at 1.
         right: The columns that are aligned on the right in lines of text, beside those of numbers.
         marked: The places of rows to be marked, such as the chosen one.
         links: For each row, the rows whose results it reads: they are drawn as nodes inside of a
@@ -45,6 +53,7 @@ class Table:
     title: str = ""
     caption: str = ""
     bars: Sequence[str] = ()
+    ranges: Sequence[str] = ()
     right: Sequence[str] = ()
     give: Sequence[str] = ()
     marked: Sequence[int] = ()
@@ -61,6 +70,30 @@ class Table:
         give = map(place, self.give) if self.give else None
         right = [at for at, number in enumerate(self.numeric()) if number]
         return aligned([heads, *rows], [*right, *map(place, self.right)], width=width, give=give)
+
+    def filled(self) -> Self:
+        """Return the table without the columns that nothing is in, but for the first."""
+        wanted = [not at or any(row[at] not in {None, ""} for row in self.rows)
+                  for at in range(len(self.columns))]  # fmt: skip
+        rows = [tuple(compress(row, wanted)) for row in self.rows]
+        return replace(self, columns=list(compress(self.columns, wanted)), rows=rows)
+
+    def scaled(self) -> Self:
+        """Return the table with FLOPs and times in a unit that suits the largest of a column."""
+        heads, cells = list(self.columns), list(zip(*self.rows, strict=True))
+        for at, column in enumerate(cells):
+            sizes = [one for one in column if isinstance(one, int | float)]
+            for unit, powers in _UNITS.items() if sizes else ():
+                if heads[at].endswith(unit):
+                    power = next((one for one in powers if max(sizes) >= one), min(powers))
+                    heads[at] = heads[at].removesuffix(unit) + powers[power]
+                    cells[at] = tuple(_divided(one, power) for one in column)
+                    break
+        names = dict(zip(self.columns, heads, strict=True))
+        rows = list(zip(*cells, strict=True))
+        return replace(
+            self, columns=heads, rows=rows, bars=[names.get(one, one) for one in self.bars]
+        )
 
     def numeric(self) -> list[bool]:
         """Say of each column whether it is one of numbers."""
@@ -126,7 +159,27 @@ class Drawing:
     opens: str = ""
 
 
-Section = Text | Table | Drawing
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Something that takes time: the row it is drawn in, its name, group, start and seconds."""
+
+    row: int
+    name: str
+    group: str
+    start: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Spans over an axis of time."""
+
+    spans: Sequence[Span]
+    title: str = ""
+    caption: str = ""
+
+
+Section = Text | Table | Drawing | Timeline
 """A part of a page."""
 
 
@@ -140,15 +193,25 @@ def lines_of(sections: Iterable[Section], width: int | None = None) -> list[str]
         if isinstance(one, Table) and one.rows:
             lines += ["", *one.lines(width)]
         text = (
-            "" if isinstance(one, Drawing) else one.caption if isinstance(one, Table) else one.text
+            ""
+            if isinstance(one, Drawing | Timeline)
+            else one.caption
+            if isinstance(one, Table)
+            else one.text
         )
         lines += [""] if isinstance(one, Text) else []
         lines += (folded(printable(line), width) for line in text.splitlines())
     return lines[1:]
 
 
-def shown(cell: Cell) -> str:
+def _divided(cell: Cell, power: float) -> Cell:
+    return cell / power if isinstance(cell, int | float) else cell
+
+
+def shown(cell: Cell, most: float = 0.0) -> str:
     """Write a cell as people read it, a name of a model without what a browser would obey.
+
+    ``most``: The largest number of the column, if all of it have the same number of decimals.
 
     Control characters, marks that turn the direction of writing and halves of characters are
     written as what they are. Text longer than 300 characters ends with how long it is.
@@ -157,6 +220,8 @@ def shown(cell: Cell) -> str:
         return ""
     if isinstance(cell, int):
         return f"{cell:,}"
+    if isinstance(cell, float) and most and math.isfinite(cell):
+        return f"{cell:,.{max(0, 4 - math.floor(math.log10(abs(most))))}f}"
     if isinstance(cell, float):
         return f"{cell:,.0f}" if math.isfinite(cell) and abs(cell) >= _WHOLE else f"{cell:.4g}"
     if len(cell) > _LONGEST:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.ir.costs import bytes_of
@@ -80,7 +80,7 @@ class _Portrait:
         columns = (*whole, "MFLOPs", _PART, _TIME)
         notes = [*dry_run_lines(self.partitioning), *left_out_lines(self.partitioning)]
         caption = " ".join(filter(None, [*said, *(f"{one}." for one in notes)]))
-        return _without_empty(Table(columns, rows, "Shares", caption, (_PART,)))
+        return Table(columns, rows, "Shares", caption, (_PART,)).filled()
 
     def drawing(self, title: str, *, opens: str = "") -> Drawing:
         """Return the picture of the subgraphs."""
@@ -166,7 +166,7 @@ class _Portrait:
         names = self.partitioning.graph.table.names
         caption = "" if all(names) else "A node without a name has the first value it makes, in ()."
         bars = ("MFLOPs", _TIME)
-        return _without_empty(Table(columns, rows, _NODES, caption, bars, links=links))
+        return Table(columns, rows, _NODES, caption, bars, links=links).filled()
 
     def _node(self, subgraph: Subgraph, node: Node) -> tuple[str | int | float | None, ...]:
         types = node.graph.types
@@ -205,7 +205,7 @@ class _Portrait:
         columns = ("subgraph", "backend", "nodes", "MFLOPs", _TIME, *ends)
         said = f"Not run, because nothing reads it: {counted(idle, 'node')}." if idle else ""
         title = "Subgraphs in running order"
-        return _without_empty(Table(columns, rows, title, said, ("MFLOPs", _TIME)))
+        return Table(columns, rows, title, said, ("MFLOPs", _TIME)).filled()
 
     @cached_property
     def _causes(self) -> Sequence[Cause]:
@@ -300,17 +300,6 @@ def as_fragment(
 
 def _in_ms(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1e3
-
-
-def _without_empty(table: Table) -> Table:
-    """Leave out the columns that nothing is in."""
-    kept = [
-        at
-        for at in range(len(table.columns))
-        if not at or any(row[at] not in {None, ""} for row in table.rows)
-    ]
-    columns = [table.columns[at] for at in kept]
-    return replace(table, columns=columns, rows=[[row[at] for at in kept] for row in table.rows])
 
 
 def _share(flops: int, whole: int) -> str:

@@ -20,14 +20,18 @@
     };
   };
 
-  // Written as Python writes them: whole numbers in full, others with four digits.
+  // Written as Python writes them: whole numbers in full, others with four digits; those with a
+  // bar all with as many decimals.
   const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
-  const written = (value) => {
+  const written = (value, decimals) => {
     if (value === null || typeof value === "string") return value ?? "";
+    if (decimals !== undefined) return decimals.format(value);
     if (Number.isInteger(value) || Math.abs(value) >= 1000) return whole.format(value);
-    return String(Number(value.toPrecision(4)));
+    const short = Number(value.toPrecision(4));
+    return Math.abs(short) < 1e-3 ? short.toExponential() : String(short);
   };
 
+  const BAR = 80; // width of a bar in a table
   const MOST_NODES = 2000; // that are drawn one by one; beyond, blocks of them
   const WIDE = 200;
   const HIGH = 62;
@@ -80,25 +84,34 @@
   };
 
   class Column {
-    constructor(name, cells) {
+    constructor(name, cells, most) {
       this.name = name;
+      this.most = most;
+      if (most && cells.some((cell) => !Number.isInteger(cell ?? 0))) {
+        const digits = Math.max(0, 4 - Math.floor(Math.log10(Math.abs(most))));
+        this.decimals = new Intl.NumberFormat("en-US",
+          { minimumFractionDigits: digits, maximumFractionDigits: digits });
+      }
       this.isText = !Array.isArray(cells);
       this.cells = cells;
       if (this.isText) {
         this.places = cells.places;
         this.lower = cells.texts.map((text) => text.toLowerCase());
-        const order = cells.texts.map((_, at) => at);
-        const collator = new Intl.Collator("en", { numeric: true });
-        order.sort((a, b) => collator.compare(cells.texts[a], cells.texts[b]));
-        this.rank = [];
-        order.forEach((at, rank) => { this.rank[at] = rank; });
-      } else {
-        const largest = cells.reduce((most, cell) => Math.max(most, Number(cell) || 0), 0);
-        this.longest = largest || 1;
       }
     }
+    get rank() {
+      if (!this.ranks) {
+        const { texts } = this.cells;
+        const collator = new Intl.Collator("en", { numeric: true });
+        this.ranks = [];
+        texts.map((_, at) => at).sort((a, b) => collator.compare(texts[a], texts[b]))
+          .forEach((at, rank) => { this.ranks[at] = rank; });
+      }
+      return this.ranks;
+    }
     text(row) {
-      return this.isText ? this.cells.texts[this.places[row]] : written(this.cells[row]);
+      return this.isText ? this.cells.texts[this.places[row]]
+        : written(this.cells[row], this.decimals);
     }
     // What sorts: nothing and what is no number come last.
     key(row) {
@@ -132,11 +145,10 @@
       this.section = section;
       this.title = facts.title;
       this.count = facts.count;
-      this.bars = new Set(facts.bars);
       this.marked = new Set(facts.marked);
       this.links = facts.links;
       this.here = -1;
-      this.columns = facts.columns.map((name, at) => new Column(name, facts.cells[at]));
+      this.columns = facts.columns.map((name, at) => new Column(name, facts.cells[at], facts.bars[at]));
       this.filters = this.columns.map(() => "");
       this.search = "";
       this.only = null;
@@ -160,7 +172,7 @@
       this.heads.forEach((th, at) => {
         const button = make("button", th.textContent, { type: "button" });
         button.addEventListener("click", () => this.sort(at));
-        if (this.count > 1) th.replaceChildren(button);
+        if (!this.small) th.replaceChildren(button);
         const input = make("input", undefined, {
           type: "text",
           "aria-label": `Filter ${this.columns[at].name}`,
@@ -269,10 +281,17 @@
       const cell = make("td", column.text(row));
       if (!column.isText) {
         cell.className = "number";
+        const place = (one) => BAR * Math.max(0, one / Math.abs(column.most));
         const size = column.cells[row];
-        if (this.bars.has(at) && typeof size === "number") {
-          cell.className = "number bar";
-          cell.prepend(make("meter", undefined, { min: 0, max: column.longest, value: size }), " ");
+        if (column.most && typeof size === "number") {
+          const x = place(size);
+          const [low, high] = [1, 2].map((one) => place(this.columns[at + one]?.cells?.[row] ?? size));
+          const d = column.most > 0 ? `M0 3H${x}V9H0z` : `M${place(1)} 0V12M${low} 3v6m0-3H${high}`
+            + `m0-3v6M${x} 6m-2 0a2 2 0 1 0 4 0a2 2 0 1 0-4 0`;
+          const bar = svgElement("svg", { class: column.most > 0 ? "bar" : "range",
+            width: BAR, height: 12 });
+          bar.append(svgElement("path", { d }));
+          cell.prepend(bar, " ");
         }
       }
       return cell;
@@ -294,7 +313,11 @@
       this.frame = make("div", undefined, { class: "frame" });
       this.views[0].before(this.frame);
       this.detail = make("div", undefined, { class: "detail", "aria-live": "polite", hidden: "" });
-      this.frame.append(this.buttons(), ...this.views);
+      this.map = make("canvas", undefined, { class: "map", width: 140, height: 160,
+        "aria-hidden": "true" });
+      this.map.addEventListener("pointerdown", (event) => this.look(event));
+      this.map.addEventListener("pointermove", (event) => event.buttons && this.look(event));
+      this.frame.append(this.buttons(), ...this.views, this.map);
       this.frame.after(this.detail);
       this.views.forEach((view) => this.listen(view));
       this.go(0);
@@ -330,10 +353,11 @@
     node(block, at, x, y) {
       const { table } = this;
       const text = (name) => table.text(name, block[0]);
-      const time = text("time, ms");
+      const [, time, unit] = table.columns.map((column) => [column.name,
+        column.text(block[0]), column.name.split(", ")[1]]).find(([name]) => name.startsWith("time")) ?? [];
       const lines = block.length > 1
         ? [`${whole.format(block.length)} nodes`, `from ${text("operator")} #${text("number")}`]
-        : [[text("operator"), time && `${time} ms`].filter(Boolean).join("  "), text("makes")];
+        : [[text("operator"), time && `${time} ${unit}`].filter(Boolean).join("  "), text("makes")];
       const refused = block.some((row) => table.text("refused by", row));
       const group = svgElement("g", {
         class: "box node", tabindex: 0, role: "button", "data-block": at, "data-row": block[0],
@@ -345,6 +369,10 @@
         fill: this.colours[text("backend")] ?? "#bbbbbb", stroke: "currentColor",
         ...(refused ? { "stroke-dasharray": "4 3", "stroke-width": 2 } : {}),
       }));
+      const times = table.columns.find((column) => column.name.startsWith("time"));
+      const part = block.reduce((sum, row) => sum + (times?.cells[row] ?? 0), 0) / times?.most;
+      if (part > 0) group.append(svgElement("rect", { x: x - WIDE / 2 + 6, y: y + HIGH - 28,
+        width: (WIDE - 12) * Math.min(1, part), height: 6, fill: "#14181f", "fill-opacity": 0.55 }));
       lines.forEach((line, place) => group.append(svgElement("text", {
         x, y: y + 17 + 15 * place, "text-anchor": "middle", fill: "#14181f",
         "font-weight": place ? 400 : 600,
@@ -404,6 +432,7 @@
           this.open(boxOf(event));
         }
       });
+      view.addEventListener("scroll", () => this.drawMap(), { passive: true });
       view.addEventListener("wheel", (event) => {
         if (!event.ctrlKey) return;
         event.preventDefault();
@@ -440,6 +469,35 @@
       const svg = this.view.querySelector("svg");
       svg.style.width = `${svg.getAttribute("width") * this.scale}px`;
       svg.style.height = `${svg.getAttribute("height") * this.scale}px`;
+      this.drawMap();
+    }
+    // All boxes as dots and the part that is seen, where that is less than half of the picture.
+    drawMap() {
+      const { view, map } = this;
+      const svg = view.querySelector("svg");
+      const [wide, high] = ["width", "height"].map((one) => Number(svg.getAttribute(one)));
+      const boxes = svg.querySelectorAll("rect.edge");
+      map.hidden = boxes.length < 24 || view.clientWidth < 600
+        || view.clientWidth * view.clientHeight > 0.5 * wide * high * this.scale ** 2;
+      if (map.hidden) return;
+      const small = Math.min(map.width / wide, map.height / high);
+      const ink = map.getContext("2d");
+      ink.clearRect(0, 0, map.width, map.height);
+      boxes.forEach((box) => {
+        const [x, y, w, h] = ["x", "y", "width", "height"].map((one) => small * box.getAttribute(one));
+        ink.fillStyle = box.parentNode.querySelector("rect:not([fill=none])").getAttribute("fill");
+        ink.fillRect(x, y, Math.max(1, w), Math.max(1, h));
+      });
+      this.part = this.scale / small;
+      ink.strokeStyle = getComputedStyle(map).color;
+      ink.lineWidth = 1.5;
+      ink.strokeRect(view.scrollLeft / this.part, view.scrollTop / this.part,
+        Math.min(wide * small, view.clientWidth / this.part), view.clientHeight / this.part);
+    }
+    look(event) {
+      const { view } = this;
+      view.scrollTo(event.offsetX * this.part - view.clientWidth / 2,
+        event.offsetY * this.part - view.clientHeight / 2);
     }
     fit() {
       const svg = this.view.querySelector("svg");
@@ -478,8 +536,9 @@
   const sections = [...document.querySelectorAll("[data-section]")];
   const of = (kind) => sections.filter((section) => section.classList.contains(kind));
   const facts = (section) => data[Number(section.dataset.section)];
+  const timelines = of("timeline");
   const tables = of("table").map((section) => new DataTable(section, facts(section)));
-  const pictures = of("drawing").map((section) => new Picture(section, facts(section), tables));
+  const pictures = [...of("drawing"), ...timelines].map((section) => new Picture(section, facts(section), tables));
 
   const search = document.getElementById("search");
   search.addEventListener("input", later(() => {

@@ -14,7 +14,7 @@ from subgraphkit.viewing import Table
 from tests.unit.partitioning.pass_support import bound, described, graph_of, taking
 from tests.unit.partitioning.test_pass_report import MODEL, network
 
-COLUMNS = ["subgraph", "number", "operator", "name", "backend", "MFLOPs", "reads", "makes"]
+COLUMNS = ["subgraph", "number", "operator", "name", "backend", "kFLOPs", "reads", "makes"]
 
 
 def _data(text: str) -> list[Any]:
@@ -81,7 +81,7 @@ def test_a_comparison_shows_what_moved_from_where_to_where() -> None:
     text = found.to_html(against=other)
     moved = _table(text, "What moved")
     assert moved["to"] == [move.target for move in moves]
-    assert moved["MFLOPs"] == [move.flops / 1e6 for move in moves]
+    assert moved["kFLOPs"] == [move.flops / 1e3 for move in moves]
     nodes = _table(text, "Nodes")
     before = {n: was for n, was in zip(nodes["number"], nodes["before"], strict=True) if was}
     assert before == {n: "rest" for move in moves for n in move.nodes}

@@ -157,7 +157,7 @@ def test_a_table_sorts_filters_and_is_searched(open_page: Open) -> None:
     browser = opened.page
     assert [row[1] for row in _rows(opened)] == [f"node {at}" for at in range(30)]
     browser.click("th button >> text=ms")
-    assert [row[2] for row in _rows(opened)[:2]] == ["43.5", "42"]
+    assert [row[2] for row in _rows(opened)[:2]] == ["43.500", "42.000"]
     assert browser.locator("th[aria-sort=descending]").count() == 1
     browser.click("th button >> text=node")
     assert [row[1] for row in _rows(opened)[:3]] == ["node 0", "node 1", "node 2"]

@@ -134,5 +134,5 @@ def test_a_marked_row_is_marked_and_the_largest_number_fills_its_bar() -> None:
     text = page("", table)
     assert text.count('<tr class="marked">') == 1
     assert '<tr class="marked"><td>b</td>' in text
-    assert '<meter min="0" max="6" value="6">' in text
+    assert '<svg class="bar" width="80" height="12"><path d="M0 3H80V9H0z"' in text
     assert '"marked":[1],"links":[[],[0]]' in text
