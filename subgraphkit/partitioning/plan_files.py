@@ -10,9 +10,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from subgraphkit.backend.contract import Backend
 from subgraphkit.binding import BoundModel
-from subgraphkit.configuration.handing import plain_value
 from subgraphkit.configuration.selection import BackendChoice
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node
@@ -136,7 +134,7 @@ def save_regions(partitioning: PartitioningData, path: Path) -> None:
     Raises:
         ConfigError: The file cannot be written, or an option is no plain data (SGK124).
     """
-    graph, claims = partitioning.graph, partitioning.passes.claims
+    graph = partitioning.graph
     regions = tuple(
         PlacedRegion(
             one.backend,
@@ -146,7 +144,7 @@ def save_regions(partitioning: PartitioningData, path: Path) -> None:
         for one in partitioning.subgraphs
     )
     placement = Placement(
-        backends={claim.backend.name: _given_options(claim.backend) for claim in claims},
+        backends=dict(partitioning.given_options),
         nodes={},
         circumstances={"shapes": shapes_of(graph)},
         figures={},
@@ -158,12 +156,6 @@ def save_regions(partitioning: PartitioningData, path: Path) -> None:
         raise ConfigError(
             "SGK124", f"plan file {str(path)!r} cannot be written: {error}"
         ) from error
-
-
-def _given_options(backend: Backend) -> dict[str, Any]:
-    values = {one.name: getattr(backend.option_values, one.name) for one in backend.options}
-    defaults = {one.name: one.default for one in backend.options}
-    return {name: plain_value(value) for name, value in values.items() if value != defaults[name]}
 
 
 def read_placement(path: Path) -> Placement:

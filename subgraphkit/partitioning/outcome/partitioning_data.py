@@ -13,6 +13,7 @@ from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.traits import Evidence
 from subgraphkit.binding import BoundModel
+from subgraphkit.configuration.handing import plain_value
 from subgraphkit.errors import BackendUnavailableError, ConfigError
 from subgraphkit.ir import Node, Subgraph, boundaries, make_subgraph
 from subgraphkit.ir.costs import estimate_flops
@@ -104,6 +105,18 @@ class PartitioningData:
     def evidence(self) -> Mapping[str, Evidence]:
         """By backend, what its claims rest on: ``declared`` tables, or a library ``asked`` too."""
         return {claim.backend.name: claim.backend.traits.evidence for claim in self.passes.claims}
+
+    @property
+    def given_options(self) -> Mapping[str, Mapping[str, object]]:
+        """By backend, its options that are not at their defaults, as plain data."""
+        return {
+            claim.backend.name: {
+                one.name: plain_value(value)
+                for one in claim.backend.options
+                if (value := getattr(claim.backend.option_values, one.name)) != one.default
+            }
+            for claim in self.passes.claims
+        }
 
     @property
     def cannot_run(self) -> Mapping[str, BackendUnavailableError]:

@@ -1,5 +1,7 @@
 """A partitioning in text for people: a few lines, or with details the tables of its page."""
 
+from collections.abc import Mapping
+
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.partitioning.reports.explanation import (
     example_sizes,
@@ -34,9 +36,10 @@ def as_text(
 
 def _summary(partitioning: PartitioningData, quality: Quality) -> list[str]:
     """Say in a few lines who runs which share, why not more, and what to do."""
+    given = partitioning.given_options
     rows = [
         (
-            f"  {one.backend}",
+            printable("  " + ":".join([one.backend, *_words(given.get(one.backend, {}))])),
             counted(one.nodes, "node"),
             counted(one.regions, "subgraph"),
             f"{one.flops / quality.flops:.1%} of the FLOPs" if quality.flops else "",
@@ -57,3 +60,7 @@ def _summary(partitioning: PartitioningData, quality: Quality) -> list[str]:
         given = symbol_words(example_sizes(partitioning.graph, most.sizes))
         return [*lines, printable(f"what to do: give the sizes, such as {given}")]
     return [*lines, "what to do: 'plan --details', or report(details=True), has every reason"]
+
+
+def _words(options: Mapping[str, object]) -> list[str]:
+    return [f"{name}={value}" for name, value in options.items()]
