@@ -86,7 +86,7 @@ class Tuning(Paged):
 
     def page_title(self) -> str:
         """Return what the page is about."""
-        return f"{self.model}: who runs it best"
+        return f"{self.model}: the fastest backend"
 
     def sections(self) -> Iterator[Section]:
         """Go through the sections of a page: what runs where from now on, and why."""
@@ -108,9 +108,9 @@ def _sections(figures: Mapping[str, Any]) -> Iterator[Section]:
     against = _reference(figures)
     rows = [_candidate(one, figures) for one in figures["candidates"]]
     what = (
-        f"Each runs the whole model; the numbers behind a backend are its regions, listed below. A "
-        f"ratio is the time by that of {against} beside it: below 1 is faster. The true median is "
-        "between from and to with a confidence of 95 %."
+        f"Each row runs the whole model; numbers behind a backend are its parts, listed below. A "
+        f"ratio below 1 is faster than {against} in the same turns. The true ratio is between "
+        "from and to with a confidence of 95 %."
     )
     yield candidate_table(against, rows, what, "subgraphs")
     if figures["regions"]:
@@ -148,7 +148,7 @@ def _answer(figures: Mapping[str, Any]) -> Iterator[str]:
             f"{figures['max_error']:g}; in float32 {single} is the fastest backend."
         )
     elif best == single and len(figures["candidates"]) > 1 and best != present:
-        yield "Nothing divided is faster."
+        yield "No mix of backends is faster."
     if figures["sizes"]:
         sizes = ", ".join(f"{name}={size}" for name, size in figures["sizes"].items())
         yield f"This was measured for {sizes} only."
@@ -176,9 +176,9 @@ def _candidate(one: Mapping[str, Any], figures: Mapping[str, Any]) -> Sequence[C
     elif found and found[1] > 1:
         verdict = "slower"
     else:
-        verdict = "not surely faster" if found else "slower, seen at once"
+        verdict = "not surely faster"
     against = [1.0, None, None] if label == _reference(figures) else found or [None] * 3
-    return (label, verdict, *(each * 1e3 for each in seconds), *against, one["subgraphs"])
+    return (label, verdict, *against, seconds[0] * 1e3, one["subgraphs"])
 
 
 def _regions(figures: Mapping[str, Any]) -> Table:
@@ -197,8 +197,8 @@ def _regions(figures: Mapping[str, Any]) -> Table:
     ]
     times = [f"{name}, ms" for name in names]
     what = (
-        "Parts of the model, each run by every backend inside of the running whole. A backend that "
-        "is faster here may not have it, since values then have to be handed over."
+        "Each backend runs each part of the model, while the others run the rest. A backend that "
+        "is faster on a part may still lose it, because handing values over takes time."
     )
     columns = ("region", "first value", "last value", "nodes", *times, "goes to")
     return Table(columns, rows, "Regions", what, bars=times)

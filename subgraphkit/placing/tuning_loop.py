@@ -276,7 +276,7 @@ class TuningLoop:
         others.sort(key=self._rough.__getitem__)
         for at, name in enumerate(others):
             if self._run.left() < _FOR_COMPOSING * self._run.seconds:
-                self._notes.append(f"no time was left for regions on {', '.join(others[at:])}")
+                self._notes.append(f"no time was left to try parts on {', '.join(others[at:])}")
                 break
             self._run.tell("exchanging regions", at, len(others), name)
             work.exchange(name)
@@ -322,6 +322,9 @@ class TuningLoop:
             is_near = found.high >= 1 or found.median > WORTH
             if rival is not best and is_near and not rival.failed:
                 best = rival
+        usual = self._lasting.get(_USUAL)
+        if usual is not None and not usual.failed and _is_faster(last[usual], last[best]):
+            best = usual
         self._best = best
         self._versus = {one.label: ratio(last[one], last[best]) for one in several if last[one]}
         against = self._present if self._present is not None else single
@@ -378,7 +381,9 @@ class TuningLoop:
         return Interval(1 / found.median, 1 / found.high, 1 / found.low)
 
     def _row(self, one: Candidate) -> dict[str, Any]:
-        against = self._against.get(one.label)
+        against, first = self._against.get(one.label), self._present or self._single
+        if against is None and first is not None and first.label in self._rough:
+            against = ratio(one.turns, first.turns)  # both took these turns side by side
         return {
             "label": one.label,
             "seconds": list(interval(one.turns)),
@@ -386,3 +391,8 @@ class TuningLoop:
             "error": one.error,
             "subgraphs": len(one.partitioning.subgraphs),
         }
+
+
+def _is_faster(turns: Sequence[float], others: Sequence[float]) -> bool:
+    found = ratio(turns, others)
+    return found.high < 1 and found.median < WORTH

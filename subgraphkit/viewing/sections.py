@@ -79,16 +79,15 @@ class Table:
         return replace(self, columns=list(compress(self.columns, wanted)), rows=rows)
 
     def scaled(self) -> Self:
-        """Return the table with FLOPs and times in a unit that suits the largest of a column."""
+        """Return the table with FLOPs and times in a unit that suits the largest."""
         heads, cells = list(self.columns), list(zip(*self.rows, strict=True))
-        for at, column in enumerate(cells):
-            sizes = [one for one in column if isinstance(one, int | float)]
-            for unit, powers in _UNITS.items() if sizes else ():
-                if heads[at].endswith(unit):
-                    power = next((one for one in powers if max(sizes) >= one), min(powers))
-                    heads[at] = heads[at].removesuffix(unit) + powers[power]
-                    cells[at] = tuple(_divided(one, power) for one in column)
-                    break
+        for unit, powers in _UNITS.items():
+            ours = [at for at, column in enumerate(cells) if heads[at].endswith(unit)]
+            sizes = [one for at in ours for one in cells[at] if isinstance(one, int | float)]
+            power = next((one for one in powers if max(sizes, default=1) >= one), min(powers))
+            for at in ours:
+                heads[at] = heads[at].removesuffix(unit) + powers[power]
+                cells[at] = tuple(_divided(one, power) for one in cells[at])
         names = dict(zip(self.columns, heads, strict=True))
         rows = list(zip(*cells, strict=True))
         return replace(

@@ -72,7 +72,7 @@ def test_what_regions_gain_one_by_one_is_not_believed(register: Register, tmp_pa
     found = tune(bind(tmp_path), backends="whole,other")
     assert homes(found) == {"whole": 8}
     assert found.gain == 0
-    assert "Nothing divided is faster." in found.report()
+    assert "No mix of backends is faster." in found.report()
     assert all(
         row["seconds"]["other"][0] < row["seconds"]["whole"][0] for row in found.figures["regions"]
     )
@@ -106,6 +106,22 @@ def test_who_was_slow_at_first_may_be_the_best_after_all(
     register("b", summed(1.1, 1.1))
     found = tune(bind(tmp_path, fallback="none"), backends="a,b")
     assert found.figures["single"] == "a"
+
+
+def test_the_usual_backend_is_chosen_where_only_the_last_comparison_proves_it(
+    register: Register, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning_loop, "_USUAL", "usual")
+    phases: list[ProgressEvent] = []
+    register("a", summed(1, 1))
+    register(
+        "usual",
+        lambda names: len(names) * (8e-4 if phases[-1].phase == "comparing the best" else 1.1e-3),
+    )
+    bound = bind(tmp_path, fallback="none")
+    found = tune(bound, backends="a,usual", progress=Progress(phases.append))
+    assert (found.figures["single"], found.figures["best"]) == ("a", "usual")
+    assert found.answer.startswith("usual is 1.25 times (1.25 to 1.25) as fast as a.")
 
 
 def test_noise_is_no_gain(register: Register, clock: Clock, tmp_path: Path) -> None:
@@ -254,7 +270,7 @@ def test_a_short_time_is_kept_and_demands_are_refused(
     found = tune(bind(tmp_path), backends="left,right", seconds=1.0)
     assert homes(found) == {"left": 8}
     assert clock.now < 3
-    assert found.figures["notes"] == ["no time was left for regions on right"]
+    assert found.figures["notes"] == ["no time was left to try parts on right"]
     with pytest.raises(ConfigError, match="tune places every node"):
         tune(bind(tmp_path, pin="Tanh=left"), backends="left,right")
     with pytest.raises(ConfigError, match="tune measures backends, and a plan is none"):
@@ -303,12 +319,12 @@ def test_a_tuning_says_who_won_and_why_in_a_line_and_on_a_page() -> None:
     )
     page = found.to_html()
     for words in (
-        "m.onnx: who runs it best",
+        "m.onnx: the fastest backend",
         "quick 1, slow 2 is 1.10 times (1.05 to 1.14) as fast as slow.",
         "measured for batch=1 only",
         "not surely faster",
         "no device",
-        "slow, ms",
+        "slow, s",
         "17.2",
     ):
         assert words in page
