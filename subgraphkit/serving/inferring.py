@@ -5,6 +5,7 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from subgraphkit.serving import oip
@@ -13,6 +14,9 @@ from subgraphkit.serving.models import Models
 
 _QUICK_BYTES: Final = 64 << 10
 """What is no larger is read and written at once; the rest on a thread beside the event loop."""
+
+_JSON_TURNS: Final = ThreadPoolExecutor(1, "subgraphkit JSON")
+"""Reads and writes large JSON, one at a time: it computes in Python, as do those who wait."""
 
 _MICROSECONDS: Final = 1_000_000
 _Made = TypeVar("_Made")
@@ -54,21 +58,27 @@ async def _inferred(
         body = await _beside(len(body), lambda: _unpacked(body, encoding, models.max_body_bytes))
     length = headers.get(oip.HEADER)
     is_stated = length is not None and re.fullmatch("[0-9]{1,19}", length)
-    stated = int(length or 0) if is_stated else len(body)
-    if min(stated, len(body)) > models.max_json_bytes:
+    text = min(int(length or 0), len(body)) if is_stated else len(body)
+    if text > models.max_json_bytes:
         most = f"JSON of more than {models.max_json_bytes} bytes"
         refuse(413, f"the request has {most}", "Send tensors as binary data.")
-    asked = await _beside(len(body), lambda: oip.decode_request(body, length))
+    asked = await _beside(len(body), lambda: oip.decode_request(body, length), text)
     names = list(asked.outputs) or [one.name for one in model.session.get_outputs()]
     found = await model.run(asked.inputs, names, _seconds(asked))
     results = dict(zip(names, found, strict=True))
-    size = sum(getattr(one, "nbytes", 0) for one in found)
-    made = await _beside(size, lambda: oip.encode_response(asked, results, name, model.version))
+    sizes = {name: getattr(one, "nbytes", 0) for name, one in results.items()}
+    text = sum(sizes[name] for name in names if not asked.outputs.get(name, asked.binary))
+    made = await _beside(
+        sum(sizes.values()), lambda: oip.encode_response(asked, results, name, model.version), text
+    )
     return made.headers, made.body
 
 
-async def _beside(size: int, work: Callable[[], _Made]) -> _Made:
-    return work() if size <= _QUICK_BYTES else await asyncio.to_thread(work)
+async def _beside(size: int, work: Callable[[], _Made], text: int = 0) -> _Made:
+    if size <= _QUICK_BYTES:
+        return work()
+    turns = _JSON_TURNS if text > _QUICK_BYTES else None
+    return await asyncio.get_running_loop().run_in_executor(turns, work)
 
 
 def _seconds(asked: oip.InferenceRequest) -> float | None:

@@ -52,6 +52,7 @@ def test_a_server_says_what_it_is_and_what_its_models_take(served: Models) -> No
     version = f"/v2/models/doubling/versions/{said['versions'][0]}"
     assert ask(served, version)[1] == said
     assert ask(served, f"{version}/ready")[0] == 200
+    assert asyncio.run(answer(served, "GET", f"{version}/infer", {}, b""))[0] == 405
 
 
 def test_a_model_may_be_named_as_the_protocol_is(models: Path) -> None:
@@ -91,10 +92,6 @@ def test_what_cannot_be_answered_has_a_status_and_a_code(
     found, said = ask(served, path, body)
     assert found == status
     assert said["error"].startswith(f"[{code}]")
-
-
-def test_methods_of_http_have_a_meaning(served: Models) -> None:
-    assert asyncio.run(answer(served, "GET", "/v2/models/doubling/infer", {}, b""))[0] == 405
 
 
 def test_a_model_is_named_where_there_are_several(served: Models) -> None:

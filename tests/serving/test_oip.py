@@ -121,11 +121,9 @@ def test_null_is_what_is_left_away() -> None:
 
 
 def test_what_is_not_a_number_is_read_from_json_and_written_as_binary_alone() -> None:
-    body = (
-        b'{"inputs":[{"name":"x","datatype":"FP64","shape":[3],"data":[NaN,Infinity,-Infinity]}]}'
-    )
-    array = oip.decode_request(body).inputs["x"]
-    np.testing.assert_array_equal(array, [np.nan, np.inf, -np.inf])
+    head = b'{"inputs":[{"name":"x","datatype":"FP64","shape":[5],"data":'
+    array = oip.decode_request(head + b"[NaN,Infinity,-Infinity,-0, 9E999]}]}").inputs["x"]
+    assert array.tobytes() == np.array([np.nan, np.inf, -np.inf, -0.0, np.inf]).tobytes()
     assert oip.encode_response(oip.InferenceRequest({}, {"y": True}), {"y": array}, "m")
     with pytest.raises(InputError, match="output 'y' has NaN or infinity") as caught:
         oip.encode_response(oip.InferenceRequest({}), {"y": array}, "m")
@@ -185,6 +183,10 @@ WRONG: dict[str, tuple[tuple[bytes, Any], str]] = {
     "one size": (_body(_x(shape=[2**63])), r"less than 2\*\*63 bytes"),
     "false nesting": (
         _body(_x(shape=[2, 2], data=[[1], [2, 3, 4]])), "nested otherwise than its shape"
+    ),
+    "nothing in it": (_body(_x(shape=[1, 1], data=[[]])), r"0 values; shape \[1, 1\] takes 1"),
+    "many texts": (
+        _body(_x(datatype="BYTES", data=[""] * 131_073)), "more than 131072 texts in JSON"
     ),
     "other text": (_body(_x(datatype="BYTES", data=["a", 1])), "no BYTES"),
     "texts": (_body(_x(datatype="BYTES", shape=[1, 1], data=[["a", "b"]])), "nested otherwise"),
