@@ -1,12 +1,13 @@
 """Converters: used where TensorRT would not take the node."""
 
+import re
+
 import numpy as np
 import onnx
 import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-import subgraphkit as sk
 from backends.tensorrt.tests.tensorrt_claims import (
     ask,
     divided,
@@ -18,7 +19,8 @@ from backends.tensorrt.tests.tensorrt_claims import (
 )
 from backends.tensorrt.tests.tensorrt_models import needs_rtx, options
 from subgraphkit.errors import BackendError, OptionError, UnclaimedNodesError
-from subgraphkit.ir import Node
+from subgraphkit.ir import Node, make_subgraph
+from subgraphkit_tensorrt.building.model import prepare_model
 from subgraphkit_tensorrt.lowering import (
     Replacement,
     converter,
@@ -114,27 +116,42 @@ def test_what_is_converted_is_taken_and_computes_the_same() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("operator", ["AveragePool", "MaxPool"])
-@pytest.mark.parametrize("more", ["", ", count_include_pad = 1"])
-def test_a_window_wider_than_its_input_is_written_as_wide_as_that(operator: str, more: str) -> None:
-    more = more if operator == "AveragePool" else ""
-    model = parsed(
-        f"g (float[1,2,7,9] x) => (float[1,2,1,4] y) {{ y = {operator}"
-        f"<kernel_shape = [1280,3], strides = [1280,2], ceil_mode = 1{more}>(x) }}",
-        20,
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_truth_values_are_counted_in_float32_and_other_whole_numbers_are_left_to_others(
+    dtype: str,
+) -> None:
+    text = (
+        f"g (bool[2,n] m, {dtype}[2,n] o) => ({dtype}[2,n] y, {dtype}[2,n] z) <int64 axis = {{1}}> "
+        f"{{ x = Cast<to = {6 if dtype == 'int32' else 7}>(m) y = CumSum<reverse = 1>(x, axis) "
+        "z = CumSum(o, axis) }"
     )
-    graph = loaded(model)
-    questions, _, _ = ask(graph)
-    assert questions.refusals_in(workers(graph)) == {}
-    proto = workers(graph).to_model()
-    lower(proto, workers(graph), options(flavour="tensorrt_rtx"))
-    written = {one.name: list(one.ints) for one in proto.graph.node[0].attribute if one.ints}
-    assert written == {"kernel_shape": [7, 3], "strides": [7, 2]}
-    x = np.random.default_rng(0).normal(size=(1, 2, 7, 9)).astype(np.float32)
-    found, expected = (
-        sk.InferenceSession(one, "numpy").run(None, {"x": x})[0] for one in (proto, model)
+    graph = loaded(parsed(text))
+    assert reasons(divided(text, min_subgraph_nodes=1), 2) == [
+        f"dtype: CumSum of {dtype}, TensorRT takes float32, float16, bfloat16"
+    ]
+    counted = make_subgraph(graph, [0, 1], "tensorrt")
+    assert ask(graph)[0].refusals_in(counted) == {}
+    proto = counted.to_model()
+    lower(proto, counted, options(flavour="tensorrt_rtx"))
+    assert [one.op_type for one in proto.graph.node] == ["Cast", "Cast", "CumSum", "Cast"]
+    m = np.random.default_rng(0).random((2, 9)) < 0.5
+    (found,) = ReferenceEvaluator(proto).run(None, {"m": m})
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, np.cumsum(m[:, ::-1], 1)[:, ::-1])
+
+
+def test_nodes_in_bodies_go_by_the_node_that_has_them() -> None:
+    graph = loaded(
+        "g (bool c, float[4] x) => (float[4] z) { y = Relu(x) z = If(c) <"
+        "then_branch = t () => (float[4] a) { b = Abs(y) a = If(c) <"
+        "then_branch = u () => (float[4] d) { d = Neg(b) }, "
+        "else_branch = v () => (float[4] e) { e = Exp(b) }> }, "
+        "else_branch = w () => (float[4] f) { f = Sqrt(y) }> }"
     )
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    names = prepare_model(workers(graph), options(flavour="tensorrt_rtx")).proto.SerializeToString()
+    found = sorted(one.decode() for one in re.findall(rb"sgk\d+_\d+_[A-Z][A-Za-z]+", names))
+    assert [one.partition("_")[0] for one in found] == ["sgk0", *["sgk1"] * 6]
+    assert b"made" not in names
 
 
 def test_a_window_wider_than_its_padded_input_is_left_to_others() -> None:

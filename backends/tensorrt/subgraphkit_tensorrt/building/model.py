@@ -241,27 +241,32 @@ class _Renaming:
         self.names: dict[str, str] = {name: name for name in kept}
         self._nodes = 0
 
-    def graph(self, graph: Any) -> None:
-        """Rename in order of first use, outer values before those of bodies."""
+    def graph(self, graph: Any, around: str = "") -> None:
+        """Rename in order of first use, outer values before those of bodies.
+
+        ``around``: The mark of the node that the graph is a body of, by which its nodes go.
+        """
         for node in graph.node:
-            self._node(node)
+            mark = self._node(node, around)
             for body in _bodies(node):
-                self.graph(body)
+                self.graph(body, mark)
         for values in (graph.input, graph.output, graph.value_info, graph.initializer):
             for value in values:
                 value.name = self._of(value.name)
         for sparse in graph.sparse_initializer:
             sparse.values.name = self._of(sparse.values.name)
 
-    def _node(self, node: Any) -> None:
-        marks = [one.value for one in node.metadata_props if one.key == _PLACE]
+    def _node(self, node: Any, around: str) -> str:
+        marks = (one.value for one in node.metadata_props if one.key == _PLACE)
+        mark: str = next(marks, around)
         # Made by a rewrite, a node is named by its order alone, and no node of the model by that.
-        node.name = f"sgk{marks[0]}_{self._nodes}_{node.op_type}" if marks else f"made{self._nodes}"
+        node.name = f"sgk{mark}_{self._nodes}_{node.op_type}" if mark else f"made{self._nodes}"
         self._nodes += 1
         node.ClearField("metadata_props")
         node.ClearField("doc_string")
         node.input[:] = [self._of(name) for name in node.input]
         node.output[:] = [self._of(name) for name in node.output]
+        return mark
 
     def _of(self, name: str) -> str:
         if not name:

@@ -24,7 +24,7 @@ from subgraphkit_tensorrt.lowering.registry import (
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
 _MENDABLE: Final = frozenset({"op_unsupported", "attribute", "rank"})
-"""Reasons that another way to write a node may do away with; element types stay what they are."""
+"""Reasons that the definition of an operator may do away with; element types stay what they are."""
 
 
 class Conversions:
@@ -81,7 +81,7 @@ class Conversions:
         if node.domain or node.graph.is_constant_node(node.id):
             return None
         refusal = self._rules.refusal(node)
-        if refusal is None or refusal.code not in _MENDABLE:
+        if refusal is None or (refusal.code not in _MENDABLE and node.op_type not in OWN):
             return None
         return OWN.get(node.op_type, inline_definition)
 

@@ -1,7 +1,4 @@
-"""Our own converters, and composed operators written as ONNX itself defines them.
-
-Source: ONNX operators AveragePool and MaxPool, version 22, output shape with ``ceil_mode``.
-"""
+"""Our own converters, and composed operators written as ONNX itself defines them."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -12,48 +9,42 @@ from onnx.inliner import inline_selected_functions
 
 from subgraphkit.ir import Node
 from subgraphkit.onnx_io import write_value_info
+from subgraphkit.types import DataType
 from subgraphkit_tensorrt.lowering.registry import Fresh, Lowering, Replacement
-from subgraphkit_tensorrt.rules.judged_node import wide_axes
 
 _IR_VERSION: Final = 10
+_EXACT: Final = 1 << 24
+"""The first whole number beyond which float32 leaves some out."""
 
 
-def fit_window(node: Node, fresh: Fresh) -> Replacement | None:
-    """Write a pooling so that no window is wider than its input.
+def count_truths(node: Node, fresh: Fresh) -> Replacement | None:
+    """Write a cumulative sum of truth values, such as those of a mask, as one of float32.
 
-    Networks that end in one wide window instead of a global pooling do so whatever the size of the
-    picture; TensorRT limits the volume of a window. Where nothing is padded, one window that
-    reaches beyond the end sees all there is and no more.
+    TensorRT has none of whole numbers. Counts below 2**24 are the same; sums of other numbers may
+    not be, and stay as they are.
     """
-    del fresh
-    sizes = wide_axes(node)
-    if not sizes or not node.attribute("ceil_mode", 0) or node.graph.writer is None:
+    graph, x = node.graph, node.inputs[0]
+    maker = Node(graph, graph.producers[x]) if x in graph.producers else None
+    is_truth = maker is not None and maker.op_type == "Cast" and not maker.domain
+    if maker is None or not is_truth or graph.dtype(maker.inputs[0]) is not DataType.BOOL:
         return None
-    kernel = list(node.attribute("kernel_shape"))
-    if any(node.attribute("pads", ())) or any(one != 1 for one in node.attribute("dilations", ())):
+    sizes = [dim for dim in graph.shape(x) or () if isinstance(dim, int)]
+    if graph.writer is None or max(sizes, default=0) >= _EXACT:
         return None
-    strides = list(node.attribute("strides", [1] * len(kernel)))
-    for axis, size in sizes.items():
-        kernel[axis] = strides[axis] = size
-    made = _copy_without(node.graph.writer.node_proto(node), "kernel_shape", "strides")
-    made.attribute.append(helper.make_attribute("kernel_shape", kernel))
-    made.attribute.append(helper.make_attribute("strides", strides))
-    return Replacement([made])
-
-
-def _copy_without(proto: onnx.NodeProto, *attributes: str) -> onnx.NodeProto:
-    """Return a copy of a node without some attributes."""
+    wide, summed = fresh("float32"), fresh("sum")
     made = onnx.NodeProto()
-    made.CopyFrom(proto)
-    for attribute in [one for one in made.attribute if one.name in attributes]:
-        made.attribute.remove(attribute)
-    return made
+    made.CopyFrom(graph.writer.node_proto(node))
+    made.input[0], made.output[0] = wide, summed
+    return Replacement(
+        [
+            helper.make_node("Cast", [x], [wide], to=onnx.TensorProto.FLOAT),
+            made,
+            helper.make_node("Cast", [summed], [node.outputs[0]], to=int(graph.dtype(x))),
+        ]
+    )
 
 
-OWN: Final[Mapping[str, Lowering]] = {
-    "AveragePool": fit_window,
-    "MaxPool": fit_window,
-}
+OWN: Final[Mapping[str, Lowering]] = {"CumSum": count_truths}
 """By operator of ONNX."""
 
 

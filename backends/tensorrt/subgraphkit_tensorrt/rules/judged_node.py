@@ -181,7 +181,7 @@ def rounded_up(node: Node) -> Refusal | None:
 
 def too_wide(node: Node) -> Refusal | None:
     """Refuse a pooling with a window that is wider than what it runs over."""
-    if not wide_axes(node):
+    if not _is_wide(node):
         return None
     window = " x ".join(map(str, node.attribute("kernel_shape")))
     over = " x ".join(map(str, (node.shape(0) or ())[_SPATIAL:]))
@@ -189,22 +189,17 @@ def too_wide(node: Node) -> Refusal | None:
     return Refusal("attribute", text)
 
 
-def wide_axes(node: Node) -> dict[int, int]:
-    """Return the axes along which a window is wider than the input, with the size of the input.
-
-    Axes are counted behind batch and channels; those of sizes that are not known, or are padded by
-    name, are left out.
-    """
+def _is_wide(node: Node) -> bool:
+    """Say whether a window is wider than the padded input along an axis of known size."""
     shape, kernel = node.shape(0), list(node.attribute("kernel_shape", ()))
     if shape is None or len(shape) != len(kernel) + _SPATIAL or _automatic(node):
-        return {}
+        return False
     pads = list(node.attribute("pads", [0] * 2 * len(kernel)))
-    sizes = enumerate(shape[_SPATIAL:])
-    return {
-        axis: size
-        for axis, size in sizes
-        if isinstance(size, int) and 0 < size + pads[axis] + pads[axis + len(kernel)] < kernel[axis]
-    }
+    ends = zip(shape[_SPATIAL:], pads, pads[len(kernel) :], kernel, strict=False)
+    return any(
+        isinstance(size, int) and 0 < size + before + after < window
+        for size, before, after, window in ends
+    )
 
 
 def _automatic(node: Node) -> bool:
