@@ -6,19 +6,17 @@ import shutil
 import subprocess
 import sys
 import threading
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from backends.tensorrt.tests.tensorrt_models import needs_rtx
 from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit_tensorrt.library import gpus
 from subgraphkit_tensorrt.library.flavours import find
 from subgraphkit_tensorrt.library.logger import check, check_run, hear, listening, logger_for
 
-RTX = find_spec("tensorrt_rtx_bindings") is not None
-needs_rtx = pytest.mark.skipif(not RTX, reason="TensorRT for RTX is not installed")
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 
 DRIVER = r"""

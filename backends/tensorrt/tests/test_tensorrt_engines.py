@@ -38,16 +38,6 @@ def test_runs_of_equal_shapes_are_recorded_and_launched(double: Double) -> None:
     np.testing.assert_array_equal(opened(between)[0], summed(summed(X)))
 
 
-def test_what_cannot_be_recorded_runs_as_usual(double: Double) -> None:
-    double.cuda.spoils_every_capture = True
-    opened = Opened(SUM, double, cuda_graphs="auto")
-    for _ in range(3):
-        np.testing.assert_array_equal(opened(X)[0], summed(X))
-    assert double.cuda.launches == 0
-    picked = Opened(PICKED, double, dims={"n": (0, 4, 64)}, cuda_graphs="auto")
-    assert picked(np.ones(3, np.float32))[0].tolist() == [[0, 1, 2]]
-
-
 # -- weights -------------------------------------------------------------------------------------
 
 

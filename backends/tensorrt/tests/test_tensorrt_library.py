@@ -3,18 +3,16 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 import onnx
 import pytest
 
-from subgraphkit import InferenceSession, bind, load
+from backends.tensorrt.tests.tensorrt_models import needs_rtx
+from subgraphkit import bind, load
 from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt import backend as backend_module
@@ -25,9 +23,6 @@ from subgraphkit_tensorrt.library.flavours import FLAVOURS, find
 from subgraphkit_tensorrt.library.gpus import Gpu, Machine
 from subgraphkit_tensorrt.lowering import rules_for
 
-RTX = find_spec("tensorrt_rtx_bindings") is not None
-needs_rtx = pytest.mark.skipif(not RTX, reason="TensorRT for RTX is not installed")
-needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 NO_GPU = Machine(problem="there is no NVIDIA GPU", hint="Look at CUDA_VISIBLE_DEVICES.")
 L4 = Gpu(0, "NVIDIA L4", (8, 9), 58)
 ORIN = Gpu(1, "Orin", (8, 7), 16)
@@ -214,17 +209,6 @@ def test_the_fingerprint_names_library_device_driver_and_plugins(
         backend.fingerprint()
 
 
-def test_a_module_that_the_program_imported_is_used(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place("tensorrt", WITHOUT_DRIVER)
-    first = find().library
-    second = find("tensorrt").library
-    assert first is not None
-    assert first is second
-    assert first.trt is sys.modules["tensorrt"]
-
-
 @needs_rtx
 def test_rtx_builds_without_a_gpu_and_says_that_it_cannot_run(
     monkeypatch: pytest.MonkeyPatch,
@@ -242,16 +226,6 @@ def test_rtx_builds_without_a_gpu_and_says_that_it_cannot_run(
     backend = TensorRTBackend(Options(flavour="tensorrt_rtx", build_only=True))
     assert backend.library is found.library
     assert backend.fingerprint().startswith("tensorrt_rtx;1.")
-
-
-@needs_rtx
-def test_a_probe_says_that_engines_can_only_be_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flavours, "machine", lambda: NO_GPU)
-    monkeypatch.setenv("SUBGRAPH_TENSORRT_FLAVOUR", "tensorrt_rtx")
-    probe = TensorRTBackend.probe()
-    assert (probe.available, probe.builds_only, probe.devices) == (True, True, ())
-    assert "can build engines here but cannot run them" in probe.problems[0]
-    assert probe.hint == NO_GPU.hint
 
 
 @needs_rtx
@@ -285,24 +259,6 @@ def test_doctor_says_what_the_machine_lacks_and_what_to_do() -> None:
 
 SMALL = """<ir_version: 8, opset_import: ["" : 17]>
 small (float[2, 3] x) => (float[2, 3] y) { a = Add(x, x)  b = Relu(a)  y = Mul(b, x) }"""
-
-
-@needs_rtx
-def test_a_session_where_engines_can_only_be_built_is_refused_or_does_without(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(flavours, "machine", lambda: NO_GPU)
-    monkeypatch.setenv("SUBGRAPH_TENSORRT_FLAVOUR", "tensorrt_rtx")
-    model = load(SMALL.encode())
-    with pytest.raises(BackendUnavailableError) as caught:
-        InferenceSession(model, "tensorrt,numpy")
-    assert caught.value.code == "SGK104"
-    assert "can build engines here but cannot run them" in caught.value.message
-    x = np.ones((2, 3), np.float32)
-    (y,) = InferenceSession(model, "tensorrt?,numpy").run(None, {"x": x})
-    np.testing.assert_array_equal(y, 2 * x)
-    built = InferenceSession(model, "tensorrt:build_only=true,numpy")
-    assert [one.backend for one in built.partitioning.subgraphs] == ["tensorrt"]
 
 
 def test_a_release_before_the_supported_ones_is_named(place: Place) -> None:

@@ -65,15 +65,6 @@ def test_a_real_model_agrees(double: Double, name: str, most: int | None) -> Non
     np.testing.assert_allclose(found[0], on_numpy(model, feeds)[0], rtol=1e-4, atol=1e-6)
 
 
-def test_what_another_backend_reads_comes_to_the_host(double: Double) -> None:
-    model = parsed("""agraph (float[3] x) => (float[3] y)
-        { a = Relu(x) d = Cast<to = 11>(a) e = Neg(d) f = Cast<to = 1>(e) y = Add(f, a) }""")
-    x = np.float32([-1, 0, 2])
-    with session(model, double) as opened:
-        assert set(homes(opened)) == {"tensorrt", "numpy"}
-        same(opened.run(None, {"x": x}), on_numpy(model, {"x": x}))
-
-
 def test_checked_sessions_let_arrays_stay_on_the_device(
     double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,11 +80,3 @@ def test_an_input_may_lie_on_the_device(double: Double) -> None:
         for wrong, code in ((np.zeros((3, 2), np.float32), 140), (X.astype(np.int32), 141)):
             with pytest.raises(InputError, match=f"SGK{code}"):
                 opened.run(None, {"x": Tensor(double, wrong)})
-
-
-def test_a_session_leaves_nothing_on_the_device(double: Double) -> None:
-    with session(CHAIN, double, 2, max_contexts=2) as opened:
-        for n in (1, 4, 2):
-            opened.run(None, {"x": np.ones((n, 3), np.float32)})
-        assert double.cuda.live_bytes > 0
-    assert double.cuda.live_bytes == 0

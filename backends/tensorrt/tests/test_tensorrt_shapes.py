@@ -69,17 +69,6 @@ def test_one_engine_is_tuned_for_several_ranges_and_the_tightest_is_used(double:
     assert again.info()["engines"][0]["ranges"] == engine["ranges"]
 
 
-def test_runs_of_different_ranges_are_under_way_at_once(double: Double) -> None:
-    opened = Opened(GROWING, double, dims=THREE, cuda_graphs="auto")
-
-    def run(n: int) -> bool:
-        x = np.full((n, 3), n, np.float32)
-        return all(np.array_equal(opened(x)[0], summed(x)) for _ in range(5))
-
-    with ThreadPoolExecutor(6) as pool:
-        assert all(pool.map(run, (1, 5, 50, 2, 1, 8)))
-
-
 def test_a_shape_outside_every_range_gets_an_engine_of_its_own(double: Double) -> None:
     opened = Opened(GROWING, double, max_engines=2, dims={"n": (2, 4, 8)})
     for n in (8, 9):
@@ -88,15 +77,6 @@ def test_a_shape_outside_every_range_gets_an_engine_of_its_own(double: Double) -
     info = opened.operator.info()
     assert info["builds_at_run_time"] == 1
     assert [one["ranges"][0][0]["max"] for one in info["engines"]] == [(8, 3), (9, 3)]
-
-
-def test_several_engines_are_stored_and_found_again(double: Double) -> None:
-    opened = Opened(GROWING, double, dynamic="exact")
-    for n in (1, 2):
-        opened(np.zeros((n, 3), np.float32))
-    again = restore(opened.operator.serialize(), opened.subgraph, double.library, opened.context)
-    np.testing.assert_array_equal(again.run([X])[0], summed(X))
-    assert len(again.info()["engines"]) == 2
 
 
 def test_the_range_grows_with_the_shapes_that_are_met(double: Double) -> None:

@@ -245,14 +245,6 @@ def test_a_context_that_takes_long_to_make_holds_nobody_up(
     second.join(20)
 
 
-@pytest.mark.parametrize("double", ["10.3.0", "11.4.0"], indirect=True)
-def test_weights_are_as_they_were_if_no_refitter_can_be_made(double: Double) -> None:
-    opened = scaled(double, refittable=True)
-    double.refuses_refitters = True
-    assert not opened.operator.update_weights({"w": np.float32([3, 2, 1])})
-    np.testing.assert_array_equal(opened(X)[0], X * [1, 2, 3])
-
-
 # -- a steady run --------------------------------------------------------------------------------
 
 
