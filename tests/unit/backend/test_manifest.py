@@ -59,11 +59,6 @@ def test_a_full_manifest_is_read() -> None:
     assert manifest.conformance["level"] == 3
 
 
-def test_name_and_api_are_enough() -> None:
-    manifest = parse_manifest('name = "a"\napi = "1.2"', "a")
-    assert (manifest.name, manifest.api, manifest.options) == ("a", (1, 2), ())
-
-
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -101,13 +96,6 @@ def test_a_bad_manifest_is_refused_with_the_place(text: str, problem: str) -> No
     assert problem in caught.value.message
 
 
-def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "m.toml"
-    path.write_bytes(b"\xff\xfe")
-    with pytest.raises(BackendLoadError, match="UnicodeDecodeError"):
-        read_manifest(path, "a")
-
-
 def test_a_manifest_is_read_again_only_once_it_has_changed(tmp_path: Path) -> None:
     path = tmp_path / "m.toml"
     path.write_text('name = "a"\napi = "1.0"')
@@ -141,9 +129,3 @@ def test_missing_requirements_are_named_with_the_remedy() -> None:
     assert missing_requirements(requires, libraries=True) == [
         "shared library 'libno_such_thing.so' cannot be loaded: get it"
     ]
-
-
-@pytest.mark.parametrize(("minimum", "count"), [("1.5", 0), ("1.0.0", 0), ("9999", 1)])
-def test_a_requirement_may_ask_for_a_version(minimum: str, count: int) -> None:
-    text = f'name = "a"\napi = "1.0"\n[[requires]]\nmodule = "pluggy"\nmin = "{minimum}"'
-    assert len(missing_requirements(parse_manifest(text, "a").requires, libraries=True)) == count

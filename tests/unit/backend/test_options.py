@@ -108,13 +108,6 @@ def test_a_value_out_of_range_is_refused(name: str, given: object, expected: str
     assert error.message.endswith(f"expected {expected}")
 
 
-def test_not_a_number_is_out_of_any_range() -> None:
-    option = Option("rate", float, minimum=0.0)
-    with pytest.raises(OptionError, match="at least") as caught:
-        option.read("nan", "the test")
-    assert caught.value.code == "SGK112"
-
-
 def test_an_unknown_option_is_answered_with_the_nearest_and_the_list() -> None:
     error = failure("precison", "fp16")
     assert error.code == "SGK110"
@@ -145,10 +138,6 @@ def test_choices_may_be_numbers_given_as_text_and_limit_them() -> None:
 def test_only_options_marked_so_enter_the_cache_key() -> None:
     values = validate_options("tensorrt", SCHEMA, {"device": (1, "the test")})
     assert cache_values(SCHEMA, PlainOptions(**values)) == {"precision": "fp32", "refit": False}
-
-
-def test_an_option_names_its_environment_variable() -> None:
-    assert SCHEMA[1].env_name("tensorrt") == "SUBGRAPH_TENSORRT_WORKSPACE"
 
 
 @pytest.mark.parametrize(

@@ -21,26 +21,6 @@ def test_a_listener_gets_every_event() -> None:
     ]
 
 
-def test_a_part_tells_the_whole_and_stops_with_it_but_not_the_other_way_round() -> None:
-    told: list[ProgressEvent] = []
-    whole = Progress(told.append)
-    model = Progress(None, whole, model="m")
-    part = Progress(None, model, subgraph="numpy_0", backend="numpy")
-    part("compiling", 0, 2)
-    part.cancel()
-    part("compiling", 1, 2)
-    assert [(one.model, one.subgraph, one.backend) for one in told] == 2 * [
-        ("m", "numpy_0", "numpy")
-    ]
-    assert [one.cancelled for one in told] == [False, True]
-    assert told[1].seconds >= told[0].seconds == 0.0
-    assert not whole.cancelled
-    other = Progress(None, whole)
-    whole.cancel(TimeoutError("enough"))
-    with pytest.raises(TimeoutError):
-        other.check()
-
-
 def test_extensions_hear_of_progress_whoever_else_listens() -> None:
     heard: list[ProgressEvent] = []
 
@@ -55,20 +35,6 @@ def test_extensions_hear_of_progress_whoever_else_listens() -> None:
             sk.InferenceSession(parsed(CHAIN), "numpy", progress=progress).close()
     assert heard == 2 * told
     assert {one.phase for one in heard} == {"compiling"}
-
-
-def test_who_cancels_first_says_what_is_raised_and_an_interrupt_if_nothing() -> None:
-    for reasons, raised in (
-        ([TimeoutError("too long"), None], TimeoutError),
-        ([None], KeyboardInterrupt),
-    ):
-        progress = Progress()
-        progress("compiling", 1, 2, "numpy_0")  # nobody need listen
-        progress.check()
-        for reason in reasons:
-            progress.cancel(reason)
-        with pytest.raises(raised):
-            progress.check()
 
 
 class _Telling(sk.SubgraphProperty):

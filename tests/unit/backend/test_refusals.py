@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.backend.refusal import REFUSAL_CODES
 from subgraphkit.errors import ConfigError
 
 
@@ -37,10 +36,6 @@ def test_line_breaks_become_spaces() -> None:
     assert sk.Refusal("dtype", "two  spaces").text == "two  spaces"
 
 
-def test_every_code_of_the_core_is_a_code() -> None:
-    assert all(sk.Refusal(code, text).code == code for code, text in REFUSAL_CODES.items())
-
-
 def test_nodes_given_back_may_be_integers_of_any_kind() -> None:
     raised = sk.Unsupported("dilated", nodes=np.array([3, 1]))
     assert raised.nodes == (3, 1)
@@ -52,7 +47,3 @@ def test_nodes_given_back_may_be_integers_of_any_kind() -> None:
 def test_what_is_no_node_is_left_for_the_pass_to_name() -> None:
     assert sk.Unsupported("odd", nodes=(0, "a")).nodes == (0, "a")  # type: ignore[arg-type]
     assert sk.Unsupported("odd", nodes=12).nodes == 12  # type: ignore[arg-type, comparison-overlap]
-
-
-def test_a_compiler_may_fail_without_a_word() -> None:
-    assert sk.Unsupported("").refusal.text == "the backend gave no reason"

@@ -63,11 +63,6 @@ def test_a_predicate_may_look_at_the_node() -> None:
     assert str(answer) == "shape: only one by one"
 
 
-def test_operators_of_other_domains_are_written_with_their_domain() -> None:
-    graph = bound("g (float[1] x) => (float[1] y) { y = Relu(x) }")
-    assert not sk.OpSelector(graph, ["com.acme::Relu"]).select(graph.nodes[0])
-
-
 @pytest.mark.parametrize(
     ("last", "outputs", "patterns", "taken"),
     [
@@ -90,14 +85,6 @@ def test_a_pattern_takes_a_whole_chain_or_nothing(
     assert grown(graph, sk.PatternSelector(graph, patterns)) == taken
     for seed in (1, 2, 3):
         assert grown(graph, sk.PatternSelector(graph, patterns), seed) == []
-
-
-def test_an_optional_step_may_be_absent() -> None:
-    graph = bound(
-        "g (float[1, 1, 2, 2] x, float[1, 1, 1, 1] w) => (float[1, 1, 2, 2] y)"
-        "{ c = Conv(x, w) y = Clip(c) }"
-    )
-    assert grown(graph, sk.PatternSelector(graph, [PATTERN])) == [0, 1]
 
 
 def test_a_condition_on_the_nodes_is_asked_of_each() -> None:
@@ -154,14 +141,6 @@ def test_what_cannot_be_had_is_left_out_where_a_shorter_match_remains(
     assert selector.select(graph.nodes[0])
     found = selector.filter([graph.nodes[at] for at in range(available)])
     assert [node.id for node in found] == list(range(kept))
-
-
-def test_a_node_the_condition_refuses_may_be_left_out_at_the_end() -> None:
-    graph = block()
-    selector = sk.PatternSelector(
-        graph, [("Conv", "BatchNormalization", "Relu?")], lambda node: node.op_type != "Relu"
-    )
-    assert grown(graph, selector) == [0, 1]
 
 
 def test_a_pattern_that_breaks_off_says_where() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.errors import BindError, InvalidModelError, SubgraphkitWarning
-from subgraphkit.onnx_io import infer
 from subgraphkit.types import Shape
 from tests.models import LIGHT, LINEAR, parsed
 
@@ -105,12 +104,6 @@ def test_the_environment_is_read_at_every_bind(monkeypatch: pytest.MonkeyPatch) 
     second = sk.bind(model)
     assert [choice.name for choice in first.settings.backends] == []
     assert [choice.name for choice in second.settings.backends] == ["numpy"]
-
-
-@pytest.mark.parametrize("slice_size", [1, 7, 100])
-def test_types_do_not_depend_on_how_many_nodes_are_looked_at_together(slice_size: int) -> None:
-    model = sk.load(LIGHT / "light_shufflenet.onnx")
-    assert infer(model, {}, {}, slice_size=slice_size).types == infer(model, {}, {}).types
 
 
 def test_sizes_an_exporter_left_behind_do_not_outweigh_a_symbolic_dimension() -> None:

@@ -1,6 +1,5 @@
 """An If whose condition is known at bind is the nodes of its branch."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -62,13 +61,6 @@ def test_an_if_stays_where_its_condition_is_open_or_nothing_is_folded() -> None:
     unfolded = sk.bind(sk.load(parsed(SIZES)), {"N": 2}, fold=False)
     assert "If" in operators(unfolded)
     assert unfolded.inlined is unfolded.model
-
-
-def test_a_report_and_an_explanation_say_which_branch_is_taken() -> None:
-    found = sk.partition(folded(parsed(SIZES), N=2))
-    assert "; 1 If replaced by the branch that is taken" in found.report(details=True)
-    assert str(found.explain(5)) == f"#5 If: in no subgraph\n  left out: {THEN}"
-    assert json.loads(found.to_json())["left_out"]["5"] == THEN
 
 
 def test_other_sizes_do_not_lead_into_the_other_branch() -> None:
@@ -227,28 +219,6 @@ def test_names_that_clash_get_that_of_the_if_before_them_in_bodies_too(x: list[f
     with sk.InferenceSession(parsed(CLASHES), "numpy", fold=False) as session:
         for one, other in zip(found, session.run(None, {"x": fed}), strict=True):
             np.testing.assert_array_equal(one, other)
-
-
-def test_one_branch_may_decide_the_next_and_an_open_one_in_it_stays() -> None:
-    text = """
-    g (float[2] x, bool open) => (float[2] y) <bool c = {1}> {
-      n = If (c) <then_branch = a () => (int64 k) { k = Constant<value_int=3>() },
-                  else_branch = b () => (int64 k) { k = Constant<value_int=4>() }>
-      three = Constant<value_int=3>()
-      d = Equal(n, three)
-      y = If (d) <then_branch = a () => (float[2] o) {
-                    o = If (open) <then_branch = a () => (float[2] p) { p = Neg(x) },
-                                   else_branch = b () => (float[2] p) { p = Abs(x) }> },
-                  else_branch = b () => (float[2] o) { o = Exp(x) }>
-    }
-    """
-    graph = folded(parsed(text))
-    assert operators(graph) == ["If"]
-    assert sorted(graph.inlined.conditions) == [0, 3]
-    with sk.InferenceSession(parsed(text), "numpy") as session:
-        for is_true, wanted in ((True, -2), (False, 2)):
-            feeds = {"x": np.full(2, 2, np.float32), "open": np.array(is_true)}
-            assert session.run(None, feeds)[0].tolist() == [wanted] * 2
 
 
 def test_what_contradicts_itself_in_a_branch_is_left_to_run() -> None:

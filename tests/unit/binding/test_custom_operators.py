@@ -79,16 +79,6 @@ def test_types_flow_behind_an_operator_of_somebodys_own() -> None:
     assert str(bound(N=7).types["b"]) == "float32[7,2]"
 
 
-def test_operators_that_onnx_knows_are_nobody_elses_to_type(types: Types) -> None:
-    def refused(node: Node, inputs: object) -> None:
-        raise AssertionError(node.op_type)
-
-    types.answer = refused
-    with pytest.raises(BackendError, match="Halve"):
-        bound()
-    assert str(bound("m (float[2] x) => (float[2] y) { y = Relu(x) }").types["y"]) == "float32[2]"
-
-
 FLOATS = DataType.FLOAT
 
 

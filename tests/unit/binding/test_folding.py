@@ -14,8 +14,7 @@ from subgraphkit.errors import (
     UnsupportedModelError,
     WeightUpdateError,
 )
-from subgraphkit.running.tapping import tapped_session
-from tests.models import LIGHT, bound, parsed
+from tests.models import bound, parsed
 
 WEIGHTS = """
 g (float[4, 3] x) => (float[4, 2] y) <float[2, 3] w = {1, 2, 3, 4, 5, 6}, float[2] b = {1, 2}> {
@@ -102,14 +101,6 @@ def test_what_was_computed_is_not_to_be_replaced() -> None:
         session.update_weights({"t": np.zeros((3, 2), np.float32)})
 
 
-def test_values_that_left_can_be_looked_at_by_name() -> None:
-    graph = sk.bind(sk.load(parsed(WEIGHTS)), backend="numpy")
-    with tapped_session(graph, ["t", "q", "u"]) as session:
-        t, q, u = session.run(None, {"x": X})
-    np.testing.assert_array_equal(q, X @ t)
-    np.testing.assert_allclose(u, np.exp(X), rtol=1e-6)
-
-
 def test_an_output_that_is_computed_is_handed_out() -> None:
     text = """
     g (float[2, 3] x) => (int64[1] n, float[1] y) {
@@ -147,16 +138,6 @@ def test_dropout_that_may_train_and_random_numbers_and_quantization_stay() -> No
     }
     """
     assert bound(text, "numpy").left_out == {3: "a copy of 'x'"}
-
-
-def test_filled_weights_are_weights() -> None:
-    graph = sk.bind(sk.load(LIGHT / "light_squeezenet.onnx"), backend="numpy")
-    filled = [node.outputs[0] for node in graph.nodes if node.op_type == "ConstantOfShape"]
-    assert len(filled) == 39
-    assert set(filled) <= graph.constants.keys()
-    assert all(graph.nodes[i].op_type != "ConstantOfShape" for i in graph.order)
-    partitioning = sk.partition(graph)
-    assert [len(one.members) for one in partitioning.subgraphs] == [66]
 
 
 @pytest.mark.parametrize(
@@ -199,15 +180,6 @@ def test_a_product_that_takes_long_is_left_to_run() -> None:
     small = numpy_helper.from_array(np.ones((64, 64), np.float32), "a")
     proto.graph.initializer[0].CopyFrom(small)
     assert sk.bind(sk.load(proto), backend="none").left_out
-
-
-def test_a_long_chain_is_computed_without_deep_recursion() -> None:
-    nodes = " ".join(f"v{i + 1} = Neg(v{i})" for i in range(2001))
-    model = parsed(f"g (float[600] x) => (float[600] y) {{ {nodes} y = Add(x, v2001) }}")
-    model.graph.initializer.append(numpy_helper.from_array(np.arange(600, dtype=np.float32), "v0"))
-    with sk.InferenceSession(model, "numpy") as session:
-        assert len(session.graph.order) == 1
-        assert session.run(None, {"x": np.zeros(600, np.float32)})[0][1] == -1
 
 
 LONG = " ".join(f"a{i + 1} = Exp(a{i})" for i in range(40))

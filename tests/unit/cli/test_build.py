@@ -11,7 +11,6 @@ import pytest
 import subgraphkit as sk
 from tests.models import LINEAR, parsed
 from tests.storing import Storing, storing
-from tests.unit.bundling.conftest import edited
 from tests.unit.cli.conftest import Cli
 
 WORDS = ("linear.onnx", "--symbol", "N=3")
@@ -84,14 +83,6 @@ def test_what_build_writes_is_opened_by_run_and_in_python(cli: Cli) -> None:
     np.testing.assert_array_equal(np.load("y.npz")["y"], want)
     with sk.InferenceSession("out") as opened:
         np.testing.assert_array_equal(opened.run(None, {"x": x})[0], want)
-
-
-def test_what_a_terminal_would_obey_is_shown_as_what_it_is(cli: Cli) -> None:
-    cli("build", *BUNDLED, "--bundle", "out")
-    edited(Path("out"), lambda members: members.update(name="\x1b[2Jm\u202ef\n"))
-    shown = cli("list", "out").out
-    assert "\\x1b[2Jm\\u202ef\\n" in shown
-    assert "\x1b" not in shown
 
 
 def test_a_name_that_is_a_backend_is_one_even_beside_a_folder_called_like_it(cli: Cli) -> None:

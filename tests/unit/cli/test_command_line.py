@@ -164,12 +164,3 @@ def test_what_is_no_check_stops_no_others(new_process: Cli, install: Install, fo
     assert (ended.code, ended.err) == (0, "")
     assert "ready on cpu" in ended.out
     assert "an extension found" in ended.out
-
-
-def test_an_extension_that_raises_stops_no_command(new_process: Cli, install: Install) -> None:
-    install("broken", "raise RuntimeError('no')", group="subgraphkit.plugins")
-    ended = new_process("greet")
-    assert ended.code == 2
-    assert "warning: [SGK190]" in ended.err
-    assert "there is no command 'greet'" in ended.err
-    assert new_process("doctor", "--settings").err == ""

@@ -2,12 +2,10 @@
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from subgraphkit.cli.commands import PURPOSES
 from tests.unit.cli.conftest import Cli
 
 TYPED = {
@@ -35,19 +33,3 @@ def test_bash_completes_commands_words_and_files(cli: Cli) -> None:
     )
     assert done.stdout.splitlines() == [" ".join(offered) for offered in TYPED.values()]
     assert done.stderr == ""
-
-
-@pytest.mark.parametrize("shell", ["bash", "fish", "tcsh", "zsh"])
-def test_every_shell_knows_every_command(cli: Cli, shell: str) -> None:
-    ended = cli("--completion", shell)
-    assert (ended.code, ended.err) == (0, "")
-    assert [name for name in PURPOSES if name.rpartition(" ")[2] not in ended.out] == []
-
-
-def test_without_the_library_the_way_to_it_is_told(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "shtab", None)
-    ended = cli("--completion", "bash")
-    assert ended.code == 2
-    assert "pip install 'subgraphkit[cli]'" in ended.err

@@ -1,7 +1,6 @@
 """``calibrate`` and ``convert``."""
 
 import json
-import math
 from pathlib import Path
 
 import numpy as np
@@ -86,33 +85,6 @@ def test_a_search_keeps_the_nodes_that_overflow_and_stores_the_model(
     stored = Path("o.onnx").read_bytes()
     assert cli("convert", overflowing, *words, *keep).code == 0
     assert Path("o.onnx").read_bytes() == stored
-
-
-def test_what_overflows_is_told_and_advised_on_and_stored_where_no_bound_is_given(
-    cli: Cli, overflowing: str
-) -> None:
-    words = ("convert", overflowing, "--precision", "fp16", "-o", "o.onnx", "--data", "x.npy")
-    ended = cli(*words, "--report", "--json")
-    assert ended.code == 0, ended.err
-    (y,) = json.loads(ended.out)["data"]["accuracy"]["outputs"]
-    # tanh of infinity is 1, so that only what was small is wrong
-    assert math.isfinite(y["max_abs"])
-    onnx.save(parsed(OVERFLOWING.replace("Tanh", "Neg")), overflowing)
-    ended = cli(*words, "--report", "--json")
-    assert ended.code == 0, ended.err
-    (y,) = json.loads(ended.out)["data"]["accuracy"]["outputs"]
-    assert [y[key] for key in ("max_abs", "mean_abs", "snr_db")] == ["inf", "inf", "-inf"]
-    assert 0 < y["not_finite"] < 128
-    assert f"{y['not_finite']} of 128 values of output 'y' are not finite." in ended.err
-    for remedy in ("--values shows where", "--ranges (see --data-max)", "bf16"):
-        assert remedy in ended.err
-    assert Path("o.onnx").exists()
-    assert "are not finite, first in Mul 'c'. What helps" in cli(*words, "--values").err
-    Path("o.onnx").unlink()
-    ended = cli(*words, "--min-snr", "40")
-    assert ended.code == 1
-    assert "-inf" in ended.out
-    assert not Path("o.onnx").exists()
 
 
 def test_nodes_that_see_large_values_stay_if_ranges_say_so(cli: Cli, overflowing: str) -> None:

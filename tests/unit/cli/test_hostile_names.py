@@ -1,11 +1,8 @@
 """No name of a model, a plugin or a file is obeyed by a terminal, whatever the command."""
 
-import io
 import json
 import os
 import re
-import sys
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +12,9 @@ import onnx
 import pytest
 from onnx import helper
 
-import subgraphkit as sk
 from subgraphkit.cli import main
 from subgraphkit.cli.commands import PURPOSES, command_of
 from subgraphkit.cli.reporting import ExitCode
-from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.registry import refresh_backends
 from tests.unit.cli.conftest import ROOT, Install
 
@@ -218,45 +213,3 @@ def test_nothing_that_is_written_is_obeyed(
             assert main(words) != ExitCode.BUG
             told = capfd.readouterr()
             _check(told.out + told.err, words)
-
-
-@pytest.mark.usefixtures("surroundings")
-@pytest.mark.parametrize("words", IN_CHILDREN, ids=lambda words: words[0])
-def test_nothing_that_comes_from_another_process_is_obeyed(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
-) -> None:
-    monkeypatch.setenv("SUBGRAPH_BACKEND", "evil")
-    main(words)
-    told = capfd.readouterr()
-    _check(told.out + told.err, words)
-
-
-@pytest.mark.usefixtures("surroundings")
-@pytest.mark.filterwarnings("ignore")
-def test_a_terminal_gets_no_sequence_but_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = io.StringIO()
-    terminal.isatty = lambda: True  # type: ignore[method-assign]
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys, "stdout", terminal)
-    monkeypatch.setattr(sys, "stderr", terminal)
-    for words in (("run", "m.onnx"), ("plan", FILE, "--backend", "evil,numpy", "--details")):
-        main(words)
-    text = terminal.getvalue()
-    assert "\r\x1b[K" in text
-    assert "\x1b[1m" in text
-    for own in ("\r\x1b[K", "\x1b[1m", "\x1b[0m"):
-        text = text.replace(own, "")
-    _check(text, "on a terminal")
-
-
-@pytest.mark.usefixtures("surroundings")
-def test_what_python_says_of_a_model_is_not_obeyed_either() -> None:
-    for name in ("operator.onnx", "nobody.onnx", "outside.onnx", "missing.onnx", EVIL):
-        with pytest.raises(SubgraphkitError) as told:
-            sk.InferenceSession(name)
-        _check(str(told.value), name)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        with pytest.raises(SubgraphkitError) as told:
-            sk.InferenceSession("m.onnx", backend="evil,numpy")
-    _check("\n".join([str(told.value), *(str(one.message) for one in caught)]), "warnings")

@@ -32,23 +32,6 @@ def _json(ended: Any, command: str, code: int = 0) -> Any:
     return document["data"]
 
 
-def test_list_all_tells_how_to_install_what_is_missing(new_process: Cli) -> None:
-    data = _json(new_process("list", "--all", "--json", SUBGRAPH_BLOCK="numpy"), "list")
-    states = {entry["name"]: entry["state"] for entry in data["backends"]}
-    assert states["numpy"] == "blocked"
-    missing = [entry for entry in data["backends"] if entry["state"] == "missing"]
-    assert all(entry["install"].startswith("pip install") for entry in missing)
-
-
-def test_info_shows_the_manifest(cli: Cli) -> None:
-    ended = cli("list", "numpy")
-    assert ended.code == 0
-    assert "subgraphkit-numpy" in ended.out
-    (data,) = _json(cli("list", "numpy", "--json"), "list")["backends"]
-    assert data["name"] == "numpy"
-    assert data["devices"] == ["cpu"]
-
-
 def test_info_shows_options_with_their_variables(
     new_process: Cli, install: Install, tmp_path: Path
 ) -> None:
@@ -65,11 +48,6 @@ def test_info_shows_options_with_their_variables(
     assert header.split() == ["OPTION", "TYPE", "DEFAULT", "ALLOWED", "ENVIRONMENT", "HELP"]
     assert "1 <= value <= 5" in row
     assert "SUBGRAPH_COMPLETE_LEVEL" in row
-
-
-def test_info_of_a_backend_without_manifest_says_so(new_process: Cli, install: Install) -> None:
-    install("complete", COMPLETE)
-    assert "subgraphkit doctor" in new_process("list", "complete").out
 
 
 @pytest.mark.parametrize("name", ["numpy,openvino", "numpy:max_loop_iterations=9"])
@@ -149,22 +127,6 @@ def test_doctor_checks_what_is_selected_and_its_options(
     assert data["fixes"] == [failed["fix"]]
 
 
-def test_the_advice_is_not_to_block_what_is_asked_for(new_process: Cli, install: Install) -> None:
-    install("broken", BROKEN)
-    asked = new_process("doctor", "numpy", SUBGRAPH_BACKEND="broken")
-    assert "to do without it: leave it out of environment variable SUBGRAPH_BACKEND" in asked.out
-    fallback = new_process("doctor", "numpy", SUBGRAPH_FALLBACK="broken")
-    assert "to do without it: leave it out of the fallback, environment" in fallback.out
-
-
-def test_doctor_of_a_name_nobody_knows_fails(cli: Cli) -> None:
-    data = _json(cli("doctor", "nunpy", "--json"), "doctor", code=1)
-    (check,) = [check for check in data["checks"] if check["name"] == "backend nunpy"]
-    assert check["status"] == "failure"
-    assert "did you mean 'numpy'?" in check["text"]
-    assert data["fixes"] == ["Write 'numpy' in place of 'nunpy'"]
-
-
 def test_doctor_tells_of_a_setting_that_cannot_be_read(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,15 +137,6 @@ def test_doctor_tells_of_a_setting_that_cannot_be_read(
     assert data["fixes"] == ["Correct the value, or unset it."]
     assert "SUBGRAPH_STRICT='perhaps'" in check["text"]
     assert data["environment"]["variables"]["SUBGRAPH_STRICT"] == "perhaps"
-
-
-def test_doctor_misses_the_fallback(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SUBGRAPH_FALLBACK", "absent")
-    ended = cli("doctor", "numpy")
-    assert ended.code == 1
-    assert (
-        "backend 'absent', which runs what no other backend claims, is not installed" in ended.out
-    )
 
 
 def test_config_shows_layer_and_location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

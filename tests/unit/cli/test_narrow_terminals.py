@@ -90,9 +90,3 @@ def test_no_command_writes_beyond_the_terminal(cli: Cli) -> None:
         ended = cli(*command.split())
         assert ended.code in {0, 1}, ended.err
         _check_lines(ended.out + ended.err, command)
-
-
-@pytest.mark.parametrize("command", IN_CHILDREN)
-def test_nothing_about_a_process_is_beyond_the_terminal(cli: Cli, command: str) -> None:
-    ended = cli(*command.split())
-    _check_lines(ended.out + ended.err, command)

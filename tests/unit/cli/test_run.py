@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-import pytest
 
 from tests.models import parsed
 from tests.unit.cli.conftest import Cli, Install
@@ -47,13 +46,6 @@ def test_sizes_that_nobody_gave_leave_windows_something_to_slide_over(cli: Cli) 
     assert "taken" not in cli("run", "windows.onnx", *given).err
 
 
-@pytest.mark.parametrize("dtype", ["float", "double", "int64", "uint8", "bool", "float16"])
-def test_every_kind_of_number_can_be_made_up(cli: Cli, dtype: str) -> None:
-    onnx.save(parsed(f"g ({dtype}[3] x) => ({dtype}[3] y) {{ y = Identity(x) }}"), "typed.onnx")
-    (output,) = _run(cli, "typed.onnx")["outputs"]
-    assert output["not_finite"] == 0
-
-
 PRINTS = """
 import os
 import subgraphkit as sk
@@ -75,17 +67,6 @@ class Plugin(sk.Backend):
     def properties(self):
         return [Property()]
 """
-
-
-def test_what_a_plugin_prints_stays_out_of_the_data(
-    new_process: Cli, install: Install, linear: Path
-) -> None:
-    install("loud", PRINTS)
-    ended = new_process("run", linear, "--backend", "loud", "--json")
-    assert ended.code == 0, ended.err
-    assert json.loads(ended.out)["data"]["backends"] == ["loud", "numpy"]
-    assert "printed at import" in ended.err
-    assert "written to the descriptor" in ended.err
 
 
 def test_a_backend_that_fails_to_compile_is_a_failure(

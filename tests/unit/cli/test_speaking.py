@@ -7,7 +7,6 @@ import onnx
 import pytest
 
 from subgraphkit.cli.flags import in_flags
-from tests.models import DIAMOND, parsed
 from tests.unit.cli.conftest import Cli
 
 WRITERS = (
@@ -36,20 +35,6 @@ def test_what_cannot_be_written_is_refused_before_any_work(
     assert (ended.code, ended.out) == (2, "")
     assert "[SGK301]" in ended.err
     assert "you have no permission to write there" in ended.err
-
-
-def test_a_file_that_closes_meanwhile_is_no_bug_of_ours(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    onnx.save(parsed(DIAMOND), "m.onnx")
-
-    def refuse(path: Path, data: bytes) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr("subgraphkit.cli.reporting.write_output", refuse)
-    ended = cli("plan", "m.onnx", "--html", "p.html")
-    assert ended.code == 2
-    assert "[SGK301] 'p.html' cannot be written: Permission denied" in ended.err
 
 
 @pytest.mark.parametrize(

@@ -22,15 +22,6 @@ class Terminal(io.StringIO):
 TABLE = table("name size:", [("a[b]", 1), ("longer", 2000), (None, 3)])
 
 
-def test_plain_columns_are_aligned_and_lines_have_no_tail() -> None:
-    assert TABLE.lines() == [
-        "NAME    SIZE",
-        "a[b]       1",
-        "longer  2000",
-        "           3",
-    ]
-
-
 def test_a_terminal_gets_a_table_in_its_own_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     monkeypatch.setenv("TERM", "xterm")

@@ -58,9 +58,3 @@ def test_the_document_and_the_files_say_the_same(cli: Cli) -> None:
         "L2/time_is_linear",
     }
     assert json.loads(Path("o.json").read_text()) == data
-
-
-def test_an_option_that_the_backend_lacks_fails_the_first_level(cli: Cli) -> None:
-    ended = cli("author", "test", "numpy:no_such=1", "--only", "L0/probe")
-    assert ended.code == 1
-    assert "[SGK110] backend 'numpy' has no option 'no_such'" in ended.out

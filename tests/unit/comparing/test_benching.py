@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 
 from subgraphkit.backend import Progress, ProgressEvent
@@ -125,38 +124,6 @@ def test_libraries_are_told_how_many_threads_to_use() -> None:
 
     assert told("threads", "threads:threads=3") == [202, 203]
     assert told("threads", options={"threads": {"threads": 4}}) == [204]
-
-
-def test_a_path_and_what_is_configured_are_enough(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    onnx.save(parsed(CHAIN), tmp_path / "chain.onnx")
-    monkeypatch.setenv("SUBGRAPH_BACKEND", "slow,numpy")
-    found = bench("chain.onnx", FEEDS, [None], schedule=SHORT, shapes={"N": 1})
-    assert found.model == "chain.onnx"
-    assert [one.selection for one in found.measured] == ["slow,numpy"]
-    assert found.measured[0].ran
-
-
-def test_bytes_sequences_and_strings_can_be_fed() -> None:
-    text = """
-    g (seq(float[2]) q, string[2] s, float16[2] h) => (float[4] y, string[2] t, float16[2] k)
-    {
-      y = ConcatFromSequence <axis = 0> (q)
-      t = Identity(s)
-      k = Neg(h)
-    }
-    """
-    feeds = {
-        "q": [np.ones(2, np.float32), np.zeros(2, np.float32)],
-        "s": np.array(["a", "ü"], object),
-        "h": np.ones(2, np.float16),
-    }
-    data = parsed(text).SerializeToString()
-    found = bench(data, feeds, ["numpy", "numpy"], schedule=SHORT)
-    assert [one.text for one in found.measured] == ["", ""]
-    assert [one.name for one in found.measured[1].differences] == ["y", "t", "k"]
-    assert found.agrees
 
 
 def test_nonsense_is_refused_before_anything_is_started() -> None:

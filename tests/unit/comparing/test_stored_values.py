@@ -44,13 +44,6 @@ def test_sequences_maps_and_nothing_come_back_too(tmp_path: Path) -> None:
     assert back["m"][0][7].tolist() == [1.0]
 
 
-def test_bytes_become_text_and_lists_of_numbers_tensors(tmp_path: Path) -> None:
-    store_values({"b": np.array([b"word"], object), "l": [1, 2]}, tmp_path / "stored")
-    back = restore_values(tmp_path / "stored")
-    assert back["b"].tolist() == ["word"]
-    assert back["l"].tolist() == [1, 2]
-
-
 def test_an_element_type_without_a_name_in_onnx_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CallerError, match="datetime64"):
         store_values({"x": np.zeros(1, "datetime64[s]")}, tmp_path / "stored")

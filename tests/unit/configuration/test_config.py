@@ -125,12 +125,6 @@ def test_the_environment_is_read_at_every_bind(monkeypatch: pytest.MonkeyPatch) 
     assert first.backends[0].name == "auto"
 
 
-def test_a_blank_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SUBGRAPH_BACKEND", "  ")
-    monkeypatch.setenv("SUBGRAPH_STRICT", "")
-    assert resolve().sources["strict"][0] == "default"
-
-
 @pytest.mark.parametrize(
     ("variable", "text", "problem"),
     [
@@ -209,23 +203,6 @@ def test_of_nested_blocks_the_inner_selection_counts_with_its_options() -> None:
     assert resolved.options_for("b")["y"][0] == "2"
 
 
-def test_blocks_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SUBGRAPH_BLOCK", "a")
-    with config(block=["b"]):
-        resolved = resolve(block={"c"})
-    assert resolved.block == {"a", "b", "c"}
-    assert resolved.sources["block"] == (
-        "call",
-        "argument block={'c'}; config(block=['b']); environment variable SUBGRAPH_BLOCK='a'",
-    )
-
-
-def test_a_variable_of_a_backend_given_as_a_class_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    odd = type("Odd", (), {"name": "odd_one", "properties": list})
-    monkeypatch.setenv("SUBGRAPH_ODD_ONE_MY_KEY", "1")
-    assert resolve(backend=odd).options_for("odd_one")["my_key"][0] == "1"
-
-
 def test_pyproject_may_hold_the_settings(tmp_path: Path) -> None:
     path = tmp_path / "pyproject.toml"
     path.write_text(
@@ -242,12 +219,6 @@ def test_somebody_elses_pyproject_is_passed_by(text: str, tmp_path: Path) -> Non
     (tmp_path / "work" / "pyproject.toml").write_text(text)
     (tmp_path / "subgraphkit.toml").write_text("strict = true\n")
     assert resolve().strict
-
-
-def test_the_nearest_file_is_the_only_project_file(tmp_path: Path, project_file: Path) -> None:
-    (tmp_path / "subgraphkit.toml").write_text("strict = true\n")
-    project_file.write_text("verbose = 1\n")
-    assert (resolve().strict, resolve().verbose) == (False, 1)
 
 
 @pytest.mark.parametrize(
@@ -304,12 +275,6 @@ def test_a_setting_of_the_process_can_be_undone_in_any_order() -> None:
     second()
     second()
     assert resolve().verbose == 0
-
-
-def test_a_block_that_fails_leaves_nothing_behind() -> None:
-    with pytest.raises(KeyError), config(strict=True):
-        raise KeyError
-    assert not resolve().strict
 
 
 def in_thread(function: Callable[[], int]) -> int:

@@ -21,11 +21,6 @@ def _machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
 
-def test_where_nothing_limits_the_process_the_libraries_decide() -> None:
-    assert thread_limit({}) == (None, "the default")
-    assert thread_limit({"OMP_NUM_THREADS": "99"}) == (None, "the default")
-
-
 def test_the_affinity_of_the_process_limits_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 5, 6}, raising=False)
     assert thread_limit({}) == (3, "the CPU affinity of the process")
@@ -49,13 +44,6 @@ def test_the_quotas_of_all_groups_around_the_process_count(tmp_path: Path) -> No
     (inner / "cpu.max").write_text("max 100000")
     (inner.parent / "cpu.max").write_text("300000 100000")
     assert thread_limit({}) == (3, "the CPU quota of the control group")
-
-
-def test_a_quota_of_version_1_counts(tmp_path: Path) -> None:
-    (tmp_path / "cpu").mkdir()
-    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text("200000\n")
-    (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
-    assert thread_limit({})[0] == 2
 
 
 @pytest.mark.parametrize(("given", "count"), [("1", 1), ("3,2", 3), ("0", None), ("many", None)])

@@ -36,16 +36,6 @@ def test_a_text_is_read_by_the_grammar(text: str, shown: list[str]) -> None:
     assert [str(choice) for choice in parse_selection(text)] == shown
 
 
-def test_a_choice_written_out_reads_back_equal() -> None:
-    choices = parse_selection("a@dist?:k=v,b:x=1")
-    assert parse_selection(",".join(map(str, choices))) == choices
-
-
-def test_options_of_an_item_are_kept_as_written() -> None:
-    (choice,) = parse_selection("a:k=16:flag=yes")
-    assert dict(choice.options) == {"k": "16", "flag": "yes"}
-
-
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -129,8 +119,3 @@ def test_a_backend_that_comes_again_has_a_number_its_options_and_those_of_all() 
         assert {key: value for key, (value, _) in given} == {"k": k, "other": 3}
     assert str(parse_selection("x:k=1,x:k=2")[1]) == "x#2:k=2"
     assert resolve(backend="x#2:k=2,y", isolate="x").isolates("x#2")
-
-
-def test_an_instance_of_a_backend_cannot_come_beside_another() -> None:
-    with pytest.raises(ConfigError, match="'alpha' is named twice"):
-        parse_selection([Alpha(), Alpha()])

@@ -84,20 +84,6 @@ def test_an_installed_extension_is_called(install: Install) -> None:
     assert manager.notify("subgraphkit_compiled", event=EVENT) == ["alpha_0"]
 
 
-def test_an_error_in_an_iterator_is_caught_as_well(install: Install) -> None:
-    install("watch-dist", "m_watcher", CODE, ENTRY)
-    manager = ExtensionManager(resolve(plugins={"watcher"}))
-    pattern = r"SGK190.*'watcher' \(watch-dist 1\.0, m_watcher\).*subgraphkit_doctor.*half way"
-    with pytest.warns(SubgraphkitWarning, match=pattern):
-        assert manager.notify("subgraphkit_doctor") == []
-
-
-def test_results_of_an_iterator_are_handed_over(counting: Counting) -> None:
-    manager = ExtensionManager(resolve(plugins={"counting"}))
-    manager.notify("subgraphkit_compiled", event=EVENT)
-    assert manager.notify("subgraphkit_doctor") == [[Check("count", "ok", str(counting.count))]]
-
-
 @pytest.mark.usefixtures("_failing")
 def test_one_that_fails_is_switched_off_and_the_others_go_on(counting: Counting) -> None:
     manager = ExtensionManager(resolve(plugins={"Failing", "counting"}))

@@ -56,15 +56,3 @@ def test_metadata_that_cannot_be_read_is_told_and_stops_nobody_else(
     assert get_backend("good") is sys.modules["m_good"].Good
     assert main(["list"]) == 0
     assert capsys.readouterr().err.count("[SGK128]") == 6
-
-
-def test_a_name_as_long_as_a_book_is_not_repeated(
-    install: Install, capsys: pytest.CaptureFixture[str]
-) -> None:
-    install("good-dist", "m_good", GOOD, ENTRY.replace("good =", f"{'x' * 10_000}\x1b[2J ="))
-    assert main(["list"]) == 0
-    out = capsys.readouterr().out
-    assert "[SGK115]" not in out
-    assert "xxx...xxx" in out
-    assert "x" * 100 not in out
-    assert "\x1b" not in out

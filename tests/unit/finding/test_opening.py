@@ -21,7 +21,6 @@ from subgraphkit.configuration.names import KNOWN_BACKENDS
 from subgraphkit.errors import (
     BackendError,
     BackendLoadError,
-    BackendNotFoundError,
     BackendUnavailableError,
     OptionError,
     SubgraphkitWarning,
@@ -85,25 +84,6 @@ def test_backends_are_opened_in_the_order_selected() -> None:
         assert state("alpha") == "ready"
 
 
-def test_a_backend_that_can_only_build_is_listed_as_such() -> None:
-    class Legless(Alpha):
-        name = "legless"
-
-        @classmethod
-        def probe(cls, *, deep: bool = False) -> ProbeResult:
-            return ProbeResult(available=True, problems=("no ground",), builds_only=True)
-
-    with registered(Legless):
-        assert names(backend="legless") == ["legless"]
-        assert state("legless") == "build_only"
-
-
-def test_each_bind_gets_a_new_instance() -> None:
-    with registered(Alpha):
-        resolved = resolve(backend="alpha")
-        assert open_backends(resolved)[0] is not open_backends(resolved)[0]
-
-
 def test_options_are_typed_and_read_only() -> None:
     with registered(Alpha):
         (backend,) = open_backends(
@@ -164,10 +144,6 @@ def test_a_planner_that_makes_something_else_is_refused() -> None:
 
     with registered(Wrong), pytest.raises(BackendLoadError, match="its planner returned 'a plan'"):
         next(open_in_turn(resolve(backend="no_device"), dry_run=True))
-
-
-def test_none_opens_nothing() -> None:
-    assert names(backend="none") == []
 
 
 def test_an_optional_backend_is_left_out_quietly_and_the_event_tells() -> None:
@@ -266,11 +242,6 @@ def test_options_of_the_fallback_are_taken() -> None:
 
 def test_there_may_be_no_fallback() -> None:
     assert open_fallback(resolve(fallback="none")) is None
-
-
-def test_a_fallback_that_is_absent_names_who_asked_for_it() -> None:
-    with pytest.raises(BackendNotFoundError, match="the fallback, argument fallback='zzz'"):
-        open_fallback(resolve(fallback="zzz"))
 
 
 def test_auto_meets_a_plugin_that_aborts_in_a_child_once_and_goes_on(install: Install) -> None:

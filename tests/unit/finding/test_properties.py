@@ -1,7 +1,6 @@
 """Properties added to a backend from outside."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import pytest
 
@@ -42,34 +41,9 @@ def test_an_added_property_comes_before_the_backends_own() -> None:
 
 
 @pytest.mark.usefixtures("_added")
-def test_each_bind_gets_new_properties() -> None:
-    backend = Alpha()
-    assert properties_of(backend)[1] is not properties_of(backend)[1]
-
-
-@pytest.mark.usefixtures("_added")
 def test_a_property_added_twice_is_applied_once() -> None:
     register_property("alpha", Added)
     assert len(properties_of(Alpha())) == 2
-
-
-@pytest.mark.usefixtures("_added")
-def test_a_class_that_is_defined_anew_takes_the_place_of_the_old() -> None:
-    again = type("Added", (Added,), {"__module__": Added.__module__, "name": "anew"})
-    register_property("alpha", again)
-    assert [one.name for one in properties_of(Alpha())] == ["anew", "own"]
-    register_property("alpha", Added)
-
-
-def test_it_serves_as_a_decorator_for_a_backend_that_does_not_exist_yet() -> None:
-    @partial(register_property, "not_installed")
-    class Early(Own):
-        name = "early"
-
-    late = type("Late", (Alpha,), {"name": "not_installed"})()
-    assert [one.name for one in properties_of(late)] == ["early", "own"]
-    unregister_property("not_installed", Early)
-    assert [one.name for one in properties_of(late)] == ["own"]
 
 
 @pytest.mark.parametrize(("name", "added"), [("alpha", Alpha), ("alpha", Own()), ("Bad", Own)])

@@ -1,15 +1,12 @@
 """A class takes its options from the manifest of its package, typed; or declares them itself."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from subgraphkit.backend import (
-    Backend,
     BindContext,
     Option,
-    SubgraphProperty,
     read_manifest,
 )
 from subgraphkit.backend.contract import option_class_of
@@ -51,16 +48,6 @@ def _installed(install: Install, code: str = CODE) -> Path:
     return package
 
 
-class Plain(Backend):
-    """Declares its options itself."""
-
-    name = "plain"
-    options = (Option("level", int, default=1),)
-
-    def properties(self) -> Sequence[SubgraphProperty]:
-        return []
-
-
 def test_a_class_has_the_options_of_its_manifest(install: Install) -> None:
     _installed(install)
     backend = get_backend("typed")
@@ -71,13 +58,6 @@ def test_a_class_has_the_options_of_its_manifest(install: Install) -> None:
     assert BindContext(opened.option_values).options.size == 1024
     with pytest.raises(OptionError, match=r"'levle'.*did you mean 'level'"):
         open_backends(resolve(backend="typed:levle=1"))
-
-
-def test_without_options_a_class_has_the_defaults(install: Install) -> None:
-    _installed(install)
-    backend = get_backend("typed")
-    assert backend().option_values == option_class_of(backend)()
-    assert Plain().option_values == PlainOptions(level=1)
 
 
 def test_options_written_from_another_manifest_are_an_error_with_the_command(
@@ -96,19 +76,6 @@ def test_a_class_cannot_declare_options_beside_its_manifest(install: Install) ->
         get_backend("typed")
 
 
-def test_a_class_of_options_without_manifest_is_refused() -> None:
-    class Options:
-        """Made by hand."""
-
-    with pytest.raises(BackendLoadError, match="there is no such file"):
-
-        class Typed(Backend[Options]):
-            name = "typed"
-
-            def properties(self) -> Sequence[SubgraphProperty]:
-                return []
-
-
 def test_a_subclass_has_the_options_of_its_base_or_its_own(install: Install) -> None:
     _installed(install)
     typed = get_backend("typed")
@@ -117,17 +84,6 @@ def test_a_subclass_has_the_options_of_its_base_or_its_own(install: Install) -> 
     assert option_class_of(heir) is option_class_of(typed)
     other = type("Other", (typed,), {"options": (Option("depth", int, default=2),)})
     assert other().option_values == PlainOptions(depth=2)
-
-
-def test_a_backend_without_a_manifest_is_told_where_it_goes(
-    install: Install, capsys: pytest.CaptureFixture[str]
-) -> None:
-    install("sgk-typed", "sgk_typed", CODE, ENTRY_POINT)
-    assert main(["list", "typed", "--options"]) == 0
-    assert "there is no manifest" in capsys.readouterr().out
-    assert main(["author", "manifest", "write", "nobody"]) == 3
-    assert main(["author", "manifest", "write", "typed"]) == 2
-    assert "[SGK242] backend 'typed' has no manifest" in capsys.readouterr().err
 
 
 def test_the_options_of_an_installed_backend_are_written_by_its_name(install: Install) -> None:

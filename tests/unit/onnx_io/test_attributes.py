@@ -5,7 +5,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from subgraphkit.onnx_io.attribute_rules import LazyAttributes, constant_of
-from subgraphkit.types import DataType, SequenceType, TensorType
+from subgraphkit.types import DataType, TensorType
 
 
 def test_every_kind_of_attribute_is_decoded() -> None:
@@ -24,18 +24,6 @@ def test_every_kind_of_attribute_is_decoded() -> None:
     }
     np.testing.assert_array_equal(attributes["t"], [1, 2])
     assert len(attributes) == 7
-
-
-def test_text_that_is_not_utf8_stays_bytes() -> None:
-    node = helper.make_node("Any", [], ["y"], s=b"\xff\xfe")
-    assert LazyAttributes(node, None)["s"] == b"\xff\xfe"
-
-
-def test_types_are_types_of_our_own() -> None:
-    inner = helper.make_tensor_type_proto(TensorProto.FLOAT, [2, None])
-    node = helper.make_node("Optional", [], ["y"], type=helper.make_sequence_type_proto(inner))
-    expected = SequenceType(TensorType(DataType.FLOAT, (2, None)))
-    assert LazyAttributes(node, None)["type"] == expected
 
 
 @pytest.mark.parametrize(

@@ -66,15 +66,6 @@ def test_arithmetic_on_an_open_size_types_what_it_decides(arithmetic: str) -> No
     assert str(graph.types["y"]) == _OPEN[arithmetic]
 
 
-def test_a_shape_that_is_filled_is_known_to_what_is_spread_to_it() -> None:
-    text = (
-        "g (float[1, 3] x) => (y) <int64[1] two = {2}> "
-        "{ t = ConstantOfShape<value = int64[1] {1}>(two) z = Expand(x, t) y = Tile(z, t) }"
-    )
-    found = infer(sk.load(parsed(text)), {}, {})
-    assert str(found.types["y"]) == "float32[1,3]"
-
-
 def test_sizes_that_are_computed_are_known_to_all_that_follows() -> None:
     text = (
         "g (float[2, 3, 4] x) => (y) <int64[1] minus = {-1}, float half = {0.5}> { "
@@ -149,12 +140,6 @@ def test_a_contradiction_is_told_with_both_facts(
         assert fact in str(refusal.value)
 
 
-def test_names_that_inference_makes_up_differ_however_many_nodes_are_looked_at_together() -> None:
-    text = "g (float[4] x, float[4] z) => (a, b, c) { a = NonZero(x) b = NonZero(z) c = Relu(x) }"
-    found = infer(sk.load(parsed(text)), {}, {}, slice_size=1).types
-    assert found["a"].shape[1] != found["b"].shape[1]  # type: ignore[union-attr, index]
-
-
 _BOMBS = {
     "a chain of doublings": " ".join(
         ["z0 = Identity(start)", *(f"z{i + 1} = Concat<axis=0>(z{i}, z{i})" for i in range(40))]
@@ -215,22 +200,3 @@ def test_nodes_that_look_the_same_share_no_sizes_made_up() -> None:
     types = infer(sk.load(model), {}, {}).types
     sizes = [dim for name in "ab" for dim in types[name].shape]
     assert len(set(sizes)) == 4
-
-
-def test_what_exporters_note_of_nodes_stays_with_the_model() -> None:
-    proto = parsed("g (float[2] x) => (y) { a = Relu(x) y = Neg(a) }")
-    for node in proto.graph.node:
-        node.metadata_props.add(key="stack_trace", value="where it was written")
-        node.doc_string = "what it is for"
-    before = proto.SerializeToString(deterministic=True)
-    model = sk.load(proto)
-    assert str(infer(model, {}, {}).types["y"]) == "float32[2]"
-    assert model.proto.SerializeToString(deterministic=True) == before
-
-
-def test_stored_texts_that_are_joined_are_texts() -> None:
-    model = parsed(
-        'g () => (string[3] y) <string[1] a = {"x"}, string[2] b = {"y", "z"}> '
-        "{ y = Concat<axis=0>(a, b) }"
-    )
-    assert str(infer(sk.load(model), {}, {}).types["y"]) == "string[3]"

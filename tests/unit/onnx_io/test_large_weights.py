@@ -1,6 +1,5 @@
 """Large weights leave the protobuf message, so that they are in memory once."""
 
-import errno
 import mmap
 import weakref
 from collections.abc import Iterator
@@ -91,19 +90,6 @@ def mapping_of(array: np.ndarray) -> mmap.mmap:
     return base
 
 
-def test_a_model_too_large_to_be_read_apart_is_read_as_it_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def full(*_: int) -> mmap.mmap:
-        raise OSError(errno.ENOMEM, "")
-
-    monkeypatch.setattr(mmap, "mmap", full)
-    proto, values = model()
-    loaded = sk.load(proto.SerializeToString())
-    assert not loaded.taken_out
-    np.testing.assert_array_equal(loaded.graph.constants["w"].array(), values)
-
-
 def test_the_callers_own_message_is_left_alone() -> None:
     proto, values = model()
     before = proto.SerializeToString()
@@ -111,25 +97,6 @@ def test_the_callers_own_message_is_left_alone() -> None:
     assert not loaded.taken_out
     assert proto.SerializeToString() == before
     np.testing.assert_array_equal(loaded.graph.constants["w"].array(), values)
-
-
-def test_little_weight_is_not_worth_parsing_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(payloads, "_WORTH_TAKING", 1 << 20)
-    proto, _ = model()
-    assert not sk.load(proto.SerializeToString()).taken_out
-
-
-def test_a_model_written_from_a_subgraph_has_the_weight() -> None:
-    proto = parsed("g (float[60] x) => (float[100] y) { y = MatMul(x, w) }")
-    _, values = model()
-    proto.graph.initializer.append(numpy_helper.from_array(values, "w"))
-    bound = sk.bind(sk.load(proto.SerializeToString()), backend="numpy")
-    (subgraph,) = sk.partition(bound).subgraphs
-    (written,) = subgraph.to_model().graph.initializer
-    np.testing.assert_array_equal(numpy_helper.to_array(written), values)
-    with sk.InferenceSession(proto.SerializeToString(), backend="numpy") as session:
-        (y,) = session.run(None, {"x": np.ones(60, np.float32)})
-    np.testing.assert_allclose(y, values.sum(0), rtol=1e-5)
 
 
 def outcome(data: bytes) -> object:

@@ -100,27 +100,11 @@ def test_a_convolution_with_channels_last_keeps_them_last() -> None:
     assert types_of(case.model, case.feeds) == {"y0": TensorType(DataType.FLOAT, (1, 3, 4, 3))}
 
 
-def test_dimensions_with_names_go_through_the_rules() -> None:
-    node = helper.make_node("FusedMatMul", ["a", "b"], ["y"], domain="com.microsoft", transB=1)
-    types = {
-        "a": TensorType(DataType.FLOAT, ("N", "L", 4)),
-        "b": TensorType(DataType.FLOAT, ("M", 4)),
-    }
-    made = node_types(node, types, {}, {"com.microsoft": 1})
-    assert made == {"y": TensorType(DataType.FLOAT, ("N", "L", "M"))}
-
-
 def test_inputs_that_contradict_each_other_are_reported() -> None:
     node = helper.make_node("FusedMatMul", ["x", "x"], ["y"], domain="com.microsoft")
     types = {"x": TensorType(DataType.FLOAT, (2, 3))}
     with pytest.raises(shape_inference.InferenceError, match=re.escape("Incompatible dimensions")):
         node_types(node, types, {}, {"com.microsoft": 1})
-
-
-def test_of_an_operator_of_somebodys_own_nothing_is_known() -> None:
-    node = helper.make_node("Own", ["x"], ["y"], domain="own")
-    types = {"x": TensorType(DataType.FLOAT, (2, 3))}
-    assert node_types(node, types, {}, {"": 21, "own": 1}) == {}
 
 
 def test_an_even_split_of_the_first_operator_set_has_as_many_parts_as_the_node() -> None:
@@ -224,19 +208,4 @@ def test_what_reads_such_a_value_in_a_body_can_be_bound(call: str, body: str) ->
     ((_, bodies),) = bound.table.bodies.items()
     assert {node.domain for one in bodies.values() for node in one.nodes} <= {
         *("", "ai.onnx.ml", "somebody"),
-    }
-
-
-def test_what_reads_a_typed_value_in_a_body_has_a_type() -> None:
-    model = onnx.parser.parse_model(
-        '<ir_version: 10, opset_import: ["" : 22, "somebody" : 1]> '
-        "g (bool c, float[2,2] x) => (y) { y = If(c) <"
-        "then_branch = t () => (a) { u = somebody.Own(x) v = EyeLike(u) w = EyeLike(x) "
-        "a = EyeLike<dtype=11>(w) }, else_branch = e () => (b) { b = Cast<to=11>(x) }> }"
-    )
-    branch = sk.bind(sk.load(model)).table.bodies[0]["then_branch"]
-    assert {name: str(branch.types.get(name)) for name in "vwa"} == {
-        "v": "None",
-        "w": "float32[2,2]",
-        "a": "float64[2,2]",
     }

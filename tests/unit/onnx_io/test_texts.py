@@ -48,12 +48,6 @@ def test_each_form_of_text_is_loaded_like_any_model(
     ]
 
 
-def test_text_may_begin_with_blanks_comments_and_a_byte_order_mark() -> None:
-    assert sk.load(b"\xef\xbb\xbf" + written("json").encode()).name == "chain"
-    assert sk.load(f"\n # of a model\n{written('textproto')}".encode()).name == "chain"
-    assert sk.load(f"\n {written('onnxtxt')}".encode()).name == "chain"
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [

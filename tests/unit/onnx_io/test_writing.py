@@ -66,15 +66,6 @@ def test_notes_of_nodes_are_written_unless_nobody_wants_them() -> None:
     assert [*subgraph.to_model(weights="outside").graph.node] == [*proto.graph.node]
 
 
-def test_weights_left_outside_are_those_of_the_model_and_not_copies() -> None:
-    subgraph = whole(dense())
-    model = subgraph.to_model(weights="outside")
-    arrays = outside_weights(model, subgraph)
-    assert list(arrays) == ["w"]
-    assert np.shares_memory(arrays["w"], subgraph.constants["w"].array())
-    assert not arrays["w"].flags.writeable
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
 def test_what_is_left_outside_has_the_dtype_and_shape_the_initializer_states(dtype: type) -> None:
     subgraph = whole(dense(dtype))
@@ -181,17 +172,6 @@ def test_inputs_that_are_left_out_at_the_end_of_a_node_are_not_written() -> None
     (inner,) = written[0].attribute[0].g.node
     assert [*inner.input] == [*written[1].input] == ["x", "low"]
     assert [*model.graph.node[1].input] == ["x", "low", ""]
-
-
-def test_a_constant_node_in_a_file_is_taken_in(tmp_path: Path) -> None:
-    model = parsed("g (float[100] x) => (float[100] y) { y = Add(x, c) }")
-    values = numpy_helper.from_array(np.arange(100, dtype=np.float32), "k")
-    model.graph.node.insert(0, helper.make_node("Constant", [], ["c"], value=values))
-    path = tmp_path / "m.onnx"
-    _save_with_files(model, path)
-    written = whole(path).to_model()
-    (y,) = ReferenceEvaluator(written).run(None, {"x": np.ones(100, np.float32)})
-    np.testing.assert_array_equal(y, np.arange(100) + 1)
 
 
 def _save_with_files(model: onnx.ModelProto, path: Path) -> None:

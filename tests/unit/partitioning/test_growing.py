@@ -20,7 +20,7 @@ from subgraphkit.partitioning.claiming.grow import grow
 from subgraphkit.partitioning.claiming.merge import merge
 from subgraphkit.partitioning.claims import Claim
 from subgraphkit.partitioning.refusals import RefusalColumn
-from tests.property.partition_oracles import build, check_disjoint, random_dag
+from tests.property.partition_oracles import build, check_disjoint
 from tests.unit.partitioning.pass_support import graph_of, selecting
 
 
@@ -106,14 +106,6 @@ def everything(rows: list[list[int]]) -> tuple[Adjacency, bytearray]:
     return build(rows, range(len(rows)))
 
 
-def test_units_that_are_claimed_or_not_eligible_are_never_offered() -> None:
-    for seed in range(100):
-        adjacency, eligible = random_dag(seed, nodes=(5, 25), refused=(0.1, 0.5))
-        rules = Rules(takes=lambda unit, seed=seed: (unit * 7 + seed) % 5 > 0)
-        grow_regions(adjacency, eligible, rules, connectivity="connected")
-        assert all(eligible[offered] for _, _, offered in rules.asked)
-
-
 def test_a_region_that_must_stay_whole_is_grown_again_without_what_is_in_the_way() -> None:
     adjacency, eligible = build([[], [0], [0], [1, 2]], [0, 1, 3])
     rules = Rules(splittable=False)
@@ -121,14 +113,6 @@ def test_a_region_that_must_stay_whole_is_grown_again_without_what_is_in_the_way
     assert result.regions == [[0, 1], [3]]
     assert rules.filtered == [[0, 1, 3], [0, 1], [3]]
     assert ("restart", 0, 0) in rules.asked
-
-
-def test_a_trimmed_pattern_is_filtered_again_and_the_rest_stays_outside() -> None:
-    adjacency, eligible = build([[], [0], [0], [1, 2]], [0, 1, 3])
-    rules = Rules(splittable=False, keeps=lambda units: units if units[0] == 0 else [])
-    result = grow_regions(adjacency, eligible, rules, connectivity="connected")
-    assert result.regions == [[0, 1]]
-    assert result.excluded == {3: ("not_convex", [0, 2, 3])}
 
 
 def test_what_a_filter_takes_apart_is_given_up_if_it_must_stay_whole() -> None:
@@ -162,20 +146,6 @@ def test_a_filter_that_keeps_nothing_does_not_take_for_ever() -> None:
     assert len(result.excluded) == count
 
 
-def test_long_interleaved_regions_are_claimed_without_walking_the_graph_each_time() -> None:
-    lanes, steps = 60, 60
-    rows: list[list[int]] = []
-    for step in range(steps):
-        for lane in range(lanes):
-            rows.append([len(rows) - lanes] if step else [])
-            del lane
-    adjacency, eligible = everything(rows)
-    rules = Rules()
-    result = grow_regions(adjacency, eligible, rules, connectivity="connected")
-    assert [len(region) for region in result.regions] == [steps] * lanes
-    assert len(rules.asked) <= len(rows)
-
-
 @pytest.mark.parametrize("splittable", [True, False])
 def test_a_large_tangle_is_not_grown_again_for_each_of_its_regions(*, splittable: bool) -> None:
     rng = random.Random(1)
@@ -194,25 +164,6 @@ def test_a_large_tangle_is_not_grown_again_for_each_of_its_regions(*, splittable
     assert len(rules.asked) < 20 * (count + len(adjacency.preds))
     fewest = connected_regions(adjacency, eligible).lower_bound
     assert len(result.regions) < 2 * fewest
-
-
-def test_the_running_order_agrees_with_a_list() -> None:
-    rng = random.Random(0)
-    for count in (1, 2, 7, 40):
-        order, expected = RunningOrder(count), list(range(count))
-        for _ in range(600):
-            anchor = rng.choice(expected)
-            others = [item for item in expected if item != anchor]
-            moved = sorted(rng.sample(others, rng.randint(0, min(3, len(others)))))
-            expected = [item for item in expected if item not in moved]
-            place = expected.index(anchor)
-            if rng.random() < 0.5:
-                order.move_before(moved, anchor)
-                expected[place:place] = moved
-            else:
-                order.move_after(moved, anchor)
-                expected[place + 1 : place + 1] = moved
-            assert sorted(expected, key=order.label.__getitem__) == expected
 
 
 def test_inserting_at_one_place_over_and_over_stays_cheap() -> None:

@@ -8,7 +8,7 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.compiling import compile_elsewhere
 from subgraphkit.configuration.names import BACKEND_NAMES
-from subgraphkit.errors import BackendError, BackendNotFoundError, UnclaimedNodesError
+from subgraphkit.errors import UnclaimedNodesError
 from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.finding.registry import registered
 from subgraphkit.partitioning import partition
@@ -34,13 +34,6 @@ def names(found: Any) -> list[str]:
     return [one.backend for one in found.subgraphs]
 
 
-def test_what_was_chosen_at_bind_takes_part() -> None:
-    found = partition(diamond(backend="relus", fallback="everything"))
-    assert names(found) == ["relus", "everything"]
-    assert found.backends == ("relus", "everything")
-    assert [found.claim_of(one).is_fallback for one in found.subgraphs] == [False, True]
-
-
 def test_the_call_goes_before_the_bind_and_leaves_its_other_settings_alone() -> None:
     bound = diamond(backend="relus", fallback="everything")
     assert names(partition(bound, "negs")) == ["negs", "everything"]
@@ -54,11 +47,6 @@ def test_a_fallback_that_is_listed_claims_in_its_place_and_only_there() -> None:
     assert names(found) == ["everything"]
     assert found.backends == ("everything", "relus")
     assert not found.claim_of(found.subgraphs[0]).is_fallback
-
-
-def test_a_fallback_that_was_named_and_is_missing_is_an_error() -> None:
-    with pytest.raises(BackendNotFoundError):
-        partition(diamond(fallback="nobody"), "everything")
 
 
 def only(monkeypatch: pytest.MonkeyPatch, *installed: str) -> None:
@@ -102,11 +90,6 @@ def test_without_a_fallback_there_is_nothing_to_compile_on() -> None:
         compile_elsewhere(found, found.subgraphs[0])
 
 
-def test_a_backend_that_cannot_be_read_is_an_error_before_anything_is_asked() -> None:
-    with pytest.raises((BackendError, sk.errors.ConfigError)):
-        partition(diamond(fallback="none"), 3)
-
-
 def left_over(text: str, **settings: str | bool) -> str:
     model = sk.load(parsed(text, header='"": 18, "com.acme": 1, "com.microsoft": 1'))
     with pytest.raises(UnclaimedNodesError) as caught:
@@ -135,9 +118,3 @@ def test_an_operator_of_onnx_runtime_is_sent_to_its_backend(
     assert "add 'onnxruntime' to the backends" in told
     assert ("pip install 'subgraphkit-onnxruntime[cpu]'" in told) is not is_installed
     assert "Install or write a backend" not in told
-
-
-def test_what_strict_leaves_over_is_not_blamed_on_a_missing_package() -> None:
-    told = left_over("g (float[2] x) => (float[2] y) { y = Relu(x) }", backend="none", strict=True)
-    assert "strict is on" in told
-    assert "pip install" not in told

@@ -2,9 +2,7 @@
 
 import pytest
 
-from subgraphkit.backend import Side
 from subgraphkit.backend.refusal import Refusal
-from subgraphkit.ir import Node
 from subgraphkit.partitioning import partition
 from tests.unit.partitioning.pass_support import bound, described, graph_of, regions, taking
 
@@ -27,25 +25,6 @@ def test_the_reader_of_a_forbidden_value_stays_out() -> None:
     assert refused.refusal == Refusal(
         "border", "value 's' (int64[2]) may not enter a subgraph of the backend here"
     )
-
-
-def test_a_border_refusal_may_come_with_its_own_reason() -> None:
-    def accept(node: Node, value: str, side: Side) -> bool | Refusal:
-        return (side, value) != ("input", "u") or Refusal("dtype", "no cosines here")
-
-    made = taking("Shape Reshape Exp", "main", accept_boundary=accept)
-    found = partition(bound(SHAPES), [made, taking("*", "rest")])
-    assert [str(one.refusal) for one in found.refusals[3]] == ["dtype: no cosines here"]
-
-
-def test_borders_between_regions_of_one_backend_count_as_well() -> None:
-    rows = [("Exp", ["x"], ["a"]), ("Cos", ["a"], ["u"]), ("Add", ["a", "u"], ["y"])]
-    made = taking(
-        "Exp Add", "main", accept_boundary=lambda node, value, side: (side, value) != ("input", "a")
-    )
-    found = partition(graph_of(rows, ["y"]), [made, taking("*", "rest")])
-    assert regions(found, "main") == [[0]]
-    assert [one.refusal.code for one in found.refusals[2]] == ["border"]
 
 
 @pytest.mark.parametrize("forbidden", ["input", "output"])

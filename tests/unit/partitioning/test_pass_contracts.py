@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 
 from subgraphkit.backend.property import SubgraphProperty
@@ -100,34 +99,12 @@ def test_a_selector_that_raises_is_named_with_the_question(question: str) -> Non
     assert isinstance(error.__cause__, ZeroDivisionError)
 
 
-def test_a_stateless_selector_that_raises_is_named_with_the_node() -> None:
-    class Broken(All):
-        def select(self, node: Node) -> bool:
-            if node.op_type == "Abs":
-                raise KeyError("Abs")
-            return True
-
-    error = failure(selecting(lambda _: Broken()), "SGK121")
-    assert "select for node #2 Abs raised KeyError" in error.message
-
-
 @pytest.mark.parametrize("answer", [None, 1, "yes"])
 @pytest.mark.parametrize("base", [All, Stateful])
 def test_an_answer_that_is_none_is_named(base: type[SubgraphSelector], answer: object) -> None:
     odd = type("Odd", (base,), {"select": lambda *_: answer})
     error = failure(selecting(lambda _: odd()), "SGK121")
     assert f"select for node #0 Relu returned {answer!r}" in error.message
-
-
-def test_a_bare_no_is_kept_as_declined() -> None:
-    class No(All):
-        def select(self, node: Node) -> bool:
-            return False
-
-    found = partition(bound(DIAMOND), [selecting(lambda _: No()), taking("*", "rest")])
-    assert found.refusals[0] == (
-        ("fake", "main", Refusal("declined", "property 'main' said no without giving a reason")),
-    )
 
 
 def raising(*_: object) -> Any:
@@ -181,13 +158,6 @@ def test_a_declaration_that_raises_is_named(name: str) -> None:
     broken = type("Broken", (SubgraphProperty,), members)
     with pytest.raises(SelectorContractError, match=rf"SGK122.*{name} raised RuntimeError: broken"):
         partition(bound(DIAMOND), [backend("fake", broken())])
-
-
-def test_limits_may_be_integers_of_any_kind() -> None:
-    made = taking("*", "fake", min_nodes=np.int64(2), max_nodes=np.int64(4))
-    found = partition(bound(DIAMOND), [made])
-    assert regions(found, "fake") == [[0, 1, 2, 3]]
-    assert found.to_json()
 
 
 @pytest.mark.parametrize("name", ["stateless", "splittable"])
@@ -244,12 +214,6 @@ def test_a_refusal_that_hides_from_its_check_is_named() -> None:
     error = failure(selecting(lambda _: No()), "SGK121")
     assert "select for node #0 Relu returned" in error.message
     assert "the text of a Refusal is ''" in error.message
-
-
-def test_groups_may_be_of_any_kind_of_integer_and_collection() -> None:
-    groups: Any = iter([{1, 0}, np.array([2, 3]), ()])
-    made = taking("Relu Neg", groups=lambda graph: groups)
-    assert regions(partition(bound(DIAMOND), [made, taking("*", "rest")]), "fake") == [[0, 1]]
 
 
 def test_a_stateful_selector_is_asked_in_mxnets_order() -> None:
@@ -318,13 +282,6 @@ def test_nodes_nobody_takes_are_named_with_every_reason_and_a_remedy() -> None:
         "two: op_unsupported: operator Abs is not in the list"
     ) in text
     assert 'pip install "subgraphkit[numpy]"' in text
-
-
-def test_a_backend_that_looks_twice_is_quoted_once() -> None:
-    looks = [one.properties()[0] for one in (taking("Relu"), taking("Relu Neg"))]
-    with pytest.raises(UnclaimedNodesError) as caught:
-        partition(bound(DIAMOND), [backend("one", *looks)])
-    assert "#2 Abs: one: op_unsupported: operator Abs is not in the list\n" in str(caught.value)
 
 
 def test_without_any_backend_all_nodes_are_left_over() -> None:

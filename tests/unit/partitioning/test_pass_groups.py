@@ -38,10 +38,6 @@ def test_a_group_stays_out_as_a_whole_if_one_node_is_refused() -> None:
     assert reason.endswith("(op_unsupported: operator Neg is not in the list)")
 
 
-def test_groups_that_share_a_node_are_one() -> None:
-    assert regions(with_groups("Exp", [0, 2], [2, 1]), "one") == [[3]]
-
-
 def test_a_group_that_cannot_stay_together_stays_out() -> None:
     found = with_groups("Exp", [0, 2])
     assert regions(found, "one") == [[3]]
@@ -148,19 +144,3 @@ def test_random_groups_are_in_one_region_or_none(seed: int) -> None:
     for group in groups:
         homes = {home[node] for node in group}
         assert len(homes) == 1 or not claimed & set(group)
-
-
-def test_a_rejected_region_no_longer_keeps_others_of_its_property_apart() -> None:
-    rows = [
-        ("Exp", ["x"], ["a1"]),
-        ("Exp", ["z"], ["b1"]),
-        ("Cos", ["a1"], ["p"]),
-        ("Cos", ["b1"], ["q"]),
-        ("Add", ["a1", "q"], ["a2"]),
-        ("Add", ["b1", "p"], ["b2"]),
-    ]
-    graph = graph_of(rows, ["a2", "b2"])
-    made = taking("Exp Add", "one")
-    assert regions(partition(graph, [made, taking("*", "rest")]), "one") == [[0], [1, 5], [4]]
-    made = taking("Exp Add", "one", accept=lambda subgraph: 1 not in subgraph.nodes)
-    assert regions(partition(graph, [made, taking("*", "rest")]), "one") == [[0, 4]]

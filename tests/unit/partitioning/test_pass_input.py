@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 import pytest
-from onnx import parser
 
 from subgraphkit.ir import BoundGraph
 from subgraphkit.partitioning import partition
-from tests.unit.partitioning.pass_support import bound, graph_of, regions, taking
+from tests.unit.partitioning.pass_support import bound, graph_of, taking
 
 
 def test_a_graph_of_nothing_but_constants_has_one_subgraph_that_hands_nothing_out() -> None:
@@ -38,29 +37,6 @@ def test_a_constant_that_a_body_reads_travels_with_the_node_that_holds_the_body(
     found = partition(bound(text), [taking("Relu", "one"), taking("*", "rest")])
     assert found.home_of(0) is found.home_of(2)
     assert set(found.home_of(0).constants) == {"k"}
-
-
-def test_model_local_functions_are_partitioned_by_what_they_hold() -> None:
-
-    model = parser.parse_model("""
-    <ir_version: 10, opset_import: ["" : 18, "local" : 1]>
-    caller (float[4] x) => (float[4] y) { y = local.twice(x) }
-    <domain: "local", opset_import: ["" : 18]>
-    twice (a) => (c) { b = Relu(a)  c = Neg(b) }
-    """)
-    found = partition(bound(model), [taking("Relu", "one"), taking("*", "rest")])
-    assert [one.backend for one in found.subgraphs] == ["one", "rest"]
-
-
-@pytest.mark.parametrize("connectivity", ["any", "connected"])
-def test_a_hub_with_a_hundred_thousand_readers(connectivity: str) -> None:
-    count = 100_000
-    rows = [("Exp", ["x"], ["h"])]
-    rows += [("Cos" if at % 10 == 3 else "Exp", ["h"], [f"r{at}"]) for at in range(count)]
-    backends = [taking("Exp", "one", connectivity=connectivity), taking("*", "rest")]
-    found = partition(graph_of(rows, ["r1"]), backends)
-    (only,) = regions(found, "one")
-    assert len(only) == count * 9 // 10 + 1
 
 
 @pytest.fixture(scope="module")

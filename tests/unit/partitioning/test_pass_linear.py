@@ -158,20 +158,6 @@ def test_a_graph_four_times_as_large_is_about_four_times_the_work(
     assert work(1_200) < 6 * work(300)
 
 
-def test_a_value_is_asked_about_once_per_side() -> None:
-    asked: list[tuple[int, str, str]] = []
-
-    def accept(node: Node, value: str, side: str) -> bool:
-        asked.append((node.id, value, side))
-        return (side, value) != ("input", "x")
-
-    rows: list[Row] = [("Neg", ["x"], [f"a{at}"]) for at in range(50)]
-    rows.append(("Sum", [f"a{at}" for at in range(50)], ["y"]))
-    one = taking("Neg Sum", "one", accept_boundary=accept)
-    partition(graph_of(rows, ["y"]), [one, taking("*", "rest")])
-    assert len(asked) == len(set(asked)) <= 101  # each edge into a Neg or the Sum, and y
-
-
 def test_a_group_refused_again_and_again_is_offered_no_more() -> None:
     asked: list[int] = []
 

@@ -88,11 +88,6 @@ def test_a_comparison_shows_what_moved_from_where_to_where() -> None:
     assert text.count("<svg xmlns") == 2
 
 
-def test_two_partitionings_that_are_alike_have_nothing_that_moved() -> None:
-    assert find_moves(network(), network()) == []
-    assert "Every node is on the same backend in both." in network().to_html(against=network())
-
-
 def test_a_comparison_with_another_model_is_refused() -> None:
     other = partition(graph_of([("Exp", ["x"], ["y"])], ["y"]), [taking("Exp", "one")])
     with pytest.raises(ConfigError, match=r"SGK123.*different models"):

@@ -7,27 +7,8 @@ import pytest
 
 from subgraphkit.partitioning import partition
 from tests.unit.partitioning.pass_support import graph_of, regions, taking
-from tests.unit.partitioning.test_pass_random import check
 
 Rows = list[tuple[str, list[str], list[str]]]
-
-
-def test_torch_fx_dependencies_that_change_while_nodes_are_fused() -> None:
-    # pytorch/pytorch#86159: what looks free to merge no longer is once something else has.
-    rows: Rows = [
-        ("add", ["x"], ["a"]),
-        ("relu", ["a"], ["u"]),
-        ("add", ["z"], ["b"]),
-        ("relu", ["b"], ["v"]),
-        ("add", ["u", "b"], ["c"]),
-        ("add", ["v", "a"], ["d"]),
-        ("add", ["c", "d"], ["e"]),
-    ]
-    for connectivity, fewest in (("any", 2), ("connected", 3)):
-        backends = [taking("add", connectivity=connectivity), taking("*", "rest")]
-        found = partition(graph_of(rows, ["e"]), backends)
-        check(found)
-        assert len(regions(found, "fake")) == fewest
 
 
 def unet(depth: int) -> Rows:

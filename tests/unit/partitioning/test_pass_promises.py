@@ -3,9 +3,8 @@
 import pytest
 
 from subgraphkit.backend.refusal import Refusal
-from subgraphkit.errors import InternalError, SelectorContractError
+from subgraphkit.errors import InternalError
 from subgraphkit.partitioning import Partitioning, partition
-from subgraphkit.partitioning.algorithms.quotient import cyclic_groups
 from subgraphkit.partitioning.claiming import claim
 from subgraphkit.partitioning.claiming.graph import PartitionState
 from subgraphkit.partitioning.outcome.verification import verify_borders
@@ -57,19 +56,6 @@ def test_giving_back_a_constant_gives_back_what_reads_it() -> None:
     assert after.home_of(0).backend == "rest"
 
 
-def test_giving_back_a_constant_that_nobody_reads_is_refused() -> None:
-    text = """
-    constants (float[4] x) => (float[4] c) {
-      k = Constant<value = float[4] {1, 2, 3, 4}>()
-      c = Neg(x)
-    }
-    """
-    found = partition(bound(text), [taking("Neg", "one")])
-    assert found.subgraphs[0].nodes == (0, 1)
-    with pytest.raises(SelectorContractError, match=r"gave back #0 Constant .*takes nothing away"):
-        found.repartition("one_0", {0: FAILED})
-
-
 def test_a_property_whose_first_turn_comes_late_sees_the_partitioning_too() -> None:
     one, two, rest = taking("*", "one"), taking("Neg", "two"), taking("*", "rest")
     found = partition(graph_of(TRIPLE, ["c"]), [one, two, rest])
@@ -81,19 +67,6 @@ def test_a_property_whose_first_turn_comes_late_sees_the_partitioning_too() -> N
     again = after.repartition("two_1", {1: FAILED})
     assert late.finished == [after]  # type: ignore[attr-defined]
     assert again.home_of(1).backend == "rest"
-
-
-def test_bounds_are_struck_out_from_the_property_on_that_gave_nodes_back() -> None:
-    backends = [taking("Exp", "one"), taking("Neg Abs", "two"), taking("*", "rest")]
-    found = partition(graph_of(TRIPLE, ["c"]), backends)
-    after = found.repartition("two_1", {1: FAILED})
-
-    def bounds(partitioning: Partitioning) -> list[int | None]:
-        return [one.lower_bound if one else -1 for one in partitioning.passes.bounds]
-
-    assert bounds(found) == [1, 1, -1]
-    assert bounds(after) == [1, None, 1]
-    assert bounds(after.repartition("one_0", {0: FAILED})) == [None, None, None]
 
 
 # Sizes
@@ -121,12 +94,6 @@ def test_a_quantized_pair_that_a_path_parts_stays_out_and_says_so() -> None:
     assert regions(whole, "one") == [[0, 1, 2, 3]]
     alone = partition(bound(LOOPED), [taking("Cast ReduceMax", "one"), taking(pair, "last")])
     assert regions(alone, "last") == [[0], [3]]
-
-
-def test_groups_on_cycles_are_named_by_strong_component() -> None:
-    graph = graph_of([("Exp", [f"v{at}"], [f"v{at + 1}"]) for at in range(9)], ["v9"])
-    assert cyclic_groups(graph.adjacency, [[0, 2], [3, 4], [6, 8], [5, 7]]) == [[0], [2, 3]]
-    assert cyclic_groups(graph.adjacency, [[0, 1], [2, 3]]) == []
 
 
 # Borders
@@ -166,9 +133,3 @@ def test_without_rounds_left_whole_regions_are_dropped_for_one_bad_edge(
     assert regions(divide(), "one") == [[0, 1], [4]]
     monkeypatch.setattr(claim, "_ROUNDS", 1)
     assert regions(divide(), "one") == [[0, 1]]
-
-
-def test_in_the_last_round_a_pair_parted_goes_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claim, "_ROUNDS", 1)
-    backends = [taking("QuantizeLinear DequantizeLinear", "one"), taking("*", "rest")]
-    assert regions(partition(bound(LOOPED), backends), "one") == []

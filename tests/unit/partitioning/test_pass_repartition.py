@@ -4,8 +4,8 @@ import pytest
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import ConfigError, SelectorContractError, UnclaimedNodesError
-from subgraphkit.partitioning import Constraints, Partitioning, partition
-from tests.unit.partitioning.pass_support import bound, graph_of, regions, taking
+from subgraphkit.partitioning import Partitioning, partition
+from tests.unit.partitioning.pass_support import graph_of, regions, taking
 
 FAILED = Refusal("compile_failed", "the compiler gave up")
 ROWS = [
@@ -47,13 +47,6 @@ def test_the_partitioning_it_was_made_from_does_not_change() -> None:
     assert 1 not in before.refusals
 
 
-def test_what_nobody_else_wants_falls_back() -> None:
-    after = divide().repartition("one_0", {0: FAILED})
-    assert regions(after, "one") == [[1, 2], [4, 5]]
-    assert after.home_of(0).backend == "rest"
-    assert [one.backend for one in after.refusals[0]] == ["one", "two"]
-
-
 def test_a_whole_subgraph_can_be_given_back() -> None:
     after = divide().give_back("one_0", FAILED)
     assert [(one.id, one.nodes) for one in after.subgraphs][:3] == [
@@ -70,22 +63,6 @@ def test_a_region_below_the_minimum_after_that_is_given_back_too() -> None:
     assert [one.refusal.code for one in found.refusals[0]] == ["too_small"]
 
 
-def test_constants_stay_with_the_region() -> None:
-    text = """
-    constants (float[4] x) => (float[4] c) {
-      k = Constant<value = float[4] {1, 2, 3, 4}>()
-      a = Add(x, k)
-      b = Neg(a)
-      c = Add(b, k)
-    }
-    """
-    found = partition(bound(text), [taking("Add Neg", "one"), taking("*", "rest")])
-    after = found.repartition("one_0", {2: FAILED})
-    assert sorted(node for one in after.subgraphs for node in one.nodes) == [0, 1, 2, 3]
-    assert [one.nodes for one in after.subgraphs] == [(0, 1), (2,), (3,)]
-    assert set(after.subgraphs[2].constants) == {"k"}
-
-
 def test_an_unknown_subgraph_is_refused_with_a_guess() -> None:
     with pytest.raises(ConfigError, match=r"SGK123.*no subgraph 'rest_33'; did you mean 'rest_3'"):
         divide().repartition("rest_33", {1: FAILED})
@@ -99,14 +76,6 @@ def test_a_node_of_another_subgraph_is_the_backends_fault() -> None:
 def test_a_reason_that_is_no_refusal_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"SGK123.*because of 'slow', expected a Refusal"):
         divide().repartition("one_0", {1: "slow"})  # type: ignore[dict-item]
-
-
-def test_a_pinned_node_cannot_be_given_back() -> None:
-    backends = [taking("Exp Neg", "one"), taking("*", "rest")]
-    pins = Constraints(pins={1: "one"})
-    found = partition(graph_of(ROWS, ["f"]), backends, constraints=pins)
-    with pytest.raises(ConfigError, match="is pinned to 'one', which refused it"):
-        found.repartition("one_0", {1: FAILED})
 
 
 def test_the_last_backend_cannot_give_back() -> None:

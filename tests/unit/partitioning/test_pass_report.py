@@ -1,7 +1,6 @@
 """The report: tables for people, plain data for machines, a graph for networkx."""
 
 import json
-from dataclasses import replace
 
 import networkx as nx
 import pytest
@@ -55,14 +54,6 @@ def test_who_runs_which_share_is_said_in_a_few_lines(golden: GoldenCheck) -> Non
     texts = [network().report(), many().report()]
     assert max(len(text.splitlines()) for text in texts) <= 6
     golden("reports/summary", "\n".join(texts))
-
-
-def test_a_report_with_details_leaves_nothing_out() -> None:
-    found = many()
-    text = found.report(details=True)
-    assert "more" not in text.replace("1 region more", "").replace("regions more", "")
-    assert all(one.id in text for one in found.subgraphs)
-    assert all(f"Odd{at} " in text for at in range(0, 60, 2))
 
 
 def test_a_report_of_nothing(golden: GoldenCheck) -> None:
@@ -134,12 +125,6 @@ def test_what_two_properties_of_a_backend_refuse_alike_is_told_once() -> None:
     assert [one.property for one in found.explain(3).asked] == ["main", "again", "main"]
 
 
-def test_what_two_properties_refuse_for_other_reasons_is_told_of_both() -> None:
-    told = str(twice_refused().explain(4))
-    assert "fast (main): refused, op_unsupported" in told
-    assert "fast (again): refused, too_small" in told
-
-
 def test_a_backend_is_told_why_it_did_not_get_nodes() -> None:
     found = twice_refused()
     refusals = found.refusals_by("fast")
@@ -178,33 +163,6 @@ def test_the_measures_add_up() -> None:
     assert quality.cut_tensors == len(crossing)
     assert quality.cut_bytes == sum(crossing.values())
     assert quality.largest_share == pytest.approx(3 / 11)
-
-
-def test_parameters_are_elements_of_constants() -> None:
-    text = """
-    weights (float[2, 4] x) => (float[2, 4] c)
-    <float[4] w = {1, 2, 3, 4}, float v = {1}>
-    {
-      a = Add(x, w)
-      b = Mul(a, v)
-      c = Add(b, w)
-    }
-    """
-    quality = partition(bound(text), [taking("Add", "one"), taking("*", "rest")]).quality
-    assert [one.parameters for one in quality.backends] == [4, 1]
-    assert quality.parameters == 5
-
-
-def test_a_bound_that_is_not_known_any_more_is_not_shown() -> None:
-    found = network()
-    outcomes = [one._replace(lower_bound=None) if one else one for one in found.passes.bounds]
-    unknown = replace(found, passes=found.passes._replace(bounds=tuple(outcomes)))
-    fast = unknown.quality.backends[0]
-    assert (fast.regions, fast.lower_bound, fast.gap) == (2, None, None)
-    line = [one for one in unknown.report(details=True).splitlines() if one[:6] == "fast  "][-1]
-    assert line.split()[:3] == ["fast", "2", "6"]  # its nodes, and no bound
-    data = unknown.to_dict()["quality"]["backends"][0]
-    assert (data["lower_bound"], data["gap"]) == (None, None)
 
 
 def test_a_repr_says_what_it_is() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from subgraphkit.errors import InternalError
 from subgraphkit.partitioning import partition
-from subgraphkit.partitioning.algorithms.nets import bytes_of, bytes_of_all
+from subgraphkit.partitioning.algorithms.nets import bytes_of
 from subgraphkit.partitioning.claiming.graph import PartitionState, Region
 from subgraphkit.partitioning.outcome import partitioning_data
 from subgraphkit.partitioning.outcome.verification import verify_regions
@@ -85,10 +85,3 @@ def test_wrong_regions_are_a_bug_and_are_found(regions: list[list[int]], message
     with pytest.raises(InternalError, match=message) as caught:
         verify_regions(state, state.regions)
     assert "bug in subgraphkit" in str(caught.value)
-
-
-def test_many_sizes_at_once_are_those_found_one_by_one() -> None:
-    shapes = [None, (), (3,), (2, "N")]
-    types = [TensorType(dtype, shape) for dtype in DataType for shape in shapes]
-    mixed = [*types, None, SequenceType(None), *reversed(types)]
-    assert list(bytes_of_all(mixed)) == [bytes_of(type_) for type_ in mixed]

@@ -95,27 +95,6 @@ def test_what_is_kept_is_passed_over_where_a_backend_is_gone_or_there_is_nothing
     assert homes(sk.bind(empty, **SETTINGS, cache_dir=tmp_path / "cache")) == []
 
 
-def test_a_node_whose_first_output_is_left_out_has_a_name_of_its_own(tmp_path: Path) -> None:
-    lstm = "{made} = LSTM<hidden_size=2>({x}, w, r)"
-    steps = [lstm.format(made=", h", x="x"), "t = Tanh(x)", lstm.format(made=", k", x="t")]
-    model = parsed(
-        "agraph (float[3, 1, 4] x, float[1, 8, 4] w, float[1, 8, 2] r)"
-        " => (float[1, 1, 2] h, float[1, 1, 2] k) {" + " ".join(steps) + "}"
-    )
-    bound = sk.bind(sk.load(model), **SETTINGS, cache_dir=tmp_path)
-    nodes = {"numpy": ("h",), "onnxruntime": ("t", "k")}
-    path = tmp_path / "plan.json"
-    path.write_text(placed(bound, nodes=nodes).to_json())
-    assert sorted(homes(bound, f"@{path}")) == [("numpy", 1), ("onnxruntime", 2)]
-
-
-def test_what_a_backend_refuses_goes_to_the_last(bound: BoundModel, tmp_path: Path) -> None:
-    everything = tuple(bound.table.outputs[node][0] for node in bound.order)
-    path = tmp_path / "plan.json"
-    path.write_text(placed(bound, nodes={"numpy": (), "onnxruntime": everything}).to_json())
-    assert homes(bound, f"@{path}") == [("onnxruntime", 6)]
-
-
 def test_a_plan_measured_elsewhere_holds_and_warns(
     bound: BoundModel, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -4,14 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from onnx import numpy_helper
 
 import subgraphkit as sk
 from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.finding.registry import registered
-from subgraphkit.ir.costs import work_of
 from subgraphkit.partitioning.predictions import Predictions
 from tests.fakes import claiming
 from tests.models import parsed
@@ -110,31 +107,3 @@ def test_a_library_is_opened_only_where_it_can_win(tmp_path: Path) -> None:
     assert opened(small, "numpy") == ["numpy"]  # a run of one node is quicker there
     assert opened(large, "numpy") == ["onnxruntime", "onednn", "numpy"]
     assert sorted(opened(small, "none")) == sorted(names)  # nobody else would run them
-
-
-def test_a_model_of_open_size_is_not_taken_for_a_small_one() -> None:
-    names = ["onnxruntime", "numpy"]
-    for size, expected in (("4", ["numpy", "onnxruntime"]), ("N", names)):
-        model = bound(f"g (float[{size}, 4] x) => (float[{size}, 4] y) {{ y = Relu(x) }}")
-        assert Predictions(model, model.settings).ranked(names) == expected
-
-
-def test_every_class_of_operators_has_its_unit() -> None:
-    text = """g (float[1,4,8,8] x, float[4,4] m) => (y) {
-      a = Conv(x, w)  b = Conv<group=4>(a, v)  c = MatMul(m, m)
-      d = Relu(b)  l = LRN<size=3>(d)  e = Transpose(l)  f = Flatten(e)  y = Identity(f) }"""
-    model = parsed(text.replace("=> (y)", "=> (float[1,256] y)"))
-    for name, shape in {"w": (4, 4, 1, 1), "v": (4, 1, 1, 1)}.items():
-        weight = np.ones(shape, np.float32)
-        model.graph.initializer.append(numpy_helper.from_array(weight, name))
-    found = sk.bind(sk.load(model), backend="numpy", fold=False)
-    assert [work_of(sk.Node(found, node)) for node in found.order] == [
-        ("convolution", 2 * 256 * 4),
-        ("depthwise", 2 * 256),
-        ("product", 2 * 16 * 4),
-        ("elementwise", 2 * 4 * 256),
-        ("power", 8 * 256),
-        ("movement", 2 * 4 * 256),
-        ("movement", 0),
-        ("movement", 0),
-    ]

@@ -111,16 +111,6 @@ def test_a_kept_partitioning_opens_with_other_weights_and_not_as_another_model(
         np.testing.assert_allclose(session.run(None, {"x": X[:3]})[0], np.exp(X[:3] * [1, 2, 3]))
 
 
-@pytest.mark.parametrize(
-    "regions", [3, [3], [{"backend": "numpy", "nodes": []}], [{"nodes": ["a"]}]]
-)
-def test_a_plan_file_with_damaged_regions_is_refused(regions: Any, tmp_path: Path) -> None:
-    plan = {"format": 1, "backends": {"numpy": {}}, "circumstances": {}, "figures": {}}
-    path = tmp_path / "plan.json"
-    path.write_text(json.dumps({**plan, "regions": regions}))
-    assert "cannot be read" in refusal(sk.partition, parsed(DIAMOND), f"@{path}")
-
-
 def test_what_a_backend_refuses_by_now_is_an_error_with_its_reason(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     divided("*").move("b0_0", "onnxruntime").save(path)

@@ -126,26 +126,6 @@ def test_who_was_named_first_is_counted_on_for_half_and_others_for_a_tenth(
     assert warned(caplog, chain, [claiming(["Neg", "Abs"], "half"), quarter, "numpy"]) == []
 
 
-@pytest.mark.parametrize(
-    ("backend", "settings"),
-    [
-        ("numpy", {}),
-        ("auto", {}),
-        ("none", {}),
-        (None, {}),
-        (["numpy", closed], {}),
-        (closed, {"on_fallback": "ok"}),
-        (claiming(["Relu", "Neg", "Abs", "Add"], "all"), {"keep_off": "Add=all"}),
-    ],
-)
-def test_nothing_is_said_where_all_is_as_asked(
-    backend: object, settings: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    assert warned(caplog, DIAMOND, backend, **settings) == []
-    if not settings:
-        assert warned(caplog, OPEN, backend) == []
-
-
 def test_a_backend_left_out_is_told_once_with_the_reason(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

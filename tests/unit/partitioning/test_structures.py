@@ -2,13 +2,10 @@
 
 from itertools import pairwise
 
-import pytest
-
 from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.levels import level_regions
 from subgraphkit.partitioning.algorithms.nets import Nets
-from subgraphkit.partitioning.algorithms.quotient import CyclicGroupsError, contract
 from subgraphkit.partitioning.outcome.verification import find_violation
 from tests.property.partition_oracles import check
 
@@ -75,26 +72,6 @@ def test_far_edges_over_one_spine_keep_to_the_budget_and_say_so() -> None:
     assert len(many.regions) <= len(few.regions)
     assert few.maximal <= many.maximal
     assert many.work <= 80 * (adjacency.count + len(adjacency.preds)) + 40_000
-
-
-def test_units_that_touch_nothing_do_not_shift_who_reads_what() -> None:
-    adjacency, _, _ = parse("a, b, c, d>e, f", "")
-    nets = Nets.build((n, 8, adjacency.successors(n)) for n in range(adjacency.count))
-    assert [nets.read_by(unit) for unit in range(adjacency.count)] == [[], [], [], [], [3], []]
-
-
-def test_contracting_groups_that_wait_on_each_other_names_them() -> None:
-    adjacency, _, names = parse("p>a1, p>b1, a1>q>a2, b1>q, b1>r>b2, a1>r", "")
-    groups = [
-        [names.index("p")],
-        [names.index("a1"), names.index("b2")],
-        [names.index("b1"), names.index("a2")],
-    ]
-    with pytest.raises(CyclicGroupsError) as caught:
-        contract(adjacency, [sorted(group) for group in groups])
-    assert set(caught.value.groups) <= {1, 2}
-    path = caught.value.path
-    assert all(b in adjacency.successors(a) for a, b in zip(path[::2], path[1::2], strict=True))
 
 
 def test_the_verifier_tells_what_is_wrong() -> None:

@@ -1,10 +1,8 @@
 """A session that answers while it is being built."""
 
-import gc
 import logging
 import os
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -269,20 +267,6 @@ def test_a_forked_child_waits_for_nothing(slow: Slow) -> None:
         slow.allowed.set()
         assert session.wait(30)
         assert states(session)["one_0"] == ("one", "one", "ready")
-
-
-def test_a_session_that_is_dropped_is_not_kept_by_its_build(slow: Slow) -> None:
-    session = opened(slow.backend(["MatMul"], "one"), slow.backend(["Add"], "two"))
-    assert slow.asked.wait(30)
-    (thread,) = [one for one in threading.enumerate() if one.name == "subgraphkit build"]
-    gone = weakref.ref(session)
-    del session
-    gc.collect()
-    assert gone() is None
-    slow.allowed.set()
-    thread.join(30)
-    assert slow.compiled == ["one_0"]
-    assert [operator.closed for operator in slow.operators] == [1]
 
 
 def test_the_caller_is_told_how_far_it_is_and_may_stop_it(slow: Slow) -> None:

@@ -2,8 +2,6 @@
 
 import copy
 import io
-import multiprocessing
-import os
 import pickle  # noqa: TID251 (what engines do with specs)
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -114,30 +112,6 @@ def test_get_opens_once_whoever_asks_and_again_once_it_is_closed() -> None:
     spec.release()
     third = spec.get()
     assert third is not second
-    spec.release()
-
-
-def test_get_that_failed_is_tried_again() -> None:
-    spec = sk.SessionSpec.of("m.onnx", "numpy", timeout_s=78)
-    Path("m.onnx").rename("hidden.onnx")
-    refusal("SGK201", spec.get)
-    Path("hidden.onnx").rename("m.onnx")
-    spec.get()
-    spec.release()
-
-
-def _works(spec: sk.SessionSpec, number: int = 0) -> tuple[int, int, list[float]]:
-    session = spec.get()
-    return os.getpid(), number, session.run(None, ones_for(session))[0].ravel().tolist()
-
-
-def test_each_worker_of_a_pool_opens_its_own(elsewhere: Path) -> None:
-    spec = sk.SessionSpec.of(elsewhere / "m.onnx", "numpy", timeout_s=79)
-    own, _, expected = _works(spec)
-    with multiprocessing.get_context("fork").Pool(2) as pool:
-        answers = pool.starmap_async(_works, [(spec, n) for n in range(4)]).get(timeout=60)
-    assert all(pid != own for pid, *_ in answers)
-    assert all(result == expected for *_, result in answers)
     spec.release()
 
 

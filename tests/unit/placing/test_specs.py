@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import subgraphkit as sk
@@ -80,45 +79,6 @@ def test_a_spec_that_engines_should_not_take_along_says_what_is_too_much() -> No
 
 
 _NAMES = st.text(min_size=1, max_size=8)
-_JSON = st.recursive(
-    st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner, max_size=3),
-    max_leaves=6,
-)
-_OBJECTS = st.dictionaries(_NAMES, _JSON, max_size=3)
-
-
-@settings(max_examples=30)
-@given(
-    source=_NAMES,
-    backend=st.none() | _NAMES,
-    shapes=_OBJECTS,
-    options=st.dictionaries(_NAMES, _OBJECTS, max_size=2),
-    others=_OBJECTS,
-    flags=st.tuples(st.booleans(), st.booleans()),
-)
-def test_any_spec_comes_back_from_json_and_pickle(
-    source: str, backend: Any, shapes: Any, options: Any, others: Any, flags: tuple[bool, bool]
-) -> None:
-    spec = sk.SessionSpec(source, DIGEST, backend, shapes, options, others, *flags)
-    for again in (sk.SessionSpec.from_json(spec.to_json()), pickle.loads(pickle.dumps(spec))):
-        assert (again, hash(again)) == (spec, hash(spec))
-        assert again.to_json() == spec.to_json()
-
-
-def test_a_spec_cannot_be_changed_nor_by_what_it_was_made_of() -> None:
-    options: dict[str, Any] = {"numpy": {"a": [1, {"b": 2}]}}
-    spec = sk.SessionSpec("m.onnx", DIGEST, options=options)
-    before = spec.to_json()
-    options["numpy"]["a"][1]["b"] = 3
-    assert spec.to_json() == before
-    with pytest.raises(TypeError):
-        spec.options["numpy"]["a"][1]["b"] = 3
-    with pytest.raises(AttributeError):
-        spec.source = "other.onnx"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(

@@ -78,36 +78,6 @@ def test_what_regions_gain_one_by_one_is_not_believed(register: Register, tmp_pa
     )
 
 
-def test_what_another_process_would_not_gain_is_no_gain(register: Register, tmp_path: Path) -> None:
-    register("left", summed(1, 1.03))
-    register("right", summed(3, 1))
-    found = tune(bind(tmp_path), backends="left,right")
-    assert homes(found) == {"left": 8}
-    assert found.gain == 0
-    rows = [one for one in found.figures["candidates"] if "right 5-8" in one["label"]]
-    assert rows[0]["ratio"][0] == pytest.approx(4 * 2 / (4 * 2.03))
-
-
-def test_who_is_opened_last_may_compile_for_as_long_as_the_others(
-    register: Register, tmp_path: Path
-) -> None:
-    for name in ("first", "second"):
-        register(name, summed(2, 2), compiles=1.0)
-    register("third", summed(1, 1), compiles=0.5)
-    found = tune(bind(tmp_path), backends="first,second,third")
-    assert homes(found) == {"third": 8}
-    assert "third" not in found.figures["out"]
-
-
-def test_who_was_slow_at_first_may_be_the_best_after_all(
-    register: Register, clock: Clock, tmp_path: Path
-) -> None:
-    register("a", lambda names: len(names) * (1.2e-3 if clock.now < 1.5 else 1e-3))
-    register("b", summed(1.1, 1.1))
-    found = tune(bind(tmp_path, fallback="none"), backends="a,b")
-    assert found.figures["single"] == "a"
-
-
 def test_the_usual_backend_is_chosen_where_only_the_last_comparison_proves_it(
     register: Register, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,17 +136,6 @@ def test_most_are_right_whoever_is_the_fallback(register: Register, tmp_path: Pa
     assert homes(found) == {"one": 8}
 
 
-def test_one_noisy_run_drops_nobody(register: Register, clock: Clock, tmp_path: Path) -> None:
-    runs = iter(range(1000))
-    register("a", summed(2, 2))
-    register("b", lambda names: summed(1, 1)(names) * (8 if next(runs) < 3 else 1))
-    found = tune(bind(tmp_path), backends="a,b")
-    assert homes(found) == {"b": 8}
-    register("slow", summed(20, 20))
-    found = tune(bind(tmp_path), backends="a,slow")
-    assert "10 times slower than a in 3 turns of three" in found.report()
-
-
 def test_who_takes_too_long_for_a_run_is_out_even_the_one_all_are_held_to(
     register: Register, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,21 +156,6 @@ def test_who_takes_too_long_for_a_run_is_out_even_the_one_all_are_held_to(
     )
     assert homes(found) == {"quick": 1}
     assert "took longer" in found.figures["out"]["numpy"]
-
-
-def test_who_fails_after_some_runs_is_out(register: Register, tmp_path: Path) -> None:
-    runs = iter(range(100))
-
-    def failing(operators: Sequence[str]) -> float:
-        if next(runs) > 20:
-            raise RuntimeError("out of memory")
-        return summed(1, 1)(operators)
-
-    register("failing", failing)
-    register("right", summed(2, 2))
-    found = tune(bind(tmp_path), backends="failing,right")
-    assert homes(found) == {"right": 8}
-    assert "out of memory" in found.figures["out"]["failing"]
 
 
 def test_who_takes_part_of_it_is_tried_with_the_best_alone_behind(

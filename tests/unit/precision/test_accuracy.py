@@ -7,7 +7,6 @@ import pytest
 
 from subgraphkit.errors import CallerError
 from subgraphkit.precision import measure_accuracy, rewrite
-from subgraphkit.running import tapping
 from tests.models import CHAIN, parsed
 
 ONE = {"x": np.array([[1, -1, 3, 0]], np.float32)}
@@ -94,15 +93,6 @@ def test_what_ceases_to_be_finite_is_told_where_it_does_and_does_not_hide_the_re
     assert first.to_text() == "what is finite is not any more"
     assert second.node == "f"
     assert not [one for one in rest if math.isinf(one.born)]
-
-
-def test_values_that_do_not_fit_into_memory_at_once_are_compared_in_groups(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pair = parsed(CHAIN), rewrite(parsed(CHAIN), "bf16").model
-    whole = measure_accuracy(*pair, [ONE, TWO], values=True)
-    monkeypatch.setattr(tapping, "_GROUP_BYTES", 1)
-    assert measure_accuracy(*pair, [ONE, TWO], values=True) == whole
 
 
 def test_no_batch_is_refused() -> None:

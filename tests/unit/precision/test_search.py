@@ -8,7 +8,6 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from subgraphkit.backend import Progress, ProgressEvent
 from subgraphkit.errors import CallerError
 from subgraphkit.precision import (
     Precision,
@@ -52,21 +51,6 @@ def test_a_rewriting_within_the_bound_is_taken_as_it_is() -> None:
     assert found.rewriting.model == rewrite(parsed(CANCELLING), FP16).model
 
 
-def test_the_same_search_makes_the_same_trials_and_one_that_knows_the_answer_makes_one() -> None:
-    told: list[ProgressEvent] = []
-    first = precision_search(
-        parsed(OVERFLOWING), FP16, batches(), min_snr=60, progress=Progress(told.append)
-    )
-    second = precision_search(parsed(OVERFLOWING), FP16, batches(), min_snr=60)
-    assert (first.trials, first.kept) == (second.trials, second.kept)
-    searching = [one for one in told if one.phase == "searching"]
-    assert [one.done for one in searching] == [*range(1, first.trials + 1)]
-    assert searching[0].message.startswith("trial 1: 0 kept, error ")
-    again = precision_search(parsed(OVERFLOWING), first.precision, batches(), min_snr=60)
-    assert again.trials == 1
-    assert again.rewriting.model == first.rewriting.model
-
-
 def test_what_was_found_is_a_precision_that_makes_the_same_model() -> None:
     asked = replace(FP16, keep=("Tanh",))
     found = precision_search(parsed(OVERFLOWING), asked, batches(), min_snr=60)
@@ -75,16 +59,6 @@ def test_what_was_found_is_a_precision_that_makes_the_same_model() -> None:
     assert done.model == found.rewriting.model
     report = measure_accuracy(parsed(OVERFLOWING), done.model, batches())
     assert report.outputs == found.accuracy.outputs
-
-
-def test_nodes_that_share_a_name_are_told_apart() -> None:
-    model = parsed(OVERFLOWING)
-    for node in model.graph.node:
-        node.name = "twin"
-    found = precision_search(model, FP16, batches(), min_snr=60)
-    assert found.kept.keys() == {"c", "d"}
-    assert all(text.startswith("Mul twin: ") for text in found.kept.values())
-    assert found.rewriting.changed == ("a", "b", "e", "y")
 
 
 def test_a_bound_that_float32_alone_keeps_is_told_with_the_best_that_was_reached() -> None:
@@ -136,27 +110,3 @@ def test_a_search_without_floating_point_outputs_is_refused() -> None:
     model = parsed("g (float[N,8] x) => (int64[N,1] y) { a = Relu(x) y = ArgMax <axis = 1> (a) }")
     with pytest.raises(CallerError, match="SGK234"):
         precision_search(model, FP16, batches(), min_snr=60)
-
-
-def test_a_value_without_a_range_does_not_end_a_search() -> None:
-    rng = np.random.default_rng(5)
-    weights = [rng.standard_normal((32, 32)).astype(np.float32) / 6 for _ in range(2)]
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", [a, b], [c]) for a, b, c in ("xvm", "mwy")],
-        "g",
-        [helper.make_tensor_value_info("x", 1, ["N", 32])],
-        [helper.make_tensor_value_info("y", 1, ["N", 32])],
-        [numpy_helper.from_array(one, name) for one, name in zip(weights, "vw", strict=True)],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    data = batches(width=32)
-    ranges = calibrate(model, data, values=["x"])
-    with pytest.raises(CallerError, match="SGK237"):
-        precision_search(model, Precision("int8"), data, min_snr=90, ranges=ranges)
-
-
-def test_of_many_nodes_that_stay_ten_are_told_and_the_rest_counted() -> None:
-    found = precision_search(parsed(OVERFLOWING), FP16, batches(), min_snr=60)
-    many = replace(found, kept={str(at): "Mul c: why" for at in range(12)})
-    _, *lines = many.to_text().splitlines()
-    assert lines == [*["  Mul c: why"] * 10, "  and 2 more"]

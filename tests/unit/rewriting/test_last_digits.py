@@ -29,17 +29,6 @@ def _kept(done: Rewriting, code: str) -> set[str]:
 
 
 @SHORT
-def test_limits_of_a_range_stay_so_that_it_has_as_many_elements(precision: str) -> None:
-    model = parsed("""g (float n) => (float[k] y)
-    <float c = {0.1}, float zero = {0}, float one = {1}>
-    { a = Mul(n, c) r = Range(zero, a, one) y = Neg(r) }""")
-    done = _rewritten(model, precision)
-    assert _kept(done, "rounding") == {"a"}
-    n = np.float32(30001)
-    assert _run(done.model, n=n).shape == _run(model, n=n).shape == (3001,)
-
-
-@SHORT
 def test_scales_that_are_computed_stay_while_what_is_resized_does_not(precision: str) -> None:
     model = parsed("""g (float[1,1,61,61] x, int64[4] wanted) => (float[1,1,h,w] y)
     { s = Shape(x) f = Cast <to = 1> (s) t = Cast <to = 1> (wanted) k = Div(t, f)
@@ -74,12 +63,6 @@ def test_a_product_that_sums_is_where_the_way_back_from_an_angle_ends() -> None:
     done = _rewritten(model, "fp16")
     assert _kept(done, "angle") == {"b", "y"}
     assert done.lowered == ("a",)
-
-
-def test_a_remainder_stays_with_what_it_is_of() -> None:
-    model = parsed("""g (float[2] x) => (float[2] y) <float one = {1}>
-    { a = Mul(x, x) b = Mod <fmod = 1> (a, one) y = Neg(b) }""")
-    assert _kept(_rewritten(model, "fp16"), "rounding") == {"a", "b"}
 
 
 def test_a_depth_that_is_a_float_stays() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper, parser
+from onnx import TensorProto, helper, numpy_helper
 
 from subgraphkit.precision import Rewriting, rewrite
 from tests.models import parsed
@@ -47,12 +47,6 @@ def test_an_operator_that_cannot_take_the_type_stays(
     done = _checked(parsed(body, opset), precision)
     assert _codes(done) == {"y": code}
     assert done.casts == 0
-
-
-def test_an_output_whose_type_no_input_states_keeps_its_node() -> None:
-    body = """g (float[2,4] x, float[4] w) => (float[2,4] y, float[2,1] m)
-    { y, m = LayerNormalization(x, w) }"""
-    assert _codes(_checked(parsed(body), "bf16")) == {"y": "type"}
 
 
 @SHORT
@@ -101,14 +95,6 @@ def test_no_new_name_is_one_that_a_body_has() -> None:
     done = _checked(parsed(body), "fp16")
     assert "x_float16" not in {value for node in done.model.graph.node for value in node.output}
     assert done.lowered == ("n", "y")
-
-
-def test_a_function_of_the_model_is_rewritten_where_it_is_called() -> None:
-    model = parser.parse_model("""<ir_version: 9, opset_import: ["" : 18, "my" : 1]>
-    g (float[2] x) => (float[2] y) { a = my.f(x) y = Relu(a) }
-    <domain: "my", opset_import: ["" : 18]> f (x) => (y) { y = Neg(x) }""")
-    done = _checked(model, "fp16")
-    assert [node.op_type for node in done.model.graph.node] == ["Cast", "Neg", "Relu", "Cast"]
 
 
 @pytest.mark.parametrize(("opset", "codes"), [(12, {"y": "softmax"}), (13, {})])

@@ -82,19 +82,6 @@ def test_a_product_whose_input_int8_would_hold_badly_stays_unless_that_is_allowe
     assert quantized(net.model("y"), ranges, min_input_snr=0.0).quantized == ("a", "y")
 
 
-def test_nodes_are_named_by_their_outputs_where_names_are_empty_or_repeated() -> None:
-    net = Net([4, 32])
-    a = net.add("MatMul", ["x", RNG.standard_normal((32, 32))], "a")
-    net.add("MatMul", [a, RNG.standard_normal((32, 32))], "y")
-    for node in net.nodes:
-        node.name = "twin"
-    done = quantized(net.model("y"), ranges_of(x=1, a=1), keep=("y",))
-    assert done.changed == ("a",)
-    assert [one.code for one in done.kept] == ["user"]
-    rest = quantized(net.model("y"), ranges_of(x=1, a=1), only=("y",), high_precision="fp16")
-    assert rest.changed == ("y",)
-
-
 def residual(first: str, second: str | None) -> onnx.ModelProto:
     """Return a block whose shortcut is plain, or has a product of its own."""
     net = Net([1, 16, 4, 4])
@@ -109,11 +96,6 @@ def test_only_the_shortcut_of_a_residual_add_is_quantized() -> None:
     done = quantized(residual("b", None), ranges_of(r=1, ra=1, b=1))
     assert sources(done)["y"] == [DQ, "Conv"]
     assert "y" in done.quantized
-
-
-def test_of_two_products_the_longer_path_is_the_backbone() -> None:
-    done = quantized(residual("b", "s"), ranges_of(r=1, ra=1, b=1, s=1))
-    assert sources(done)["y"] == [DQ, "Conv"]
 
 
 def test_a_sum_of_values_that_no_product_makes_is_left_alone() -> None:

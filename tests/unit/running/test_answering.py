@@ -2,11 +2,9 @@
 
 import asyncio
 import contextvars
-import gc
 import math
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -135,55 +133,6 @@ def test_a_ping_is_over_in_time_though_the_backend_hangs(held: sk.InferenceSessi
     while held._pulse is not None:
         pass
     assert held.ping(math.inf)
-
-
-def test_nor_does_a_ping_that_begins_to_count_wait_for_others(held: sk.InferenceSession) -> None:
-    hanging = threading.Thread(target=held.run, args=(None, item(1)))
-    hanging.start()
-    Held.begun.acquire()
-    with pytest.raises(RunTimeoutError, match="SGK138"):
-        held.ping(0.01, recent_s=PATIENCE)
-    Held.go_on.set()
-    hanging.join(PATIENCE)
-    assert held.ping(recent_s=PATIENCE)
-
-
-def test_a_ping_that_shares_a_run_has_the_time_it_asked_for(held: sk.InferenceSession) -> None:
-    answers: list[bool] = []
-    patient = threading.Thread(target=lambda: answers.append(held.ping(PATIENCE)))
-    with pytest.raises(RunTimeoutError, match="SGK138"):
-        held.ping(0.01)
-    patient.start()  # the run of the first hangs, and ends too late for it
-    while held._pulse is not None and not held._pulse._waiters:
-        pass
-    Held.go_on.set()
-    patient.join(PATIENCE)
-    assert answers == [True]
-
-
-def test_where_no_thread_can_be_begun_nothing_waits_for_one(
-    held: sk.InferenceSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(_: object) -> None:
-        raise RuntimeError("can't start new thread")
-
-    Held.go_on.set()
-    with monkeypatch.context() as full:
-        full.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(RuntimeError, match="new thread"):
-            held.ping()
-        with pytest.raises(RuntimeError, match="new thread"):
-            list(held.stream([item(1)]))
-    assert held.ping()
-
-
-def test_a_session_that_was_closed_begins_no_threads() -> None:
-    before = set(threading.enumerate())
-    session = opened()
-    session.close()
-    with pytest.raises(CallerError, match="SGK144"):
-        asyncio.run(session.arun(item(1)))
-    assert not [one for one in set(threading.enumerate()) - before if "arun" in one.name]
 
 
 def test_runs_are_counted_by_who_was_at_fault(held: sk.InferenceSession) -> None:
@@ -337,22 +286,3 @@ def test_a_stream_that_is_closed_ends_what_is_under_way(held: sk.InferenceSessio
     ending.join(PATIENCE)
     assert held.stats().in_flight == 0
     assert len(Held.seen) <= 5
-
-
-def test_a_session_that_answered_is_freed_when_it_is_dropped() -> None:
-    session = opened()
-    session.stats()
-    session.ping()
-    asyncio.run(session.arun(item(1)))
-    list(session.stream([item(1)]))
-    gone = weakref.ref(session)
-    threads = {one for one in threading.enumerate() if "arun" in one.name}
-    gc.disable()
-    try:
-        del session
-        assert gone() is None
-    finally:
-        gc.enable()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert not any(thread.is_alive() for thread in threads)

@@ -1,12 +1,10 @@
 """Requests that are put together get what they would have got alone."""
 
 import asyncio
-import gc
 import math
 import os
 import re
 import threading
-import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -138,21 +136,6 @@ def test_a_request_waits_for_others_no_longer_than_it_may(session: sk.InferenceS
         sk.Batcher(session, max_wait_s=None)  # type: ignore[arg-type]
 
 
-def test_a_stacked_run_that_ends_its_thread_ends_no_other(rows: sk.InferenceSession) -> None:
-    class Leaving:
-        graph = rows.graph
-
-        def run(self, names: Any, fed: Any) -> Any:
-            if len(fed["x"]) > 1:
-                raise SystemExit(3)
-            return rows.run(names, fed)
-
-    fed = {"x": np.ones((1, 2), np.float32), "m": np.ones(1, np.int64)}
-    with sk.Batcher(Leaving(), max_batch=2, max_wait_s=PATIENCE) as batcher:  # type: ignore[arg-type]
-        for one in [batcher.submit(fed) for _ in range(4)]:
-            assert one.result(PATIENCE)[2] == -1
-
-
 def test_what_one_request_has_wrong_is_its_own(session: sk.InferenceSession) -> None:
     with sk.Batcher(session, max_wait_s=0) as batcher:
         futures = [batcher.submit(feeds(0))]
@@ -262,15 +245,3 @@ def test_a_forked_child_has_a_batcher_of_its_own(rows: sk.InferenceSession) -> N
         with batcher._changed:  # as another thread may have it at that moment
             assert in_child(elsewhere) == "(2, 2)"
     assert waiting.result(0)[0].shape == (1, 2)
-
-
-def test_a_batcher_that_is_dropped_leaves_nothing(session: sk.InferenceSession) -> None:
-    Watched.go_on.set()
-    batcher = sk.Batcher(session)
-    batcher.submit(feeds(1)).result(PATIENCE)
-    thread, gone = batcher._thread, weakref.ref(batcher)
-    del batcher
-    assert thread is not None
-    thread.join(PATIENCE)
-    gc.collect()
-    assert gone() is None

@@ -220,15 +220,6 @@ def test_memory_of_the_device_is_bound_by_its_address() -> None:
             buffer[:] = 7
 
 
-def test_an_object_that_only_describes_its_memory_can_be_fed() -> None:
-    described = type(
-        "Described", (), {"__cuda_array_interface__": Remote(X).__cuda_array_interface__}
-    )
-    (y,), log = ran("agraph (float[2] x) => (float[2] y) { y = Neg(x) }", described())
-    assert y.tolist() == [1, -2]
-    assert log == [(["DeviceBuffer"], None)]
-
-
 def test_an_output_left_on_the_device_is_fetched_for_another_backend() -> None:
     with bound(MIXED) as (session, binding, _):
         binding.bind_output("a", "cuda")
@@ -272,13 +263,6 @@ def test_a_buffer_on_the_device_that_is_fed_as_well_is_refused() -> None:
 def test_memory_that_is_not_described_is_refused(given: Any, text: str) -> None:
     with bound(CHAIN) as (_, binding, _), pytest.raises(InputError, match=f"SGK145.*{text}"):
         binding.bind_input("x", *given)
-
-
-def test_memory_without_elements_needs_no_address() -> None:
-    with bound(CHAIN) as (_, binding, _):
-        for device in ("cpu", "cuda"):
-            binding.bind_input("x", device, 0, np.float32, (0, 2), 0)
-            assert binding.feeds()["x"].shape == (0, 2)
 
 
 def test_what_is_no_array_is_no_buffer() -> None:

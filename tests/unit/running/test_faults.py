@@ -135,13 +135,6 @@ def test_whoever_raises_an_error_may_say_whose_fault_it_is() -> None:
         assert _fault(session, ONES) == "caller"
 
 
-def test_causes_in_a_circle_are_followed_once() -> None:
-    error, cause = ValueError("no"), ValueError("since")
-    error.__cause__, cause.__cause__ = cause, error
-    with _broken(error) as session:
-        assert _fault(session, ONES) == "backend"
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_values_that_fail_everywhere_are_not_held_against_a_backend() -> None:
     with sk.InferenceSession(

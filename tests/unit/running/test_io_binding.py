@@ -125,13 +125,6 @@ def test_a_buffer_that_cannot_fit_is_refused_before_anything_runs(
     assert refusal.value.code == code
 
 
-def test_a_sequence_takes_no_buffer() -> None:
-    text = "g (float[2] x) => (seq(float[2]) y) { y = SequenceConstruct(x, x) }"
-    binding = sk.InferenceSession(parsed(text), "numpy").io_binding()
-    with pytest.raises(InputError, match="is not written into a buffer"):
-        binding.bind_output("y", np.zeros(2, np.float32))
-
-
 def test_an_output_that_was_not_computed_yet_is_named(session: sk.InferenceSession) -> None:
     binding = session.io_binding()
     binding.bind_output("y")

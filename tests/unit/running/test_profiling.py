@@ -15,7 +15,6 @@ from subgraphkit.backend import InnerTime
 from subgraphkit.compiling.composition import ComposedOperator
 from subgraphkit.errors import CallerError, ExecutionError
 from subgraphkit.running import Profile
-from subgraphkit_numpy.operator import NumpyOperator
 from tests.fakes import ReferenceOperator, claiming
 from tests.models import CHAIN, parsed
 
@@ -192,48 +191,10 @@ def test_new_weights_end_the_times_inside_and_are_what_is_computed_with() -> Non
     assert sum(row.part for row in leaves(profile)) == pytest.approx(1, rel=1e-9)
 
 
-@pytest.mark.parametrize("moment", ["while twins are made", "in a turn that is not measured"])
-def test_weights_that_change_while_nobody_listens_end_the_times_inside_as_well(
-    moment: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    profiled, zeros = NumpyOperator.profiled, {"w": np.zeros(4, np.float32)}
-
-    def slow(self: NumpyOperator, record: Callable[[InnerTime], object]) -> NumpyOperator:
-        twin = profiled(self, record)
-        session.update_weights(zeros)
-        return twin
-
-    with opened(WEIGHTED, "numpy") as session:
-        if moment == "while twins are made":
-            monkeypatch.setattr(NumpyOperator, "profiled", slow)
-        with session.profile() as profile:
-            if moment != "while twins are made":
-                profile._listen(None)
-                session.update_weights(zeros)
-                profile._listen(profile._recorder)
-            (result,) = session.run(None, FEEDS)
-        assert not result.any()
-    assert profile.notes == ("weights or operators changed; no times from inside after that",)
-
-
 def test_a_library_that_cannot_be_looked_into_says_why() -> None:
     profile = profiled(CHAIN, claiming(["Neg"], "two", make=Refusing))
     assert profile.notes == ("two_1: no times from inside: OSError: no counters here",)
     assert "note: two_1: no times from inside" in profile.table()
-
-
-def test_what_a_library_says_at_the_end_goes_to_the_step_in_which_it_began() -> None:
-    class Late(Telling):
-        late = True
-
-        def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
-            started = time.perf_counter()
-            self.inner = (*self.inner, InnerTime("late", 1e-7, self.subgraph.nodes, started))
-            return super().run(inputs, outputs)
-
-    profile = profiled(CHAIN, claiming(["Neg"], "two", make=Late), runs=2)
-    (row,) = (row for row in profile.rows if row.name == "late")
-    assert (row.calls, row.seconds) == (1, pytest.approx(1e-7))  # those that woke threads are out
 
 
 def test_two_profiles_at_once_and_one_of_a_closed_session_are_refused() -> None:
@@ -284,27 +245,6 @@ def test_a_trace_has_tracks_on_which_nothing_overlaps(tmp_path: Path) -> None:
     assert {e["args"]["start"] for e in spans if e["name"] == "longer"} == {"unknown"}
 
 
-def test_what_is_written_fits_80_columns_and_obeys_no_name() -> None:
-    class Hostile(Telling):
-        inner = (InnerTime(HOSTILE * 3, 1e-7),)
-
-    text = CHAIN.replace("chain (", "a_model_with_quite_a_long_name (")
-    with (
-        sk.InferenceSession(
-            parsed(text), [claiming(["Neg"], "two", make=Hostile), "numpy"], {"N": 1}
-        ) as session,
-        session.profile(2) as profile,
-    ):
-        profile.run(FEEDS)
-    table, page = profile.table(most=1), profile.to_html()
-    assert max(map(len, table.splitlines()[3:])) <= 80
-    assert "\x1b" not in table
-    assert "\x1b" not in page
-    assert "<script>alert" not in page
-    assert "Inside of subgraphs" in page
-    assert json.loads(json.dumps(profile.to_dict()))["rows"][0]["label"] == "numpy_0, 1 node"
-
-
 def test_what_is_composed_is_looked_into_and_the_rest_of_it_is_one_thing() -> None:
     with opened(CHAIN, claiming(["Neg"], "plain"), "numpy") as session:
         steps = session.plan.steps
@@ -316,19 +256,3 @@ def test_what_is_composed_is_looked_into_and_the_rest_of_it_is_one_thing() -> No
         assert [one.name for one in told][1] == "plain_1"
         twin.close()
         session.run(None, FEEDS)  # what was closed is the twin's alone
-
-
-def test_what_is_composed_closes_what_it_made_if_one_part_cannot_be_looked_into() -> None:
-    twins: list[Telling] = []
-
-    class Kept(Telling):
-        def profiled(self, record: Any) -> Telling:
-            twins.append(super().profiled(record))
-            return twins[-1]
-
-    backends = claiming(["Relu"], "kept", make=Kept), claiming(["Neg"], "two", make=Refusing)
-    with opened(CHAIN, *backends, "numpy") as session:
-        steps = [(one.subgraph, one.operator) for one in session.plan.steps]
-        with pytest.raises(OSError, match="no counters"):
-            ComposedOperator(session.graph, steps).profiled(print)
-    assert [one.closed for one in twins] == [1]

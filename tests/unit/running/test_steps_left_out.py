@@ -32,13 +32,6 @@ def test_what_is_no_model_is_the_callers_mistake(door: Any) -> None:
         door(3)
 
 
-def test_what_comes_later_on_the_road_is_told_the_steps() -> None:
-    for door in (sk.load, sk.bind, sk.partition):
-        with pytest.raises(CallerError, match=r"SGK213.*from Partitioning") as raised:
-            door(sk.partition(MODEL))  # type: ignore[operator]
-        assert "compile_subgraphs, plan, Session" in raised.value.hint
-
-
 def test_values_inside_are_outputs_if_they_are_named_or_asked_for() -> None:
     with sk.InferenceSession(MODEL, "numpy", outputs=["b", "y"]) as session:
         assert [one.name for one in session.get_outputs()] == ["b", "y"]

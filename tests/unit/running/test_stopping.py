@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -56,18 +55,6 @@ def test_a_run_ends_at_its_deadline_and_names_the_step(session: sk.Session) -> N
         assert (y == 6).all()
 
 
-@pytest.mark.parametrize("node", ["HannWindow(n)", "BlackmanWindow(n)", "Range(zero, n, one)"])
-def test_what_is_counted_up_ends_between_two_pieces(node: str) -> None:
-    kind = "int64" if "Range" in node else "float"
-    text = f"g (int64 n) => ({kind}[N] y) <int64 zero = {{0}}, int64 one = {{1}}> {{ y = {node} }}"
-    with sk.InferenceSession(parsed(text, opset=20), backend="numpy") as opened:
-        with pytest.raises(RunTimeoutError):
-            opened.run(None, {"n": np.array(1 << 28)}, timeout_s=0.05)
-        long = opened.run(None, {"n": np.array((1 << 20) + 3)})[0]
-    ends = [0, 1 << 20, (1 << 20) + 2] if "Range" in node else [0, 0, 0]
-    np.testing.assert_allclose(long[[0, -3, -1]], ends, atol=1e-6)
-
-
 def test_another_thread_cancels_all_runs_with_the_same_options(session: sk.Session) -> None:
     options = sk.RunOptions()
     ended: list[str] = []
@@ -90,18 +77,6 @@ def test_another_thread_cancels_all_runs_with_the_same_options(session: sk.Sessi
         session.run(None, feeds(1), options)
     options.terminate = False
     assert session.run(None, feeds(1), options)[0][0] == 2
-
-
-def test_a_run_with_bound_arrays_ends_early_too(session: sk.Session) -> None:
-    binding = session.io_binding()
-    for name, array in feeds(ENDLESS).items():
-        binding.bind_cpu_input(name, array)
-    binding.bind_output("y")
-    with pytest.raises(RunTimeoutError):
-        session.run_with_iobinding(binding, sk.RunOptions(timeout_s=0.02))
-    binding.bind_cpu_input("n", np.array(2, np.int64))
-    session.run_with_iobinding(binding, timeout_s=30)
-    assert (binding.copy_outputs_to_cpu()[0] == 3).all()
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), "1", True])
@@ -129,18 +104,6 @@ def test_python_code_is_interrupted_anywhere_and_never_after_it_ended() -> None:
         timer.join()
         for _ in range(300):
             sum(range(10))
-
-
-def test_code_within_interrupted_code_is_interrupted_by_whom_it_concerns() -> None:
-    outer, inner = Progress(), Progress()
-    threading.Timer(0.02, outer.cancel, [TimeoutError("outer")]).start()
-
-    def forever() -> Sequence[int]:
-        while True:
-            pass
-
-    with pytest.raises(TimeoutError, match="outer"):
-        interrupted_here(outer, interrupted_here, inner, forever)
 
 
 def test_a_library_that_does_not_return_is_not_waited_for_and_the_place_is_known() -> None:

@@ -1,7 +1,6 @@
 """Streams: several runs under way at once, results in order."""
 
 import asyncio
-import gc
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
@@ -94,25 +93,3 @@ def test_a_stream_of_what_arrives_answers_before_the_next_arrives() -> None:
             assert seen == [-1, -2, -3, -4, -5]
 
     asyncio.run(main())
-
-
-def test_errors_in_a_stream_that_nobody_asks_for_are_not_reported() -> None:
-    reported: list[Any] = []
-
-    async def main() -> None:
-        async def items() -> AsyncIterator[dict[str, Any]]:
-            for _ in range(4):
-                yield {}
-
-        asyncio.get_running_loop().set_exception_handler(
-            lambda _, context: reported.append(context)
-        )
-        with opened() as session:
-            results = session.stream(items(), depth=4)
-            with pytest.raises(CallerError):
-                await anext(results)
-            del results
-        gc.collect()
-
-    asyncio.run(main())
-    assert reported == []

@@ -1,7 +1,6 @@
 """One session, many threads."""
 
 import asyncio
-import gc
 import os
 import signal
 import threading
@@ -16,7 +15,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.lazy import cached_property
-from subgraphkit.running.gate import Gate, wait_for
+from subgraphkit.running.gate import Gate
 from tests.fakes import ReferenceOperator, WeightedOperator, claiming
 from tests.interrupting import interrupt
 from tests.models import CHAIN, LINEAR, parsed
@@ -118,31 +117,6 @@ def test_changes_interrupted_anywhere_keep_no_run_out() -> None:
             assert run()
 
 
-def test_a_wait_that_ends_early_leaves_the_lock_to_who_has_it() -> None:
-    lock = threading.RLock()
-
-    def give_up() -> None:
-        raise TimeoutError
-
-    with ThreadPoolExecutor(1) as pool:
-        with lock:
-            with pytest.raises(TimeoutError):
-                pool.submit(wait_for, lock, give_up).result(10)
-            assert not pool.submit(lock.acquire, blocking=False).result(10)
-        pool.submit(wait_for, lock, give_up).result(10)
-        assert lock.acquire(blocking=False)
-        lock.release()
-
-
-def test_waits_interrupted_anywhere_leave_no_lock_taken() -> None:
-    lock = threading.RLock()
-    with ThreadPoolExecutor(1) as pool:
-        for number in range(60):
-            interrupt(lambda: wait_for(lock, int), after=number * 1e-5)
-            assert pool.submit(lock.acquire, blocking=False).result(10)
-            pool.submit(lock.release).result(10)
-
-
 def test_a_busy_session_cannot_put_a_change_off() -> None:
     gate = Gate()
     stop = threading.Event()
@@ -159,20 +133,6 @@ def test_a_busy_session_cannot_put_a_change_off() -> None:
                 gate.alone(lambda: None)
         finally:
             stop.set()
-
-
-def test_a_gate_forgets_threads_that_have_ended() -> None:
-    gate = Gate()
-
-    def run() -> None:
-        gate.through(int, 0)
-
-    for _ in range(20):
-        thread = threading.Thread(target=run)
-        thread.start()
-        thread.join()
-    gc.collect()
-    assert len(gate._passages) == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")

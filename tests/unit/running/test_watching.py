@@ -12,7 +12,7 @@ import subgraphkit as sk
 from subgraphkit.backend import Event
 from subgraphkit.errors import ExecutionError, InputError, SubgraphkitWarning
 from tests.fakes import claiming, extended, failing
-from tests.models import CHAIN, DIAMOND, bound, parsed
+from tests.models import CHAIN, DIAMOND, parsed
 
 X = {"x": np.ones((2, 4), np.float32)}
 
@@ -115,14 +115,3 @@ def test_nodes_that_move_are_told_of_their_subgraph(listener: Listener) -> None:
         one for one in listener.about(session) if one[0] in {"unsupported", "partition", "run"}
     ]
     assert moved == [("unsupported", "picky_2"), *[("partition", "")] * 2, ("run", "bad_1")]
-
-
-def test_the_first_session_of_a_bind_has_its_number_whatever_is_done_to_the_graph() -> None:
-    graph = bound(CHAIN)
-    partitioning = sk.partition(graph)
-    plan = sk.plan(partitioning, sk.compile_subgraphs(partitioning))
-    assert sk.Session(plan).number == partitioning.session == graph.extensions.session
-    assert sk.Session(plan).number != partitioning.session
-    inner = graph.with_outputs(["b"])
-    parts = sk.partition(inner)
-    assert sk.Session(sk.plan(parts, sk.compile_subgraphs(parts))).number != partitioning.session

@@ -1,6 +1,5 @@
 """Answers of a library: asked for once, kept for the next process, believed only as written."""
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +46,6 @@ def test_a_question_is_asked_once(folder: Path) -> None:
         assert (library.asked, len(answers)) == (1, 1)
 
 
-def test_no_answer_at_all_is_an_answer() -> None:
-    answers, asked = Answers("answers"), []
-    for _ in range(2):
-        assert answers.recall("q", lambda: asked.append(1)) is None  # type: ignore[func-returns-value]
-    assert asked == [1]
-
-
 def test_an_answer_outlives_who_asked(folder: Path) -> None:
     Answers("answers").put(b"q", ["dtype", "no"], folder)
     library = Library()
@@ -62,15 +54,6 @@ def test_an_answer_outlives_who_asked(folder: Path) -> None:
     assert library.asked == 0
     assert known(Answers("others"), "q", folder) is None
     assert known(Answers("answers"), "another", folder) is None
-
-
-def test_in_memory_nothing_is_written(tmp_path: Path) -> None:
-    answers = Answers("answers")
-    answers.put("q", {1, 2})
-    assert known(answers, "q") == {1, 2}
-    answers._known.clear()
-    assert known(answers, "q") is None
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "plain JSON"])
@@ -151,23 +134,6 @@ def test_files_are_no_more_than_there_is_room_for(
         answers.put(str(number), number, folder)
         assert len(list(folder.rglob("*.answer"))) <= 10
     assert known(Answers("answers"), "39", folder) == 39
-
-
-def test_many_threads_may_ask_at_once(folder: Path) -> None:
-    answers, wrong = Answers("answers", most=5), []
-
-    def work() -> None:
-        for number in (*range(10), *range(10)):
-            got = answers.recall(str(number), lambda number=number: number, folder)  # type: ignore[misc]
-            wrong.extend([got] if got != number else [])
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-    assert len(answers) <= 5
 
 
 def test_a_folder_that_has_gone_costs_nothing(folder: Path) -> None:

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-import subgraphkit as sk
 from subgraphkit.storing.folders import kept_folder
-from tests.models import CHAIN, parsed
 
 
 @pytest.fixture(autouse=True)
@@ -20,13 +18,6 @@ def test_it_lies_beside_the_engines_and_is_the_users_alone(tmp_path: Path) -> No
     folder = kept_folder(tmp_path / "cache", "acme")
     assert folder == tmp_path / "cache" / "backends" / "acme"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-
-
-def test_without_a_cache_there_is_none(tmp_path: Path) -> None:
-    chain = sk.load(parsed(CHAIN))
-    bound = sk.bind(chain, backend="none", cache=False, cache_dir=str(tmp_path / "cache"))
-    assert bound.kept_folder("acme") is None
-    assert not (tmp_path / "cache").exists()
 
 
 def test_a_folder_that_others_can_write_to_is_not_used(tmp_path: Path) -> None:

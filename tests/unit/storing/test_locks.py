@@ -60,8 +60,3 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     with locked(tmp_path / "a.lock", 5):
         assert not (tmp_path / "far").exists()
     assert (tmp_path / "a.lock").is_symlink()
-
-
-def test_its_file_is_for_the_user_alone(tmp_path: Path) -> None:
-    with locked(tmp_path / "a.lock", 5):
-        assert (tmp_path / "a.lock").stat().st_mode & 0o777 == 0o600

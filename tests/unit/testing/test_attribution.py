@@ -17,8 +17,7 @@ from subgraphkit.finding.registry import registered
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.testing import Finding, Outcome, Subject
 from subgraphkit.testing.attribution import OF_OTHERS
-from subgraphkit.testing.run_checks import Opened
-from subgraphkit.testing.small_models import SmallModel, model_of
+from subgraphkit.testing.small_models import model_of
 from tests.fakes import ReferenceOperator
 from tests.faulty.wrapping import (
     EveryNode,
@@ -113,22 +112,6 @@ def test_values_that_the_fallback_got_wrong_are_the_fallbacks() -> None:
         assert (found.outcome, found.detail) == (Outcome.SKIP, OF_OTHERS)
         both = found_in(DoublesRelu, model_of(RELU_AND_TANH), X, RIGHT, fallback="broken")
         assert both.outcome is Outcome.FAIL_VALUE
-
-
-def test_a_check_of_a_session_blames_nobody_for_what_the_fallback_got_wrong() -> None:
-    model = SmallModel(model_of(RELU_AND_TANH))
-
-    def found_by_feeding(backend: type) -> Finding | None:
-        subject = Subject(target=f"{backend.__module__}:{backend.__qualname__}")
-        with subject.session(model.proto, fallback="broken") as session:
-            return Opened(subject, model, session).fed_with({"x": X})
-
-    with registered(Broken, "broken"):
-        skipped, wrong = found_by_feeding(ReluOnly), found_by_feeding(DoublesRelu)
-    assert skipped is not None
-    assert (skipped.outcome, skipped.detail) == (Outcome.SKIP, OF_OTHERS)
-    assert wrong is not None
-    assert wrong.outcome is Outcome.FAIL_VALUE
 
 
 def test_a_wrong_subgraph_is_the_backends_fault_beside_others() -> None:

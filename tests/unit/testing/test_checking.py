@@ -5,17 +5,15 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from subgraphkit.errors import BackendNotFoundError, ConfigError
+from subgraphkit.errors import ConfigError
 from subgraphkit.finding.registry import registered
 from subgraphkit.testing import Outcome, check_backend, checking
-from subgraphkit.testing.cases import Stopped
 from subgraphkit.testing.children import Pool
 from tests.faulty import SleepsInRun, WrongDtype
 from tests.faulty.wrapping import WrappingBackend
@@ -54,23 +52,12 @@ def test_a_wrong_dtype_is_caught_at_the_boundary_with_its_code_and_subgraph() ->
     assert "dtype float64 for 'y', expected float32" in finding.detail
 
 
-def test_a_backend_that_is_not_installed_is_an_error_at_once() -> None:
-    with pytest.raises(BackendNotFoundError):
-        check_backend("nope")
-
-
 def test_a_class_that_no_process_can_import_is_an_error_at_once() -> None:
     class Local(WrappingBackend):
         pass
 
     with pytest.raises(ConfigError, match="cannot be imported by a process of its own"):
         check_backend(Local)
-
-
-@pytest.mark.parametrize("backend", [3, "numpy,numpy"])
-def test_what_names_no_backend_is_an_error_at_once(backend: object) -> None:
-    with pytest.raises(ConfigError):
-        check_backend(backend)
 
 
 @pytest.mark.parametrize("level", [-1, 8])
@@ -88,31 +75,11 @@ def test_nothing_is_tried_on_a_backend_that_cannot_be_probed(
     assert levels == {0}
 
 
-def test_a_class_that_does_not_exist_is_a_finding() -> None:
-    (finding,) = check_backend(f"{FAULTY}:NoSuchClass", 0, only="L0/import")
-    assert finding.outcome is Outcome.FAIL_PROBE
-    assert "NoSuchClass" in finding.detail
-
-
 @pytest.fixture
 def pool() -> Iterator[Pool]:
     made = Pool({"target": f"{FAULTY}:{SleepsInRun.__name__}"}, 1)
     yield made
     made.close()
-
-
-def test_a_closed_pool_starts_no_more_children(pool: Pool) -> None:
-    pool.close()
-    with pytest.raises(Stopped):
-        pool.listed(0)
-
-
-def test_giving_up_half_way_stops_the_children() -> None:
-    findings = check_backend("numpy", 2, only="L2/*")
-    next(findings)
-    before = threading.active_count()
-    findings.close()
-    assert threading.active_count() <= before
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for children in /proc")

@@ -57,14 +57,6 @@ def test_a_case_that_ends_a_shared_process_is_found_and_no_other_is_lost() -> No
     assert last["same_input_twice"].seconds >= HANGING_SECONDS
 
 
-def test_a_pool_that_is_closed_leaves_what_is_waiting_untried() -> None:
-    pool = Pool({"target": "no.such:Backend"}, 2)
-    pool.close()
-    cases = [Finding(Outcome.SKIP, case=f"L3/Relu/{number}", level=3) for number in range(3)]
-    findings = list(pool.findings([[Task(case, SECONDS)] for case in cases]))
-    assert [one.outcome for one in findings] == [Outcome.UNTRIED] * 3
-
-
 @pytest.mark.parametrize(("load", "expected"), [(0.5, 1.0), (6.0, 3.0), (40.0, 4.0)])
 def test_limits_of_wall_time_are_longer_where_many_compete_for_the_processors(
     monkeypatch: pytest.MonkeyPatch, load: float, expected: float
@@ -72,16 +64,6 @@ def test_limits_of_wall_time_are_longer_where_many_compete_for_the_processors(
     monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     assert crowd() == expected
-
-
-def test_what_is_not_begun_in_time_is_untried_and_starts_no_process() -> None:
-    pool = Pool({"target": "no.such:Backend"}, 2)
-    case = Finding(Outcome.SKIP, case="L3/Relu/test_relu/alone", level=3)
-    (found,) = pool.findings([[Task(case, SECONDS)]], until=0.0)
-    pool.close()
-    assert (found.outcome, found.case) == (Outcome.UNTRIED, case.case)
-    assert not found.is_wrong
-    assert not found.is_offer
 
 
 def test_what_ends_a_function_in_a_process_of_its_own_ends_its_case() -> None:

@@ -55,11 +55,6 @@ def test_a_choosy_backend_is_held_against_the_contract_with_what_it_takes(
     assert Report(backend.__name__, found).is_passed
 
 
-def test_a_backend_of_large_regions_is_offered_chains() -> None:
-    found = findings(choosy.LargeOnly, ("L1/operator/results", "L2/chain", "L2/time_is_linear"))
-    assert [one.outcome for one in found] == [Outcome.RIGHT] * 3, found
-
-
 def test_a_fault_shows_in_what_a_choosy_backend_takes() -> None:
     found = findings(
         choosy.QuantizedThatWrites,

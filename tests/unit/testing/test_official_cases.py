@@ -73,13 +73,3 @@ def test_cases_of_other_versions_and_damaged_ones_are_computed_again(
     assert len(official._node_cases()) == 1
     assert len(computed) == 3
     assert b"onnx 1.99.0" in kept(tmp_path).read_bytes()
-
-
-def test_nothing_is_kept_without_a_cache(
-    computed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SUBGRAPH_CACHE", "off")
-    for _ in range(2):
-        assert [case.name for case in official._node_cases()] == ["test_a"]
-    assert len(computed) == 2
-    assert not kept(tmp_path).exists()

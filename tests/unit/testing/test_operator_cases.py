@@ -40,16 +40,6 @@ def test_every_official_case_is_run_alone_and_every_plain_one_sandwiched() -> No
         )
 
 
-def test_a_case_says_which_operator_it_is_about() -> None:
-    case: Case = CASES["L3/Gather/test_gather_0/folded"]
-    assert (case.operator, case.domain, case.version) == ("Gather", "", 13)
-    assert case.dtypes == ("float32", "int64")
-    assert CASES["L3/Loop/test_loop11/alone"].needs == ("control_flow",)
-    machine_learning = CASES["L3/TreeEnsemble/test_ai_onnx_ml_tree_ensemble_set_membership/alone"]
-    assert machine_learning.domain == "ai.onnx.ml"
-    assert CASES["L3/Gelu/test_gelu_default_1_expanded/alone"].operator == ""
-
-
 @pytest.mark.parametrize("form", VARIANTS)
 @pytest.mark.parametrize(
     "name",
@@ -93,18 +83,6 @@ def test_whoever_ignores_strides_is_caught_between_foreign_nodes_only() -> None:
     assert "of 60 elements differ" in finding.detail
 
 
-def test_what_the_fallback_had_to_run_is_not_right_but_unclaimed() -> None:
-    for form in VARIANTS:
-        finding = found(f"L3/Add/test_add_bcast/{form}", "tests.faulty:ClaimsNothing")
-        assert (finding.outcome, finding.taken) == (Outcome.UNCLAIMED, ())
-
-
-def test_a_case_that_offers_nothing_passes() -> None:
-    finding = found("L3/Constant/test_constant/alone")
-    assert finding.outcome is Outcome.PASSED
-    assert not finding.is_offer
-
-
 RANDOM = (
     "test_bernoulli",
     "test_bernoulli_seed",
@@ -133,14 +111,6 @@ def test_what_is_drawn_is_checked_by_what_it_must_have_in_common(name: str) -> N
     wide = difference_of_draws(case, feeds, short, tolerance_for)
     assert wide is not None
     assert wide.stage == "dtype"
-
-
-def test_dropout_that_drops_nothing_is_compared_as_it_is() -> None:
-    names = {"test_training_dropout_zero_ratio", "test_dropout_default"}
-    for case in official_cases("node"):
-        if case.name in names:
-            ((inputs, _),) = case.data_sets()
-            assert not draws(case, case.feeds(inputs))
 
 
 def jointly(operator: str, form: str, backend: str) -> tuple[list[Case], list[Finding] | None]:

@@ -54,20 +54,6 @@ def test_a_case_that_goes_wrong_fails_with_what_was_found(tmp_path: Path) -> Non
     assert "not passed; claimed and right: 0 of 2 offered" in done.stdout
 
 
-def test_what_is_not_claimed_is_no_pass(tmp_path: Path) -> None:
-    words = (f"--subgraph-backend={FAULTY}:ClaimsNothing", "--subgraph-level=2")
-    done = run_pytest(*words, "-k", "L2/chain", folder=tmp_path)
-    assert "2 skipped" in done.stdout
-    assert "passed," not in done.stdout
-    assert "it claims nothing, which scores nothing" in done.stdout
-
-
-def test_testing_nothing_is_a_usage_error(tmp_path: Path) -> None:
-    done = run_pytest(folder=tmp_path)
-    assert done.returncode == 4
-    assert "add --subgraph-backend=NAME" in done.stderr
-
-
 def test_loading_the_plugin_imports_nothing_heavy() -> None:
     program = (
         "import sys, subgraphkit.testing.pytest_plugin; "

@@ -15,7 +15,7 @@ from subgraphkit.testing.children import Task
 from subgraphkit.testing.combinations import PRODUCERS
 from subgraphkit.testing.execution import carry_out
 from subgraphkit.testing.levels import cases_of_level, running
-from subgraphkit.testing.operator_variants import FAMILIES, OperatorVariant, operations
+from subgraphkit.testing.operator_variants import FAMILIES, OperatorVariant
 from subgraphkit.testing.random_graphs import random_graph
 from subgraphkit.testing.sweeps import Sweep
 from subgraphkit.testing.variants import LAYOUTS, without_foreign
@@ -48,15 +48,6 @@ def test_a_right_backend_passes_what_is_tried_of_many_operators_at_once(
     for case in sorted(wanted):
         finding = found(case.removeprefix("L5/"), "subgraphkit.testing.loopback:LoopbackBackend")
         assert not finding.is_wrong, finding
-
-
-def test_a_case_that_leaves_operators_out_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep_cases, "_MOST_AT_ONCE", 2)
-    monkeypatch.setattr(sweep_cases, "_SECONDS", 1e-3)
-    finding = found("operators/quantised", "subgraphkit.testing.loopback:LoopbackBackend")
-    assert finding.outcome is Outcome.RIGHT
-    models = -(-len(operations("quantised")) // 2)
-    assert finding.detail == f"in part: 1 of {models} models, as there was no time for the others"
 
 
 @pytest.mark.parametrize(
@@ -104,11 +95,6 @@ def test_a_backend_that_takes_nothing_is_right_in_nothing() -> None:
         assert (finding.outcome, finding.taken) == (Outcome.UNCLAIMED, ())
 
 
-def test_cases_say_what_they_need() -> None:
-    assert CASES["L5/shapes/several/product"].needs == ("dynamic_shapes",)
-    assert CASES["L5/sessions/two_in_threads"].needs == ("threads",)
-
-
 @pytest.mark.parametrize("form", LAYOUTS)
 def test_a_form_has_the_layout_it_is_named_after_and_keeps_the_values(form: str) -> None:
     array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -126,15 +112,6 @@ def test_a_form_has_the_layout_it_is_named_after_and_keeps_the_values(form: str)
     assert made.shape == array.shape
     if form != "stride_zero":
         np.testing.assert_array_equal(made, array)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_random_graph_is_the_same_for_the_same_seed(seed: int) -> None:
-    one, other = random_graph(seed), random_graph(seed)
-    assert one.proto == other.proto
-    assert one.proto != random_graph(seed + 1).proto
-    for name, array in one.feeds().items():
-        np.testing.assert_array_equal(array, other.feeds()[name])
 
 
 def test_random_graphs_are_cut_by_foreign_nodes_and_their_numbers_stay_small() -> None:

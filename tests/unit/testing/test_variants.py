@@ -3,17 +3,13 @@
 import numpy as np
 import onnx
 import pytest
-from onnx.reference import ReferenceEvaluator
 
 from subgraphkit.testing import Subject
 from subgraphkit.testing.foreign import ForeignBackend, beside_foreign, is_foreign
 from subgraphkit.testing.official_cases import OfficialCase, official_cases
 from subgraphkit.testing.variants import (
-    can_fold,
     folded,
     sandwiched,
-    sandwiched_feeds,
-    without_foreign,
 )
 from tests.models import parsed
 
@@ -82,14 +78,6 @@ def test_the_foreign_backend_takes_nothing_but_its_own_nodes() -> None:
     ]
 
 
-def test_a_sandwich_computes_the_same() -> None:
-    case = official("test_add")
-    ((inputs, expected),) = case.data_sets()
-    plain = without_foreign(sandwiched(case.model))
-    feeds = sandwiched_feeds(case.feeds(inputs))
-    np.testing.assert_array_equal(ReferenceEvaluator(plain).run(None, feeds)[0], expected[0])
-
-
 def test_folding_turns_all_inputs_but_the_first_into_initializers() -> None:
     case = official("test_conv_with_strides_padding")
     ((inputs, _),) = case.data_sets()
@@ -102,11 +90,3 @@ def test_folding_turns_all_inputs_but_the_first_into_initializers() -> None:
     (subgraph,) = NUMPY.partition(bound).subgraphs
     assert subgraph.inputs == ("x",)
     assert list(subgraph.constants) == ["W"]
-
-
-def test_what_onnx_cannot_store_stays_an_input() -> None:
-    case = official("test_sequence_insert_at_back")
-    assert not can_fold(official("test_relu").model)
-    ((inputs, _),) = case.data_sets()
-    _, feeds = folded(case.model, case.feeds(inputs))
-    assert list(feeds) == ["sequence"]

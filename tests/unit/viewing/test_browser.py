@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from subgraphkit.partitioning import partition
-from subgraphkit.viewing import Arrow, Box, Drawing, Table, Text, fragment, page
+from subgraphkit.viewing import Arrow, Box, Drawing, Table, Text, page
 from tests.unit.partitioning.pass_support import graph_of, taking
 from tests.unit.viewing.conftest import Open, Opened
 
@@ -231,14 +231,6 @@ def test_twenty_thousand_nodes_are_a_page_below_five_megabytes_that_works(open_p
     browser.locator(".picture:not([hidden]) .box[data-box]").nth(3).dispatch_event("click")
     assert re.search(r"\w+: \d+ rows? \(of 20,000\)", browser.locator("main").inner_text())
     assert opened.misdeeds == []
-
-
-def test_a_fragment_is_the_picture_and_the_first_rows(open_page: Open) -> None:
-    boxes = [Box(f"part_{at}", "ab"[at % 2], 1) for at in range(3)]
-    piece = fragment(Drawing(boxes, [Arrow(0, 1)]), Table(["n"], [[at] for at in range(100)]))
-    browser = open_page(f"<!DOCTYPE html><meta charset=utf-8>{piece}").page
-    assert browser.locator(".box").count() == 3
-    assert browser.locator("tbody tr").count() == 20
 
 
 def test_nodes_are_drawn_and_reached_from_their_rows_and_back_by_keyboard(open_page: Open) -> None:

@@ -2,7 +2,6 @@
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,28 +37,6 @@ def test_no_box_overlaps_another_and_every_arrow_leads_down_or_to_a_column_on_th
     for (source, target), route in zip(arrows, placed.routes, strict=True):
         points = [placed.centres[source], *route, placed.centres[target]]
         assert all(v > y or u > x for (x, y), (u, v) in pairwise(points))
-
-
-def test_a_chain_is_a_straight_line() -> None:
-    placed = place([BOX] * 5, [(at, at + 1) for at in range(4)])
-    assert len({round(x, 3) for x, _ in placed.centres}) == 1
-
-
-@pytest.mark.parametrize("count", [4, 12])
-def test_two_chains_side_by_side_do_not_cross(count: int) -> None:
-    """The chains take turns in the order given, as regions of two branches do."""
-    arrows = [(at, at + 2) for at in range(2 * count - 2)]
-    placed = place([BOX] * 2 * count, arrows)
-    first, second = placed.centres[::2], placed.centres[1::2]
-    assert len({a[0] < b[0] for a, b in zip(first, second, strict=True)}) == 1
-
-
-def test_an_arrow_past_boxes_goes_around_them() -> None:
-    placed = place([BOX] * 4, [(0, 1), (1, 2), (2, 3), (0, 3)])
-    assert len(placed.routes[3]) == 2
-    for (x, y), (u, v) in zip(placed.routes[3], placed.centres[1:3], strict=True):
-        assert y == v
-        assert not u - BOX.left < x < u + BOX.right
 
 
 def test_a_long_chain_is_folded_into_columns_of_about_one_height() -> None:

@@ -113,22 +113,6 @@ def test_a_backend_has_the_same_colour_in_every_picture() -> None:
     assert fills[1].items() < fills[0].items()
 
 
-def test_a_large_drawing_is_groups_that_open() -> None:
-    text = page("t", _drawing(1500))
-    pictures = re.findall(r'data-name="([^"]*)"( hidden)?>', text)
-    assert len(pictures) == 80
-    assert pictures[0] == ("", "")
-    assert all(hidden for _, hidden in pictures[1:])
-    assert {int(at) for at in re.findall(r'data-box="(\d+)"', text)} == set(range(1500))
-    assert "1,500 are too many for one picture" in text
-
-
-def test_of_a_drawing_beyond_the_limit_only_the_groups_are_drawn() -> None:
-    text = page("t", _drawing(5000))
-    assert text.count("<svg xmlns") == 1
-    assert "the table lists them singly" in text
-
-
 def test_a_marked_row_is_marked_and_the_largest_number_fills_its_bar() -> None:
     table = Table(["who", "%"], [("a", 3), ("b", 6)], bars=("%",), marked=[1], links=[[], [0]])
     text = page("", table)

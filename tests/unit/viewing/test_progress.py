@@ -79,21 +79,6 @@ def test_a_bar_is_as_wide_as_its_line_has_room_for(
     assert f"compiling: {drawn}0 of 1, tvm_0 on tvm\r" in stream.getvalue()
 
 
-def test_words_stand_in_place_of_a_number_of_which_nobody_knows_the_end(
-    passing: Callable[[float], None],
-) -> None:
-    stream = Stream()
-    with shown("auto", stream) as progress:
-        for done, words in enumerate(("trial 1: 0 kept", "", "\x1b[2J"), 1):
-            passing(10)
-            progress("searching", done, message=words)
-    assert stream.getvalue().splitlines() == [
-        "searching: trial 1: 0 kept",
-        "searching: 2 done, 10 s",
-        "searching: \\x1b[2J, 20 s",
-    ]
-
-
 def test_a_phase_that_begins_is_shown_at_once_on_a_terminal_and_not_elsewhere(
     passing: Callable[[float], None],
 ) -> None:
@@ -118,16 +103,6 @@ def test_work_that_was_cancelled_is_said_to_stop(passing: Callable[[float], None
         passing(10)
         progress("compiling", 1, 3)
     assert stream.getvalue().splitlines()[-1] == "compiling: 1 of 3, stopping"
-
-
-def test_a_terminal_that_takes_no_control_characters_gets_lines(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("TERM", "dumb")
-    stream = Stream(terminal=True)
-    with shown("auto", stream) as progress:
-        progress("calibrating", 1, 4)
-    assert "\x1b" not in stream.getvalue()
 
 
 def test_the_log_gets_a_line_every_ten_seconds(
@@ -181,10 +156,3 @@ def test_a_listener_that_fails_between_two_steps_stops_the_work() -> None:
             time.sleep(0.01)
         with pytest.raises(RuntimeError, match="full"):
             progress.check()
-
-
-def test_nothing_is_written_where_nobody_asks(capfd: pytest.CaptureFixture[str]) -> None:
-    for how in (None, "none", Progress()):
-        with shown(how) as progress:
-            progress("compiling", 0, 1)
-    assert capfd.readouterr() == ("", "")
