@@ -7,12 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
+    Hashable,
     Iterable,
     Iterator,
     Mapping,
     Sequence,
 )
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from typing import Any, Final, Self, overload
 
 import numpy as np
@@ -31,6 +32,7 @@ from subgraphkit.running.streams import (
     streamed_async,
     submitted,
 )
+from subgraphkit.running.turns import Turns
 
 _SEED: Final = 0
 _FEWEST_WORKERS: Final = 2
@@ -45,7 +47,7 @@ class Answering(ABC):
 
     _gate: Gate
     _observer: Observer
-    _workers: ThreadPoolExecutor | None = None
+    _workers: Turns | None = None
     _waiting: set[RunOptions]
     _pulse: "Future[bool] | None" = None
     _small_feeds: Mapping[str, Any] | None = None
@@ -229,11 +231,14 @@ class Answering(ABC):
         *,
         timeout: float | None = None,  # noqa: ASYNC109 (its error has a code, as has that of run)
         max_waiting: int = 1000,
+        caller: Hashable = None,
     ) -> list[Any]:
         """Compute outputs on a thread of the session, while the event loop goes on.
 
         As many run at once as the session has threads to compute with, at least two; others wait
-        for their turn. If the task is cancelled, or the time is up, the run ends at its next step
+        for their turn. Runs that take far longer than others do not keep these waiting.
+
+        If the task is cancelled, or the time is up, the run ends at its next step
         and the session can be run again; a step that takes longer is not waited for.
 
         Args:
@@ -241,6 +246,7 @@ class Answering(ABC):
             output_names: As for ``run``.
             timeout: Seconds that it may take, a wait for its turn included.
             max_waiting: How many others may wait for their turn before it.
+            caller: For whom it is; callers take turns. None is one as well.
 
         Raises:
             RunTimeoutError: It took longer than it may (SGK138).
@@ -261,7 +267,7 @@ class Answering(ABC):
 
         waiting.add(options)
         try:
-            return await awaited(submitted(self._pool(), run), timeout)
+            return await awaited(submitted(self._pool(), run, caller=caller), timeout)
         finally:
             waiting.discard(options)
             options.cancel()
@@ -335,11 +341,11 @@ class Answering(ABC):
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _pool(self) -> ThreadPoolExecutor:
+    def _pool(self) -> Turns:
         pool = self._workers
         if pool is None:
             count = self.graph.settings.threads or os.cpu_count() or 1
-            made = ThreadPoolExecutor(max(count, _FEWEST_WORKERS), "subgraphkit arun")
+            made = Turns(max(count, _FEWEST_WORKERS))
             pool = self.__dict__.setdefault("_workers", made)  # of two, the first stays
         return pool
 

@@ -35,6 +35,7 @@ class _Request:
     Attributes:
         places: The places of the outputs wanted; None for all.
         kind: Requests of one kind are stacked; None runs alone.
+        timeout_s: Seconds that its run may take.
         since: When it came.
     """
 
@@ -42,6 +43,7 @@ class _Request:
     places: Sequence[int] | None
     rows: int
     kind: tuple[Any, ...] | None
+    timeout_s: float | None = None
     future: "Future[list[Any]]" = field(default_factory=Future)
     since: float = field(default_factory=time.monotonic)
 
@@ -88,13 +90,18 @@ class Batcher:
         self._thread: threading.Thread | None = None
 
     def submit(
-        self, input_feed: Mapping[str, Any], output_names: Sequence[str] | None = None
+        self,
+        input_feed: Mapping[str, Any],
+        output_names: Sequence[str] | None = None,
+        *,
+        timeout_s: float | None = None,
     ) -> "Future[list[Any]]":
         """Have a request answered; the arrays are not to be changed before it is.
 
         Args:
             input_feed: Arrays by input name.
             output_names: As for ``Session.run``.
+            timeout_s: Seconds that its run may take; the longest of a batch holds for all of it.
 
         Returns:
             What takes the results, or the error that ``Session.run`` would raise.
@@ -104,6 +111,7 @@ class Batcher:
         """
         try:
             request = self._judged(input_feed, output_names)
+            request.timeout_s = timeout_s
         except SubgraphkitError as error:
             refused: Future[list[Any]] = Future()
             refused.set_exception(error)
@@ -133,14 +141,14 @@ class Batcher:
         Args:
             input_feed: Arrays by input name.
             output_names: As for ``Session.run``.
-            timeout: Seconds that it may take.
+            timeout: Seconds that it may take, and its run after that.
 
         Raises:
             RunTimeoutError: It took longer than it may (SGK138).
             SubgraphkitError: As for ``Session.run``; or the batcher is closed (SGK144).
         """
         check_seconds("timeout", timeout)
-        return await awaited(self.submit(input_feed, output_names), timeout)
+        return await awaited(self.submit(input_feed, output_names, timeout_s=timeout), timeout)
 
     def close(self) -> None:
         """Answer what came before, and take nothing more. May be called more than once."""
@@ -220,7 +228,7 @@ class Batcher:
             return
         for one in requests:
             try:
-                results = self._session.run(None, one.feeds)
+                results = self._session.run(None, one.feeds, timeout_s=one.timeout_s)
                 if one.places is not None:
                     results = picked(results, one.places)
             except BaseException as error:  # noqa: BLE001 (raised where somebody waits)
@@ -235,7 +243,9 @@ class Batcher:
                 name: np.concatenate([one.feeds[name] for one in requests])
                 for name in requests[0].feeds
             }
-            results = self._session.run(None, feeds)
+            limits = [one.timeout_s for one in requests if one.timeout_s is not None]
+            limit = max(limits) if len(limits) == len(requests) else None
+            results = self._session.run(None, feeds, timeout_s=limit)
             ends = list(accumulate(one.rows for one in requests))
             if any(array.shape[:1] != (ends[-1],) for array in results):
                 return False

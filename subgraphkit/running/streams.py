@@ -22,14 +22,18 @@ _PATIENCE_SECONDS: Final = 0.1
 """What a run whose time is up gets to come to its next step before nobody waits for it any more."""
 
 
-def submitted(pool: Executor, run: _Run, *feeds: _Feeds) -> "Future[_Results]":
-    """Have a run done by another thread, in the context of this one."""
+def submitted(pool: Any, run: _Run, *feeds: _Feeds, **how: Any) -> "Future[_Results]":
+    """Have a run done by another thread, in the context of this one.
+
+    ``pool``: An ``Executor``, or ``Turns``.
+    """
     try:
-        return pool.submit(copy_context().run, run, *feeds)
+        future: Future[_Results] = pool.submit(copy_context().run, run, *feeds, **how)
     except RuntimeError as error:
         if "shutdown" in str(error):  # and not that there are too many threads
             run_closed({})
         raise
+    return future
 
 
 def patience(timeout: float | None) -> float | None:

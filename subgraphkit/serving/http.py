@@ -28,17 +28,20 @@ _PATH: Final = re.compile(
 
 
 async def answer(
-    models: Models, method: str, path: str, headers: Mapping[str, str], body: Any
+    models: Models, method: str, path: str, headers: Mapping[str, str], body: Any, caller: str = ""
 ) -> Answer:
-    """Answer a request over HTTP, whatever is before ``/v2`` in its path; never raises."""
+    """Answer a request over HTTP, whatever is before ``/v2`` in its path; never raises.
+
+    ``caller``: Who asks, such as an address; callers take turns.
+    """
     try:
-        return await _answered(models, method, path, headers, body)
+        return await _answered(models, method, path, headers, body, caller)
     except Exception as error:  # noqa: BLE001 (the client is told)
         return answer_to(error)
 
 
 async def _answered(
-    models: Models, method: str, path: str, headers: Mapping[str, str], body: Any
+    models: Models, method: str, path: str, headers: Mapping[str, str], body: Any, caller: str
 ) -> Answer:
     if path.rstrip("/") == "/metrics" and models.metrics is not None:
         return 200, _METRICS, await asyncio.to_thread(models.metrics.text, models.items())
@@ -57,7 +60,7 @@ async def _answered(
     if model is None:
         return _json({"live": True} if health else oip.server_metadata())
     if verb == "infer":
-        return await inferred(models, model, name, headers, body)
+        return await inferred(models, model, name, headers, body, caller)
     return _json(_DESCRIBED[verb](model.session, name, model.version))
 
 

@@ -36,14 +36,14 @@ def answer_to(error: BaseException) -> Answer:
 
 
 async def inferred(
-    models: Models, model: LiveModel, name: str, headers: Mapping[str, str], body: Any
+    models: Models, model: LiveModel, name: str, headers: Mapping[str, str], body: Any, caller: str
 ) -> Answer:
     """Answer a request for an inference, and count it, if the server counts."""
     started, code = time.perf_counter(), ""
     found: Answer
     try:
         with model.in_use():
-            found = 200, *await _inferred(models, model, name, headers, body)
+            found = 200, *await _inferred(models, model, name, headers, body, caller)
     except Exception as error:  # noqa: BLE001 (the client is told)
         found, code = answer_to(error), getattr(error, "code", type(error).__name__)
     if models.metrics is not None:
@@ -52,7 +52,7 @@ async def inferred(
 
 
 async def _inferred(
-    models: Models, model: LiveModel, name: str, headers: Mapping[str, str], body: Any
+    models: Models, model: LiveModel, name: str, headers: Mapping[str, str], body: Any, caller: str
 ) -> tuple[Mapping[str, str], bytes]:
     if encoding := headers.get("content-encoding"):
         body = await _beside(len(body), lambda: _unpacked(body, encoding, models.max_body_bytes))
@@ -64,7 +64,7 @@ async def _inferred(
         refuse(413, f"the request has {most}", "Send tensors as binary data.")
     asked = await _beside(len(body), lambda: oip.decode_request(body, length), text)
     names = list(asked.outputs) or [one.name for one in model.session.get_outputs()]
-    found = await model.run(asked.inputs, names, _seconds(asked))
+    found = await model.run(asked.inputs, names, _seconds(asked), caller)
     results = dict(zip(names, found, strict=True))
     sizes = {name: getattr(one, "nbytes", 0) for name, one in results.items()}
     text = sum(sizes[name] for name in names if not asked.outputs.get(name, asked.binary))

@@ -30,18 +30,22 @@ class LiveModel:
         feeds: Mapping[str, Any],
         outputs: Sequence[str] | None = None,
         timeout_s: float | None = None,
+        caller: str = "",
     ) -> list[Any]:
         """Compute outputs, with other requests if there are batches.
 
         ``timeout_s``: Seconds that the caller gives it; that of the model holds if it is shorter.
+        ``caller``: For whom it is; callers take turns, where there are no batches.
 
         Raises:
             SubgraphkitError: As for ``InferenceSession.arun``.
         """
         with self.in_use():
             given = [one for one in (timeout_s, self.timeout_s) if one is not None]
-            runner = self._batcher or self.session
-            return await runner.arun(feeds, outputs, timeout=min(given, default=None))
+            limit = min(given, default=None)
+            if self._batcher is not None:
+                return await self._batcher.arun(feeds, outputs, timeout=limit)
+            return await self.session.arun(feeds, outputs, timeout=limit, caller=caller)
 
     @contextmanager
     def in_use(self) -> Iterator[None]:

@@ -26,7 +26,7 @@ from subgraphkit.serving.metrics import Metrics
 from subgraphkit.serving.models import MOST_BYTES, MOST_JSON_BYTES, Models, with_threads
 
 _SECONDS: Final = 60.0
-_SWITCH_SECONDS: Final = 0.0005  # a request waits many times for runs that compute in Python
+_SWITCH_SECONDS: Final = 0.0001  # a request waits many times for runs that compute in Python
 
 
 class Replica:
@@ -39,11 +39,7 @@ class Replica:
         self._seconds: float | None = _SECONDS
 
     async def reconfigure(self, config: Mapping[str, Any]) -> None:
-        """Serve what is said here from now on; ``draining`` ends when all is answered.
-
-        Raises:
-            SubgraphkitError: A model cannot be opened.
-        """
+        """Serve what is said here from now on; ``draining`` ends when all is answered."""
         specs = {
             name: spec if isinstance(spec, str) else json.dumps(spec)
             for name, spec in config["models"].items()
@@ -80,8 +76,9 @@ class Replica:
             status, headers, body = answer_to(error)
             status = status if isinstance(error, sk.SubgraphkitError) else 408
         else:
+            path, host = request.scope["path"], getattr(request.client, "host", "")
             status, headers, body = await answer(
-                self._models, request.method, request.scope["path"], request.headers, body
+                self._models, request.method, path, request.headers, body, host
             )
         return Response(body, status, dict(headers))
 

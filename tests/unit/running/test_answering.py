@@ -14,6 +14,8 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.backend import Traits
 from subgraphkit.errors import CallerError, ExecutionError, RunCancelledError, RunTimeoutError
+from subgraphkit.running import turns as turns_module
+from subgraphkit.running.turns import Turns
 from tests.fakes import ReferenceOperator, claiming
 from tests.models import parsed
 
@@ -231,10 +233,12 @@ def test_a_task_that_is_cancelled_or_late_ends_its_run(held: sk.InferenceSession
 
 
 def test_no_more_wait_than_may_and_a_deadline_is_heard_while_waiting(
-    held: sk.InferenceSession,
+    held: sk.InferenceSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(turns_module, "_LONG_SECONDS", PATIENCE)
+
     async def main() -> list[Any]:
-        count = held._pool()._max_workers
+        count = held._pool()._places
         running = [asyncio.create_task(held.arun(item(1))) for _ in range(count)]
         for _ in range(1, count):
             await asyncio.sleep(0)
@@ -255,6 +259,19 @@ def test_no_more_wait_than_may_and_a_deadline_is_heard_while_waiting(
         return found
 
     assert [y[0] for (y,) in asyncio.run(main())] == [-2, -2]
+
+
+def test_callers_take_turns_and_a_long_run_keeps_nobody_waiting() -> None:
+    turns, begun, go_on, order = Turns(1), threading.Event(), threading.Event(), list[str]()
+    long = turns.submit(lambda: (begun.set(), go_on.wait(PATIENCE)))
+    assert begun.wait(PATIENCE)
+    waiting = [turns.submit(order.append, one, caller=one) for one in "aaab"]
+    for one in waiting:
+        one.result(PATIENCE)
+    assert (order, long.done()) == (list("abaa"), False)
+    go_on.set()
+    turns.shutdown(wait=True)
+    assert long.done()
 
 
 def test_closing_answers_those_who_wait(held: sk.InferenceSession) -> None:

@@ -74,6 +74,20 @@ def rows() -> Iterator[sk.InferenceSession]:
         yield opened
 
 
+LOOP = """g (int64[N] n) => (int64[N] y) {
+    one = Constant<value = bool {1}>() k = ReduceMax<keepdims=0>(n)
+    y = Loop <body = b (int64 i, bool c, int64[N] s) => (bool d, int64[N] t)
+    { d = Identity(c) t = Neg(s) }> (k, one, n) }"""
+
+
+def test_a_run_that_takes_longer_than_its_requests_may_holds_up_no_batch() -> None:
+    with sk.InferenceSession(parsed(LOOP), "numpy") as opened, sk.Batcher(opened) as batcher:
+        late = batcher.submit({"n": np.array([2**60])}, timeout_s=0.1)
+        with pytest.raises(RunTimeoutError, match="SGK138"):
+            late.result(PATIENCE)
+        assert batcher.submit({"n": np.array([2])}).result(PATIENCE)[0] == [2]
+
+
 requests = st.lists(
     st.tuples(st.integers(0, 5), st.sampled_from([1, 2, 7]), st.booleans(), st.integers(0, 99)),
     min_size=1,
