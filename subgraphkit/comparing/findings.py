@@ -134,18 +134,19 @@ class Verification(Paged):
                 "would also pass."
             )
             rows = [_row(one) for one in self.outputs]
-            yield Table(_COLUMNS, rows, title="Outputs", caption=caption)
+            yield Table(_COLUMNS, rows, title="Outputs", caption=caption, give=_GIVE)
         if self.subgraphs:
             yield _drawing(self.subgraphs)
             yield Table(
-                ("subgraph", "backend", "nodes", "from", "to", *_COLUMNS),
+                ("subgraph", "nodes", *_COLUMNS),
                 [
-                    (one.subgraph, one.backend, one.nodes, one.first, one.last, *row)
+                    (one.subgraph, one.nodes, *row)
                     for one in sorted(self.subgraphs, key=lambda one: one.agrees)
                     for row in _rows(one)
                 ],
                 title=_TITLE,
-                caption="Each was fed what the reference has at its inputs. Those at fault first.",
+                caption="Each subgraph gets the reference's values. Those at fault come first.",
+                give=_GIVE,
             )
 
     def page_title(self) -> str:
@@ -163,8 +164,9 @@ class Verification(Paged):
 _NAMED = 3
 _TITLE = "Subgraphs on right inputs"
 _COLUMNS = (
-    *("value", "result", "type", "wrong", "max abs", "max rel", "cosine", "RMS", "range", "where"),
+    *("output", "result", "type", "wrong", "max abs", "max rel", "cosine", "RMS", "range", "worst"),
 )
+_GIVE = ("worst", "output", "type", "range")
 
 
 def _named(one: SubgraphFinding) -> str:
@@ -174,7 +176,11 @@ def _named(one: SubgraphFinding) -> str:
 
 
 def _rows(one: SubgraphFinding) -> list[tuple[str | int | float | None, ...]]:
-    failed = [("", "FAIL", *[None] * (len(_COLUMNS) - 3), one.error)] if one.error else []
+    failed = (
+        [("", "FAIL", *[None] * (len(_COLUMNS) - 3), one.error.splitlines()[0])]
+        if one.error
+        else []
+    )
     return [*failed, *map(_row, one.differences)]
 
 

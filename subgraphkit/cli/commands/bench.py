@@ -3,14 +3,12 @@
 import math
 import os
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from subgraphkit import errors
 from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode, exit_code_of, in_json, members
 from subgraphkit.cli.road import bind_and_feed
-from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import (
     add_compared_words,
     add_placement_words,
@@ -21,14 +19,6 @@ from subgraphkit.cli.words import (
 from subgraphkit.comparing import Benchmark, Measured, Schedule, bench
 from subgraphkit.finding.listing import list_backends
 from subgraphkit.texts import counted
-from subgraphkit.viewing.sections import Table
-
-_MANY = 12
-_COLUMNS: Final = (
-    "backends=selection median=median_seconds:s p90=p90_seconds:s p99=p99_seconds:s "
-    "runs/s=runs_per_second:.4g ratio:.3f bind=bind_seconds:s first_run=first_run_seconds:s "
-    "memory=memory_bytes:B difference:.1e"
-)
 
 
 def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
@@ -61,9 +51,10 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         "agrees": found.agrees,
         "backends": rows,
     }
-    for shown in (_table(rows), _shares(found)):
-        if shown.rows:
-            report.show(shown)
+    answer, *tables = list(found.sections())[:3]
+    report.show(answer.text)
+    for one in tables:
+        report.show(one)
     report.keep(arguments.html, found.to_html)
     _tell(found, report)
     return _exit_code(found)
@@ -89,27 +80,6 @@ def _entry(found: Benchmark, one: Measured) -> dict[str, Any]:
         "difference": difference if math.isfinite(difference) else None,
         "subgraphs": in_json(one.shares),
     }
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    told = []
-    for row in rows:
-        shown = {"median_seconds": row.get("code"), **row}
-        if not row.get("agrees", True):
-            shown["difference"] = f"{row['difference'] or math.inf:.1e} DIFFERS"
-        told.append(shown)
-    return table(_COLUMNS, told)
-
-
-def _shares(found: Benchmark) -> Table:
-    rows: list[Sequence[Any]] = []
-    for one in found.measured:
-        largest = sorted(one.shares, key=lambda share: -share.seconds)
-        rows += [(one.selection, s.subgraph, s.nodes, s.seconds, s.part) for s in largest[:_MANY]]
-        if rest := largest[_MANY:]:
-            sums = (sum(getattr(s, key) for s in rest) for key in ("nodes", "seconds", "part"))
-            rows.append((one.selection, f"{len(rest)} more", *sums))
-    return table("backends subgraph nodes: time:s share:.1%", rows)
 
 
 def _tell(found: Benchmark, report: CommandReport) -> None:

@@ -1,30 +1,24 @@
 """``subgraphkit verify``: whether a backend computes what another one computes, and where not."""
 
-import math
 from argparse import Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode, in_json, members
 from subgraphkit.cli.road import bind_and_feed
-from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import add_compared_words, tolerance, writable
 from subgraphkit.comparing import (
     Bisection,
-    Difference,
     NotFinite,
-    SubgraphFinding,
     Verification,
     bisect,
     find_not_finite,
     tolerance_for,
     verify,
 )
-
-_COLUMNS = "output result type wrong: max_abs:.3g max_rel:.3g cosine:.6f rms:.3g range worst"
-_GIVE = "worst output type range"
+from subgraphkit.viewing.sections import Table
 
 
 def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
@@ -89,34 +83,10 @@ def _show(found: Verification, report: CommandReport) -> None:
     if found.error:
         sizes = f"\n  Sizes: {report.assumption}." if report.assumption else ""
         report.show(f"The run failed:\n{found.error}{sizes}")
-    if found.outputs:
-        rows = map(_row, found.outputs)
-        report.show(table(_COLUMNS, rows, give=_GIVE))
-    if found.subgraphs is not None:
-        _show_subgraphs(found.subgraphs, report)
+    for one in found.sections():
+        if isinstance(one, Table) and one.title:
+            report.show(one)
     report.show(found.conclusion)
-
-
-def _show_subgraphs(subgraphs: Iterable[SubgraphFinding], report: CommandReport) -> None:
-    columns = f"subgraph nodes: {_COLUMNS}"
-    rows: list[tuple[object, ...]] = []
-    for one in subgraphs:
-        facts = one.subgraph, one.nodes
-        if one.error:
-            rows.append((*facts, "-", "FAIL", "-", *[""] * 6, one.error.splitlines()[0]))
-        rows += [(*facts, *_row(found)) for found in one.differences]
-    report.show(table(columns, rows, give=_GIVE))
-
-
-def _row(one: Difference) -> tuple[object, ...]:
-    if one.problem:
-        return one.name, one.result, one.type, *[""] * 6, one.remark
-    cosine = None if math.isnan(one.cosine) else one.cosine
-    signal: tuple[object, ...] = one.rms, f"{one.low:.3g} .. {one.high:.3g}"
-    if math.isnan(one.low):  # text, or nothing that is finite
-        signal = None, "-"
-    figures = one.wrong, one.max_abs, one.max_rel, cosine
-    return one.name, one.result, one.type, *figures, *signal, one.remark
 
 
 def add_words(parser: Parser) -> None:
