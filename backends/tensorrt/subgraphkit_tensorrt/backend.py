@@ -114,7 +114,7 @@ class TensorRTBackend(Backend[Options]):
 
     @classmethod
     def foreign_option(cls, name: str, value: Any) -> str:
-        """Say what to write for an option of ONNX Runtime's TensorRT provider."""
+        """Say what to write for an option of another integration of TensorRT."""
         return foreign_option(name, value)
 
     def fingerprint(self) -> str:

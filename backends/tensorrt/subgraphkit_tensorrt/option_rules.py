@@ -172,42 +172,71 @@ def _is_set(options: Options, name: str, value: Any) -> bool:
     return bool(given == value if value is not None else given != getattr(_DEFAULTS, name))
 
 
-_PREFIX: Final = "trt_"
+_TOOLS: Final = MappingProxyType(
+    {"onnxruntime": "ONNX Runtime", "torch_tensorrt": "Torch-TensorRT", "tf_trt": "TF-TRT"}
+)
 _VALUES: Final = MappingProxyType(
     {
-        "trt_auxiliary_streams": "max_aux_streams={}",
-        "trt_sparsity_enable": "SPARSE_WEIGHTS=true",
-        "trt_fp16_enable": "fp16",
-        "trt_bf16_enable": "bf16",
-        "trt_int8_enable": "int8",
-        "trt_cuda_graph_enable": "auto",
-        "trt_engine_hw_compatible": "hardware_compatibility_level=AMPERE_PLUS",
+        "fp16": "trt_fp16_enable enable_autocast",
+        "bf16": "trt_bf16_enable",
+        "int8": "trt_int8_enable",
+        "{type}": "precision_mode enabled_precisions autocast_low_precision_type",
+        "{opposite}": "disable_tf32 immutable_weights",
+        "auto": "trt_cuda_graph_enable cuda_graph_strategy",
+        "true": "timing_cache_path",
+        "range": "dynamic_shape_profile_strategy",
+        "FILE": "use_calibration autocast_calibration_dataloader",
+        "max_aux_streams={}": "trt_auxiliary_streams max_aux_streams",
+        "avg_timing_iterations={}": "num_avg_timing_iters",
+        "tiling_optimization_level={upper}": "tiling_optimization_level",
+        "l2_limit_for_tiling={}": "l2_limit_for_tiling",
+        "SPARSE_WEIGHTS=true": "trt_sparsity_enable sparse_weights",
+        "VERSION_COMPATIBLE=true": "version_compatible",
+        "hardware_compatibility_level=AMPERE_PLUS": "trt_engine_hw_compatible hardware_compatible",
     }
 )
-"""What an option is set to here where ONNX Runtime has a switch."""
+"""What an option is set to here where it has another value elsewhere, with its names there."""
+_FORMS: Final = {word: form for form, words in _VALUES.items() for word in words.split()}
 _SETTINGS: Final = MappingProxyType(
     {
-        "trt_engine_cache_enable": "cache",
-        "trt_engine_cache_path": "cache_dir",
-        "trt_op_types_to_exclude": "keep_off",
+        ("onnxruntime", "cache"): "trt_engine_cache_enable",
+        ("onnxruntime", "cache_dir"): "trt_engine_cache_path",
+        ("onnxruntime", "keep_off"): "trt_op_types_to_exclude",
+        ("tf_trt", "keep_off"): "TF_TRT_OP_DENYLIST",
+        ("torch_tensorrt", "keep_off"): "torch_executed_ops torch_executed_modules",
+        ("torch_tensorrt", "require={'tensorrt': 1.0}"): "require_full_compilation",
+        ("torch_tensorrt", "on_unsupported='raise'"): "pass_through_build_failures",
+        ("torch_tensorrt", "cache"): "cache_built_engines reuse_cached_engines",
+        ("torch_tensorrt", "cache_dir"): "engine_cache_dir",
+        ("torch_tensorrt", "cache_size"): "engine_cache_size",
     }
 )
-"""By option of ONNX Runtime, the setting of a session in its place."""
+"""By tool, what is a setting of a session here, with its names there."""
 
 
 def foreign_option(name: str, value: Any) -> str:
-    """Say what to write for an option of ONNX Runtime's TensorRT provider; empty if it is none."""
-    theirs = {
-        word: option.name
-        for option in options_of(Options)
-        for word in option.elsewhere.get("onnxruntime", "").replace(",", " ").split()
+    """Say what to write for an option of another integration of TensorRT; empty if it is none."""
+    text = str(value).lower()
+    floats = text.replace("bfloat", "bf").replace("float", "fp").replace("half", "fp16")
+    words = {
+        "upper": text.upper(),
+        "opposite": str(text in {"false", "0", "no", "off"}).lower(),
+        "type": next((ours for ours in ("fp8", "int8", "bf16", "fp16") if ours in floats), "keep"),
     }
+    theirs = {
+        word: (tool, f"{option.name}={_FORMS.get(word, '{}').format(value, **words)}")
+        for option in options_of(Options)
+        for tool in _TOOLS
+        for word in option.elsewhere.get(tool, "").replace(",", " ").split()
+    }
+    for (tool, setting), names in _SETTINGS.items():
+        said = (tool, f"the setting {setting} of the session")
+        theirs |= dict.fromkeys(names.split(), said)
     if name in theirs:
-        setting = _VALUES.get(name, "{}").format(value)
-        return f"ONNX Runtime's {name} is {theirs[name]}={setting} here."
-    if name in _SETTINGS:
-        return f"ONNX Runtime's {name} is the setting {_SETTINGS[name]} of the session here."
-    if not name.startswith(_PREFIX):
+        tool, ours = theirs[name]
+        return f"{_TOOLS[tool]}'s {name} is {ours} here."
+    if not name.startswith("trt_"):
         return ""
-    guess = did_you_mean(name, [*theirs, *_SETTINGS])
-    return f"No option here does what {name} of ONNX Runtime does{guess}."
+    return (
+        f"No option here does what {name} of ONNX Runtime does{did_you_mean(name, list(theirs))}."
+    )

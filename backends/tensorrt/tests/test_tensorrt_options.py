@@ -181,9 +181,22 @@ def test_no_option_is_without_effect() -> None:
         ("trt_dump_subgraphs", True, "No option here does what"),
         ("trt_dla_enable", 1, "No option here does what"),
         ("trt_fp16_enabel", True, "did you mean 'trt_fp16_enable'"),
+        ("precision_mode", "FP16", "TF-TRT's precision_mode is precision=fp16 here"),
+        ("minimum_segment_size", 5, "min_subgraph_nodes=5"),
+        ("max_workspace_size_bytes", 1 << 30, "workspace_limit=1073741824"),
+        ("enabled_precisions", "{torch.float32, torch.float16}", "precision=fp16"),
+        ("enabled_precisions", {"torch.bfloat16"}, "Torch-TensorRT's enabled_precisions is prec"),
+        ("min_block_size", 1, "min_subgraph_nodes=1"),
+        ("disable_tf32", True, "tf32=false"),
+        ("immutable_weights", False, "refittable=true"),
+        ("tiling_optimization_level", "fast", "builder=tiling_optimization_level=FAST"),
+        ("require_full_compilation", True, "the setting require={'tensorrt': 1.0} of the session"),
+        ("torch_executed_ops", {"aten.softmax"}, "the setting keep_off of the session"),
     ],
 )
-def test_an_option_of_onnxruntime_is_answered_with_ours(name: str, value: Any, said: str) -> None:
+def test_an_option_of_another_integration_is_answered_with_ours(
+    name: str, value: Any, said: str
+) -> None:
     given = {name: (value, "a test")}
     with pytest.raises(OptionError, match=f"SGK110.*{name}") as caught:
         validate_options("tensorrt", OPTIONS, given, TensorRTBackend.foreign_option)
@@ -191,7 +204,7 @@ def test_an_option_of_onnxruntime_is_answered_with_ours(name: str, value: Any, s
     assert len(caught.value.hint) < 400
 
 
-def test_a_name_that_onnxruntime_has_not_is_answered_with_the_list() -> None:
+def test_a_name_that_no_other_integration_has_is_answered_with_the_list() -> None:
     assert TensorRTBackend.foreign_option("precison", "fp16") == ""
 
 
@@ -201,7 +214,8 @@ def test_a_range_that_cannot_be_read_is_answered_with_the_forms_of_one() -> None
     assert "'batch=1x8x32'" in caught.value.message
 
 
-def test_every_name_of_onnxruntime_in_the_table_is_answered_with_that_option() -> None:
+@pytest.mark.parametrize("peer", ["onnxruntime", "tf_trt", "torch_tensorrt"])
+def test_every_name_of_a_peer_in_the_table_is_answered_with_that_option(peer: str) -> None:
     for option in OPTIONS:
-        for name in option.elsewhere.get("onnxruntime", "").replace(",", " ").split():
+        for name in option.elsewhere.get(peer, "").replace(",", " ").split():
             assert f" is {option.name}=" in TensorRTBackend.foreign_option(name, "x")
