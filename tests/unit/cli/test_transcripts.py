@@ -63,6 +63,7 @@ VARYING = {
     r"(?m)\b[0-9a-f]{64}\b|\b[0-9a-f]{12}\b|^[0-9a-f]{8}(?=  )": "(digits)",
     r"[\d.]+ (bytes|KiB)(?=  at this|, in|, from)": r"0 \1",
     r"(cannot be read|choose from|limit is|Installed): *[^)\n]*": r"\1 ...",
+    r"limit is [\d,]+(?= \(max_value)": "limit is ...",
     r"onnx [\d.]+ has versions .*": "onnx has others",
     r'((onnx|numpy)( version +|": "))[\d.]+': r"\1...",
     re.escape(sk.__version__): "(version)",
