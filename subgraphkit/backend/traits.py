@@ -45,6 +45,9 @@ class Traits(NamedTuple):
         minds_memory: Of an operator. ``run`` keeps its promises of memory. If not, inputs that
             others read as well are read-only views, and the setting ``checked`` compares what is
             returned with what was given and returned before (SGK149).
+        in_place: Of an operator. Operators of ONNX that it computes rightly where the buffer for an
+            output is the memory of the input that the output goes on from, as ``ScatterND`` of its
+            data. Of others, an output bound to the memory of an input is copied at the end.
     """
 
     pool: Pool = "unknown"
@@ -57,3 +60,4 @@ class Traits(NamedTuple):
     thread_safe: bool = False
     fork_safe: bool = False
     minds_memory: bool = False
+    in_place: frozenset[str] = frozenset()

@@ -19,6 +19,7 @@ from subgraphkit.running.devices import (
     overlap,
     to_host,
 )
+from subgraphkit.running.in_place import Shared, is_same_memory
 from subgraphkit.types import DataType, Shape, TensorType
 
 _Array = npt.NDArray[Any]
@@ -200,8 +201,8 @@ class IOBinding:
         """Return, per output of the model, what to write into, ``Stay``, or None.
 
         A buffer of the host whose right shape is known only after the run is left out, and so is
-        one that shares memory with an input, which later operators may have to read: results are
-        copied into those at the end.
+        one that shares part of its memory with an input, which later operators may have to read:
+        results are copied into those at the end. One that is the array of an input is ``Shared``.
 
         Raises:
             InputError: A buffer has another dtype or shape than the output (SGK140, SGK141), or
@@ -277,12 +278,14 @@ class IOBinding:
                     hint="Bind another buffer: the input may be read after the output is written.",
                 )
             return target
-        if not isinstance(type_, TensorType) or type_.element_count is None:
+        if not isinstance(type_, TensorType) or type_.dtype is DataType.UNDEFINED:
             return None
-        if type_.dtype is DataType.UNDEFINED:
-            return None
-        _check_fits(name, target, type_.dtype.numpy, type_.shape)
-        return None if shared else target
+        if type_.element_count is not None:
+            _check_fits(name, target, type_.dtype.numpy, type_.shape)
+        if shared:
+            same = [fed for fed in shared if is_same_memory(target, self._inputs[fed])]
+            return Shared(target, same[0]) if len(same) == len(shared) == 1 else None
+        return None if type_.element_count is None else target
 
 
 def _delivered(name: str, result: Any, target: Any) -> Any:

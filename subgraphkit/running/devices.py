@@ -14,6 +14,7 @@ import numpy.typing as npt
 from subgraphkit.backend.operator import ON_DEVICE
 from subgraphkit.errors import InputError
 from subgraphkit.planning import Plan, Step
+from subgraphkit.running.in_place import Shared, find_outputs_in_place
 
 HOST: Final = "cpu"
 """The device of operators that take arrays of NumPy."""
@@ -124,8 +125,11 @@ def placer(plan: Plan) -> Callable[[Sequence[Any]], list[Any]]:
             which computes it does not run on (SGK145).
     """
     makers, left, names = _makers(plan), left_on_device(plan), plan.graph.outputs
+    in_place = find_outputs_in_place(plan)
 
     def told(name: str, target: Any) -> Any:
+        if isinstance(target, Shared):
+            target = target.buffer if in_place.get(name) == target.name else None
         if target is None:
             return ON_DEVICE if name in left else None
         if isinstance(target, np.ndarray):

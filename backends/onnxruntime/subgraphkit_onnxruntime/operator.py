@@ -41,6 +41,11 @@ _OF_VALUES: Final = re.compile(
 _ENDS_ON_NOTHING: Final = frozenset({"GRU", "LSTM", "RNN"})
 """Operators that end the process where they are fed no steps or no rows."""
 
+_IN_PLACE: Final = frozenset(
+    {"GroupQueryAttention", "ScatterElements", "ScatterND", "TensorScatter"}
+)
+"""Operators whose kernels copy nothing where input and output are the same memory."""
+
 _Record = Callable[[InnerTime], object]
 
 
@@ -53,7 +58,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
     Thread-safety: any number of threads may be inside ``run``; ONNX Runtime allows it.
     """
 
-    traits = Traits(thread_safe=True, minds_memory=True)
+    traits = Traits(thread_safe=True, minds_memory=True, in_place=_IN_PLACE)
 
     def __init__(  # noqa: PLR0913 (all that a session was made of)
         self,

@@ -7,11 +7,13 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnxruntime
 import pytest
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 import subgraphkit as sk
 from backends.onnxruntime.tests.ort_models import homes, open_ort, operators, parsed
+from subgraphkit.running.in_place import find_outputs_in_place
 from subgraphkit_onnxruntime import weights
 from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.settings import read_settings
@@ -170,3 +172,106 @@ def test_the_setting_reaches_the_session_and_the_option_wins() -> None:
         ) as session:
             (operator,) = operators(session)
             assert operator.info()["threads"] == expected
+
+
+_ROWS = "(float[4,2] past, int64[1,1] at, float[1,2] new) => (float[4,2] present"
+_OPEN = "(float[N,2] past, int64[1,1] at, float[1,2] new) => (float[N,2] present"
+_CACHE = "(float[1,4,2] past, int64[1] at, float[1,1,2] new) => (float[1,4,2] present"
+_WRITTEN = "present = ScatterND(past, at, new)"
+
+
+@pytest.mark.parametrize(
+    ("body", "in_place", "ends_later"),
+    [
+        (f"{_ROWS}) {{ {_WRITTEN} }}", True, 0),
+        (f"{_ROWS}, float[4,2] b) {{ {_WRITTEN} b = Neg(past) }}", False, 0),
+        (f"{_ROWS}, int64[2] sizes) {{ {_WRITTEN} sizes = Shape(past) }}", True, 0),
+        (f"{_OPEN}) {{ {_WRITTEN} }}", True, 0),
+        (
+            f"{_OPEN}) {{ both = Concat<axis=1>(at,at) present = ScatterElements(past,both,new) }}",
+            True,
+            0,
+        ),
+        (f"{_CACHE}) {{ present = TensorScatter<axis = 1>(past, new, at) }}", True, 0),
+        (f"{_ROWS}) {{ {_WRITTEN} }}", True, 2),
+    ],
+    ids=["rows", "read once more", "shape", "open", "elements", "cache", "part of it"],
+)
+def test_a_cache_in_one_buffer_is_what_two_buffers_are(
+    body: str,
+    in_place: bool,  # noqa: FBT001 (by pytest)
+    ends_later: int,
+) -> None:
+    model = parsed(f"g {body}", opset=24)
+    with open_ort(model) as session:
+        inputs = {one.name: one for one in session.get_inputs()}
+        sizes = [size if isinstance(size, int) else 4 for size in inputs["past"].shape]
+        count = int(np.prod(sizes))
+        whole = np.arange(count + ends_later, dtype=np.float32)
+        past, buffer = whole[:count].reshape(sizes), whole[ends_later:].reshape(sizes)
+        new = np.full([int(size) for size in inputs["new"].shape], 9, np.float32)
+        at = np.full([int(size) for size in inputs["at"].shape], 2, np.int64)
+        expected = session.run(None, {"past": past, "new": new, "at": at})
+        binding = session.io_binding()
+        for name, array in (("past", past), ("new", new), ("at", at)):
+            binding.bind_cpu_input(name, array)
+        for name in session.graph.outputs:
+            binding.bind_output(name, buffer if name == "present" else "cpu")
+        session.run_with_iobinding(binding)
+        assert ("present" in find_outputs_in_place(session.plan)) is in_place
+        for found, wanted in zip(binding.get_outputs(), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+def test_attention_goes_on_in_the_memory_of_its_cache() -> None:
+    heads, width, length = 2, 8, 6
+    shapes = {
+        "q": [1, 1, heads * width],
+        "k": [1, 1, heads * width],
+        "v": [1, 1, heads * width],
+        "past_k": [1, heads, length, width],
+        "past_v": [1, heads, length, width],
+    }
+    floats = [helper.make_tensor_value_info(name, 1, shape) for name, shape in shapes.items()]
+    lengths = [
+        helper.make_tensor_value_info("last", 6, [1]),
+        helper.make_tensor_value_info("total", 6, []),
+    ]
+    names = ["y", "present_k", "present_v"]
+    outputs = [
+        helper.make_tensor_value_info(name, 1, shapes[like])
+        for name, like in zip(names, ("q", "past_k", "past_v"), strict=True)
+    ]
+    node = helper.make_node(
+        "GroupQueryAttention",
+        [*shapes, "last", "total"],
+        names,
+        domain="com.microsoft",
+        num_heads=heads,
+        kv_num_heads=heads,
+    )
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph([node], "g", [*floats, *lengths], outputs)
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.standard_normal(s).astype(np.float32) for name, s in shapes.items()}
+    feeds |= {"last": np.array([3], np.int32), "total": np.array(4, np.int32)}
+    plain = onnxruntime.InferenceSession(model.SerializeToString())
+    expected = plain.run(None, feeds)
+    with open_ort(model) as session:
+        assert dict(find_outputs_in_place(session.plan)) == {
+            "present_k": "past_k",
+            "present_v": "past_v",
+        }
+        binding = session.io_binding()
+        for name, array in feeds.items():
+            binding.bind_cpu_input(name, array)
+        binding.bind_output("y")
+        binding.bind_output("present_k", feeds["past_k"])
+        binding.bind_output("present_v", feeds["past_v"])
+        session.run_with_iobinding(binding)
+        y, key, value = binding.get_outputs()
+    assert key is feeds["past_k"]
+    np.testing.assert_allclose(y, expected[0], atol=1e-6)
+    np.testing.assert_array_equal(key[:, :, :4], expected[1][:, :, :4])
+    np.testing.assert_array_equal(value[:, :, :4], expected[2][:, :, :4])
