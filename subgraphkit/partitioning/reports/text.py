@@ -57,8 +57,8 @@ def _summary(partitioning: PartitioningData, quality: Quality) -> list[str]:
     nodes = f"{counted(len(most.nodes), 'node')}: {operators_of(partitioning.graph, most.nodes)}"
     lines.append(printable(f"why not more on {most.backend}: {most.text} ({nodes})"))
     if most.sizes:
-        given = symbol_words(example_sizes(partitioning.graph, most.sizes))
-        return [*lines, printable(f"what to do: give the sizes, such as {given}")]
+        sizes = symbol_words(example_sizes(partitioning.graph, most.sizes))
+        return [*lines, printable(f"what to do: give the sizes, such as {sizes}")]
     return [*lines, "what to do: 'plan --details', or report(details=True), has every reason"]
 
 
