@@ -19,6 +19,7 @@ from subgraphkit.cli.words import (
 from subgraphkit.comparing import Benchmark, Measured, Schedule, bench
 from subgraphkit.finding.listing import list_backends
 from subgraphkit.texts import counted
+from subgraphkit.viewing.sections import Table, Text
 
 
 def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
@@ -51,10 +52,9 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         "agrees": found.agrees,
         "backends": rows,
     }
-    answer, *tables = list(found.sections())[:3]
-    report.show(answer.text)
-    for one in tables:
-        report.show(one)
+    for one in list(found.sections())[:3]:
+        if isinstance(one, Text | Table):
+            report.show(one.text if isinstance(one, Text) else one)
     report.keep(arguments.html, found.to_html)
     _tell(found, report)
     return _exit_code(found)
