@@ -26,7 +26,7 @@ _RENAMED: Final = {"constant_value": "value"}
 """Attributes by the inputs that replaced them, where the names differ."""
 _DECIDING: Final = frozenset({"reduction"})
 """Attributes without which a line means nothing: which of two that meet in one place counts."""
-_NOT_DERIVED: Final = frozenset({"GroupNormalization", "Resize"})
+_NOT_DERIVED: Final = frozenset({"GroupNormalization", "Hardmax", "Resize"})
 """Operators of which a change cannot be read from ``onnx.defs``; the tables have their lines."""
 _FRACTIONS: Final = frozenset({defs.OpSchema.AttrType.FLOAT, defs.OpSchema.AttrType.FLOATS})
 _SINGLE: Final = frozenset({defs.OpSchema.AttrType.FLOAT, defs.OpSchema.AttrType.INT})

@@ -139,12 +139,16 @@ class OnnxRuntimeProperty(SubgraphProperty):
         weights = HandedWeights.of(model, subgraph)
         if any(map(_may_multiply_bytes, model.graph.node)) and cuts_products_off():
             settings = settings.with_exact_products()
-        if not settings.rounds_factors and _has_bytes_alone(model.graph):
+        data = write_for_library(model)
+        is_quantized = b"DequantizeLinear" in data
+        # bodies that read what is moved behind it end the process when operators are joined
+        if (is_quantized and any(one.bodies for one in subgraph.members)) or (
+            not settings.rounds_factors and _has_bytes_alone(model.graph)
+        ):
             settings = settings.without_joining()
         try:
-            return settings.open(write_for_library(model), weights, prefix, progress), weights
+            return settings.open(data, weights, prefix, progress), weights
         except Exception as error:
-            is_quantized = any(one.op_type == "DequantizeLinear" for one in model.graph.node)
             if not weights.are_there:
                 weights = HandedWeights.in_memory(model, subgraph)
             elif is_quantized and is_refusal(error):

@@ -75,6 +75,7 @@ def _fits_sums(factor: npt.NDArray[Any]) -> bool:
     return bool((np.abs(factor.astype(np.int16)) <= _LARGEST_FACTOR).all())
 
 
+_FARTHEST: Final = [np.iinfo(np.int32).max, np.iinfo(np.int64).max]
 _MIXED: Final = {"QLinearConv": sys.maxsize, "QLinearMatMul": 21}
 """Operators, and from which operator set on it has a kernel for int8 times uint8."""
 _LARGEST_FACTOR: Final = 64
@@ -150,6 +151,7 @@ def _is_unsigned_to_it(node: Node, value: str) -> bool:
     return not _has(node.inputs, 2) and node.graph.dtype(value) is not DataType.UINT8
 
 
+_WIDENED: Final = "places of another type than the elements, which it widens before it computes"
 _NO_ZERO_POINT: Final = "without a zero point, what is moved before or behind is taken for uint8"
 
 
@@ -233,6 +235,13 @@ def _division(node: Node) -> str:
     return "the least integer by -1 ends the process"
 
 
+def _slice(node: Node) -> str:
+    ends, steps = node.constant(2), node.constant(4) if _has(node.inputs, 4) else None
+    if ends is None or steps is None or not (np.isin(ends, _FARTHEST) & (steps < 0)).any():
+        return ""
+    return "the greatest number is taken for the end before the first element"
+
+
 def _stft(node: Node) -> str:
     length = node.constant(3) if _has(node.inputs, 3) else None
     if not _has(node.inputs, 3) or (length is not None and (length > 0).all()):
@@ -262,6 +271,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "Div": _division,
         "Einsum": _int64_through_double,
         **dict.fromkeys(("GRU", "LSTM"), _gates),
+        "GridSample": lambda node: "" if node.dtype(0) is node.dtype(1) else _WIDENED,
         **dict.fromkeys(("MatMulInteger", "QLinearMatMul"), _matrices_of_bytes),
         "MaxUnpool": _max_unpool,
         "NonZero": _non_zero,
@@ -278,6 +288,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "Resize": _resize,
         "Scan": _scan,
         **dict.fromkeys(("ScatterElements", "ScatterND"), _scatter),
+        "Slice": _slice,
         "STFT": _stft,
     }
 )

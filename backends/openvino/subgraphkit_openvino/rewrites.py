@@ -20,23 +20,27 @@ def _operations(model: Any) -> Iterator[Any]:
                 yield from _operations(op.get_function(branch))
 
 
-def round_before_zero_points(model: Any) -> None:
-    """Round what is quantised about an odd zero point; an ``openvino.Model`` is changed in place.
+def round_before_limits(model: Any) -> None:
+    """Round what is quantised by its step; an ``openvino.Model`` is changed in place.
 
-    OpenVINO adds the zero point before it rounds, ONNX behind. Where that is odd, a number halfway
-    between two steps goes to the other one. Kernels of eight bits stay what they are.
+    OpenVINO rounds the distance from the lower limit, in which a number halfway between two steps
+    is no longer halfway, or goes to the other step. Kernels of eight bits stay what they are.
     """
     ops = library.runtime().opset13
     for op in _operations(model):
-        step = _step_about_odd_zero(op) if op.get_type_name() == "FakeQuantize" else None
+        step = _step(op) if op.get_type_name() == "FakeQuantize" else None
         if step is not None:
             scale = ops.constant(step)
-            steps = ops.round(ops.divide(op.input_value(0), scale), "half_to_even")
+            parts = ops.divide(op.input_value(0), scale)
+            parts.get_rt_info()["nonconvertable_divide_0"] = (
+                True  # else times what 1 / scale rounds to
+            )
+            steps = ops.round(parts, "half_to_even")
             op.input(0).replace_source_output(ops.multiply(steps, scale).output(0))
 
 
-def _step_about_odd_zero(op: Any) -> Any:
-    """Return the size of a step; None where zero is at an even place, or not known."""
+def _step(op: Any) -> Any:
+    """Return the size of a step; None where it is not known."""
     ends = [op.input_value(place).get_node() for place in range(1, 5)]
     stored = all(one.get_type_name() == "Constant" for one in ends)
     if not stored or op.get_attributes()["levels"] != _LEVELS:
@@ -44,8 +48,11 @@ def _step_about_odd_zero(op: Any) -> Any:
     low, high, first, last = (np.asarray(one.get_data(), np.float64) for one in ends)
     if not (last - first == _LEVELS - 1).all():
         return None
-    step = (high - low) / (_LEVELS - 1)
-    return step.astype(np.float32) if (np.rint(first - low / step) % 2).any() else None
+    near = ((high - low) / (_LEVELS - 1)).astype(np.float32)
+    below = (first - np.rint(first - low / near)).astype(np.float32)
+    around = (near, *(np.nextafter(near, np.float32(end)) for end in (0, np.inf)))
+    steps = (one for one in around if (below * one == low).all())
+    return next((one for one in steps if ((below + _LEVELS - 1) * one == high).all()), near)
 
 
 def keep_places_inside(model: Any) -> None:
@@ -129,11 +136,35 @@ def align_corners_by_sizes(model: Any) -> None:
         op.output(0).replace(ops.interpolate(data, wide, **how, axes=(*axes, None)[0]).output(0))
 
 
+def turn_axes_apart(model: Any) -> None:
+    """Let no two recurrent operations read one transposed value: the plugin turns it for the last.
+
+    What follows the turn keeps the plugin from joining both, and changes nothing.
+    """
+    ops = library.runtime().opset13
+    readers: dict[Any, list[Any]] = {}
+    for op in _operations(model):
+        if op.get_type_name().endswith("Sequence"):
+            readers.setdefault(_source(op), []).append(op)
+    for op in (op for several in readers.values() if len(several) > 1 for op in several):
+        slope = ops.constant(np.ones(1), op.get_input_element_type(0))
+        op.input(0).replace_source_output(ops.prelu(op.input_value(0), slope).output(0))
+
+
+def _source(op: Any) -> str:
+    """Return the name of what the first input of an operation is made of, back to the last one."""
+    maker = op.input_value(0).get_node()
+    while maker.get_input_size() and not maker.get_type_name().endswith("Sequence"):
+        maker = maker.input_value(0).get_node()
+    return str(maker.get_name())
+
+
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
-    round_before_zero_points,
+    round_before_limits,
     keep_places_inside,
     cover_other_axes,
     repeat_along_new_axes,
     align_corners_by_sizes,
+    turn_axes_apart,
 )
 """Every rewrite, in order; each changes an ``openvino.Model`` in place."""

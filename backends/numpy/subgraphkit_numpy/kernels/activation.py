@@ -97,6 +97,12 @@ def log_softmax(site: Site) -> Made:
     return _along_axis(site, rows.log_softmax)
 
 
+@kernel("Hardmax")
+def hardmax(site: Site) -> Made:
+    """Return 1 for the first of the largest along an axis, or all axes from it on, else 0."""
+    return _along_axis(site, rows.hardmax)
+
+
 def _along_axis(site: Site, by_rows: rows.RowBlock) -> Made:
     flat = site.opset < 13  # noqa: PLR2004 (an opset)
     axis = site.attribute("axis", 1 if flat else -1)

@@ -128,6 +128,12 @@ def log_softmax(x: Array, out: Array) -> None:
     np.subtract(out, np.log(total, total), out)
 
 
+def hardmax(x: Array, out: Array) -> None:
+    """Write 1 where the first of the largest of every row is, and 0 elsewhere."""
+    out[...] = 0
+    out[np.arange(len(x)), x.argmax(1)] = 1
+
+
 def layer_normalize(
     x: Array, out: Array, scale: Array | None, bias: Array | None, epsilon: float
 ) -> None:
