@@ -45,18 +45,18 @@ class LoadLimits:
         max_inlined_nodes: Nodes of a model with functions once these are inlined.
         max_rank: Dimensions of a value.
         max_elements: Elements of a value that is computed from constants alone, unless the stored
-            ones have half as many; weights that one element fills may have eight times as
-            many. And elements that an operator works in, such as a padded input, unless what it
-            reads and makes has an eighth. A text that NumPy is to make counts as four.
+            ones have half as many. Weights filled with one element may have eight times as many.
+            And elements that an operator works in, such as a padded input, unless what it reads and
+            makes has an eighth. A text that NumPy is to make counts as four.
         max_cost: Multiplications and additions that what is computed from constants takes.
         max_value_bytes: Bytes of one value; None is a quarter of the memory of the machine or the
             container, because a step has several.
-        max_bind_bytes: Bytes of all that is computed from constants when a model is opened, beside
-            as many as it stores; the rest is left to each run. 0 is the default.
+        max_bind_bytes: Bytes computed from constants when a model is opened, beside as many as it
+            stores; the rest is left to each run. 0 is the default.
         max_run_bytes: Bytes of large values that the NumPy backend holds at once in a run; None is
-            three quarters of the memory of the machine or the container.
-        max_compile_bytes: Memory that a compiler may take where it runs in a process of its own;
-            None is the memory of the machine or the container.
+            three quarters of the machine's or container's memory.
+        max_compile_bytes: Memory that a compiler may take in a process of its own; None is the
+            memory of the machine or the container.
         max_compile_seconds: Seconds of processor time that it may take there.
 
     Raises:

@@ -21,13 +21,13 @@ def load(
     node list after that. A node list that is not in topological order is fine.
 
     Args:
-        source: A path, an open file or the bytes of a model, in any form that ``onnx.load`` reads;
-            an ``onnx.ModelProto`` (kept, not copied: do not change it afterwards); an
+        source: A path, an open file or the bytes of a model, in any form that ``onnx.load`` reads.
+            Or an ``onnx.ModelProto`` (kept, not copied: do not change it afterwards), an
             ``onnx_ir.Model``, an ``ONNXProgram`` of ``torch.onnx`` or a function of onnxscript. A
             subgraph is a model of its own. A loaded model is returned as it is.
-        data_roots: Folders in or below which external data may be, beside the model's own folder
-            and the one that its path is a link into; None for what is configured. Only a model
-            loaded by path, and an ``onnx_ir.Model`` that was, may have external data.
+        data_roots: Folders for external data, and those below, beside the model's own folder and
+            the folder its link leads to; None for the configured ones. Only a model loaded by path,
+            and an ``onnx_ir.Model`` that was, may have external data.
         limits: What the model may ask for; None for what is configured.
 
     Returns:
@@ -36,7 +36,7 @@ def load(
     Raises:
         ModelNotFoundError: The file does not exist or cannot be opened (SGK201).
         InvalidModelError: The model breaks a rule of ONNX (SGK202 to SGK205, SGK207 to SGK215,
-            SGK218), or failed to load in a way that nobody foresaw (SGK219).
+            SGK218), or failed to load in an unforeseen way (SGK219).
         UnsupportedModelError: It needs a newer onnx (SGK206), or asks for more than the limits
             allow (SGK216).
         CallerError: The source is of another kind, or a URL (SGK213).

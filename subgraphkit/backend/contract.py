@@ -72,9 +72,9 @@ class ProbeResult:
 class Backend(Dated, ABC, Generic[OptionsT]):
     """A library that can run subgraphs, as the core sees it.
 
-    A new instance is made for every bind, with the options of that bind. Options are declared once:
-    in the manifest of a package, where the class is a ``Backend[Options]`` of the class that
-    ``subgraphkit author manifest write`` wrote from it, or else in ``options``.
+    A new instance is made for every bind, with the options of that bind. Options are declared once.
+    A package declares them in its manifest, and the class is a ``Backend[Options]`` of the class
+    that ``subgraphkit author manifest write`` wrote. Otherwise ``options`` declares them.
 
     Args:
         options: Validated values as attributes; defaults if not given.
@@ -187,11 +187,10 @@ class Backend(Dated, ABC, Generic[OptionsT]):
     def fingerprint(self) -> str:
         """Return the identity of library and device; part of every cache key.
 
-        It has to name whatever an engine depends on that the core does not see: versions of
-        libraries and drivers, the kind of device, instruction sets, and what a property learnt in
-        ``prepare``. The core adds the backend's own version and sources, the options declared with
-        ``cache=True``, the subgraph and the system. Asked once per bind and property, before the
-        first subgraph is compiled.
+        It names everything outside the core that an engine depends on: versions of libraries and
+        drivers, kind of device, instruction sets, results of ``prepare``. The core adds the
+        backend's own version and sources, the options declared with ``cache=True``, the subgraph
+        and the system. Asked once per bind and property, before the first subgraph is compiled.
         """
         probe = self.probe()
         versions = ",".join(f"{name}={probe.versions[name]}" for name in sorted(probe.versions))
@@ -240,13 +239,13 @@ class Backend(Dated, ABC, Generic[OptionsT]):
 
         A backend that overrides this has its engines cached. What is restored is, place by place,
         the subgraph that was compiled, but every name may differ and it may belong to another
-        model: go by the position of inputs and outputs.
+        model: use the position of inputs and outputs.
 
         Args:
             blob: What ``serialize`` returned; checked to be unchanged, and stored by this user or
                 opened as a bundle that this user trusts.
             subgraph: The subgraph the operator is to run.
-            context: What the property is told that claimed the subgraph.
+            context: What the claiming property knew.
 
         Raises:
             NotImplementedError: If the backend's operators cannot be stored.

@@ -46,8 +46,8 @@ class Difference:
         rms: The signal: root of the mean square of the finite elements expected.
         low: The least finite element expected; of complex ones the least magnitude.
         high: The largest.
-        nothing: Why agreeing with what is expected means nothing, such as that one number for all
-            of its elements would agree as well; empty if it means something.
+        nothing: Why agreement proves nothing, for example because one constant would also agree;
+            empty if it proves something.
     """
 
     name: str

@@ -46,8 +46,8 @@ class FallbackEvent(Event):
     """Something ran, or will run, elsewhere than the user's list says.
 
     Attributes:
-        level: Which step was given up: choosing the backend, partitioning (a backend that was
-            named has little of the model), compiling (``Unsupported``, or an error), or running.
+        level: The step that was given up: choosing the backend, partitioning (too little of the
+            model), compiling (``Unsupported``, or an error), or running.
         backend: The backend that was to do it.
         target: The backend that does it instead, or an empty string if that is not known yet.
         code: Code of the error or of the refusal.

@@ -97,13 +97,13 @@ def peak_of_values(
 ) -> ValuesPeak:
     """Find when the values of a subgraph take most, if its nodes run in order, one at a time.
 
-    A value lives from the node that makes it to the last that reads it, outputs to the end; what a
-    body makes lives while its node runs, once. Inputs and constants are not counted.
+    A value lives from the node that makes it to the last that reads it, and outputs to the end.
+    Values of a body live while its node runs, once. Inputs and constants are not counted.
 
     Args:
         subgraph: The subgraph.
-        views: Says whether what a node makes has the memory of its first input; None for those of
-            which ONNX says that they change the shape alone.
+        views: Says whether a result has the memory of the first input; None for nodes that only
+            change the shape by ONNX's rules.
         overwrites: Says whether a node may write its output over an input of the same size that
             nobody reads any more; None if none may.
         hidden: Values that are never whole in memory, since what makes and reads them is one.

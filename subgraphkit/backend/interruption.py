@@ -46,8 +46,8 @@ def interruptible(progress: Progress, work: Callable[..., _Result], *arguments: 
 
     Args:
         progress: Says when; see ``Progress.cancel``.
-        work: What to do, in which ``interrupted_here`` calls what may be interrupted: code that
-            bears an exception between any two steps, with what must be undone done around it.
+        work: The work, in which ``interrupted_here`` calls code that may be interrupted. That code
+            bears an exception between any two steps; undo around it.
         *arguments: Its arguments.
 
     Raises:

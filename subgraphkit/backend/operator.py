@@ -85,15 +85,15 @@ class SubgraphOperator(ABC):
             inputs: One array per subgraph input; must not be written to, may be read-only or
                 not contiguous.
             outputs: None, or one entry per subgraph output: an array of the right dtype and shape
-                to write into, or None to let the operator allocate; or, only if ``device`` is not
-                ``"cpu"``, ``ON_DEVICE``, since the output is wanted there, or an array of another
-                library on that device to write into, for which an array over the same memory may
-                be returned.
+                to write into, or None to allocate. Only if ``device`` is not ``"cpu"``, an entry
+                may be ``ON_DEVICE``, to leave the output there. Or it is an array of another
+                library on that device to write into, and you may return an array over the same
+                memory.
 
         Returns:
             One array per subgraph output. An array that was not passed in ``outputs`` belongs to
-            the caller from now on: the operator must not write to it again, and it must not
-            share memory with an input, a constant or another output.
+            the caller from now on. The operator must not write to it again, and it must not share
+            memory with an input, a constant or another output.
 
         Raises:
             Exception: Anything; the session wraps it in ``ExecutionError``.
@@ -156,14 +156,14 @@ class SubgraphOperator(ABC):
     def profiled(self, record: Callable[[InnerTime], object]) -> "SubgraphOperator | None":
         """Return an operator that computes the same and records the time of what it does inside.
 
-        The profile runs and closes that one, while this one stays as it is. It may share memory
-        and code with this one, or be compiled anew, as libraries that take times only where they
-        were told so at compile need it. It is to have the same device and to be as thread-safe. It
-        need not follow new weights.
+        The profile runs and closes that one, while this one stays as it is. It may share memory and
+        code with this one. Or it is compiled anew, for libraries that take times only if compiled
+        for that. It is to have the same device and to be as thread-safe. It need not follow new
+        weights.
 
         Args:
-            record: Takes a time: before ``run`` returns and on the thread that called it; or, where
-                the library says later what began when, with ``start`` and until ``close`` returns.
+            record: Takes a time, before ``run`` returns and on the thread that called it. If the
+                library reports later, give ``start``, and call it before ``close`` returns.
 
         Returns:
             The operator; None if nothing is known of what happens inside, as by default.

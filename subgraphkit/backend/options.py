@@ -48,12 +48,12 @@ class Option:
         unit: Unit of a number, for people.
         scope: ``"bind"`` for what shapes the compiled engine, ``"run"`` for what may differ
             between runs.
-        cache: Whether engines compiled with different values must not be exchanged. Of a path,
-            what lies there counts; a list or shapes may name parts of the model, so their names
-            count as well if such an option is given.
+        cache: Whether engines compiled with different values must not be exchanged. For a path, its
+            content counts. A list or shapes may name parts of the model, so their names count as
+            well if such an option is given.
         alias: Former name, still accepted with a warning.
-        needs_trust: Whether a value names code to load, or widens what is trusted, so that a
-            configuration file that nobody vouches for must not give one (SGK126).
+        needs_trust: Whether a value names code to load, or widens trust. An untrusted configuration
+            file must not give such an option (SGK126).
         expected: What a value has to be, for messages, where more is asked than the kind says.
         elsewhere: What other tools call the same, by tool; for documentation only.
 

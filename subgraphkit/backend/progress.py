@@ -59,8 +59,8 @@ class Progress:
 
     Args:
         listener: Called with every event; None for nobody.
-        outer: The progress of a whole that this is a part of. It is told what this one is told, and
-            what stops it stops this one; stopped by itself, this one leaves it alone.
+        outer: The progress of a whole that this is a part of. It hears what this one hears, and
+            what stops it stops this one. If this one is stopped, the outer one goes on.
         **facts: Attributes that the events have: ``model``, ``session``, ``subgraph``, ``backend``.
 
     Thread-safety: safe, as far as the listener is.
@@ -133,7 +133,7 @@ class Progress:
 
     @contextmanager
     def beating(self) -> Iterator[None]:
-        """Repeat the last event to the listener here, once a second, where nothing else is told.
+        """Repeat the last event to the listener here, once a second, while no other event comes.
 
         A listener that raises stops the work.
         """
@@ -183,7 +183,7 @@ class Progress:
         """Have something called when the work is cancelled meanwhile, or was before.
 
         Args:
-            stop: Stops a library that is at work; called by whoever cancels, from any thread.
+            stop: Stops a library that is at work; the canceller calls it from any thread.
         """
         with nullcontext() if self._outer is None else self._outer.stopping(stop):
             self._stops.append(stop)

@@ -90,23 +90,23 @@ class BindContext(Generic[OptionsT]):
     Attributes:
         options: The backend's options as attributes, validated, defaults filled in; a
             ``BindContext[Options]`` has those of the class ``Options``.
-        compile: Compiles a subgraph on the fallback backend, which is what ``create_operator`` does
-            unless overridden; or every subgraph of what ``partition`` returned, into one operator
-            that runs them in order; in between, values live as long as they are read.
+        compile: Compiles a subgraph on the fallback backend, like ``create_operator`` by default.
+            Or it compiles every subgraph of a result of ``partition`` into one operator that runs
+            them in order. In between, values live as long as they are read.
         partition: Divides a subgraph among properties that are not asked otherwise, in order; what
             they leave goes to the fallback backend. Nodes keep their numbers. Raises
             ``Unsupported`` if nobody takes a node.
-        kept_folder: Returns the folder where the backend may keep what makes later binds quicker,
-            such as timings, made if need be; None if nothing is to be kept. It is this user's
-            alone, and what is in it may be gone tomorrow.
-        reshape: Returns the types the values of the model would have for other sizes of named
-            dimensions and other shapes of inputs, on top of those given at bind. Raises
+        kept_folder: Returns the folder for data that makes later binds quicker, such as timings,
+            made if need be; None if nothing is to be kept. It is this user's alone, and what is in
+            it may be gone tomorrow.
+        reshape: Returns the types of the model's values for other sizes of named dimensions and
+            other shapes of inputs. They come on top of those given at bind. Raises
             ``InvalidModelError`` (SGK222) if these contradict the model.
-        threads: How many threads to compute with, unless an option of the backend says otherwise;
-            None leaves it to the library, which has the machine for itself.
-        shares_processors: Whether other pools of threads compute between two runs of the operator,
-            so that no thread of this one may spin once a run is over. Known from
-            ``create_operator`` and ``Backend.deserialize`` on.
+        threads: The number of threads to compute with, unless an option of the backend says
+            otherwise. None leaves it to the library, which has the machine for itself.
+        shares_processors: Whether other pools compute between two runs of the operator. If so, no
+            thread of this one may spin after a run. Known from ``create_operator`` and
+            ``Backend.deserialize`` on.
         limits: How large values may be, and how much memory and time a compiler may take.
         progress: Told how far ``create_operator`` is, and asked by it whether to stop.
     """
@@ -125,7 +125,7 @@ class BindContext(Generic[OptionsT]):
 class SubgraphProperty(Dated, ABC):
     """One partitioning strategy of a backend.
 
-    A backend lists one or several properties and they are applied in order; each bind gets new
+    A backend lists one or several properties, and they are applied in order. Each bind gets new
     instances, so a property may keep state for the bind.
 
     Thread-safety: used by one thread at a time.
@@ -165,8 +165,8 @@ class SubgraphProperty(Dated, ABC):
     def accept(self, subgraph: Subgraph) -> Answer:
         """Review one finished candidate; a refusal gives its nodes to the next property.
 
-        May be asked again about the same nodes, because what is given back makes the rest grow
-        again; so the answer should depend on the subgraph alone.
+        It may be asked again about the same nodes, because nodes that are given back make the rest
+        grow again. So the answer should depend on the subgraph alone.
         """
         del subgraph
         return True

@@ -139,11 +139,11 @@ class OpSelector(SubgraphSelector):
 class PatternSelector(SubgraphSelector):
     """Takes chains of operators, such as Conv, then BatchNormalization, then Relu.
 
-    A chain matches where each node feeds the next through its first output, and no value between
-    them is read by another node or is an output of the graph: a side exit would force the value out
-    of the fused kernel, so it is refused. The longest match of the first pattern that fits wins.
-    Where the end of a match is not to be had (another property claimed it, say), the next shorter
-    match is taken instead.
+    A chain matches where each node feeds the next through its first output. No value between them
+    is read by another node or is an output of the graph. A side exit would force the value out of
+    the fused kernel, so it is refused. The longest match of the first pattern that fits wins. Where
+    the end of a match is not to be had (another property claimed it, say), the next shorter match
+    is taken instead.
 
     Args:
         graph: The graph to be partitioned.

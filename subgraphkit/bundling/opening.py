@@ -63,8 +63,8 @@ class BundleCall:
 def open_bundle(files: BundleFiles, call: BundleCall | None = None) -> Plan:
     """Make a plan of a bundle.
 
-    Every file is held against its digest before a backend sees a byte of it, or was, and is the
-    same. Options and settings are those of here, but for what shaped the engines;
+    Every file is compared with its digest before a backend sees a byte of it, or was so before and
+    is the same file. Options and settings are those of here, but for what shaped the engines;
     ``SUBGRAPH_BACKEND`` does not matter.
 
     Raises:

@@ -94,10 +94,10 @@ class BundleFiles:
     def map(self, entry: FileEntry, kept: Path | None = None) -> memoryview:
         """Map a file into memory, read-only, and hold the mapping itself against the digest.
 
-        Processes that map the same file have its content in memory once. Whoever truncates it
-        ends them with SIGBUS, and whoever writes to it changes what they compute. So nobody but
-        this user may be able to, and a bundle is only ever replaced by another folder. A file that
-        is the same as when it had that digest is not hashed again.
+        Processes that map the same file have its content in memory once. Truncating it ends them
+        with SIGBUS, and writing to it changes what they compute. So nobody but this user may be
+        able to, and a bundle is only ever replaced by another folder. A file that is the same as
+        when it had that digest is not hashed again.
 
         ``kept``: The folder where it is remembered which files had their digests; None for the
         memory of this process alone.

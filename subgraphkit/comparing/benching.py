@@ -50,8 +50,8 @@ def bench(
 ) -> Benchmark:
     """Measure backends on one model, taking turns.
 
-    What a call or a context manager has configured, and backends registered by a call, are not
-    known to the processes of the candidates; the environment and files are.
+    The candidates' processes know the environment and files. They do not know what a call or a
+    context manager configured, or backends registered by a call.
 
     Args:
         source: A path, the bytes of a model, or a ``ModelProto``.
@@ -66,7 +66,7 @@ def bench(
             that JSON can hold.
 
     Returns:
-        What was measured. A candidate that cannot run says why and does not stop the others.
+        The measurements. A candidate that cannot run says why and does not stop the others.
 
     Raises:
         ConfigError: A selection cannot be read (SGK107).

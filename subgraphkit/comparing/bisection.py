@@ -113,11 +113,11 @@ def bisect(  # noqa: PLR0913 (what verify takes, and what is written)
 ) -> Bisection:
     """Find the smallest part of a model that a backend computes wrongly, or fails on.
 
-    The first subgraph that is wrong on the reference's values is cut in halves, each built alone on
-    the reference's values, until one node is left: at most ``ceil(log2(n)) + 2`` builds for n
-    nodes, the last of them of the part as a model of its own. Where that node is right alone, what
-    is wrong only together is searched for, with more builds. Memory: what ``verify`` needs, then
-    the values at the inputs of the subgraph and those that one part needs while it runs.
+    The first subgraph that is wrong on the reference's values is cut in halves, each built alone,
+    until one node is left. For n nodes that takes at most ``ceil(log2(n)) + 2`` builds, the last of
+    them of the part as a model of its own. Where that node is right alone, what is wrong only
+    together is searched for, with more builds. Memory: what ``verify`` needs, then the values at
+    the inputs of the subgraph and those that one part needs while it runs.
 
     Args:
         source: The model, as for ``InferenceSession``.

@@ -114,8 +114,8 @@ class Verification(Paged):
     def sections(self) -> Iterator[Section]:
         """Go through the sections of a page.
 
-        They are the outcome, the outputs with signal and error, and where subgraphs were asked for,
-        their graph with those at fault, and what each handed out.
+        They are the outcome and the outputs with signal and error. With subgraphs, their graph with
+        those at fault follows, and the results of each.
         """
         mark = "\N{CHECK MARK}" if self.agrees else "\N{BALLOT X}"
         yield Text(f"{mark} {self.conclusion}", passed=self.agrees)

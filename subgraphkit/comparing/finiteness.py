@@ -71,9 +71,9 @@ def find_not_finite(
 ) -> NotFinite:
     """Run a model, every value looked at, and find the first node that makes NaN or infinity.
 
-    What is fed and what is constant may be either: a mask of ``-inf`` is no fault, and NaN that a
-    node makes of it is. Values are looked at in runs of about 1 GiB each. To look at a value keeps
-    a backend from fusing it away, so the run is not quite the one of a session.
+    Inputs and constants may be either. A mask of ``-inf`` is no fault, and NaN that a node makes of
+    it is. Values are looked at in runs of about 1 GiB each. To look at a value keeps a backend from
+    fusing it away, so the run is not quite the one of a session.
 
     Args:
         source: The model, as for ``InferenceSession``.

@@ -51,9 +51,9 @@ def verify(
         reference: The backends that are believed.
         per_subgraph: Whether to find the subgraphs that are at fault. The reference runs once for
             about every GiB of values that cross between subgraphs.
-        tolerance: From an element type to its tolerance; if not given, that of
-            ``tolerance_for``, widened by what the backends under test declare, and by the setting
-            ``max_error`` where that is above 0.
+        tolerance: From an element type to its tolerance. By default it is ``tolerance_for``,
+            widened by declarations of the backends under test, and by the setting ``max_error`` if
+            above 0.
         **settings: What else ``bind`` takes, for both: ``shapes``, ``options`` and other settings.
 
     Returns:

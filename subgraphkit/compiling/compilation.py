@@ -64,7 +64,7 @@ def compile_unproven(
     """Compile every subgraph on its backend, or restore what it compiled at an earlier bind.
 
     A backend that raises ``Unsupported`` gets its region partitioned again without the nodes it
-    gave back; the other regions and their operators stay as they are. Any other failure is raised,
+    gave back. The other regions and their operators stay as they are. Any other failure is raised,
     unless ``on_compile_error="fallback"`` is set, which treats it as giving all nodes back.
 
     Args:
@@ -83,8 +83,8 @@ def compile_unproven(
         CompileError: A backend failed to compile what it claimed (SGK130).
         CompileTimeoutError: It took longer than the setting ``timeout_s`` says (SGK135).
         OptionError: A backend found only now that an option does not fit the model.
-        UnclaimedNodesError: Nobody is left to take the nodes that were given back (SGK120), or a
-            backend that was named has less of the model than it has to (SGK125).
+        UnclaimedNodesError: No backend is left for nodes that were given back (SGK120), or a named
+            backend has less of the model than required (SGK125).
         MemoryLimitError: It would need more memory than ``max_memory`` allows (SGK134).
     """
     setup = Setup.of(partitioning, progress)

@@ -46,8 +46,8 @@ class ResolvedConfig:
         on_missing: What to do if one of them cannot be used.
         fallback: Name of the backend that runs what nobody claimed, or ``"none"``; ``"auto"`` if
             it is to be found and numpy is not installed.
-        on_fallback: What to do if a backend that was named gets little to do, or was left out, or
-            work goes to a fallback that nobody named.
+        on_fallback: The reaction if a named backend gets little or was left out, or work goes to a
+            fallback that you did not name.
         require: By backend, the least share of a model's work that it must take, 0 to 1.
         pin: Nodes that a backend must take, each with the backend.
         keep_off: Nodes that a backend must not take, each with the backend.

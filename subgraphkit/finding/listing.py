@@ -21,8 +21,8 @@ def list_backends(*, all: bool = False) -> list[BackendRecord]:  # noqa: A002 (r
     """List backends by name, with what is known of each; no plugin is imported.
 
     A state beyond ``registered`` comes from metadata (``conflict``, ``incompatible``, ``broken``
-    manifest), from the configuration (``blocked``), from a requirement that is not installed
-    (``unavailable``), or from an attempt to use the backend in this process.
+    manifest) or from the configuration (``blocked``). It may also come from a requirement that is
+    not installed (``unavailable``), or from an attempt to use the backend in this process.
 
     Args:
         all: Whether to list backends that are published but not installed, as ``missing``.

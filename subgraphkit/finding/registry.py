@@ -186,8 +186,9 @@ def get_backend(name: str) -> BackendFactory:
     Whether it can run here is not asked.
 
     Returns:
-        The ``Backend`` class, or for a namespace with hookimpls a factory with the same attributes
-        ``name``, ``options``, ``api`` and ``probe``, called with the options in the same way.
+        The ``Backend`` class. For a namespace with hookimpls it is a factory with the same
+        attributes ``name``, ``options``, ``api`` and ``probe``. You call it with the options in the
+        same way.
 
     Raises:
         BackendNotFoundError: If it is not installed (SGK101) or unknown (SGK102).

@@ -54,8 +54,8 @@ class Adjacency:
     def topological_order(self) -> "array[int] | None":
         """Order the nodes so that every node follows its predecessors.
 
-        Where the numbering already is such an order it is returned unchanged; otherwise the
-        smallest number that is ready comes first, so the result depends on the graph alone.
+        If the numbering already is such an order, it is returned unchanged. Otherwise the smallest
+        number that is ready comes first, so the result depends on the graph alone.
 
         Returns:
             The order, or None if the graph has a cycle.

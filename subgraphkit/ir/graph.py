@@ -45,8 +45,8 @@ class Initializer:
         name: Name of the value.
         type: Element type and (static) shape.
         version: 0 as loaded; grows by one with every ``update_weights`` that replaces it.
-        mapped: The file that the data is mapped from, and where in it the data begins; None unless
-            ``array`` is a view of such a mapping, which takes no memory of this process.
+        mapped: The mapped file and the offset of the data in it; None unless ``array`` is a view of
+            a mapping.
 
     Thread-safety: safe; two threads may at worst read the same data twice.
     """
@@ -349,7 +349,7 @@ def with_bodies(graph: Graph) -> Iterator[Graph]:
 class BoundGraph(Graph):
     """A graph whose values are all typed, for one choice of shapes.
 
-    Every value has an entry in ``types``; where ONNX cannot tell before running, an element type is
+    Every value has an entry in ``types``. Where ONNX cannot tell before running, an element type is
     ``UNDEFINED``, a shape is None, or a dimension is None.
 
     Attributes:

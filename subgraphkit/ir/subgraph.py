@@ -40,8 +40,8 @@ class Subgraph:
     """A region with its boundary and its backend: what is compiled.
 
     Attributes:
-        id: Name of the subgraph within its partitioning: the backend and its first node, so that
-            repartitioning one region leaves the names of the others alone.
+        id: Name of the subgraph within its partitioning: the backend and its first node. So
+            repartitioning one region keeps the names of the others.
         backend: Name of the backend that claimed it.
         graph: The bound graph it was cut from.
         nodes: Everything to run, as indices into the model's node list, in an order in which they
@@ -82,11 +82,11 @@ class Subgraph:
 
         Args:
             weights: ``"inside"`` makes a model that depends on nothing else. ``"outside"`` leaves
-                the data of large constants out: their initializers say ``EXTERNAL`` without a
-                file, and ``onnx_io.outside_weights`` returns the arrays to hand to the library
-                beside the model. Nothing is copied then, and the model stays below the 2 GiB that
-                protobuf can take. Small constants, strings and elements of less than a byte are
-                inside either way.
+                the data of large constants out. Their initializers say ``EXTERNAL`` without a file,
+                and ``onnx_io.outside_weights`` returns the arrays to hand to the library beside the
+                model. Nothing is copied then, and the model stays below the 2 GiB that protobuf can
+                take. Small constants, strings and elements of less than a byte are inside either
+                way.
             notes: Whether nodes keep their ``doc_string`` and ``metadata_props``, which are most of
                 the bytes of some models and which few libraries read.
 
@@ -204,7 +204,7 @@ def make_subgraph(
 def within(graph: _Bound, subgraph: Subgraph) -> _Bound:
     """Return a graph as one subgraph of it sees it, to be cut again.
 
-    Nodes and values are those of the graph, under the same numbers and names; ``order`` has the
+    Nodes and values are those of the graph, under the same numbers and names. ``order`` has the
     subgraph's nodes alone, and inputs and outputs are its boundary. Constants that the subgraph has
     new data of have it.
 

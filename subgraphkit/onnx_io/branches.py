@@ -79,9 +79,9 @@ def require_conditions(model: Model, truth_of: Callable[[str], bool | None]) -> 
 def with_branches(model: Model, conditions: Mapping[int, bool]) -> Model:
     """Return a model in which Ifs are replaced by the nodes of the branches that are taken.
 
-    Nodes keep their numbers: in the place of an If is a ``Constant`` that nobody reads, and the
-    nodes of the branch follow after the last. What a branch hands out has the name that the If
-    gave it; other names of the branch stay, unless they are taken elsewhere in the model. Data of
+    Nodes keep their numbers. In the place of an If is a ``Constant`` that nobody reads, and the
+    nodes of the branch follow after the last. An output of a branch has the name that the If gave
+    it. Other names of the branch stay, unless they are taken elsewhere in the model. Data of
     initializers and of large constants is shared with the given model.
     """
     work = _Work(model, conditions)

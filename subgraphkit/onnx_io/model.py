@@ -263,7 +263,7 @@ def load(source: ModelSource, more: MoreFolders = tuple, limits: LimitsOf = Load
     Raises:
         ModelNotFoundError: The file does not exist or cannot be opened (SGK201).
         InvalidModelError: The model breaks a rule of ONNX (SGK202 to SGK205, SGK207 to SGK215,
-            SGK218), or failed to load in a way that nobody foresaw (SGK219).
+            SGK218), or failed to load in an unforeseen way (SGK219).
         UnsupportedModelError: It needs a newer onnx (SGK206), or asks for more than the limits
             allow (SGK216).
         CallerError: The source is of another kind, or a URL (SGK213).

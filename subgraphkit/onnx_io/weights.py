@@ -103,8 +103,8 @@ def array_of(tensor: onnx.TensorProto, folders: DataFolders | None) -> _Array:
     """Read a tensor's data as a read-only array; strings are objects.
 
     Raises:
-        InvalidModelError: If external data is out of bounds, missing or short (SGK210, SGK211), or
-            was left out of a bundle (SGK184), or the file was changed since (SGK188).
+        InvalidModelError: External data is out of bounds, missing, short (SGK210, SGK211) or left
+            out of a bundle (SGK184), or its file was changed (SGK188).
     """
     if is_left_out(tensor):
         raise InvalidModelError(

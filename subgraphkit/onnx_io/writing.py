@@ -236,9 +236,9 @@ def node_key(
 ) -> str:
     """Write what an answer about a node by itself can depend on; names are no part of it.
 
-    Those are the operator, its version and attributes, which inputs and outputs there are, their
-    types, and the data of small constants; of a node with bodies, all operator sets and what the
-    bodies read from outside, by name.
+    Those are the operator, its version and attributes, its inputs and outputs with their types, and
+    the data of small constants. For a node with bodies, they include all operator sets and the
+    outside values that the bodies read, by name.
 
     Args:
         node: The node.

@@ -35,7 +35,7 @@ class Claim:
 
     Attributes:
         backend: The backend.
-        context: What the property was told about the bind.
+        context: What the property knew about the bind.
         fallback: Who compiles what the property hands on; None if nobody does.
         is_fallback: Whether the backend was not chosen but runs what nobody else claimed.
         property_name: Name of the property in reports: its own, or that of its class.

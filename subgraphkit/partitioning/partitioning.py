@@ -117,13 +117,13 @@ class Partitioning(PartitioningData):
     ) -> str:
         """Return one HTML page that needs nothing else, to be written as UTF-8.
 
-        It has the graph of the subgraphs as a picture, the nodes of each with types, arithmetic and
-        the reasons of those who refused them, and tables to be sorted, filtered and searched.
+        It has the graph of the subgraphs as a picture, and the nodes of each with types, arithmetic
+        and refusals. You can sort, filter and search its tables.
 
         Args:
             against: A partitioning of the same model to compare with: the page shows what moved
                 from where to where, and both pictures.
-            times: Seconds of one run, by subgraph id and by number of a node; areas are times if
+            times: Seconds of one run, by subgraph id and by number of a node. Areas are times if
                 those of all subgraphs are given, and arithmetic if not.
 
         Raises:
@@ -195,8 +195,8 @@ class Partitioning(PartitioningData):
         """Return the partitioning with some subgraphs of one backend as one.
 
         Raises:
-            ConfigError: They would wait on others in a circle, the backend refuses the whole, they
-                are of several backends, or there is no such subgraph (SGK123).
+            ConfigError: They would wait on others in a circle, the backend refuses the whole, their
+                backends differ, or one does not exist (SGK123).
         """
         return merged(self, ids)
 
@@ -204,8 +204,8 @@ class Partitioning(PartitioningData):
         """Return the partitioning with some nodes of a subgraph in a subgraph of their own.
 
         Raises:
-            ConfigError: The parts would wait on each other in a circle, the backend refuses one,
-                the nodes are no part of the subgraph, or there is none of that id (SGK123).
+            ConfigError: The parts would wait on each other in a circle, the backend refuses one, or
+                nodes or subgraph do not exist there (SGK123).
         """
         return split(self, subgraph_id, [one.id if isinstance(one, Node) else one for one in nodes])
 
@@ -287,9 +287,9 @@ def partition(
             changed. Nodes of a subgraph keep their numbers, and what no property takes goes to the
             fallback backend.
         backends: The backends in order: a selection string, a name, a ``Backend`` class or
-            instance, a pair ``(name, options)``, or a list of them; ``"@plan.json"`` for what
-            ``tune`` wrote there, or the placement it returned. None for what was configured when it
-            was bound. For a subgraph, the properties in order.
+            instance, a pair ``(name, options)``, or a list of them. Or ``"@plan.json"`` for a file
+            of ``tune``, or the placement it returned. None for what was configured when it was
+            bound. For a subgraph, the properties in order.
         constraints: Nodes to be pinned to backends or kept from them, beside those that the
             settings ``pin`` and ``keep_off`` name; what is given here wins.
         dry_run: Whether a backend that is named and cannot run here takes part nevertheless, if its
@@ -297,9 +297,9 @@ def partition(
             not compiled: ``cannot_run`` of the partitioning says why.
 
     Raises:
-        ConfigError: The selection cannot be read (SGK107), or a constraint names what does not
-            exist or cannot be met, or a subgraph is not of a bound model or not to be divided among
-            properties (SGK123), or a plan file cannot be read or is of another model (SGK124).
+        ConfigError: The selection cannot be read (SGK107), or a constraint names something unknown
+            or cannot be met (SGK123). Or a subgraph is not bound or not to be divided (SGK123), or
+            a plan file cannot be read or is of another model (SGK124).
         BackendNotFoundError: A backend is not installed (SGK101) or not known (SGK102).
         BackendError: A backend cannot be loaded, or cannot run here, nor plan in a dry run (SGK103
             to SGK105).

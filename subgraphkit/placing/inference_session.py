@@ -43,9 +43,9 @@ class InferenceSession(ImprovingSession):
     and ``io_binding`` are called the same way.
 
     Args:
-        source: A path, the bytes of a model, an ``onnx.ModelProto``, a loaded ``Model``, a
-            subgraph (on its own backend, if none is named), or the folder of a bundle that
-            ``export`` wrote, which is opened as it was compiled.
+        source: A path, the bytes of a model, an ``onnx.ModelProto``, a loaded ``Model``, or a
+            subgraph (on its own backend, if you name none). Or the folder of a bundle that
+            ``export`` wrote, which is opened as compiled.
         backend: Backends in order, such as ``"tensorrt,numpy"``; None for what
             ``SUBGRAPH_BACKEND``, a context manager or a file says.
         shapes: Values of named dimensions and shapes of inputs; see ``bind``. A bundle has its
@@ -54,20 +54,20 @@ class InferenceSession(ImprovingSession):
         constraints: Nodes pinned to backends or kept from them, as ``pin`` and ``keep_off`` do.
         trust: Whether to open a bundle that somebody else could have written; engines are run like
             programs.
-        progress: How it is shown how far opening is: a word of the setting ``progress``, such as
-            ``"auto"``; a function, called with every event; or a ``Progress``, which also stops it.
-            None for what the setting says, which is nothing unless somebody sets it.
+        progress: The display of opening: a word of the setting ``progress``, such as ``"auto"``; a
+            function of events; or a ``Progress``, which also stops it. None for what
+            the setting says, which is nothing unless somebody sets it.
         **settings: Other settings, such as ``strict=True``.
 
     Raises:
         SubgraphkitError: Whatever a step of the road raises; see ``load``, ``bind``, ``partition``
             and ``compile_subgraphs``; for a bundle, see ``open_bundle``.
 
-    With the setting ``build="background"`` the session answers at once, on a backend of the
-    selection that opens quickly, while a thread compiles for the others, and then exchanges all
-    between two runs; see ``ready``, ``wait`` and ``status``. With ``tune="first"`` a session on
-    ``auto`` opens on what measures best; with ``tune="background"`` a child process measures while
-    it runs, and the session takes over what won; see ``tuning``.
+    With the setting ``build="background"`` the session answers at once, on a backend that opens
+    quickly. Meanwhile a thread compiles for the others, and then exchanges all between two runs;
+    see ``ready``, ``wait`` and ``status``. With ``tune="first"`` a session on ``auto`` opens on the
+    placement that measures best. With ``tune="background"`` a child process measures while it runs,
+    and the session takes over the winner; see ``tuning``.
 
     Ctrl-C is heard while it compiles, whatever library is at work, and the setting ``timeout_s``
     ends it as well (SGK135).
@@ -181,17 +181,18 @@ class SessionSpec:
     """All that is needed to open a session in another process: where the model is, and how.
 
     It is small plain data without code and weights, so that any engine can send it. Two of the same
-    content are equal. It holds what was said on this side, by the call, a context manager, the
-    environment or a file, in the order in which these win; what nobody said is found out where the
-    session is opened, such as how many threads there may be. Of what says something of this
-    machine, ``cache_dir``, ``data_roots``, ``trusted_folders`` and ``verbose``, only what the call
-    says is held, and of a file that nobody vouches for no option that names code.
+    content are equal. It holds the settings of this side: of the call, a context manager, the
+    environment or a file, in this order of precedence. Other settings, such as the number of
+    threads, are found out where the session is opened. ``cache_dir``, ``data_roots``,
+    ``trusted_folders`` and ``verbose`` describe this machine, so only the call's values are held.
+    Options that name code are not taken from an untrusted file.
 
     Attributes:
         source: The path of a model or a bundle: from ``SUBGRAPH_MODEL_ROOT`` if it was below that,
             else as it was given. So there is no folder of yours in it unless you gave one.
-        digest: What the model must have when it is opened: the SHA-256 of its file; with external
-            data, of a JSON object that has those of all its files; of a bundle, of its manifest.
+        digest: What the model must have when it is opened: the SHA-256 of its file. With external
+            data it is that of a JSON object with those of all files; of a bundle, that of its
+            manifest.
         backend: The selection, ``"@FILE"`` for a plan file; None if nobody said, or for a bundle.
         shapes: Values of named dimensions and shapes of inputs.
         options: Options by backend name.
@@ -248,8 +249,8 @@ class SessionSpec:
             constraints: As there, but no functions.
             trust: As there.
             progress: As there, a word.
-            warm_up: Whether a session that is opened runs once before it is handed out; or sizes
-                of named dimensions and shapes of inputs to do so with.
+            warm_up: Whether a session runs once before it is handed out; or the sizes of named
+                dimensions and shapes of inputs for that run.
             root: The folder that ``source`` is named from; None for ``SUBGRAPH_MODEL_ROOT``.
             **settings: As there.
 
@@ -323,8 +324,8 @@ class SessionSpec:
     def get(self, *, root: str | os.PathLike[str] | None = None) -> InferenceSession:
         """Return the session of this process for this spec, which is opened when first asked for.
 
-        All who ask share it, from any thread. A forked child opens its own, and so does whoever
-        asks after it was closed.
+        All who ask share it, from any thread. A forked child opens its own, and so does a caller
+        after it was closed.
 
         Args:
             root: As for ``open``, where it is opened.

@@ -33,7 +33,7 @@ class Tuning(Paged):
     """What ``tune`` found.
 
     Attributes:
-        placement: The placement that measured best; its ``figures`` hold what was measured.
+        placement: The placement that measured best; its ``figures`` hold the measurements.
         measured: Whether anything was measured for it now; False if it was in the cache.
         model: What the model is called.
     """
@@ -44,11 +44,11 @@ class Tuning(Paged):
 
     @property
     def figures(self) -> Mapping[str, Any]:
-        """What was measured, as plain data.
+        """The measurements, as plain data.
 
         Keys: ``best`` (the label of what was chosen), ``single`` (of the quickest backend alone),
-        ``present`` (of what ran so far, or None), ``times`` (by label of those, and of ONNX
-        Runtime: their time by the best one's), ``ratio`` (the best one's time by ``single``'s),
+        ``present`` (of what ran so far, or None), ``times`` (by label, also of plain
+        ONNX Runtime, the time by the best one's), ``ratio`` (the best one's time by ``single``'s),
         ``error`` and ``max_error`` (relative L2), ``candidates`` (what ran as a whole, the quickest
         first: ``label``, ``seconds``, ``ratio`` to the present choice, ``error``, ``subgraphs``),
         ``out`` (by label, why one is out), ``regions`` (``places`` of those that are equal,
@@ -73,7 +73,7 @@ class Tuning(Paged):
         return 1 - median
 
     def report(self, *, width: int | None = None) -> str:
-        """Return what was measured and decided, for people.
+        """Return measurements and decision, for people.
 
         Args:
             width: Cells in a line, to which tables are fitted; None for lines without end.

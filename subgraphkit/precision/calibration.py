@@ -38,7 +38,7 @@ def calibrate(  # noqa: PLR0913 (what is run, over what, and how)
     """Run a model over batches and find out how large its values get.
 
     The model is run as it is, not quantized. One batch is in memory at a time, with as many inner
-    values as fit into 1 GiB; a model with more is run several times per batch. The same batches in
+    values as fit into 1 GiB. A model with more is run several times per batch. The same batches in
     the same order make the same ranges.
 
     Args:

@@ -21,8 +21,8 @@ class ValueAccuracy:
         max_abs: Largest absolute error; infinity if something is NaN or infinite on one side only,
             or the shapes of one batch differ.
         mean_abs: Mean absolute error; infinity if the largest is.
-        snr_db: Ratio of the power of the value to that of the error, in dB; infinity if there is
-            no error, minus infinity if the largest error is infinite.
+        snr_db: Ratio of the power of the value to that of the error, in dB. It is infinity without
+            an error, and minus infinity if the largest error is infinite.
         cosine: Cosine of the angle between the two as vectors; NaN if one of them is all zeros, or
             the largest error is infinite.
         largest: Largest finite magnitude in the original.

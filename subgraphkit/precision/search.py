@@ -41,13 +41,13 @@ class PrecisionSearch:
     """The result of a search.
 
     Attributes:
-        precision: What was asked for, with all that is kept in ``keep``: it makes the same
-            rewriting again, in a backend's options as well, and a search that begins with it ends
-            at once.
+        precision: The precision asked for, with all that is kept in ``keep``. It makes the same
+            rewriting again, also in a backend's options, and a search that begins with it ends at
+            once.
         rewriting: The rewritten model with its account.
         accuracy: How far its outputs are off.
-        kept: The nodes that were found, the worst first: what ``keep`` takes for each, and its
-            operator, its name and what happened in it, in words.
+        kept: The nodes that were found, the worst first: for each its entry in ``keep``, its
+            operator, its name and a few words why.
         trials: How many rewritings were tried.
     """
 
@@ -93,9 +93,9 @@ def precision_search(  # noqa: PLR0913 (a bound of either kind)
         The rewriting with as few nodes kept as were found, and which they are.
 
     Raises:
-        CallerError: Neither bound is given, the batches can be gone through only once, or no
-            output is floating point (SGK234), or the bound is not met before nothing is left to
-            rewrite (SGK237, with the best that was reached).
+        CallerError: Neither bound is given, the batches can be read only once, or no output is
+            floating point (SGK234). Or nothing is left to rewrite before the bound is met (SGK237,
+            with the best that was reached).
         SubgraphkitError: Whatever rewriting or a step of the road raises.
 
     Source: for bisecting on precision, the debug tools of NVIDIA's Polygraphy.

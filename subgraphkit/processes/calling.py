@@ -266,7 +266,7 @@ class Child:
         return code
 
     def kill(self) -> None:
-        """End the process, and whatever it started, at once; whoever waits for it is told."""
+        """End the process and its children at once; waiting callers hear of it."""
         with suppress(ProcessLookupError, PermissionError):
             stop_child(self._process)
 

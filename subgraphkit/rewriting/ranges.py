@@ -41,8 +41,8 @@ class Range:
         samples: How many elements were seen.
         lowest: The smallest element seen, or None if only the threshold is known.
         highest: The largest element seen, or None if only the threshold is known.
-        snr_db: Ratio of the power of what was seen to that of the error which int8 with this
-            threshold makes, in dB; None if that is not known.
+        snr_db: Ratio of the power of the values to that of the error which int8 with this threshold
+            makes, in dB; None if unknown.
     """
 
     threshold: float

@@ -80,7 +80,7 @@ class Precision:
 
         Args:
             op_type: The node's operator.
-            names: What else it goes by: its name and those of its outputs.
+            names: Its other names: its own and those of its outputs.
         """
         words = [op_type, *filter(None, names)]
         if (pattern := self._kept.matching(words)) is not None:
@@ -229,8 +229,8 @@ class Rewriting:
         """Say why no node reads int8, where int8 was asked for.
 
         Returns:
-            How many nodes were not quantized and why most of them were not; empty if a node reads
-            int8, the model came quantized, or the caller kept every node that could.
+            How many nodes were not quantized and why most of them were not. Empty if a node reads
+            int8, the model came quantized, or the caller kept every possible node.
         """
         counts = Counter(one.code for one in self.kept if one.step == "quantize")
         if self.quantized or self.was_quantized or set(counts) == {"user"}:

@@ -52,8 +52,8 @@ class Batcher:
     """Puts requests that come at about the same time together, and answers each with its own rows.
 
     Requests are stacked along the first axis of every input, if they agree in dtype and in all
-    other sizes. What one of them has wrong fails that one alone: feeds that do not fit are found
-    before they are stacked, and where a stacked run fails, its requests are run one by one.
+    other sizes. A wrong request fails alone. Feeds that do not fit are found before they are
+    stacked, and if a stacked run fails, its requests are run one by one.
 
     Args:
         session: Runs them; it stays the caller's, and is to be closed after the batcher.
@@ -64,9 +64,8 @@ class Batcher:
         CallerError: The first axes of the inputs, or of the outputs, are not one dimension that is
             open (SGK196); a number makes no sense (SGK142).
 
-    Where the types leave open whether an output has a row for each row of the inputs, the model is
-    run on made-up inputs when the batcher is made. That rows do not depend on one another is for
-    the model to keep.
+    If the types do not say whether an output has a row per input row, the batcher first runs the
+    model on made-up inputs. That rows do not depend on one another is for the model to keep.
 
     Thread-safety: safe; one batch runs at a time.
     """

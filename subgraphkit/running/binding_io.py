@@ -75,8 +75,8 @@ class IOBinding:
     ) -> None:
         """Read the input from an address at every run; ONNX Runtime's signature.
 
-        What CUDA's default stream has written there by then is waited for; what other streams
-        write is the caller's to wait for. Whoever owns the memory keeps it.
+        What CUDA's default stream has written there by then is waited for; what other streams write
+        is the caller's to wait for. The owner of the memory keeps it.
 
         Args:
             name: Name of the input.
@@ -112,16 +112,16 @@ class IOBinding:
 
         Args:
             name: Name of the output.
-            device_type: ``"cpu"`` for the host; another device, such as ``"cuda"``, to leave it
-                there; or, in short, an array to write into, which may be on a device.
+            device_type: ``"cpu"`` for the host, or another device, such as ``"cuda"``, to leave it
+                there. In short, an array to write into, which may be on a device.
             device_id: Number of the device.
             element_type: With ``buffer_ptr``, as for ``bind_input``.
             shape: With ``buffer_ptr``, the shape.
             buffer_ptr: Where to write; without, memory is allocated anew at every run.
 
         Raises:
-            InputError: The model has no such output (SGK143), or the buffer cannot be written
-                to, the output is no tensor, or there is no such device (SGK145).
+            InputError: The model has no such output (SGK143), or the buffer is read-only, the
+                output is no tensor, or there is no such device (SGK145).
         """
         if name not in self._graph.outputs:
             raise InputError("SGK143", f"the model has no output {name!r}")
@@ -145,9 +145,9 @@ class IOBinding:
     def synchronize_outputs(self) -> None:
         """Wait until the outputs left on a device are computed.
 
-        Not needed to hand them to another library, which orders itself behind them by the
-        protocol. Buffers of the caller are written when a run returns, unless the backend works
-        on a stream of the caller, where what follows finds them written.
+        Not needed to hand them to another library, which orders itself behind them by the protocol.
+        Your buffers are written when a run returns. If the backend works on a stream of yours, work
+        that follows on it finds them written.
         """
         for result in self._results.values():
             wait = getattr(result, "wait", None) if is_on_device(result) else None
@@ -205,8 +205,8 @@ class IOBinding:
         results are copied into those at the end. One that is the array of an input is ``Shared``.
 
         Raises:
-            InputError: A buffer has another dtype or shape than the output (SGK140, SGK141), or
-                one on a device shares memory with an input, or two with each other (SGK145).
+            InputError: A buffer has another dtype or shape than the output (SGK140, SGK141), or one
+                on a device shares memory with another (SGK145).
         """
         if not self._are_apart:
             self._check_apart()
@@ -216,8 +216,8 @@ class IOBinding:
         """Take the results of a run; what an operator did not write in place is copied.
 
         Raises:
-            InputError: A buffer has another dtype or shape than the result (SGK140, SGK141), or
-                an output came to the host that was to stay on a device (SGK145).
+            InputError: A buffer has another dtype or shape than the result (SGK140, SGK141), or an
+                output for a device came to the host (SGK145).
         """
         if not self._targets:
             self._targets = dict.fromkeys(self._graph.outputs)

@@ -41,8 +41,8 @@ class NodeArg:
 
     Attributes:
         name: Name of the value.
-        shape: One entry per axis: an int, the name of a symbol, or None; empty for scalars and
-            for values that are not tensors or whose rank is not known.
+        shape: One entry per axis: an int, the name of a symbol, or None. Empty for scalars, for
+            values that are no tensors, and for an unknown rank.
         type: Type as text, such as ``tensor(float)``.
     """
 

@@ -103,8 +103,8 @@ class Recorder:
         """Have the twins that were made run from now on, unless they have the weights of before.
 
         Args:
-            state: Stands for the operators and weights of the session; while it is as it was when
-                this was called first, the twins are what they are to be.
+            state: Stands for the operators and weights of the session. The twins stay the same
+                while it is equal to that of the first call.
         """
         if self._made_of not in (None, state):
             self.forget_twins()

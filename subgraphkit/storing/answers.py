@@ -39,9 +39,10 @@ class Passing(NamedTuple):
 class Answers:
     """Answers by question: in memory for as long as the object lives, in files where there is room.
 
-    A question is text or bytes that hold all the answer depends on: what is asked about, such as
-    ``onnx_io.node_key`` writes it, the options that count, and, if answers are kept in files, the
-    versions of library and format and the device. Questions that differ in nothing are one.
+    A question is text or bytes that hold all the answer depends on: its subject, as
+    ``onnx_io.node_key`` writes it, and the options that count. If answers are kept in files, it
+    also holds the versions of library and format, and the device. Questions that differ in nothing
+    are one.
 
     The answers unused for longest go first. A file that is missing, damaged or not this user's
     alone is a question to be asked again.

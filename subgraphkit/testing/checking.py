@@ -54,35 +54,34 @@ def check_backend(  # noqa: PLR0913 (what is tried, and how long)
 ) -> Iterator[Finding]:
     """Hold a backend against the contract.
 
-    Cases run in child processes, many in each: one that crashes, hangs or takes half the machine's
+    Cases run in child processes, many in each. One that crashes, hangs or takes half the machine's
     memory is a finding like any other, and the rest goes on. If the backend cannot be loaded or
     cannot run here, the findings end with the checks that say so.
 
     Args:
         backend: Name of an installed backend, with options as in a selection
-            (``"numpy:max_loop_iterations=9"``); ``"module:Class"``, a backend that is not
-            installed; or a ``Backend`` class that a new process can import by its name.
+            (``"numpy:max_loop_iterations=9"``). Or ``"module:Class"``, a backend that is not
+            installed, or a ``Backend`` class that a new process can import by its name.
             ``"loopback"`` is a backend that claims everything and runs it on the fallback.
         level: The last level to be tried, from 0.
         options: Values of the backend's options, by name.
         only: A pattern that cases must match, ``*`` standing for any text; or the cases themselves.
-        models: A directory of models to be tried at level 4 besides those of ONNX: files
-            ``NAME.onnx``, compared with the NumPy backend, or ``NAME/model.onnx`` with what to feed
-            and to expect in ``NAME/test_data_set_0``, as ONNX stores them.
+        models: A directory of models to be tried at level 4 besides those of ONNX. A file
+            ``NAME.onnx`` is compared with the NumPy backend. ``NAME/model.onnx`` has its inputs and
+            expected outputs in ``NAME/test_data_set_0``, as ONNX stores them.
         timeout_seconds: How long one case may take; some are given several times as much.
-        seed: Draws the random cases, and the order of levels 3 to 5: each group of cases, such as
-            those of an operator, has its turn before one has its second. The same seed draws the
-            same.
-        within: After how many seconds no case of levels 3 to 5 is begun any more; each of them has
-            a part of the time, level 5 begins with what operators compute, and large models come
-            last. What is left is ``UNTRIED``. The other levels are always tried.
+        seed: Draws the random cases, and the order of levels 3 to 5. Each group of cases, such as
+            an operator's, has its turn before one has its second. The same seed draws the same.
+        within: Seconds after which no case of levels 3 to 5 begins. Each of them has a part of the
+            time, level 5 begins with single operators, and large models come last. What is left is
+            ``UNTRIED``. The other levels are always tried.
 
     Yields:
         One finding per case, level by level but for large models, in the order in which they come.
 
     Raises:
         ConfigError: There is no such level, no model in the directory, or a class no new process
-            could import (SGK310); or the selection cannot be read (SGK107).
+            could import (SGK310). Or the selection cannot be read (SGK107).
         BackendNotFoundError: No backend of that name is installed (SGK101, SGK102).
 
     Thread-safety: several generators may be used at once, each by one thread.

@@ -200,9 +200,8 @@ class Report:
     def level_passed(self) -> int | None:
         """The highest level that is passed with all below it; None if not even the first is.
 
-        A level is passed if nothing went wrong in it, if the backend took a node where nodes are
-        offered, and if at least 60 % of it was tried. One of which every case was left out counts
-        for nothing.
+        A level is passed if nothing went wrong, the backend took a node where nodes are offered,
+        and at least 60 % was tried. One of which every case was left out counts for nothing.
         """
         passed = None
         for summary in self.levels:

@@ -242,8 +242,8 @@ class Subject:
         """Open a session on the backend with the NumPy backend beside it; close it at the end.
 
         Raises:
-            Stopped: The model is refused, the backend takes no node of it (``UNCLAIMED``, before
-                anything is compiled, or if it gives all back), or it failed on the way.
+            Stopped: The model is refused, it failed on the way, or the backend takes no node of it.
+                ``UNCLAIMED`` comes before compiling, or when it gives all back.
         """
         try:
             bound = self.bind(source, shapes, **settings)

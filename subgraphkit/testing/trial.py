@@ -48,7 +48,7 @@ class Trial:
 
     Attributes:
         state: ``ok``; ``idle`` if it took nothing; ``wrong`` if results are not those of NumPy;
-            ``error`` if it failed to claim, to compile or to run.
+            ``error`` if claim, compile or run failed.
         operators: What it took; empty if ``idle``.
         code: Code of the error, or an empty string.
         text: What happened, as a user would be told; empty if ``ok``.

@@ -42,10 +42,10 @@ class Table:
             draws beside a line at 1.
         right: The columns that are aligned on the right in lines of text, beside those of numbers.
         marked: The places of rows to be marked, such as the chosen one.
-        links: For each row, the rows whose results it reads: they are drawn as nodes inside of a
-            box of the drawing that opens this table.
-        give: The columns that give way where a line has little room, first to last; if empty, all
-            that are not in ``right``, from the last to the first.
+        links: For each row, the rows whose results it reads. They are drawn as nodes inside a box
+            of the drawing that opens this table.
+        give: The columns that give way if a line has little room, first to last. If empty, all that
+            are not in ``right``, from the last to the first.
     """
 
     columns: Sequence[str]

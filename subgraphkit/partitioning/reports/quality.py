@@ -20,8 +20,8 @@ class BackendQuality:
         backend: Name of the backend.
         is_fallback: Whether it only took what nobody else claimed.
         regions: Number of its subgraphs.
-        lower_bound: No division of the nodes it took has fewer, given what those before it took;
-            None if it is not known any more, after a region was given back by ``repartition``.
+        lower_bound: No division of its nodes has fewer, after the choices of earlier backends; None
+            once ``repartition`` gave a region back.
         maximal: False if the work budget ended before every possible merge had been tried.
         nodes: Nodes at home in its subgraphs; ``Constant`` nodes do not count.
         parameters: Elements of the constants its subgraphs read.

@@ -56,7 +56,7 @@ class Shortfall:
     Attributes:
         message: Who has what share of the work, and the main reason.
         remedy: What to do about it.
-        events: For each backend that falls short, what extensions are told.
+        events: For each backend that falls short, the event that extensions hear.
     """
 
     message: str
