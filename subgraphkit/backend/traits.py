@@ -45,7 +45,7 @@ class Traits(NamedTuple):
             others read as well are read-only views. The setting ``checked`` compares results with
             inputs and earlier results (SGK149).
         in_place: Of an operator. Operators of ONNX that compute rightly if an output's buffer is
-            the memory of the input that the output continues, such as the data of ``ScatterND``.
+            the memory of the input it continues, such as the data of ``ScatterND``.
             For others, an output bound to the memory of an input is copied at the end.
     """
 

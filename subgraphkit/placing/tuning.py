@@ -49,8 +49,8 @@ class Tuning(Paged):
         Keys: ``best`` (the label of what was chosen), ``single`` (of the quickest backend alone),
         ``present`` (of what ran so far, or None), ``times`` (by label, also of plain
         ONNX Runtime, the time by the best one's), ``ratio`` (the best one's time by ``single``'s),
-        ``error`` and ``max_error`` (relative L2), ``candidates`` (what ran as a whole, the quickest
-        first: ``label``, ``seconds``, ``ratio`` to the present choice, ``error``, ``subgraphs``),
+        ``error`` and ``max_error`` (relative L2), ``candidates`` (whole runs by speed, each with
+        ``label``, ``seconds``, ``ratio`` to the present choice, ``error``, ``subgraphs``),
         ``out`` (by label, why one is out), ``regions`` (``places`` of those that are equal,
         ``from`` and ``to`` the first and the last value made, ``nodes``, ``seconds`` by backend,
         ``chosen``), ``errors`` (``from``, ``to`` and ``error`` of regions in shorter floats),

@@ -200,9 +200,9 @@ class IOBinding:
     def buffers(self) -> list[Any]:
         """Return, per output of the model, what to write into, ``Stay``, or None.
 
-        A buffer of the host whose right shape is known only after the run is left out, and so is
-        one that shares part of its memory with an input, which later operators may have to read:
-        results are copied into those at the end. One that is the array of an input is ``Shared``.
+        Host buffers are left out if only the run tells their shape, or if they share part of an
+        input's memory. Results are copied into these at the end. A buffer that is the array of an
+        input is ``Shared``.
 
         Raises:
             InputError: A buffer has another dtype or shape than the output (SGK140, SGK141), or one
