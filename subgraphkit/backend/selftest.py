@@ -31,6 +31,9 @@ class OpenedModel(Protocol):
     def operators(self) -> Sequence[Mapping[str, Any]]:
         """Return ``info()`` of the operators of the backend under test, in order."""
 
+    def bare_engines(self) -> Sequence[bytes]:
+        """Return the engines of the operators, as the library's own tools load them."""
+
     def elsewhere(self) -> Sequence[str]:
         """Return the operators of the nodes that are not on the backend under test, in order."""
 
@@ -43,6 +46,13 @@ class ModelOpener(Protocol):
 
     def open(self, model: Any, **options: Any) -> OpenedModel:
         """Open a ``ModelProto`` with options of the backend under test."""
+
+    def network(self, name: str) -> Any:
+        """Return a real architecture with weights drawn from a seed, such as ``"resnet50"``.
+
+        Raises:
+            FileNotFoundError: This build of onnx comes without it.
+        """
 
     def expected(self, model: Any, feeds: Mapping[str, Any]) -> Sequence[Any]:
         """Compute all outputs on the fallback backend alone."""

@@ -19,6 +19,7 @@ from subgraphkit.finding.registry import get_backend
 from subgraphkit.loading import load
 from subgraphkit.partitioning import partition
 from subgraphkit.processes import NoAnswer, call, how_it_ended
+from subgraphkit.testing.light_models import seeded_model
 
 _BUILD_SECONDS: Final = 600.0
 _SHOWN: Final = 400
@@ -51,6 +52,10 @@ class Bench:
     def open(self, model: Any, **options: Any) -> "_Opened":
         """Open a ``ModelProto``."""
         return _Opened(model, self._name, [(self._name, options), self._fallback])
+
+    def network(self, name: str) -> Any:
+        """Return a light network of the onnx wheel, with weights."""
+        return seeded_model(name)
 
     def expected(self, model: Any, feeds: Mapping[str, Any]) -> Sequence[Any]:
         """Compute all outputs on the fallback backend alone."""
@@ -115,6 +120,10 @@ class _Opened:
     def operators(self) -> Sequence[Mapping[str, Any]]:
         steps = self._session.plan.steps
         return [one.operator.info() for one in steps if one.subgraph.backend == self._name]
+
+    def bare_engines(self) -> Sequence[bytes]:
+        mine = (one for one in self._session.plan.steps if one.subgraph.backend == self._name)
+        return [engine for one in mine if (engine := one.operator.bare_engine()) is not None]
 
     def elsewhere(self) -> Sequence[str]:
         subgraphs = self._session.partitioning.subgraphs

@@ -36,7 +36,7 @@ from subgraphkit_tensorrt.library.flavours import (
 )
 from subgraphkit_tensorrt.library.gpus import FP8_FROM, Gpu
 from subgraphkit_tensorrt.lowering import identity, load_modules
-from subgraphkit_tensorrt.option_rules import check_agreement, check_library, foreign_option
+from subgraphkit_tensorrt.option_rules import check_agreement, foreign_option
 from subgraphkit_tensorrt.running.regions import restore
 from subgraphkit_tensorrt.selftest.checklist import checks
 
@@ -66,7 +66,6 @@ class TensorRTBackend(Backend[Options]):
         self.library = self._usable()
         check_agreement(self.option_values)
         if self._found.library is not None:
-            check_library(self.option_values, self.library.capabilities)
             read_settings(self._found.library.trt, self.option_values.builder)
         self._check_device()
         options = self.option_values

@@ -12,7 +12,6 @@ from typing import Any, Final
 from subgraphkit.backend import did_you_mean, options_of
 from subgraphkit.errors import OptionError
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.library.capabilities import Capabilities
 
 _WORDS: Final = ("min_shapes", "opt_shapes", "max_shapes")
 _THREE: Final = 3
@@ -120,34 +119,6 @@ def _is_rising(low: int, usual: int, high: int) -> bool:
     return 0 <= low <= usual <= high
 
 
-_DEFAULTS: Final = Options()
-_NEEDED: Final = (
-    # (option, its value or None for any but the default, the option it is nothing without, value)
-    ("weight_streaming_budget", None, "weight_streaming", True),
-    ("precision", "int8", "calibration", None),
-    ("precision", "fp8", "calibration", None),
-    ("high_precision", None, "calibration", None),
-)
-
-
-def check_library(options: Options, capabilities: Capabilities) -> None:
-    """Make sure that the library has plugins if libraries of them are named.
-
-    Raises:
-        OptionError: It has none (SGK160).
-    """
-    if options.plugin_libraries and not capabilities.plugins:
-        library = f"{capabilities.flavour} {capabilities.version}".strip()
-        raise OptionError(
-            "SGK160",
-            f"option 'plugin_libraries' of backend 'tensorrt' is {options.plugin_libraries!r}, "
-            f"which {library} cannot honour: it has no plugins",
-            hint="Leave the option out, or use TensorRT itself.",
-            backend="tensorrt",
-            option="plugin_libraries",
-        )
-
-
 def check_agreement(options: Options) -> None:
     """Make sure that options do not contradict one another.
 
@@ -155,21 +126,14 @@ def check_agreement(options: Options) -> None:
         OptionError: They do (SGK161).
     """
     read_ranges(options)
-    for name, value, other, needed in _NEEDED:
-        if _is_set(options, name, value) and not _is_set(options, other, needed):
-            wanted = f"{other}={needed}" if needed is not None else other
-            asked = f"{name}={getattr(options, name)}"
-            raise contradiction(
-                f"option {asked} of backend 'tensorrt' needs {wanted}, which is not set",
-                f"Set {wanted} as well, or leave {name} out.",
-                name,
-                other,
-            )
-
-
-def _is_set(options: Options, name: str, value: Any) -> bool:
-    given = getattr(options, name)
-    return bool(given == value if value is not None else given != getattr(_DEFAULTS, name))
+    if options.precision in {"int8", "fp8"} and options.calibration is None:
+        raise contradiction(
+            f"option precision={options.precision} of backend 'tensorrt' needs calibration, which "
+            "is not set",
+            "Set calibration as well, or leave precision out.",
+            "precision",
+            "calibration",
+        )
 
 
 _TOOLS: Final = MappingProxyType(

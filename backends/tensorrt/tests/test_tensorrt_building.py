@@ -145,6 +145,7 @@ def test_an_option_reaches_the_builder(given: dict[str, Any]) -> None:
     [
         {"hardware_compatibility_level": "AMPERE_PLUS"},
         {"max_num_tactics": -5},
+        {"max_num_tactics": "many"},
     ],
     ids=str,
 )

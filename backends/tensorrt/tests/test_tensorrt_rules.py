@@ -53,7 +53,7 @@ def test_an_operator_is_known_from_the_release_that_brought_it(
 
 def test_an_operator_set_before_the_documented_ones_is_refused() -> None:
     graph = loaded(parsed("g (float[4] x) => (float[4] y) { y = Relu(x) }", 8))
-    old = Rules(Capabilities("tensorrt", "10.3.0", (10, 3, 0)), has_operator=lambda _: False)
+    old = Rules(Capabilities("tensorrt", "10.3.0", (10, 3, 0)), asks=False)
     refusal = old.refusal(graph.nodes[0])
     assert str(refusal) == "opset: operator set 8, TensorRT takes 9 and later"
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+import onnxruntime
 import pytest
 
 import subgraphkit as sk
@@ -27,18 +28,27 @@ from subgraphkit_tensorrt.building import report
 from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.library.flavours import Installation
 from subgraphkit_tensorrt.library.gpus import Gpu, Machine
-from subgraphkit_tensorrt.option_rules import check_library
 from subgraphkit_tensorrt.selftest import (
     checklist,
     computing,
     engines,
+    models,
+    networks,
 )
 from subgraphkit_tensorrt.selftest.calibration import deviations
 from tests.interrupting import heard
 
+SMALL = (
+    "agraph (float[1,16,8,8] x) => (float[1,16,8,8] y) { a = Conv(x, w0) y = Relu(a) }",
+    ((16, 16, 1, 1),),
+)
+SIZES = {"LAYERS": 2, "WIDTH": 16, "HEADS": 2, "TOKENS": 6, "WORDS": 20, "_RUNS": 2}
+
 
 class Bench:
     """Opens sessions on the double, as the command line does on the backend."""
+
+    lacks_networks = False
 
     def __init__(self, double: Double) -> None:
         self._double = double
@@ -47,7 +57,6 @@ class Bench:
         given = {name: (value, "the checklist") for name, value in options.items()}
         read = validate_options("tensorrt", DoubleBackend.options, given)
         backend = DoubleBackend(self._double, **{name: read[name] for name in options})
-        check_library(backend.option_values, self._double.library.capabilities)
         session = sk.InferenceSession(model, backend=[backend, "numpy"])
         steps = session.plan.steps
         others = [one for one in session.partitioning.subgraphs if one.backend == "numpy"]
@@ -57,12 +66,18 @@ class Bench:
             run_bound=lambda feeds, outputs: _run_bound(session, feeds, outputs),
             update_weights=session.update_weights,
             operators=lambda: [s.operator.info() for s in steps if s.subgraph.backend != "numpy"],
+            bare_engines=lambda: [s.operator.bare_engine() for s in steps],
             close=session.close,
         )
 
     def expected(self, model: Any, feeds: Mapping[str, Any]) -> Sequence[Any]:
         with sk.InferenceSession(model, backend="numpy") as session:
             return session.run(None, feeds)
+
+    def network(self, name: str) -> Any:
+        if self.lacks_networks:
+            raise FileNotFoundError(f"no {name}")
+        return models.model(SMALL)
 
     def engines(self, model: Any, folder: str, **options: Any) -> Sequence[str]:
         kept = Path(folder, "engine")
@@ -94,6 +109,7 @@ def placed(double: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
         (engines, "_OPENINGS", 6),
         (engines, "_SCRATCH", 1 << 14),
         (computing, "_MOST", 20),
+        *((networks, name, few) for name, few in SIZES.items()),
     ):
         monkeypatch.setattr(place, name, few)
     return double
@@ -156,8 +172,37 @@ def test_graphs_that_are_never_launched_and_types_that_nothing_computes_in_are_f
     status, text = _end(placed, "CUDA graphs of two shapes")
     assert (status, "0 runs were launched as graphs, " in text) == ("failure", True)
     monkeypatch.setattr(report, "_MATRIX_LAYERS", frozenset())
-    status, text = _end(placed, "fp16")
+    status, text = _end(placed, "BERT in fp16")
     assert (status, "none of float16" in text) == ("failure", True)
+
+
+def test_times_stand_beside_those_of_others_where_they_are(
+    placed: Double, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    name = "BERT in fp32"
+    assert "CUDA provider is not here, trtexec is not here" in _end(placed, name)[1]
+    program = tmp_path / "trtexec"
+    program.write_text("#!/bin/sh\necho 'GPU Compute Time: mean = 0.6 ms, median = 0.512 ms'\n")
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    cuda = "CUDAExecutionProvider"
+    other = SimpleNamespace(run=lambda *_: None, get_providers=lambda: [cuda])
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [cuda])
+    monkeypatch.setattr(onnxruntime, "InferenceSession", lambda *_, **__: other)
+    status, text = _end(placed, name)
+    assert (status, "trtexec says 0.512 ms" in text) == ("ok", True)
+    assert "ONNX Runtime's CUDA provider takes 0.00 ms in float32" in text
+    monkeypatch.setattr(other, "get_providers", lambda: ["CPUExecutionProvider"])
+    program.write_text("#!/bin/sh\nexit 3\n")
+    said = "CUDA provider does not start, trtexec ended with 3 and says no time"
+    assert said in _end(placed, name)[1]
+
+
+def test_a_network_that_onnx_comes_without_is_not_tried(
+    placed: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Bench, "lacks_networks", True)
+    assert _end(placed, "ResNet-50 in bf16") == ("warning", "not tried: no resnet50")
 
 
 @pytest.mark.parametrize("double", ["rtx-1.7.1"], indirect=True)

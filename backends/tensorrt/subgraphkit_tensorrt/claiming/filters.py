@@ -20,38 +20,6 @@ from subgraphkit_tensorrt.lowering import Conversions, load_modules, registered,
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
 
-class Learned:
-    """Facts learnt about the nodes of one graph.
-
-    ``folder``: Where to keep it; None for nowhere.
-
-    Thread-safety: used by one thread at a time.
-    """
-
-    def __init__(
-        self, graph: BoundGraph, identity: str, options: Options, folder: Path | None
-    ) -> None:
-        self._folder = folder
-        shaping = [
-            (one.name, repr(getattr(options, one.name))) for one in options_of(Options) if one.cache
-        ]
-        facts = f"{identity}\n{shaping}\n{_structure(graph)}"
-        self._question = hashlib.sha256(facts.encode()).digest()  # for the text may be long
-
-    def refusals(self) -> dict[int, Refusal]:
-        """Return the nodes to leave out, with the reasons."""
-        return {int(node): Refusal(_CODE, text) for node, text in self._recall().items()}
-
-    def add(self, nodes: Sequence[int], text: str) -> None:
-        """Learn that nodes make builds fail."""
-        text = text or "an earlier build failed"
-        known = {**self._recall(), **{str(node): text for node in nodes}}
-        _LEARNED.put(self._question, known, self._folder)
-
-    def _recall(self) -> Mapping[str, str]:
-        return _LEARNED.recall(self._question, lambda: Passing({}), self._folder)
-
-
 class Filters:
     """The knowledge about the nodes of one bind, shared by its properties.
 
@@ -62,7 +30,6 @@ class Filters:
     """
 
     borders: BoundaryRules
-    _learned: Learned
 
     def __init__(self, library: Library, options: Options, identity: str) -> None:
         self.library = library
@@ -72,6 +39,8 @@ class Filters:
         self._identity = identity
         self._graph: BoundGraph | None = None
         self._questions: ParserQueries | None = None
+        self._folder: Path | None = None
+        self._facts = b""  # what is learnt depends on: all of the graph but its weights, and more
 
     def look_at(self, graph: BoundGraph, context: BindContext[Options]) -> None:
         """Sieve a graph; nothing happens the second time.
@@ -82,7 +51,7 @@ class Filters:
         if self._graph is graph:
             return
         options, library = self.options, self.library
-        folder = context.kept_folder()
+        folder = self._folder = context.kept_folder()
         load_modules(options.modules)
         load_plugins(library, options.plugin_libraries)
         rules = rules_for(library, options)
@@ -90,8 +59,13 @@ class Filters:
         self._graph = graph
         is_ahead = options.build_only or not options.allow_runtime_build
         self.borders = BoundaryRules(graph, rules, is_ahead=is_ahead)
-        self._learned = Learned(graph, self._identity, options, folder)
-        self.refusals = self._learned.refusals()
+        shaping = [
+            (one.name, repr(getattr(options, one.name))) for one in options_of(Options) if one.cache
+        ]
+        facts = f"{self._identity}\n{shaping}\n{_structure(graph)}"
+        self._facts = hashlib.sha256(facts.encode()).digest()  # for the text may be long
+        learned = self._learned().items()
+        self.refusals = {int(node): Refusal("compile_failed", text) for node, text in learned}
         _warn_of_learned(self.refusals)
         for node in graph.nodes:
             if graph.is_constant_node(node.id) or node.id in self.refusals:
@@ -134,7 +108,11 @@ class Filters:
     def learn(self, nodes: Sequence[int], text: str) -> None:
         """Learn that nodes make builds fail."""
         self.refusals.update(dict.fromkeys(nodes, Refusal("compile_failed", text)))
-        self._learned.add(nodes, text)
+        known = {**self._learned(), **{str(node): text for node in nodes}}
+        _LEARNED.put(self._facts, known, self._folder)
+
+    def _learned(self) -> Mapping[str, str]:
+        return _LEARNED.recall(self._facts, lambda: Passing({}), self._folder)
 
 
 def _warn_of_learned(refusals: Mapping[int, Refusal]) -> None:
@@ -148,7 +126,6 @@ def _warn_of_learned(refusals: Mapping[int, Refusal]) -> None:
         )
 
 
-_CODE: Final = "compile_failed"
 _LEARNED: Final = Answers("learned")
 
 

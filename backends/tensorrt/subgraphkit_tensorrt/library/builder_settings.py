@@ -141,32 +141,23 @@ def _setting(trt: Any, known: Mapping[str, str], name: str, value: Any) -> Build
     owner = known[name]
     if owner == _PROPERTY:
         return BuilderSetting(name, owner, _of_property(trt, name, value))
-    if owner == _POOL:
-        return BuilderSetting(name, owner, _plain(name, value, int, "a number of bytes"))
-    return BuilderSetting(name, owner, bool(_plain(name, value, bool, "true or false")))
+    if owner == _POOL and (not isinstance(value, int) or isinstance(value, bool)):
+        raise _mistyped(name, value, "a number of bytes")
+    if owner != _POOL and value not in {0, 1}:  # so text says it as well
+        raise _mistyped(name, value, "true or false")
+    return BuilderSetting(name, owner, value if owner == _POOL else bool(value))
 
 
 def _of_property(trt: Any, name: str, value: Any) -> Any:
-    """Return a value as a property takes it, whose type the binding tells in its signature."""
+    """Return a value as a property takes it: the binding's signature tells an enumeration."""
     signature = getattr(vars(trt.IBuilderConfig)[name].fget, "__doc__", None) or ""
     kind = signature.rpartition("-> ")[2].strip().rpartition(".")[2]
     members = getattr(getattr(trt, kind, None), "__members__", None)
-    if members is not None:
-        if str(value) not in members:
-            raise _mistyped(name, value, f"one of {', '.join(members)}")
-        return members[str(value)]
-    words = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false"}
-    types = {"int": int, "float": float, "str": str, "bool": bool}
-    return _plain(name, value, types[kind], words[kind]) if kind in types else value
-
-
-def _plain(name: str, value: Any, kind: type, expected: str) -> Any:
-    is_number = kind in {int, float} and isinstance(value, int) and not isinstance(value, bool)
-    if is_number or (isinstance(value, kind) and kind is not int):
+    if members is None:
         return value
-    if kind is bool and value in {0, 1}:  # as text says it
-        return value
-    raise _mistyped(name, value, expected)
+    if str(value) not in members:
+        raise _mistyped(name, value, f"one of {', '.join(members)}")
+    return members[str(value)]
 
 
 def _mistyped(name: str, value: Any, expected: str) -> OptionError:

@@ -9,8 +9,6 @@ import importlib
 import os
 import threading
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
 from typing import Any, Final, Literal
 
@@ -97,7 +95,9 @@ def find(flavour: str = "auto") -> Installation:
     Thread-safety: may be called from any thread.
     """
     if flavour != "auto" and flavour not in FLAVOURS:
-        return _unknown_flavour(flavour)
+        problem = f"{_VARIABLE} is {flavour!r}, expected auto, {', '.join(FLAVOURS)}"
+        hint = f"Correct {_VARIABLE}, or unset it."
+        return Installation("absent package", None, machine(), problem, hint)
     candidates = FLAVOURS.values() if flavour == "auto" else (FLAVOURS[flavour],)
     for candidate in candidates:
         module = _installed_module(candidate)
@@ -122,13 +122,6 @@ def planning_library(found: Installation) -> Library:
         flavour = found.flavour
         return Library(flavour, None, Capabilities.declared(flavour.name), None)
     return replace(library, trt=None) if found.state == "absent device" else library
-
-
-def _unknown_flavour(flavour: str) -> Installation:
-    problem = f"{_VARIABLE} is {flavour!r}, expected auto, {', '.join(FLAVOURS)}"
-    return Installation(
-        "absent package", None, machine(), problem, f"Correct {_VARIABLE}, or unset it."
-    )
 
 
 def _installed_module(flavour: Flavour) -> str:
@@ -169,7 +162,7 @@ def _broken_installation(
     flavour: Flavour, module: str, error: Exception, here: Machine
 ) -> Installation:
     text = " ".join(str(error).split()) or type(error).__name__
-    problem = f"{flavour.title} is installed ({_distribution(module)}) but does not load: {text}"
+    problem = f"{flavour.title} is installed ({module}) but does not load: {text}"
     hint = (
         f"Install its shared libraries: {flavour.install}\n"
         "Or add the folder that holds them to LD_LIBRARY_PATH."
@@ -182,14 +175,6 @@ def _too_old(flavour: Flavour, version: str, here: Machine) -> Installation:
     problem = f"{flavour.title} {version} is installed; the oldest that can be used is {oldest}"
     hint = f"Install a newer one beside it, in an environment of its own: {flavour.install}"
     return Installation("absent library", None, here, problem, hint, flavour)
-
-
-def _distribution(module: str) -> str:
-    try:
-        names = dict.fromkeys(packages_distributions().get(module, []))
-        return ", ".join(f"{name} {version(name)}" for name in names) or module
-    except Exception:  # noqa: BLE001 (the metadata of any package may be beyond reading)
-        return module
 
 
 def _installation_of(library: Library, here: Machine) -> Installation:
@@ -230,26 +215,3 @@ def _can_build(library: Library) -> bool:
 def network_flags(trt: Any) -> int:
     """Return the flags for a network whose types are those of the model."""
     return 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
-
-
-@cache
-def has_operator(library: Library, op_type: str) -> bool:
-    """Say whether the parser has an operator of ONNX; False if it cannot be asked.
-
-    Thread-safety: may be called from any thread.
-    """
-    with _LOCK, listening():
-        try:
-            parser = _parser(library)
-            return bool(parser[-1].supports_operator(op_type))
-        except Exception:  # noqa: BLE001 (a binding raises whatever it likes without a driver)
-            return False
-
-
-@cache
-def _parser(library: Library) -> tuple[Any, ...]:
-    """Return a parser with what it lives on."""
-    trt = library.trt
-    builder = trt.Builder(library.logger)
-    network = builder.create_network(network_flags(trt))
-    return builder, network, trt.OnnxParser(network, library.logger)

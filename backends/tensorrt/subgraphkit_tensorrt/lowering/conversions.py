@@ -1,7 +1,6 @@
 """Conversions: converters and their registration, the nodes they take, and the model afterwards."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
 import onnx
@@ -10,7 +9,7 @@ from subgraphkit.backend import Refusal
 from subgraphkit.errors import BackendError
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.library.flavours import Library, find, has_operator
+from subgraphkit_tensorrt.library.flavours import Library, find
 from subgraphkit_tensorrt.lowering.own import OWN, inline_definition
 from subgraphkit_tensorrt.lowering.registry import (
     Converter,
@@ -103,11 +102,8 @@ def lower(proto: Any, subgraph: Subgraph, options: Options) -> None:
 
 def rules_for(library: Library, options: Options) -> Rules:
     """Return the static rules for a library."""
-    return Rules(
-        library.capabilities,
-        has_operator=partial(has_operator, library),
-        truncate_double=options.truncate_double,
-    )
+    asks = library.trt is not None
+    return Rules(library.capabilities, asks=asks, truncate_double=options.truncate_double)
 
 
 def apply(proto: Any, subgraph: Subgraph, conversions: Conversions) -> None:

@@ -129,19 +129,17 @@ RANDOM: Final = _words(
 """Operators whose seed TensorRT ignores."""
 
 _MISSING: Final = RANDOM | _words(
-    "AffineGrid BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CenterCropPad Col2Im "
-    "Compress ConcatFromSequence ConvInteger DFT Det DynamicQuantizeLinear ImageDecoder "
-    "MatMulInteger MaxRoiPool MaxUnpool MelWeightMatrix NegativeLogLikelihoodLoss Optional "
-    "OptionalGetElement OptionalHasElement QLinearConv QLinearMatMul RegexFullMatch "
-    "SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert "
-    "SequenceLength SequenceMap SoftmaxCrossEntropyLoss SplitToSequence StringConcat "
-    "StringNormalizer StringSplit TfIdfVectorizer Unique"
+    "AffineGrid BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor "
+    "CausalConvWithState CenterCropPad Col2Im Compress ConcatFromSequence ConvInteger CumProd "
+    "Det DFT DynamicQuantizeLinear ImageDecoder LinearAttention MatMulInteger MaxRoiPool "
+    "MaxUnpool MelWeightMatrix NegativeLogLikelihoodLoss Optional OptionalGetElement "
+    "OptionalHasElement QLinearConv QLinearMatMul RegexFullMatch SequenceAt SequenceConstruct "
+    "SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap "
+    "SoftmaxCrossEntropyLoss SplitToSequence StringConcat StringNormalizer StringSplit SwiGLU "
+    "TfIdfVectorizer Unique"
 )
 _MISSING_IN: Final = {
-    "tensorrt_rtx": _words(
-        "Attention CausalConvWithState DeformConv LinearAttention NonMaxSuppression NonZero "
-        "RoiAlign"
-    )
+    "tensorrt_rtx": _words("Attention DeformConv NonMaxSuppression NonZero RoiAlign")
 }
 """By flavour: plugins it lacks, and operators that its builder has no kernel for, or few."""
 

@@ -4,7 +4,7 @@ It knows what the documentation says of each operator, what the library is known
 and which element types exist. What the documentation leaves open it leaves to the parser.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from subgraphkit.backend import Refusal
@@ -22,6 +22,8 @@ _BODIES: Final = frozenset({"If", "Loop", "Scan"})
 class Rules:
     """Judges nodes by the operator table of one release.
 
+    ``asks``: Whether a parser is asked about what is newer than the table.
+
     Thread-safety: used by one thread at a time.
     """
 
@@ -29,12 +31,12 @@ class Rules:
         self,
         capabilities: Capabilities,
         *,
-        has_operator: Callable[[str], bool],
+        asks: bool,
         truncate_double: bool = False,
     ) -> None:
         self.table = operator_table(capabilities.generation, capabilities.flavour)
         self._capabilities = capabilities
-        self._has_operator = has_operator
+        self._asks = asks
         self._truncate_double = truncate_double
 
     def refusal(self, node: Node, around: tuple[str, ...] = ()) -> Refusal | None:
@@ -98,8 +100,7 @@ class Rules:
         if name in table.newer:
             since, have = table.newer[name], self._capabilities.version
             return Refusal("op_unsupported", f"{name} came with TensorRT {since}, here is {have}")
-        # What is newer than the table the parser may have.
-        if name in table.missing or not (name in table.operators or self._has_operator(name)):
+        if name in table.missing or not (name in table.operators or self._asks):
             return Refusal("op_unsupported", f"{self._title} has no {name}")
         return None
 

@@ -1,6 +1,8 @@
 """Arrays on the device, handed over by neighbours without a copy."""
 
 import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -61,11 +63,6 @@ class DeviceArray:
     def nbytes(self) -> int:
         """The bytes of its elements."""
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
 
     def use_on(self, stream: int) -> None:
         """Order a stream behind what computes the array, and the end of the array behind it."""
@@ -164,27 +161,23 @@ class DeviceArray:
                 self._device.order(other, stream)
 
 
+@dataclass(slots=True)
 class Foreign:
-    """An array of another library on the device, held while it is read."""
+    """An array of another library on the device, held while it is read.
 
-    def __init__(
-        self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any], owner: object
-    ) -> None:
-        self.address = address
-        self.shape = shape
-        self.dtype = dtype
-        self._owner: object = owner
+    Attributes:
+        release: Lets go of it; to be called once.
+    """
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    release: Callable[[], object]
 
     @property
     def nbytes(self) -> int:
         """The bytes of its elements."""
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-
-    def release(self) -> None:
-        """Let go of it."""
-        owner, self._owner = self._owner, None
-        if isinstance(owner, dlpack.Taken):
-            owner.release()
 
 
 def is_on_device(value: Any) -> bool:
@@ -247,7 +240,7 @@ def _from_dlpack(value: Any, device: Device, stream: int) -> Foreign:
     if not taken.contiguous:
         taken.release()
         raise ValueError("its elements are not in row-major order without gaps")
-    return Foreign(taken.address, taken.shape, taken.dtype, taken)
+    return Foreign(taken.address, taken.shape, taken.dtype, taken.release)
 
 
 def _from_interface(value: Any, device: Device, stream: int, *, is_read: bool) -> Foreign:
@@ -268,4 +261,5 @@ def _from_interface(value: Any, device: Device, stream: int, *, is_read: bool) -
     producer = interface.get("stream")
     if producer is not None:
         device.cuda.order(0 if producer == _DEFAULT_STREAM else producer, stream)
-    return Foreign(interface["data"][0], shape, dtype, value)
+    held = [value]
+    return Foreign(interface["data"][0], shape, dtype, held.clear)

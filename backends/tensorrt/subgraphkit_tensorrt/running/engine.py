@@ -9,7 +9,7 @@ from subgraphkit.ir import Subgraph
 from subgraphkit.types import DataType
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.model import prepare_model
-from subgraphkit_tensorrt.building.network import PACKED, TYPES, feed
+from subgraphkit_tensorrt.building.network import PACKED, element_type, feed
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import check, listening
 from subgraphkit_tensorrt.running.contexts import Contexts
@@ -137,15 +137,14 @@ def _mismatch(what: str) -> CompileError:
 
 def _tensors(trt: Any, engine: Any) -> tuple[dict[str, IOTensor], dict[str, IOTensor]]:
     """Return inputs and outputs by name."""
-    names = {member: name for name, member in trt.DataType.__members__.items()}
     inputs: dict[str, IOTensor] = {}
     outputs: dict[str, IOTensor] = {}
     for index in range(engine.num_io_tensors):
         name = engine.get_tensor_name(index)
-        label = names[engine.get_tensor_dtype(name)]
-        type_ = TYPES.get(label, DataType.UNDEFINED)
+        dtype = engine.get_tensor_dtype(name)
+        type_ = element_type(trt, dtype)
         if type_ is DataType.UNDEFINED or type_ in PACKED:
-            raise _mismatch(f"tensor {name!r} is {label}, which has no whole bytes")
+            raise _mismatch(f"tensor {name!r} is {dtype}, which has no whole bytes")
         tensor = IOTensor(
             name,
             type_.numpy,

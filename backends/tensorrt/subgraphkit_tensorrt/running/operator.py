@@ -284,15 +284,6 @@ class _Profiled(TensorRTOperator):
         self._told: dict[tuple[LoadedEngine, str], float] = {}
         self._nodes: dict[tuple[LoadedEngine, str], tuple[int, ...]] = {}
         self._lock = threading.Lock()
-        try:
-            # A plan has the weights with which it was built.
-            subgraph = self._engines.subgraph
-            changed = any(stored.version for stored in subgraph.constants.values())
-            for _, loaded in self._engines.current() if changed else ():
-                refit(loaded, subgraph, self._options, self._library)
-        except Exception:
-            self.close()
-            raise
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         results = super().run(inputs, outputs)

@@ -5,9 +5,8 @@ from functools import partial
 from typing import Any, Final
 
 from subgraphkit.backend import Check, ModelOpener, SelfCheck
-from subgraphkit_tensorrt.selftest import computing, device_checks, engines
+from subgraphkit_tensorrt.selftest import computing, device_checks, engines, networks
 from subgraphkit_tensorrt.selftest.computing import (
-    BRAIN,
     HALF,
     RANGES,
     NotAvailable,
@@ -21,8 +20,7 @@ Checked = Callable[[ModelOpener], str]
 _DRIVER: Final = "driver"
 _CUDA: Final = "CUDA runtime"
 _LIBRARY: Final = "TensorRT or RTX"
-_IN_HALF: Final[dict[str, Any]] = {"most": HALF, "products": "float16", **RANGES}
-_IN_BRAIN: Final[dict[str, Any]] = {"most": BRAIN, "products": "bfloat16", **RANGES}
+_ADA: Final = "TensorRT or RTX, Ada or Hopper"
 _IN_INT8: Final[dict[str, Any]] = {"most": HALF, "products": "int8", **RANGES}
 
 CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
@@ -33,14 +31,17 @@ CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
     ("engine found again", _LIBRARY, engines.found_again),
     ("CUDA graphs of two shapes", _LIBRARY, engines.cuda_graphs),
     ("scratch memory", _LIBRARY, engines.scratch_memory),
+    ("light networks", _LIBRARY, networks.light_networks),
+    *(
+        (f"{title} in {kind}", _ADA if kind == "fp8" else _LIBRARY, networks.in_precision(of, kind))
+        for title, of in (("ResNet-50", networks.resnet), ("BERT", networks.bert))
+        for kind in networks.PRECISIONS
+    ),
     ("every length", _LIBRARY, computing.every_length),
     ("arrays on the device", _LIBRARY, device_checks.device_arrays),
     ("tensors of PyTorch", "TensorRT or RTX, torch", device_checks.torch_tensors),
     ("stream of the caller", _LIBRARY, device_checks.user_stream),
-    ("fp16", _LIBRARY, agreed(PERCEPTRON, (5, 16), precision="fp16", **_IN_HALF)),
-    ("bf16", _LIBRARY, agreed(PERCEPTRON, (5, 16), precision="bf16", **_IN_BRAIN)),
     ("quantized model", _LIBRARY, agreed(QUANTIZED, (3, 16), **_IN_INT8)),
-    ("float8", "TensorRT or RTX, Ada or Hopper", computing.eight_bit_floats),
     ("memory of many sessions", _LIBRARY, engines.many_sessions),
     ("second GPU", "two GPUs", engines.second_gpu),
     ("refit", _LIBRARY, engines.refit),
@@ -49,7 +50,11 @@ CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
 """Name, what it needs, and what it tries."""
 
 _SECONDS: Final = 120.0
-_MORE: Final = {"engine found again": 600.0, "perceptron": 300.0, "every length": 300.0}
+_MORE: Final = {
+    "engine found again": 600.0,
+    **dict.fromkeys(("perceptron", "every length", "light networks"), 300.0),
+    **{name: 300.0 for name, _, _ in CHECKS if name.startswith(("ResNet-50", "BERT"))},
+}
 
 
 def checks() -> Sequence[SelfCheck]:

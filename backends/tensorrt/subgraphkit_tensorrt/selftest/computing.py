@@ -81,7 +81,6 @@ EXACT: Final = 1e-4
 """Largest error against the largest value, without TF32; below, in fewer bits."""
 HALF: Final = 1e-2
 BRAIN: Final = 4e-2
-EIGHT: Final = 1e-1
 RANGES: Final[dict[str, Any]] = {"dims": {"n": (1, 4, 8)}}
 _MOST: Final = 256
 _MOST_KEPT: Final = 64 << 20
@@ -166,20 +165,32 @@ def agreed(
         model = models.model(text, opset=opset)
         with opened(bench, model, **options) as found:
             errors = [same(bench, model, found, {"x": draw(*shape)}, most) for shape in shapes]
-            reports = [one["report"] for each in found.operators() for one in each["engines"]]
-        kinds = {kind for one in reports for kind in one["products"]}
-        require(not products or products in kinds, f"products are of {kinds}, none of {products}")
+            if products:
+                require_products(found, products)
         return f"the error is {max(errors):.1e}"
 
     return check
 
 
-def eight_bit_floats(bench: ModelOpener) -> str:
-    """A model with quantisation to float8, which GPUs have from Ada and Hopper on."""
+def require_products(found: OpenedModel, products: str) -> None:
+    """Make sure that engines multiply numbers of a type.
+
+    Raises:
+        NotAsExpected: None does.
+    """
+    reports = [one["report"] for each in found.operators() for one in each["engines"]]
+    kinds = {kind for one in reports for kind in one["products"]}
+    require(products in kinds, f"products are of {kinds}, none of {products}")
+
+
+def require_float8() -> None:
+    """Make sure that there is a GPU that computes in float8, as they do from Ada and Hopper on.
+
+    Raises:
+        NotAvailable: There is none.
+    """
     if all(gpu.compute_capability < FP8_FROM for gpu in gpus()):
         raise NotAvailable("no GPU here computes in float8; those of 8.9, 9.0 and newer do")
-    given: dict[str, Any] = {"products": "float8_e4m3fn", "opset": 19, **RANGES}
-    return agreed(models.EIGHT_BITS, (3, 16), most=EIGHT, **given)(bench)
 
 
 def every_length(bench: ModelOpener) -> str:
