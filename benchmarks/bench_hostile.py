@@ -28,6 +28,7 @@ from subgraphkit.serving import oip
 
 CLIENTS, HOSTILE = 56, 8
 LIMIT_S = 5.0
+HOW: dict[str, Any] = {"isolate": "process"} if os.environ.get("ISOLATE") else {}
 ROWS = ["nobody", "bodies", "loops in another model", "loops in the same model"]
 LOOP = """<ir_version: 10, opset_import: ["": 20]> g (float[N,4] x, int64 n) => (float[N,4] y) {
     true = Constant <value: tensor = bool {1}> ()
@@ -197,7 +198,7 @@ def serving(folder: Path) -> Iterator[int]:
     specs = {}
     for name in ("quick", "loop"):
         onnx.save(parser.parse_model(LOOP), folder / f"{name}.onnx")
-        specs[name] = sk.SessionSpec.of(folder / f"{name}.onnx", backend="numpy")
+        specs[name] = sk.SessionSpec.of(folder / f"{name}.onnx", backend="numpy", **HOW)
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         serve.start(http_options={"host": "127.0.0.1", "port": port})

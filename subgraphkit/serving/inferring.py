@@ -4,8 +4,9 @@ import asyncio
 import re
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from subgraphkit.serving import oip
@@ -35,25 +36,34 @@ def answer_to(error: BaseException) -> Answer:
     return status, {**JSON, "Retry-After": "1"} if status == UNAVAILABLE else JSON, body
 
 
+@contextmanager
+def counting(models: Models, model: LiveModel, name: str) -> Iterator[None]:
+    """Keep a model open for a request, and count it, if the server counts."""
+    started, status, code = time.perf_counter(), 200, ""
+    try:
+        with model.in_use():
+            yield
+    except Exception as error:
+        status, code = answer_to(error)[0], getattr(error, "code", type(error).__name__)
+        raise
+    finally:
+        if models.metrics is not None:
+            models.metrics.count(name, status, time.perf_counter() - started, code)
+
+
+async def computed(
+    model: LiveModel, asked: oip.InferenceRequest, caller: str = ""
+) -> dict[str, Any]:
+    """Return the outputs that a request asks for."""
+    names = list(asked.outputs) or [one.name for one in model.session.get_outputs()]
+    found = await model.run(asked.inputs, names, _seconds(asked), caller)
+    return dict(zip(names, found, strict=True))
+
+
 async def inferred(
     models: Models, model: LiveModel, name: str, headers: Mapping[str, str], body: Any, caller: str
 ) -> Answer:
-    """Answer a request for an inference, and count it, if the server counts."""
-    started, code = time.perf_counter(), ""
-    found: Answer
-    try:
-        with model.in_use():
-            found = 200, *await _inferred(models, model, name, headers, body, caller)
-    except Exception as error:  # noqa: BLE001 (the client is told)
-        found, code = answer_to(error), getattr(error, "code", type(error).__name__)
-    if models.metrics is not None:
-        models.metrics.count(name, found[0], time.perf_counter() - started, code)
-    return found
-
-
-async def _inferred(
-    models: Models, model: LiveModel, name: str, headers: Mapping[str, str], body: Any, caller: str
-) -> tuple[Mapping[str, str], bytes]:
+    """Answer a request for an inference over HTTP."""
     if encoding := headers.get("content-encoding"):
         body = await _beside(len(body), lambda: _unpacked(body, encoding, models.max_body_bytes))
     length = headers.get(oip.HEADER)
@@ -63,15 +73,13 @@ async def _inferred(
         most = f"JSON of more than {models.max_json_bytes} bytes"
         refuse(413, f"the request has {most}", "Send tensors as binary data.")
     asked = await _beside(len(body), lambda: oip.decode_request(body, length), text)
-    names = list(asked.outputs) or [one.name for one in model.session.get_outputs()]
-    found = await model.run(asked.inputs, names, _seconds(asked), caller)
-    results = dict(zip(names, found, strict=True))
-    sizes = {name: getattr(one, "nbytes", 0) for name, one in results.items()}
-    text = sum(sizes[name] for name in names if not asked.outputs.get(name, asked.binary))
+    results = await computed(model, asked, caller)
+    sizes = {one: getattr(array, "nbytes", 0) for one, array in results.items()}
+    text = sum(size for one, size in sizes.items() if not asked.outputs.get(one, asked.binary))
     made = await _beside(
         sum(sizes.values()), lambda: oip.encode_response(asked, results, name, model.version), text
     )
-    return made.headers, made.body
+    return 200, made.headers, made.body
 
 
 async def _beside(size: int, work: Callable[[], _Made], text: int = 0) -> _Made:

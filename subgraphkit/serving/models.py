@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import subgraphkit as sk
@@ -28,6 +29,8 @@ class Models:
 
     Attributes:
         metrics: A ``serving.metrics.Metrics``, if requests are to be counted.
+        folder: Where models are that may be loaded by name; None for nowhere.
+        processors: How many a session may use, unless its spec says.
 
     Thread-safety: used by one event loop, which no run and no opening holds up.
     """
@@ -37,6 +40,9 @@ class Models:
         self._turn = asyncio.Lock()
         self.is_draining = False
         self.metrics: Any = None
+        self.folder: Path | None = None
+        self.processors = 1.0
+        self._how: tuple[Any, float | None] = ({}, None)
         self.max_body_bytes, self.max_json_bytes = MOST_BYTES, MOST_JSON_BYTES
 
     async def drain(self) -> None:
@@ -59,21 +65,32 @@ class Models:
             SubgraphkitError: A model cannot be opened; all is as before.
         """
         async with self._turn:
-            before, after, name = self._served, dict[str, LiveModel](), ""
-            try:
-                for name, spec in specs.items():
-                    one, words = before.get(name), (spec, dict(batching or {}))
-                    if one is None or one.words != words:
-                        one = await asyncio.to_thread(LiveModel, *words)
-                    after[name] = one
-            except BaseException as error:
-                error.add_note(f"This was model {name!r}.")
-                await _close(after, before)
-                raise
-            for one in after.values():
-                one.timeout_s = timeout_s
-            self._served = after
-            await _close(before, after)
+            self._how = (batching or {}, timeout_s)
+            await self._exchange(specs)
+
+    async def change(self, name: str, spec: str | None) -> None:
+        """Serve one model more, or another by that name, or none; as ``exchange``."""
+        async with self._turn:
+            specs = {one: model.words[0] for one, model in self._served.items() if one != name}
+            await self._exchange(specs if spec is None else {**specs, name: spec})
+
+    async def _exchange(self, specs: Mapping[str, str]) -> None:
+        batching, timeout_s = self._how
+        before, after, name = self._served, dict[str, LiveModel](), ""
+        try:
+            for name, spec in specs.items():
+                one, words = before.get(name), (spec, dict(batching))
+                if one is None or one.words != words:
+                    one = await asyncio.to_thread(LiveModel, *words)
+                after[name] = one
+        except BaseException as error:
+            error.add_note(f"This was model {name!r}.")
+            await _close(after, before)
+            raise
+        for one in after.values():
+            one.timeout_s = timeout_s
+        self._served = after
+        await _close(before, after)
 
     def items(self) -> list[tuple[str, LiveModel]]:
         """Return the models that are served, with their names."""
@@ -97,6 +114,16 @@ class Models:
                 except sk.errors.CallerError as error:
                     if error.code != "SGK197":
                         raise
+
+    def working(self, name: str, version: str = "") -> LiveModel:
+        """Return a model for an inference, unless the server is ending (503); see ``find``."""
+        self.refuse_if_ending()
+        return self.find(name, version)
+
+    def refuse_if_ending(self) -> None:
+        """Refuse work when no more is taken (SGK341, with status 503)."""
+        if self.is_draining:
+            refuse(503, "the server is ending", "Ask another, or this one in a second.")
 
     def find(self, name: str = "", version: str = "") -> LiveModel:
         """Return a model, whose name may be left out where there is one.

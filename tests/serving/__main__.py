@@ -40,7 +40,7 @@ class Job:
 
 
 JOBS: Final = {
-    "ray": Job("ray", ("tests/serving/test_ray_*.py",), 240),
+    "ray": Job("grpc", ("tests/serving/test_ray_*.py",), 240),
     "triton": Job(
         "triton",
         ("tests/serving/test_triton*.py", "tests/serving/test_oip*.py"),

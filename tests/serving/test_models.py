@@ -249,21 +249,50 @@ def test_a_server_says_which_models_it_has_and_what_they_did(served: Models) -> 
     assert [(one["name"], one["state"]) for one in json.loads(index[2])] == [
         ("negation", "READY"), ("doubling", "READY"),
     ]  # fmt: skip
-    load = asyncio.run(answer(served, "POST", "/v2/repository/models/m/load", {}, b""))
-    assert (load[0], b"the deployment's" in load[2]) == (400, True)
     (stats,) = ask(served, "/v2/models/doubling/versions/1/stats")[1]["model_stats"]
     assert (stats["inference_count"], stats["inference_stats"]["success"]["count"]) == (1, 1)
     said = ask(served, "/v2/models/doubling/config")[1]
     assert said["input"] == [{"name": "x", "data_type": "TYPE_FP32", "dims": ["-1", "4"]}]
 
 
-def test_metrics_are_in_the_format_of_prometheus(served: Models) -> None:
+def test_models_of_one_folder_are_loaded_and_unloaded_by_name(
+    served: Models, models: Path, tmp_path: Path
+) -> None:
+    def changed(verb: str, name: str) -> tuple[int, str]:
+        path = f"/v2/repository/models/{name}/{verb}"
+        status, _, said = asyncio.run(answer(served, "POST", path, {}, b""))
+        return status, said.decode()
+
+    assert changed("load", "eight")[0] == 400
+    served.folder = tmp_path / "models"
+    served.folder.mkdir()
+    (served.folder / "eight.json").write_text(text(models, "eight"))
+    (served.folder / "outside.onnx").symlink_to(models / "words.onnx")
+    (served.folder / "broken.onnx").write_text("no model")
+    doubling = served.find("doubling")
+    assert changed("load", "eight") == (200, "null")
+    assert ask(served, "/v2/models/eight/ready")[0] == 200
+    index = asyncio.run(answer(served, "POST", "/v2/repository/index", {}, b""))
+    states = [(one["name"], one["state"]) for one in json.loads(index[2])]
+    assert states[2:] == [("eight", "READY"), ("broken", "UNAVAILABLE")]
+    for name, status in (("outside", 404), ("..", 404), ("negation", 404), ("broken", 500)):
+        assert changed("load", name)[0] == status
+    assert changed("unload", "eight")[0] == 200
+    assert changed("unload", "eight")[0] == ask(served, "/v2/models/eight")[0] == 404
+    assert served.find("doubling") is doubling
+
+
+def test_metrics_are_in_the_format_of_prometheus(models: Path) -> None:
+    served = Models()
     assert asyncio.run(answer(served, "GET", "/metrics", {}, b""))[0] == 404
     served.metrics = Metrics()
+    sk.register_extension(served.metrics, "test")
+    asyncio.run(served.exchange({"doubling": text(models, "doubling")}))
+    sk.unregister_extension("test")
     for body in (asking(), asking(), b"{"):
         posted(served, body)
-    status, _, text = asyncio.run(answer(served, "GET", "/metrics", {}, b""))
-    families = text_string_to_metric_families(text.decode())
+    status, _, said = asyncio.run(answer(served, "GET", "/metrics", {}, b""))
+    families = text_string_to_metric_families(said.decode())
     found = {
         (one.name, *sorted(one.labels.items())): one.value
         for two in families
@@ -276,6 +305,8 @@ def test_metrics_are_in_the_format_of_prometheus(served: Models) -> None:
     assert found["subgraphkit_errors_total", ("code", "SGK343"), model] == 1
     assert found["subgraphkit_request_seconds_count", model] == 2
     assert found["subgraphkit_runs_total", model] == 2
+    (region,) = [key for key in found if key[0] == "subgraphkit_region_seconds_total"]
+    assert (region[1:3], found[region] > 0) == ((("backend", "numpy"), model), True)
     assert (
         found["subgraphkit_requests_open", model] == found["subgraphkit_runs_waiting", model] == 0
     )

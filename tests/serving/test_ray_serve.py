@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import queue
 import signal
 import socket
 import time
@@ -65,8 +66,13 @@ def serve(ray: Any) -> Iterator[Any]:
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    engine.start(http_options={"host": "127.0.0.1", "port": port})
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        grpc_port = taken.getsockname()[1]
+    service = "subgraphkit.serving.grpc_methods.add_GRPCInferenceServiceServicer_to_server"
+    how = {"port": grpc_port, "grpc_servicer_functions": [service]}
+    engine.start(http_options={"host": "127.0.0.1", "port": port}, grpc_options=how)
     engine.address = f"http://127.0.0.1:{port}"
+    engine.grpc_address = f"127.0.0.1:{grpc_port}"
     yield engine
     engine.shutdown()
 
@@ -126,6 +132,46 @@ def test_errors_keep_their_codes_and_the_replica_is_healthy(serve: Any, handle: 
     status, _, body = ask(serve, "/v2/models/doubling/infer", bytes(2 << 20))
     assert (status, "[SGK341]" in json.loads(body)["error"]) == (413, True)
     assert ask(serve, "/v2/health/ready")[0] == 200
+
+
+def test_grpc_speaks_the_protocol_with_the_messages_of_its_client(serve: Any, handle: Any) -> None:
+    del handle
+    triton = pytest.importorskip("tritonclient.grpc", reason="no tritonclient: make serving")
+    client = triton.InferenceServerClient(serve.grpc_address)
+    assert client.is_server_live()
+    assert client.is_server_ready()
+    assert [client.is_model_ready(name) for name in ("negation", "other")] == [True, False]
+    assert client.get_model_metadata("doubling").inputs[0].shape == [-1, 4]
+    assert client.get_model_config("doubling").config.input[0].dims == [-1, 4]
+    x = triton.InferInput("x", [2, 4], "FP32")
+    x.set_data_from_numpy(X)
+    found = client.infer("negation", [x], request_id="7")
+    assert np.array_equal(found.as_numpy("z"), -X.reshape(2, 2, 2))
+    assert found.get_response().id == "7"
+    plain = triton.service_pb2.ModelInferRequest(
+        model_name="doubling",
+        inputs=[{"name": "x", "datatype": "FP32", "shape": [1, 4],
+                 "contents": {"fp32_contents": [1, 2, 3, 4]}}],
+    )  # fmt: skip
+    (raw,) = client._client_stub.ModelInfer(plain).raw_output_contents
+    assert np.frombuffer(raw, np.float32).tolist() == [2, 4, 6, 8]
+    index = client.get_model_repository_index().models
+    assert [one.name for one in index] == ["negation", "doubling"]
+    assert client.get_inference_statistics("negation").model_stats[0].inference_count > 0
+    for says, ask_wrongly in {
+        "NOT_FOUND.*SGK341.*no model 'other'": lambda: client.infer("other", [x]),
+        "INVALID_ARGUMENT.*priority": lambda: client.infer("negation", [x], priority=1),
+        "DEADLINE_EXCEEDED.*SGK138": lambda: client.infer("negation", [x], timeout=1),
+        "INVALID_ARGUMENT.*repository": lambda: client.load_model("eight"),
+        "UNIMPLEMENTED.*SystemSharedMemory": client.get_system_shared_memory_status,
+    }.items():
+        with pytest.raises(triton.InferenceServerException, match=says):
+            ask_wrongly()
+    answers: queue.Queue[Any] = queue.Queue()
+    client.start_stream(lambda _, error: answers.put(str(error)))
+    client.async_stream_infer("negation", [x])
+    assert "no streams here" in answers.get(timeout=60)
+    client.close()
 
 
 def test_what_there_is_no_room_for_is_refused_and_the_rest_is_right(

@@ -17,10 +17,13 @@ WORDS = ["--backend", "numpy", "--port", "18439"]
 class Engine:
     """Stands for Ray and Ray Serve, and notes what it is asked to do."""
 
+    SERVICE = "service"
+
     def __init__(self, problem: str = "") -> None:
         self.done: list[str] = []
         self.draining: list[bool] = []
         self.http: dict[str, Any] = {}
+        self.grpc: Any = None
         self.specs: dict[str, Any] = {}
         self._problem = problem
 
@@ -30,8 +33,8 @@ class Engine:
     def is_initialized(self) -> bool:
         return True
 
-    def start(self, http_options: dict[str, Any]) -> None:
-        self.http = http_options
+    def start(self, http_options: dict[str, Any], grpc_options: Any) -> None:
+        self.http, self.grpc = http_options, grpc_options
 
     def deployment(self, specs: dict[str, Any], draining: bool, **_: Any) -> Any:  # noqa: FBT001 (by keyword)
         self.specs = specs
@@ -79,7 +82,10 @@ def test_it_listens_to_this_machine_unless_told_and_ends_with_ctrl_c(
     assert engine.done == ["init", "subgraphkit", "subgraphkit", "shutdown", "shutdown"]
     assert engine.draining == [False, True]
     assert "POST to http://127.0.0.1:18439/v2/models/one/infer" in capsys.readouterr().err
+    assert engine.grpc is None
     assert served(Engine(), "--host", "0.0.0.0")[1].http["host"] == "0.0.0.0"
+    wide = served(Engine(), "--host", "0.0.0.0", "--grpc-port", "9")[1]
+    assert wide.grpc == {"port": 9, "grpc_servicer_functions": ["service"]}
 
 
 def test_what_the_engine_cannot_start_has_a_code_and_is_ended(
@@ -99,6 +105,8 @@ def test_what_this_machine_cannot_do_is_said_before_anything_starts(
     for words, problem in (
         (["--replicas", "10000"], "10000 processors"),
         (["--host", "256.0.0.1"], "cannot be listened at"),
+        (["--grpc-port", "9000"], "listens for gRPC at every address"),
+        (["--repository", ".", "--replicas", "2"], "in one replica, not in 2"),
         (["--port", "70000"], "expected a whole number, 1 to 65535, got '70000'"),
     ):
         code, engine = served(Engine(), *words)

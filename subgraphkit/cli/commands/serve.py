@@ -36,7 +36,8 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     try:
         with report.doing("starting Ray"):
             ray.init(address="local", include_dashboard=False, log_to_driver=False)
-            serve.start(http_options={"host": arguments.host, "port": arguments.port})
+            options: dict[str, Any] = {"host": arguments.host, "port": arguments.port}
+            serve.start(http_options=options, grpc_options=_procedures(arguments))
             _deploy(serve, specs, arguments)
         # Ray has handlers of its own for these, which abort, and sets them when it starts.
         for sent in (signal.SIGTERM, signal.SIGINT):
@@ -73,6 +74,7 @@ def _deploy(
         replicas=arguments.replicas,
         num_cpus=arguments.num_cpus,
         timeout_s=arguments.timeout_s,
+        repository=arguments.repository,
         draining=draining,
     )
     try:
@@ -83,6 +85,13 @@ def _deploy(
         # Of an error in a replica, Serve has the traceback, a screen long.
         why = "\n".join(map(str.strip, re.split(_OURS, why)[-1].splitlines()))
         raise CallerError("SGK341", f"Ray Serve could not start the models: {why}") from error
+
+
+def _procedures(arguments: Namespace) -> dict[str, Any] | None:
+    if arguments.grpc_port is None:
+        return None
+    service = import_module("subgraphkit.serving.grpc_methods").SERVICE
+    return {"port": arguments.grpc_port, "grpc_servicer_functions": [service]}
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -100,6 +109,15 @@ def _check(arguments: Namespace) -> None:
     if find_spec("ray") is None:
         hint = "pip install 'subgraphkit[ray]'"
         raise CallerError("SGK301", "the engine 'ray' is not installed", hint=hint)
+    if arguments.grpc_port is not None and arguments.host not in {"0.0.0.0", "::"}:  # noqa: S104 (asked for)
+        problem = "Ray listens for gRPC at every address of this machine"
+        raise CallerError("SGK301", problem, hint="Say --host 0.0.0.0 as well, if you want that.")
+    if arguments.grpc_port is not None and find_spec("tritonclient") is None:
+        hint = "pip install 'subgraphkit[grpc]'"
+        raise CallerError("SGK301", "the messages of gRPC are not installed", hint=hint)
+    if arguments.repository is not None and arguments.replicas > 1:
+        problem = f"models are loaded by name in one replica, not in {arguments.replicas}"
+        raise CallerError("SGK301", problem, hint="Leave --repository or --replicas out.")
     wanted, there = arguments.replicas * arguments.num_cpus, os.cpu_count() or 1
     if wanted > there:
         problem = f"the replicas want {wanted} processors; this machine has {there}"
@@ -124,6 +142,8 @@ def add_words(parser: Parser) -> None:
     parser.word(
         "--host", "address to listen at (default: 127.0.0.1, this machine)", default="127.0.0.1"
     )
+    parser.word("--repository FOLDER", "models there may be loaded and unloaded by name")
+    parser.word("--grpc-port N", "port for gRPC, at every address", counting(1, 65535))
     for word, default, purpose in (
         ("--port", 8000, "port to listen at"),
         ("--replicas", 1, "processes"),

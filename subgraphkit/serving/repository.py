@@ -1,0 +1,57 @@
+"""Models that a server may load and unload by name, from one folder that its operator names."""
+
+from pathlib import Path
+
+import subgraphkit as sk
+from subgraphkit.serving.live_model import refuse
+from subgraphkit.serving.models import Models, with_threads
+
+_ENDINGS = (".json", ".onnx", "")
+"""A spec, a model, and a bundle."""
+
+
+async def change(models: Models, verb: str, name: str) -> None:
+    """Load or unload a model.
+
+    Raises:
+        InputError: The server has no such folder, or there is no such model in it (SGK341).
+        SubgraphkitError: The model cannot be opened.
+    """
+    if models.folder is None:
+        hint = "Deploy it with the models that you want, or with one replica and a repository."
+        refuse(400, f"to {verb} a model is the deployment's, which names no repository", hint)
+    if verb == "unload":
+        models.find(name or "''")
+        await models.change(name, None)
+        return
+    place = _places(models.folder).get(name)
+    if place is None:
+        refuse(404, f"there is no model {name!r} in the repository")
+    spec = (
+        sk.SessionSpec.from_json(place.read_text(encoding="utf-8"))
+        if place.suffix == ".json"
+        else sk.SessionSpec.of(place)
+    )
+    await models.change(name, with_threads(spec, models.processors).to_json())
+
+
+def index(models: Models) -> list[dict[str, str]]:
+    """Return what ``/v2/repository/index`` answers: what is served, and what could be."""
+    ready = {name: model.version for name, model in models.items()}
+    found = [{"name": name, "version": one, "state": "READY", "reason": ""}
+             for name, one in ready.items()]  # fmt: skip
+    others = {} if models.folder is None else _places(models.folder).keys() - ready.keys()
+    return found + [
+        {"name": name, "version": "", "state": "UNAVAILABLE", "reason": "not loaded"}
+        for name in sorted(others)
+    ]
+
+
+def _places(folder: Path) -> dict[str, Path]:
+    """Return the models of a folder by name; what a link points at elsewhere is none of them."""
+    inside = folder.resolve()
+    return {
+        one.stem if one.suffix in _ENDINGS else one.name: one
+        for one in sorted(inside.iterdir(), reverse=True)
+        if (one.suffix in _ENDINGS[:2] or one.is_dir()) and one.resolve().is_relative_to(inside)
+    }
