@@ -4,7 +4,6 @@
 import ctypes
 import gc
 import weakref
-from importlib.util import find_spec
 from typing import Any
 
 import ml_dtypes
@@ -41,30 +40,6 @@ def test_numpy_reads_our_capsules(shape: tuple[int, ...], dtype: str) -> None:
     assert read.dtype == array.dtype
     np.testing.assert_array_equal(read, array)
     assert read.size == 0 or read.ctypes.data == array.ctypes.data
-
-
-@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
-def test_torch_reads_our_capsules_bfloat16_included() -> None:
-    import torch  # noqa: PLC0415 (only where it is installed)
-
-    array = np.arange(6).astype(ml_dtypes.bfloat16).reshape(2, 3)
-    read = torch.from_dlpack(Exported(array))
-    assert read.dtype == torch.bfloat16
-    assert read.tolist() == [[0, 1, 2], [3, 4, 5]]
-
-
-@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
-def test_we_read_capsules_of_torch() -> None:
-    import torch  # noqa: PLC0415 (only where it is installed)
-
-    tensor = torch.arange(6, dtype=torch.bfloat16).reshape(2, 3)
-    taken = dlpack.take(tensor.__dlpack__())
-    assert taken.shape == (2, 3)
-    assert taken.dtype == ml_dtypes.bfloat16
-    assert taken.contiguous
-    assert taken.address == tensor.data_ptr()
-    taken.release()
-    assert not dlpack.take(tensor.T.__dlpack__()).contiguous
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -101,18 +101,6 @@ def test_a_listener_whose_base_was_not_initialised_is_refused() -> None:
         context.profiler = Forgetful()
 
 
-def test_a_copy_happens_when_the_stream_is_waited_for_and_not_before() -> None:
-    double = Double()
-    cuda = Cuda(double.cuda)
-    stream, address = cuda.create_stream(), cuda.allocate(8)
-    source, target = np.full(2, 7, np.float32), np.zeros(2, np.float32)
-    cuda.upload(address, source.ctypes.data, 8, stream)
-    cuda.download(target.ctypes.data, address, 8, stream)
-    assert target.tolist() == [0, 0]
-    cuda.wait_for_stream(stream)
-    assert target.tolist() == [7, 7]
-
-
 def test_new_memory_is_full_of_what_nobody_takes_for_a_result() -> None:
     double = Double()
     cuda = Cuda(double.cuda)
@@ -120,19 +108,6 @@ def test_new_memory_is_full_of_what_nobody_takes_for_a_result() -> None:
     cuda.download(target.ctypes.data, address, 4, stream)
     cuda.wait_for_stream(stream)
     assert np.isnan(target[0])
-
-
-def test_one_stream_waits_for_another_as_far_as_it_was_told_to() -> None:
-    double = Double()
-    cuda = Cuda(double.cuda)
-    first, second = cuda.create_stream(), cuda.create_stream()
-    done: list[str] = []
-    double.cuda.put(first, lambda: done.append("before"))
-    cuda.order(first, second)
-    double.cuda.put(first, lambda: done.append("after"))
-    double.cuda.put(second, lambda: done.append("second"))
-    cuda.wait_for_stream(second)
-    assert done == ["before", "second"]
 
 
 def test_memory_that_was_freed_is_missed() -> None:
@@ -159,21 +134,6 @@ def test_memory_that_two_streams_touch_in_no_order_is_seen_in_every_schedule() -
         cuda.upload(address, source.ctypes.data, 8, first)  # which does not wait for the copy
         (said,) = {one.partition(" ")[0] for one in double.violations}
         assert said == "stream"
-
-
-def test_memory_of_a_pool_is_taken_and_freed_in_the_order_of_its_stream() -> None:
-    double = Double(schedule=1)
-    cuda = Cuda(double.cuda)
-    stream, other, pool = cuda.create_stream(), cuda.create_stream(), cuda.create_pool(0, 1 << 20)
-    address, source = cuda.allocate_from(pool, 8, stream), np.zeros(2, np.float32)
-    cuda.upload(address, source.ctypes.data, 8, stream)
-    cuda.free_on(address, stream)
-    assert cuda.allocate_from(pool, 8, other) == address  # CUDA sees to the order
-    cuda.upload(address, source.ctypes.data, 8, other)
-    assert double.violations == []
-    cuda.free_on(address, other)
-    cuda.upload(address, source.ctypes.data, 8, other)
-    assert "after they were freed" in double.violations[0]
 
 
 def test_what_is_used_while_another_device_is_current_is_seen() -> None:

@@ -226,35 +226,6 @@ def test_rtx_builds_without_a_gpu_and_says_that_it_cannot_run(
     assert backend.fingerprint().startswith("tensorrt_rtx;1.")
 
 
-@needs_rtx
-def test_doctor_says_what_the_machine_lacks_and_what_to_do() -> None:
-    command = [sys.executable, "-m", "subgraphkit", "doctor", "tensorrt", "--json"]
-    environment = os.environ | {
-        "CUDA_VISIBLE_DEVICES": "",
-        "SUBGRAPH_TENSORRT_FLAVOUR": "tensorrt_rtx",
-    }
-
-    def doctor(selection: str) -> tuple[int, dict[str, str]]:
-        chosen = environment | {"SUBGRAPH_BACKEND": selection}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=chosen)
-        data = json.loads(done.stdout)["data"]
-        assert data["backends"]["tensorrt"] == "build_only"
-        (about,) = [one for one in data["checks"] if one["name"] == "backend tensorrt"]
-        assert "can build engines here but cannot run them" in about["text"]
-        return done.returncode, about
-
-    code, about = doctor("tensorrt,numpy")
-    assert (code, about["status"]) == (1, "failure")
-    assert "[SGK104]" in about["text"]
-    assert "build_only=true" in about["fix"]
-    code, about = doctor("numpy")
-    assert (code, about["status"]) == (0, "warning")
-    assert about["text"].startswith("builds only, TensorRT for RTX ")
-    code, about = doctor("tensorrt:build_only=true,numpy")
-    assert (code, about["status"], about["fix"]) == (0, "ok", "")
-    assert "compiled MatMul-Add-Relu" in about["text"]
-
-
 SMALL = """<ir_version: 8, opset_import: ["" : 17]>
 small (float[2, 3] x) => (float[2, 3] y) { a = Add(x, x)  b = Relu(a)  y = Mul(b, x) }"""
 

@@ -75,12 +75,6 @@ def test_a_real_build_reports_all_of_its_way() -> None:
 
 
 @needs_rtx
-def test_a_build_writes_nothing_by_itself(capfd: pytest.CaptureFixture[str]) -> None:
-    build_engine(cut(bound(blocks((8,))), 0), options(dims=RANGES), rtx())
-    assert capfd.readouterr() == ("", "")
-
-
-@needs_rtx
 def test_a_listener_that_fails_stops_the_build_and_its_error_is_raised() -> None:
     def fail(event: ProgressEvent) -> None:
         raise MemoryError("in the callback")
