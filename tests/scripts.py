@@ -4,10 +4,10 @@ import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 __all__ = [
     "BENCHMARKS",
@@ -16,6 +16,7 @@ __all__ = [
     "in_child",
     "install_project",
     "load_script",
+    "run_child",
     "run_python",
 ]
 
@@ -46,10 +47,18 @@ def install_project(project: Path, folder: Path) -> None:
     """Let pip build a project and install it into a folder of its own; nothing is downloaded."""
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation"]
     command += ["--no-index", "--quiet", "--disable-pip-version-check", "--target", str(folder)]
+    run_child([*command, str(project)])
+
+
+def run_child(
+    words: Sequence[str], *, status: int | None = 0, timeout: float = 300, **how: Any
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command and return what it said; it fails where it ends otherwise than expected."""
     done = subprocess.run(
-        [*command, str(project)], capture_output=True, text=True, timeout=120, check=False
+        words, capture_output=True, text=True, timeout=timeout, check=False, **how
     )
-    assert done.returncode == 0, done.stderr
+    assert status is None or done.returncode == status, done.stdout + done.stderr
+    return done
 
 
 def run_python(
@@ -57,17 +66,8 @@ def run_python(
 ) -> "subprocess.CompletedProcess[str]":
     """Run Python in a folder, with the packages of ``site`` and no setting from a file."""
     path = os.pathsep.join([str(site), str(ROOT), *filter(None, sys.path)])
-    done = subprocess.run(
-        [sys.executable, *words],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path, "SUBGRAPH_CONFIG": "none", **variables},
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done
+    environment = {**os.environ, "PYTHONPATH": path, "SUBGRAPH_CONFIG": "none", **variables}
+    return run_child([sys.executable, *words], cwd=folder, env=environment, timeout=timeout)
 
 
 def in_child(work: Callable[[], object]) -> str:

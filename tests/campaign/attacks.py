@@ -5,10 +5,9 @@ from typing import Final
 
 from tests.campaign.graphs import Graphs
 from tests.campaign.mutants import Isolated, Mutants
-from tests.campaign.sessions import Forks, Interrupts, Scarce, Threads
+from tests.campaign.sessions import Scarce
 from tests.campaign.trials import Attack
 
 ATTACKS: Final[Mapping[str, Attack]] = {
-    one.name: one
-    for one in (Graphs(), Mutants(), Isolated(), Scarce(), Threads(), Forks(), Interrupts())
+    one.name: one for one in (Graphs(), Mutants(), Isolated(), Scarce())
 }

@@ -26,7 +26,6 @@ class Outcome:
 
     Attributes:
         key: What tells this failure from others of its kind; the code of a coded error.
-        times: How often the thing in question was done in this trial.
         answers: A file with the outputs, where there are some to be judged.
         judged: Whether judges agree with them.
     """
@@ -34,7 +33,6 @@ class Outcome:
     kind: str
     key: str = ""
     text: str = ""
-    times: int = 1
     answers: str = ""
     judged: bool = False
 
@@ -57,8 +55,6 @@ class Attack(ABC):
         wall: Seconds after which a trial hangs, on a machine that does other things, too.
         cpu: Seconds of processor time that a trial may take.
         bytes: How much memory a trial may take beyond what was in use before.
-        may_refuse: Whether an error with a code is an answer; where nothing is wrong with what is
-            asked, it is not.
     """
 
     name: ClassVar[str]
@@ -67,7 +63,6 @@ class Attack(ABC):
     wall: ClassVar[float] = 60.0
     cpu: ClassVar[float] = 10.0
     bytes: ClassVar[int] = 1 << 30
-    may_refuse: ClassVar[bool] = True
     about: ClassVar[str]
 
     def load(self) -> None:
@@ -112,7 +107,7 @@ class Tally:
     def add(self, outcome: Outcome) -> None:
         self.trials += 1
         self.judged += outcome.judged
-        self.counts[outcome.kind] += outcome.times
+        self.counts[outcome.kind] += 1
         if outcome.kind == "coded":
             self.codes[outcome.key] += 1
 

@@ -1,11 +1,10 @@
 """The benchmark of real models asks each backend what it takes, and compares results."""
 
 import json
-import subprocess
 from pathlib import Path
 
 from tests.ready import python_command
-from tests.scripts import BENCHMARKS
+from tests.scripts import BENCHMARKS, run_child
 
 SCRIPT = BENCHMARKS / "backends" / "bench_real_models.py"
 MODEL = "decoder step with cache, open"
@@ -17,14 +16,7 @@ def test_figures_are_kept_and_shown_beside_those_of_an_earlier_run(tmp_path: Pat
     before.write_text(json.dumps(earlier))
     words = ["--models", MODEL, "--backends", "numpy,onnxruntime"]
     words += ["--before", str(before), "--save", str(after), "--write", str(page)]
-    done = subprocess.run(
-        python_command(str(SCRIPT), *words),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_child(python_command(str(SCRIPT), *words))
     figures = json.loads(after.read_text())[MODEL]
     assert figures["numpy"]["nodes"] == figures["numpy"]["of"] > 20
     assert figures["onnxruntime"]["difference"] < 1e-5

@@ -29,16 +29,3 @@ def test_a_network_is_claimed_and_built_once() -> None:
     name, nodes, taken, subgraphs, *_, builds = (cell.strip() for cell in row.strip("|").split("|"))
     assert (name, nodes, taken, subgraphs, builds) == ("light_squeezenet", "66", "100.0%", "1", "0")
     assert "Not taken" not in done.stdout
-
-
-def test_a_network_nobody_knows_is_an_error_that_lists_those_there_are() -> None:
-    done = subprocess.run(
-        python_command(str(SCRIPT), "--models", "resnet51"),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "no network resnet51; there are resnet50, " in done.stderr
-    assert "bert_base_dynamic" in done.stderr

@@ -1,11 +1,9 @@
 """The benchmarks can be started; what they measure is nobody's business here."""
 
-import subprocess
-
 import pytest
 
 from tests.ready import python_command
-from tests.scripts import BENCHMARKS
+from tests.scripts import BENCHMARKS, run_child
 
 
 @pytest.mark.parametrize(
@@ -19,12 +17,5 @@ from tests.scripts import BENCHMARKS
     ],
 )
 def test_a_benchmark_prints_its_table(script: str, words: list[str], expected: str) -> None:
-    done = subprocess.run(
-        python_command(str(BENCHMARKS / script), *words, "--repeat", "1"),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_child(python_command(str(BENCHMARKS / script), *words, "--repeat", "1"))
     assert expected in done.stdout

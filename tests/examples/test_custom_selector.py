@@ -1,6 +1,5 @@
 """The example of a stateful selector."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -9,7 +8,7 @@ import subgraphkit as sk
 from subgraphkit.finding.properties import unregister_property
 from subgraphkit.finding.registry import unregister_backend
 from tests.ready import python_command
-from tests.scripts import EXAMPLES, load_script
+from tests.scripts import EXAMPLES, load_script, run_child
 
 
 def test_the_selector_keeps_its_budget() -> None:
@@ -30,12 +29,5 @@ def test_the_selector_keeps_its_budget() -> None:
 
 
 def test_the_selector_example_runs_as_a_script() -> None:
-    done = subprocess.run(
-        python_command(str(EXAMPLES / "custom_selector.py")),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_child(python_command(str(EXAMPLES / "custom_selector.py")))
     assert "10 nodes in 3 subgraphs, backends layered (declared), numpy (declared)" in done.stdout

@@ -1,14 +1,13 @@
 """The package that ``new-backend`` writes, really installed by pip, and its own test run."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from subgraphkit.cli import main
-from tests.scripts import install_project, run_python
+from tests.scripts import install_project, run_child, run_python
 
 FILES = {
     ".github/workflows/test.yml", "LICENSE", "README.md", "pyproject.toml",
@@ -48,13 +47,7 @@ def test_a_new_backend_follows_the_style_of_the_project(project: Path) -> None:
     ignored = "ANN401,ARG,COM812,CPY,D103,D107,D203,D213,D413,I001,INP001,S101"
     words = ["--isolated", "--line-length=100", str(project)]
     for command in (["check", "--select=ALL", f"--ignore={ignored}"], ["format", "--check"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, *words],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        run_child([sys.executable, "-m", "ruff", *command, *words])
 
 
 def test_a_new_backend_is_found_healthy_by_the_doctor(site: Path, tmp_path: Path) -> None:

@@ -50,17 +50,6 @@ def test_the_whole_backend_is_less_than_sixty_lines() -> None:
     assert len(SOURCE.read_text(encoding="utf-8").splitlines()) < 60
 
 
-def test_it_is_listed_without_being_imported(command: Command) -> None:
-    program = (
-        "import sys; from subgraphkit.cli import main; main(['list', '--json'])\n"
-        "assert 'subgraphkit_fastmath' not in sys.modules"
-    )
-    listed = json.loads(command("-c", program).stdout)["data"]["backends"]
-    (entry,) = [one for one in listed if one["name"] == "fastmath"]
-    assert entry["state"] == "registered"
-    assert entry["summary"] == "chains of elementwise float32 operators"
-
-
 def test_the_doctor_finds_it_healthy(command: Command) -> None:
     assert "ready on cpu" in command("-m", "subgraphkit", "doctor", "fastmath").stdout
 

@@ -89,23 +89,6 @@ def test_the_rooms_in_the_picture_are_those_of_the_package_in_the_layers_of_the_
     assert words.index("errors") > words.index("cli")
 
 
-@pytest.mark.parametrize(
-    "picture", ["overview", "road", "house", "convexity", "deadlock", "placement"]
-)
-def test_a_picture_in_the_documentation_is_drawn_and_described(
-    subjects: ModuleType, picture: str
-) -> None:
-    sheet, described = getattr(subjects, picture)()
-    svg = ET.fromstring(sheet.html(described))
-    assert svg.attrib["role"] == "img"
-    assert svg.attrib["aria-label"] == described
-    assert len(described.split()) > 10
-    (_, _, width, height) = map(float, svg.attrib["viewBox"].split())
-    assert (width, height) <= (900, 1100)
-    pages = (ROOT / "docs").glob("*.md")
-    assert any(f"```{{picture}} {picture}\n" in page.read_text(encoding="utf-8") for page in pages)
-
-
 def _rooms() -> set[str]:
     packages = {path.parent.name for path in CORE.glob("*/__init__.py")}
     return packages | {path.stem for path in CORE.glob("*.py") if not path.name.startswith("_")}

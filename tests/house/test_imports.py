@@ -1,12 +1,12 @@
 """Importing the package is cheap and changes nothing."""
 
 import json
-import subprocess
 import sys
 
 import pytest
 
 from tests.house.tree import ROOT
+from tests.scripts import run_child
 
 HEAVY = (
     "asyncio", "concurrent.futures", "filelock", "google.protobuf", "ml_dtypes",
@@ -16,10 +16,7 @@ HEAVY = (
 
 
 def _run(program: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_child([sys.executable, "-W", "error", "-c", program])
     return done.stdout
 
 

@@ -1,12 +1,12 @@
 """The plugin of this tree's tests: a folder can be run by whoever has not installed everything."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.house.tree import ROOT
+from tests.scripts import run_child
 
 FILES = {
     "test_absent.py": "import package_that_nobody_has\n",
@@ -30,12 +30,6 @@ def test_what_needs_a_package_that_is_not_installed_is_skipped_if_it_was_named(
         (tmp_path / name).write_text(text)
     command = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "pyproject.toml")]
     command += ["--continue-on-collection-errors", "-o", f"testpaths={tmp_path}"]
-    done = subprocess.run(
-        [*command, *(str(tmp_path / name) for name in named)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_child([*command, *(str(tmp_path / name) for name in named)], cwd=ROOT, status=None)
     assert end in done.stdout, done.stdout
     assert ("is not installed; pip install -e '.[test]' has it" in done.stdout) is bool(named)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from subgraphkit.testing import Finding, Outcome, Report
 from tests.house.tree import ROOT
 from tests.scripts import load_script
 
@@ -43,23 +42,3 @@ def test_a_file_is_one_that_the_kit_writes_and_nothing_in_it_is_wrong(path: Any)
     assert len(found) >= 190
     assert sum(int(row["wrong"]) for row in found) == 0
     assert all(int(row["right"]) <= int(row["claimed"]) <= int(row["offered"]) for row in found)
-
-
-def test_a_page_says_what_is_taken_and_what_is_left() -> None:
-    made = [
-        Finding(Outcome.RIGHT, operator="Add", version=14, dtypes=("float32",), case="a"),
-        Finding(Outcome.UNCLAIMED, operator="Add", version=14, dtypes=("int8",), case="b"),
-        Finding(Outcome.UNCLAIMED, operator="Loop", version=13, case="c"),
-        Finding(Outcome.FAIL_VALUE, operator="Scaler", domain="ai.onnx.ml", version=1, case="d"),
-    ]
-    extension = support_table()
-    found = rows(extension.table_of(Report("mine", made).to_dict()))
-    assert extension.summary(found) == (
-        "It takes 1 of 3 operators: 1 of 4 cases are claimed and right, 1 is wrong."
-    )
-    table = extension._table(found).astext()
-    assert "Add" in table
-    assert "14\n\nfloat32\n\n1 / 2" in table
-    assert "ai.onnx.ml::Scaler" in table
-    (left,) = extension._not_taken(found)
-    assert left.astext() == "Left to other backends: Loop"

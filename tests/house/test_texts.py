@@ -43,17 +43,6 @@ def test_the_page_of_a_package_has_links_that_work_away_from_the_repository(proj
     assert [link for link in links if not link.startswith("https://")] == []
 
 
-def test_every_page_of_the_documentation_is_in_a_table_of_contents() -> None:
-    listed = set()
-    for page in (ROOT / "docs").rglob("*.md"):
-        for block in re.findall(r"```\{toctree\}(.*?)```", page.read_text(), re.DOTALL):
-            lines = [line for line in block.splitlines() if line and not line.startswith(":")]
-            entries = [re.sub(r".*<(.*)>", r"\1", line) for line in lines]
-            listed |= {(page.parent / f"{entry}.md").resolve() for entry in entries}
-    pages = {path.resolve() for path in (ROOT / "docs").rglob("*.md")}
-    assert sorted(map(shown, pages - listed)) == ["docs/index.md"]
-
-
 def test_the_readme_opens_with_the_two_commands() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     first_block = re.search(r"```\w*\n(.*?)```", readme, re.DOTALL)

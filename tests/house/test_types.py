@@ -3,7 +3,6 @@
 import importlib
 import json
 import os
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from tests.house.outside import MISUSE, write_programs
 from tests.house.tree import PACKAGES, ROOT
+from tests.scripts import run_child
 
 EXAMPLES = sorted({path.parent for path in (ROOT / "examples").rglob("*.py")})
 
@@ -57,13 +57,8 @@ def _mypy(folder: Path, files: list[Path]) -> list[str]:
     paths = os.pathsep.join(map(str, [folder / "subgraphkit-acme", *EXAMPLES]))
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary"]
     command += [f"--config-file={ROOT / 'pyproject.toml'}", f"--cache-dir={ROOT / '.mypy_cache'}"]
-    done = subprocess.run(
-        [*command, *map(str, files)],
-        cwd=folder,
-        env={**os.environ, "MYPYPATH": paths},
-        capture_output=True,
-        text=True,
-        check=False,
+    done = run_child(
+        [*command, *map(str, files)], cwd=folder, env={**os.environ, "MYPYPATH": paths}, status=None
     )
     assert not done.stderr, done.stderr
     return [line for line in done.stdout.splitlines() if not line.endswith(BEYOND_STRICT)]
@@ -75,12 +70,10 @@ def _pyright(folder: Path, files: list[Path]) -> list[tuple[str, int, str, str]]
     settings = {"extraPaths": paths, "reportMissingModuleSource": "none"}
     (folder / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
     command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable]
-    done = subprocess.run(
+    done = run_child(
         [*command, "--project", str(folder / "pyrightconfig.json"), *map(str, files)],
         cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
+        status=None,
     )
     said = json.loads(done.stdout)["generalDiagnostics"]
     return [

@@ -1,7 +1,6 @@
 """Real networks on several backends, exported and opened again in a process of its own."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import subgraphkit as sk
 from subgraphkit.partitioning import Constraints
 from subgraphkit.testing.light_models import seeded_feeds, seeded_model
 from tests.ready import python_command
+from tests.scripts import run_child
 
 MIXED = "openvino,onnxruntime,numpy"
 OPENING = """
@@ -60,10 +60,7 @@ def test_a_network_on_three_backends_computes_the_same_in_another_process(name: 
     assert {backend for _, backend in subgraphs} == {"openvino", "onnxruntime", "numpy"}
     np.savez("feeds.npz", **feeds)
     Path("bundle").rename("moved")
-    done = subprocess.run(
-        python_command("-c", OPENING, "moved"), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_child(python_command("-c", OPENING, "moved"))
     assert json.loads(done.stdout.splitlines()[-1]) == subgraphs
     results = np.load("results.npz")
     for one, other in zip((results[key] for key in results.files), want, strict=True):

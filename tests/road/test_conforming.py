@@ -16,7 +16,7 @@ _ASKED: Final = (
 _FINE: Final = {Outcome.RIGHT, Outcome.UNCLAIMED, Outcome.REFUSED, Outcome.PASSED, Outcome.SKIP}
 
 
-@pytest.mark.parametrize("backend", ["numpy", "onednn", "onnxruntime"])
+@pytest.mark.parametrize("backend", ["numpy", "onednn", "onnxruntime", "tvm"])
 def test_operators_of_a_backend_do_as_the_contract_says(backend: str) -> None:
     pytest.importorskip(f"subgraphkit_{backend}")
     subject = Subject(backend)

@@ -1,14 +1,10 @@
 """Times from inside of the operators of every backend that is installed."""
 
-import json
-from pathlib import Path
-
 import numpy as np
 import onnx
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.cli import main
 from tests.models import parsed
 
 NETWORK = """
@@ -65,23 +61,3 @@ def test_every_backend_has_times_inside_that_add_up(backend: str) -> None:
     leaves = sum(row.seconds for row in profile.rows if row.kind != "subgraph")
     wall = sum(profile.walls) / len(profile.walls)
     assert leaves == pytest.approx(wall, rel=1e-9)
-
-
-def test_the_command_measures_and_writes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    onnx.save(network(), tmp_path / "network.onnx")
-    trace, page = tmp_path / "trace.json", tmp_path / "page.html"
-    words = ["profile", str(tmp_path / "network.onnx"), "--backend", "numpy", "--runs", "3"]
-    assert main([*words, "--chrome", str(trace), "--html", str(page), "--top", "1"]) == 0
-    shown = capsys.readouterr()
-    assert "3 runs of" in shown.out
-    assert "numpy_0, " in shown.out
-    assert "more" in shown.out
-    assert "ui.perfetto.dev" in shown.err
-    assert len([e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"]) >= 9
-    assert "Inside of subgraphs" in page.read_text(encoding="utf-8")
-    assert main([*words, "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)["data"]
-    assert (data["runs"], len(data["rows"]) > 5) == (3, True)
-    assert main([*words, "--chrome", str(tmp_path)]) == 2

@@ -1,10 +1,7 @@
 """What a compiled region promises: threads, weights, errors, straight-line code."""
 
-import gc
-import linecache
 import re
 import traceback
-import weakref
 
 import numpy as np
 import pytest
@@ -214,24 +211,3 @@ def test_a_constant_node_that_would_fail_fails_only_if_it_runs() -> None:
 
 
 # -- lives ---------------------------------------------------------------------------------------
-
-
-def test_a_closed_operator_says_so_and_may_be_closed_again() -> None:
-    compiled = compile_model(parsed("g (float[2, 3] x) => (float[2, 3] y) { y = Neg(x) }"))
-    assert compiled.operator is not None
-    compiled.operator.close()
-    compiled.operator.close()
-    with pytest.raises(ExecutionError, match="closed"):
-        compiled(X)
-
-
-def test_nothing_is_left_of_an_operator_that_nobody_holds() -> None:
-    before = set(linecache.cache)
-    compiled = compile_model(parsed("g (float[2, 3] x) => (float[2, 3] y) { y = Neg(x) }"))
-    assert compiled.operator is not None
-    gone = weakref.ref(compiled.operator._program)
-    assert any("subgraphkit-numpy" in name for name in set(linecache.cache) - before)
-    del compiled
-    gc.collect()
-    assert gone() is None
-    assert not [name for name in set(linecache.cache) - before if "subgraphkit-numpy" in name]

@@ -1,7 +1,6 @@
 """Convolutions large enough to be cut into tiles: results, threads, scratch memory, finishing."""
 
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
 
@@ -87,36 +86,6 @@ def test_other_element_types_agree_with_float32(name: str, dtype: Any) -> None:
         np.testing.assert_array_equal(result, expected.astype(dtype))
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_results_do_not_depend_on_the_number_of_threads(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model, feeds = _model(name)
-    results = []
-    for count in (1, 2, 3):
-        monkeypatch.setattr(parallel, "thread_count", lambda count=count: count)
-        results.append(compile_model(model).run(feeds)[0])
-    np.testing.assert_array_equal(results[1], results[0])
-    np.testing.assert_array_equal(results[2], results[0])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_concurrent_runs_do_not_touch_each_other(name: str) -> None:
-    model, feeds = _model(name)
-    compiled = compile_model(model)
-    inputs = [feeds["x0"] * np.float32(factor) for factor in (1, -2, 3, 0.5)]
-    expected = [compiled.run({"x0": x})[0].copy() for x in inputs]
-
-    def repeat(place: int) -> None:
-        for _ in range(3):
-            # not exactly: BLAS may divide long sums among its threads in one run and not in another
-            compare([expected[place]], compiled.run({"x0": inputs[place]}))
-
-    with ThreadPoolExecutor(4) as threads:
-        for done in [threads.submit(repeat, place) for place in range(4)]:
-            done.result()
-
-
 _SPREADING = [n for n in CASES if n.startswith(("depthwise", "more padding", "many rows"))]
 
 
@@ -198,14 +167,6 @@ def test_new_weights_are_taken() -> None:
         assert not np.array_equal(after, before)
 
 
-def test_inputs_that_are_views_are_convolved_as_they_are_seen() -> None:
-    for name in ("one element, two images", "many rows", "depthwise", "depthwise, small"):
-        model, feeds = _model(name)
-        compiled, x = compile_model(model), feeds["x0"]
-        view = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
-        compare([compiled.run({"x0": x})[0]], [compiled.run({"x0": view})[0]])
-
-
 @pytest.mark.parametrize(
     "name", ["depthwise, a stride", "depthwise, huge", "many rows", "three axes, strides"]
 )
@@ -234,20 +195,6 @@ def _bytes_of(module: ModuleType) -> int:
     """Return the bytes that are held of what a module has made."""
     traces = tracemalloc.take_snapshot().traces
     return sum(one.size for one in traces if one.traceback[0].filename == module.__file__)
-
-
-@given(st.integers(1, 5000), st.integers(1, 9), st.sampled_from([1, 16]), st.floats(1e3, 1e9))
-def test_parts_cover_a_range_once_and_the_first_of_two_is_the_longer(
-    length: int, parts: int, multiple: int, nanoseconds: float
-) -> None:
-    """The other thread begins later, so it is given less; no part is empty."""
-    slices = parallel.parts_of(length, parts, multiple, nanoseconds=nanoseconds)
-    covered = [place for part in slices for place in range(part.start, part.stop)]
-    assert covered == list(range(length))
-    assert all(part.start % multiple == 0 and part.stop > part.start for part in slices)
-    if len(slices) == 2:
-        first, second = (part.stop - part.start for part in slices)
-        assert first >= second - multiple
 
 
 def test_the_first_of_two_parts_is_longer_by_what_waking_a_thread_takes() -> None:

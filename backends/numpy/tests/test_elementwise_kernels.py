@@ -154,15 +154,6 @@ def with_threads(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
         monkeypatch.setattr(module, "thread_count", lambda: count)
 
 
-@pytest.mark.parametrize("name", BLOCKS)
-def test_the_number_of_threads_does_not_show(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    x = np.random.default_rng(1).standard_normal(300_007).astype(np.float32)
-    wanted = applied(BLOCKS[name], x)
-    for count in (1, 2, 3):
-        with_threads(monkeypatch, count)
-        np.testing.assert_array_equal(blocked(BLOCKS[name], x, None, 10.0), wanted)
-
-
 # -- rows ------------------------------------------------------------------------------------------
 
 

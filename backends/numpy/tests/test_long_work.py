@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from typing import Any
 
@@ -16,6 +15,7 @@ from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit.errors import ExecutionError
 from subgraphkit_numpy.kernels.wrapping import PART
 from tests.house.tree import ROOT
+from tests.scripts import run_child
 
 MANY = PART + PART // 2
 DICE = np.random.default_rng(0)
@@ -120,10 +120,12 @@ def test_no_operator_gets_what_is_beyond_the_limits() -> None:
     environment = {
         **os.environ, "SUBGRAPH_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"
     }  # fmt: skip
-    done = subprocess.run(
+    done = run_child(
         [sys.executable, "-W", "ignore", "-m", "backends.numpy.tests.asking_for_much"],
-        cwd=ROOT, env=environment, capture_output=True, text=True, check=True, timeout=600,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=environment,
+        timeout=600,
+    )
     operators, outcomes, got = json.loads(done.stdout)
     assert got == []
     assert operators > 190

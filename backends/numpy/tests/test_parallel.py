@@ -3,7 +3,6 @@
 import os
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 
 import numpy as np
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 import subgraphkit as sk
 from subgraphkit.types import DataType
 from subgraphkit_numpy import parallel
-from subgraphkit_numpy.parallel import BlasAlone, cut, share, thread_count
+from subgraphkit_numpy.parallel import BlasAlone, cut, share
 from tests.interrupting import interrupt
 from tests.scripts import in_child
 
@@ -82,31 +81,6 @@ def test_interrupted_work_leaves_no_helper_writing(monkeypatch: pytest.MonkeyPat
         assert target.tolist() == left.tolist()
 
 
-def test_shared_work_may_share_work(threads: int) -> None:
-    seen: list[tuple[int, int]] = []
-
-    def outer(part: int) -> None:
-        share(lambda inner: seen.append((part, inner)), range(4))
-
-    share(outer, range(4))
-    assert sorted(seen) == [(a, b) for a in range(4) for b in range(4)]
-
-
-def test_several_callers_share_at_the_same_time(threads: int) -> None:
-    def caller(number: int) -> list[int]:
-        found = np.zeros(50, np.int64)
-
-        def work(part: int) -> None:
-            found[part] = part * number
-
-        share(work, range(50))
-        return found.tolist()
-
-    with ThreadPoolExecutor(8) as pool:
-        for number, found in enumerate(pool.map(caller, range(40))):
-            assert found == [part * number for part in range(50)]
-
-
 def test_other_threads_take_parts_while_one_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "thread_count", lambda: 2)
     monkeypatch.setattr(parallel, "_pool", parallel._Pool())
@@ -159,29 +133,6 @@ def test_blas_gets_its_threads_back_when_the_last_user_leaves() -> None:
     assert blas_threads() == before
 
 
-@pytest.mark.usefixtures("_libraries_of_now")
-def test_any_thread_may_be_alone_with_blas_and_another_may_leave_last() -> None:
-    before = blas_threads()
-    entered, may_leave = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with BlasAlone():
-            entered.set()
-            may_leave.wait(10)
-
-    with ThreadPoolExecutor(1) as pool:
-        for _ in range(3):
-            with BlasAlone():
-                held = pool.submit(hold)
-                assert entered.wait(10)
-            assert blas_threads() == [1] * len(before)
-            may_leave.set()
-            held.result()
-            assert blas_threads() == before
-            entered.clear()
-            may_leave.clear()
-
-
 def test_a_session_takes_the_threads_of_its_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = parallel._Pool()
     monkeypatch.setattr(parallel, "_pool", pool)
@@ -216,22 +167,6 @@ def test_blas_is_alone_during_a_large_product_of_any_fractions(
     with sk.InferenceSession(model, "numpy", threads=1) as session:
         session.run(None, feeds)
     assert entered
-
-
-def test_work_within_work_is_shared_among_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "_pool", parallel._Pool())
-    counts: list[int] = []
-
-    def outer(_: int) -> None:
-        time.sleep(0.002)
-        counts.append(thread_count())
-
-    def run() -> None:
-        parallel.allow_threads(3)
-        share(outer, range(12))
-
-    copy_context().run(run)
-    assert counts == [3] * 12
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")

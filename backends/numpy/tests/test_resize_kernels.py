@@ -8,7 +8,6 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import subgraphkit as sk
-from subgraphkit_numpy import parallel
 
 MODES: list[dict[str, Any]] = [
     {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
@@ -64,14 +63,3 @@ def test_what_is_not_finite_stays_with_its_neighbours(value: float, size: int) -
     assert np.isfinite(y[0, 0]).all()
     assert len(rows)
     assert np.abs(np.array([rows, columns]) - 6.5 * size / 13).max() <= size / 13 + 0.5
-
-
-def test_the_number_of_threads_does_not_show_in_resize(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = np.random.default_rng(1).standard_normal((1, 128, 40, 40)).astype(np.float32)
-    proto = model(x.shape, (1, 128, 80, 72), {"mode": "linear"})
-    found = []
-    for count in (1, 2, 3):
-        monkeypatch.setattr(parallel, "thread_count", lambda count=count: count)
-        found.append(resized(proto, x))
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[0], found[2])

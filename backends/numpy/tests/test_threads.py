@@ -59,18 +59,3 @@ def test_the_number_of_threads_does_not_change_a_bit(
             found.append(compile_model(model)(*inputs)[0])
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
-
-
-@pytest.mark.parametrize(("rows", "columns"), [(128, 3072), (3072, 128), (5, 7), (1, 100_000)])
-def test_parts_of_a_product_cover_it_once(rows: int, columns: int) -> None:
-    for nanoseconds in (1e3, 1e6, 1e9):
-        seen = np.zeros((rows, columns), int)
-        for part in matrix.areas(rows, columns, nanoseconds):
-            seen[part] += 1
-        assert (seen == 1).all()
-
-
-def test_little_work_is_one_part_and_much_is_several() -> None:
-    assert len(matrix.areas(128, 3072, 1e3)) == 1
-    assert len(matrix.areas(128, 512, 1e6)) == 2
-    assert len(matrix.areas(128, 3072, 1e7)) == 8

@@ -15,6 +15,7 @@ from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit_onednn import OnednnBackend
 from subgraphkit_onednn.library import LIBRARY_VARIABLE, open_library
 from subgraphkit_onednn.threads import Threads
+from tests.scripts import run_child
 
 COMPILER = shutil.which("cc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build a stub with")
@@ -76,9 +77,7 @@ def test_importing_the_package_loads_no_library() -> None:
     code = "import subgraphkit_onednn, sys; print('libdnnl' in open('/proc/self/maps').read())"
     if not Path("/proc/self/maps").exists():
         pytest.skip("no /proc/self/maps on this system")
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
+    found = run_child([sys.executable, "-c", code])
     assert found.stdout.strip() == "False"
 
 
@@ -164,13 +163,7 @@ def test_threads_sleep_unless_somebody_else_has_loaded_openmp(
 ) -> None:
     if not open_library().has_openmp or (foreign and find_library("gomp") is None):
         pytest.skip("no OpenMP of GNU")
-    done = subprocess.run(
-        [sys.executable, "-c", OPENMP, foreign, said],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
+    done = run_child([sys.executable, "-c", OPENMP, foreign, said])
     assert done.stdout.strip() == expected
 
 

@@ -1,6 +1,5 @@
 """Compiled regions: fusion, layouts, memory, weights and concurrent callers."""
 
-import subprocess
 import sys
 from typing import Any
 
@@ -11,6 +10,7 @@ from onnx import helper
 
 from backends.onednn.tests.onednn_road import compile_model, conv_net, make_model, refusals
 from subgraphkit import InferenceSession
+from tests.scripts import run_child
 
 NET_PARTITIONS = [
     "convolution + relu",
@@ -55,13 +55,8 @@ def test_weights_are_laid_out_once() -> None:
         "    print('run', run, flush=True)\n"
         "    operator.run([picture()])\n"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"ONEDNN_VERBOSE": "1", "PYTHONPATH": ".", "PATH": ""},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
+    found = run_child(
+        [sys.executable, "-c", code], env={"ONEDNN_VERBOSE": "1", "PYTHONPATH": ".", "PATH": ""}
     )
     _, *runs = found.stdout.split("run ")
     weights = ("16x3x3x3", "16x16x3x3")
@@ -70,39 +65,6 @@ def test_weights_are_laid_out_once() -> None:
         for run in runs
     ]
     assert counts == [2, 0, 0]
-
-
-def test_outputs_share_memory_with_nothing() -> None:
-    nodes = [
-        helper.make_node("Identity", ["x"], ["same"]),
-        helper.make_node("Reshape", ["x", "shape"], ["flat"]),
-        helper.make_node("Relu", ["x"], ["r"]),
-        helper.make_node("Flatten", ["r"], ["r_flat"]),
-    ]
-    shape = {"shape": np.array([-1])}
-    model = make_model(nodes, {"x": [2, 3]}, ["same", "flat", "r", "r_flat"], shape)
-    operator = compile_model(model)
-    x = picture(0, 2, 3)
-    first = operator.run([x])
-    for place, value in enumerate(first):
-        np.testing.assert_array_equal(value, expected(model, x=x)[place])
-        assert not np.may_share_memory(value, x)
-        assert not any(np.may_share_memory(value, other) for other in first[:place])
-    kept = [value.copy() for value in first]
-    operator.run([picture(1, 2, 3)])
-    for value, copy in zip(first, kept, strict=True):
-        np.testing.assert_array_equal(value, copy)
-
-
-def test_buffers_given_for_outputs_are_filled_even_where_they_overlap_an_input() -> None:
-    model = make_model([helper.make_node("Relu", ["x"], ["y"])], {"x": [4]}, ["y"])
-    operator = compile_model(model)
-    block = np.array([-1, 2, -3, 4, -5], np.float32)
-    (y,) = operator.run([block[:4]], [block[1:]])
-    assert np.shares_memory(y, block)
-    np.testing.assert_array_equal(y, [0, 2, 0, 4])
-    with pytest.raises(ValueError, match="output 'y' is float64"):
-        operator.run([picture(0, 4)], [np.empty(4)])
 
 
 def test_an_array_of_another_type_or_shape_never_reaches_the_library() -> None:
@@ -213,13 +175,8 @@ def test_what_is_fused_has_more_than_the_reference_kernel() -> None:
         "from backends.onednn.tests.test_onednn_operator import fused_net\n"
         "print(*compile_model(fused_net()).info()['partitions'], sep='\\n')\n"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"ONEDNN_VERBOSE": "2", "PYTHONPATH": ".", "PATH": ""},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
+    found = run_child(
+        [sys.executable, "-c", code], env={"ONEDNN_VERBOSE": "2", "PYTHONPATH": ".", "PATH": ""}
     )
     made, partitions = [line for line in found.stdout.splitlines() if "create" in line], []
     partitions = [line for line in found.stdout.splitlines() if "," not in line]

@@ -1,7 +1,6 @@
 """Missing libraries, wrong options, and regions that ONNX Runtime refuses as a whole."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from subgraphkit.backend import BindContext
 from subgraphkit_onnxruntime import OnnxRuntimeBackend, backend
 from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.settings import SessionSettings
+from tests.scripts import run_child
 
 CHAIN = "g (float[4] x) => (float[4] y) { a = Relu(x) y = Neg(a) }"
 
@@ -38,23 +38,12 @@ with sk.InferenceSession(sys.argv[1], backend="onnxruntime?,numpy") as session:
 def test_without_the_library_the_package_says_what_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(parsed(CHAIN).SerializeToString())
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_LIBRARY, str(path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_child([sys.executable, "-c", WITHOUT_LIBRARY, str(path)])
     probe, *error, optional = done.stdout.splitlines()
     assert probe.startswith("False | onnxruntime cannot be imported")
     assert "subgraphkit-onnxruntime[cpu]" in probe
     assert "[SGK104]" in error[0]
     assert optional == "['numpy']"
-
-
-def test_importing_the_package_does_not_import_the_library() -> None:
-    code = "import sys, subgraphkit_onnxruntime; assert 'onnxruntime' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_probe_names_library_and_providers() -> None:
@@ -145,21 +134,13 @@ def test_trouble_that_is_not_about_the_model_is_a_failure(monkeypatch: pytest.Mo
         open_ort(parsed(CHAIN))
 
 
-def test_a_failed_compile_may_move_the_region(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> object:
-        raise RuntimeError("broken driver")
-
-    monkeypatch.setattr(SessionSettings, "open", broken)
-    with sk.InferenceSession(
-        parsed(CHAIN).SerializeToString(),
-        backend="onnxruntime,numpy",
-        on_compile_error="fallback",
-    ) as session:
-        assert homes(session) == [("numpy", (0, 1))]
-
-
 def test_what_would_divide_the_process_away_is_left_to_another_backend() -> None:
     text = "g (int64[1] a, int64[1] b) => (int64[1] y) { y = Div(a, b) }"
     session = sk.InferenceSession(parsed(text), "onnxruntime,numpy")
     least = np.array([-(2**63)])
     assert session.run(None, {"a": least, "b": np.array([-1])})[0].tolist() == [-(2**63)]
+
+
+def test_importing_the_package_does_not_import_the_library() -> None:
+    code = "import sys, subgraphkit_onnxruntime; assert 'onnxruntime' not in sys.modules"
+    run_child([sys.executable, "-c", code])

@@ -41,48 +41,6 @@ def _check(x: Any, results: Any) -> None:
     np.testing.assert_allclose(results[1], -np.exp(x), rtol=1e-5)
 
 
-def test_results_belong_to_the_caller(model: OpenedModel) -> None:
-    inputs = [_input(model, seed) for seed in range(3)]
-    results = [model(x) for x in inputs]
-    for x, made in zip(inputs, results, strict=True):
-        _check(x, made)
-    arrays = [array for made in results for array in made]
-    for place, array in enumerate(arrays):
-        assert array.flags.writeable
-        assert array.flags.c_contiguous
-        for other in (*inputs, *arrays[:place]):
-            assert not np.shares_memory(array, other)
-
-
-def test_strided_and_read_only_inputs_are_read_right_and_left_alone(model: OpenedModel) -> None:
-    x = _input(model)
-    wide = np.repeat(x, 2, axis=1)
-    wide.flags.writeable = False
-    for view in (wide[:, ::2], np.asfortranarray(x), x[::-1][::-1]):
-        before = view.copy()
-        _check(x, model(view))
-        np.testing.assert_array_equal(view, before)
-
-
-def test_buffers_are_filled_and_returned(model: OpenedModel) -> None:
-    x = _input(model)
-    strided = np.empty((*x.shape, 2), np.float32)[..., 0]
-    for buffer in (np.empty_like(x), strided):
-        first, second = model(x, outputs=[buffer, None])
-        assert first is buffer
-        _check(x, (first, second))
-        model(_input(model, 1))
-        _check(x, (first, second))
-
-
-def test_a_buffer_may_be_the_input(model: OpenedModel) -> None:
-    x = _input(model)
-    before = x.copy()
-    results = model(x, outputs=[x, None])
-    assert results[0] is x
-    _check(before, results)
-
-
 def test_a_buffer_that_does_not_fit_is_named(model: OpenedModel) -> None:
     x = _input(model)
     for buffer in (np.empty(3, np.float32), np.empty(x.shape, np.float64), "text"):
@@ -164,47 +122,11 @@ def test_a_stored_operator_is_restored_for_another_number_of_threads() -> None:
     _check(x, restored.run([x]))
 
 
-def test_a_damaged_blob_is_refused_with_a_code(model: OpenedModel) -> None:
-    blob = model.operator.serialize()
-    assert blob is not None
-    middle = len(blob) // 2
-    damaged = [b"", b"abc", blob[:-1], blob[:middle], bytes(len(blob))]
-    damaged.append(blob[:middle] + bytes([blob[middle] ^ 1]) + blob[middle + 1 :])
-    for bad in damaged:
-        with pytest.raises(CompileError, match=r"\[SGK130\].* cannot be restored: "):
-            model.backend.deserialize(bad, model.subgraph, model.context)
-
-
 def test_a_blob_of_another_subgraph_is_refused() -> None:
     blob = compiled("g (float[4] x) => (int32[4] y) { y = Cast<to=6>(x) }").operator.serialize()
     other = compiled(SMALL)
     with pytest.raises(CompileError, match="its outputs are"):
         other.backend.deserialize(blob, other.subgraph, other.context)
-
-
-def test_the_fingerprint_names_library_and_device() -> None:
-    fingerprint = compiled(SMALL).backend.fingerprint()
-    library, build, device, full_name, abilities = fingerprint.split(";")
-    assert (library, device) == ("openvino", "CPU")
-    assert build[:4].isdigit()
-    assert full_name
-    assert "FP32" in abilities
-
-
-def test_info_tells_what_is_executed() -> None:
-    info = compiled(SMALL, threads=1, streams=1).operator.info()
-    assert info["device"] == "CPU"
-    assert info["precision"] == "f32"
-    assert (info["threads"], info["streams"]) == (1, 1)
-    assert info["layers"] >= 1
-
-
-def test_a_failure_while_running_is_wrapped() -> None:
-    model = compiled(SMALL)
-    with pytest.raises(ExecutionError, match=r"\[SGK131\] subgraph 'openvino_0' failed") as caught:
-        model(np.ones((3, 3), np.float32))
-    assert "Exception from" not in str(caught.value)
-    _check(x := _input(model), model(x))
 
 
 def test_an_index_out_of_range_harms_no_run_after_it_where_there_is_one_thread() -> None:

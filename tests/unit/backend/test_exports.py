@@ -1,9 +1,9 @@
 """The contract is light until it is used, and its version is written down once."""
 
-import subprocess
 import sys
 
 from subgraphkit.backend import contract, plugin_api
+from tests.scripts import run_child
 
 
 def test_listing_backends_imports_nothing_heavy() -> None:
@@ -14,12 +14,7 @@ def test_listing_backends_imports_nothing_heavy() -> None:
         "if m in sys.modules]); "
         "subgraphkit.InferenceSession; print('networkx' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_child([sys.executable, "-c", program])
     assert done.stdout.split() == ["[]", "False"]
 
 

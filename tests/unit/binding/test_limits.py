@@ -1,7 +1,6 @@
 """No model, however it is made, gets more than the limits allow."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Mapping
 from math import prod
@@ -16,6 +15,7 @@ from subgraphkit.errors import ConfigError, InputError, ModelError, UnsupportedM
 from subgraphkit.types import TensorType
 from tests.house.tree import ROOT
 from tests.models import parsed
+from tests.scripts import run_child
 from tests.unit.binding.hostile_models import AT_BIND, AT_THE_STEP, model
 
 _OTHERWISE = {
@@ -37,10 +37,7 @@ def _ones(*shape: int) -> np.ndarray:
 @pytest.fixture(scope="module")
 def outcomes() -> Mapping[str, tuple[str, int]]:
     """Open and run all hostile models in one process: the code of each, and its memory."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.unit.binding.hostile_models"],
-        cwd=ROOT, capture_output=True, text=True, check=True, timeout=300,
-    )  # fmt: skip
+    done = run_child([sys.executable, "-m", "tests.unit.binding.hostile_models"], cwd=ROOT)
     return {name: (code, mebibytes) for name, code, mebibytes in json.loads(done.stdout)}
 
 

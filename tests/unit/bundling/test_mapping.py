@@ -3,7 +3,6 @@
 import hashlib
 import mmap
 import os
-import re
 import time
 import weakref
 from importlib.util import find_spec
@@ -21,7 +20,6 @@ from subgraphkit.errors import SubgraphkitError
 from subgraphkit.storing.answers import Answers
 from tests.models import parsed
 
-_MEBIBYTE = 1 << 20
 _LIBRARIES = {"numpy": "numpy", "onnxruntime": "onnxruntime", "openvino": "openvino"}
 INSTALLED = [name for name, module in _LIBRARIES.items() if find_spec(module)]
 X = np.random.default_rng(0).standard_normal((2, 64)).astype(np.float32)
@@ -184,20 +182,6 @@ def test_a_bundle_that_is_replaced_while_it_is_mapped_keeps_answering(
     with sk.InferenceSession(tmp_path / "again") as session:
         for one, other in zip(before, answers(session), strict=True):
             np.testing.assert_array_equal(one, other)
-
-
-def test_a_replica_on_numpy_has_less_memory_of_its_own_than_the_weights(tmp_path: Path) -> None:
-    bundle = exported(dense(rows=128 * 1024), "numpy", tmp_path / "bundle")
-    before = private_bytes()
-    with sk.InferenceSession(bundle) as session:
-        answers(session)
-        assert private_bytes() - before < 16 * _MEBIBYTE
-
-
-def private_bytes() -> int:
-    text = Path("/proc/self/smaps_rollup").read_text()
-    (found,) = re.findall(r"^Private_Dirty:\s+(\d+) kB$", text, re.MULTILINE)
-    return int(found) * 1024
 
 
 @pytest.mark.skipif("onnxruntime" not in INSTALLED, reason="it is about a library that copies")

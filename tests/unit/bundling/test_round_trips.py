@@ -4,11 +4,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, numpy_helper
+from onnx import numpy_helper
 
 import subgraphkit as sk
 from subgraphkit.errors import InvalidModelError, WeightUpdateError
@@ -148,28 +147,6 @@ def test_weights_that_only_a_body_reads_or_nobody_come_back() -> None:
     with sk.InferenceSession("bundle") as opened:
         for which, want in ((True, 3 * X), (False, X)):
             np.testing.assert_array_equal(opened.run(None, {"c": np.array(which), "x": X})[0], want)
-
-
-def _weighted(weight: TensorProto, op: str = "Identity") -> onnx.ModelProto:
-    """Return a model that hands out a weight through an operator, converted to float32."""
-    model = parsed("m (float[1] x) => (float[a, b] y) { w0 = Identity(w) y = Cast<to = 1>(w0) }")
-    model.ir_version = 13
-    model.opset_import[0].version = 25
-    model.graph.initializer.append(weight)
-    return model
-
-
-@pytest.mark.parametrize(
-    "dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.int4, np.float64, np.bool_]
-)
-@pytest.mark.parametrize("side", [3, 101])
-def test_weights_of_every_width_come_back(dtype: Any, side: int) -> None:
-    array = (np.arange(side * side) % 7).reshape(side, side).astype(dtype)
-    with sk.InferenceSession(_weighted(numpy_helper.from_array(array, "w"))) as session:
-        want = session.run(None, {"x": np.ones(1, F)})
-        session.export("bundle")
-    with sk.InferenceSession("bundle") as opened:
-        same(opened.run(None, {"x": np.ones(1, F)}), want)
 
 
 @pytest.mark.parametrize("threshold", [0, 1024])

@@ -12,6 +12,7 @@ from subgraphkit.cli.commands import GROUPS, PURPOSES
 from subgraphkit.cli.reporting import EXIT_CODES, ExitCode, exit_code_of
 from subgraphkit.errors import CODES, CompileError, InternalError, SubgraphkitError
 from tests.ready import python_command
+from tests.scripts import run_child
 from tests.unit.cli.conftest import Cli, Install
 
 HEAVY = ("numpy", "onnx", "networkx", "pluggy", "ml_dtypes", "filelock", "platformdirs")
@@ -58,9 +59,7 @@ def test_quick_commands_import_nothing_heavy(words: list[str]) -> None:
         f"import sys; from subgraphkit.cli import main; code = main({words!r})\n"
         f"print([m for m in {HEAVY} if m in sys.modules], code, file=sys.stderr)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
+    done = run_child([sys.executable, "-c", program], status=None)
     assert done.stderr.splitlines()[-1] == "[] 0"
 
 
@@ -95,13 +94,7 @@ def test_a_stream_that_takes_nothing_is_told_without_a_traceback(
     redirection: str, code: int, said: str
 ) -> None:
     command = f"exec {shlex.quote(sys.executable)} -m subgraphkit list {redirection}"
-    done = subprocess.run(
-        ["sh", "-c", command],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == code
+    done = run_child(["sh", "-c", command], status=code)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 

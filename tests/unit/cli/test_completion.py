@@ -1,11 +1,11 @@
 """The script that completes what is typed, in the shells themselves where they are installed."""
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.scripts import run_child
 from tests.unit.cli.conftest import Cli
 
 TYPED = {
@@ -28,8 +28,6 @@ def test_bash_completes_commands_words_and_files(cli: Cli) -> None:
         quoted = " ".join(f"'{word}'" for word in words)
         lines += [f"COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}"]
         lines += ["_shtab_subgraphkit", 'echo "${COMPREPLY[*]}"']
-    done = subprocess.run(
-        ["bash", "--norc"], input="\n".join(lines), capture_output=True, text=True, check=True
-    )
+    done = run_child(["bash", "--norc"], input="\n".join(lines))
     assert done.stdout.splitlines() == [" ".join(offered) for offered in TYPED.values()]
     assert done.stderr == ""

@@ -7,7 +7,6 @@ its line and have the answer written by ``--update-golden``.
 
 import re
 import shlex
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,6 +22,7 @@ from subgraphkit.finding.registry import registered
 from tests.fakes import claiming
 from tests.golden_support import GOLDEN, GoldenCheck
 from tests.models import DIAMOND, LINEAR, bound, parsed
+from tests.scripts import run_child
 from tests.storing import storing
 from tests.unit.cli.conftest import Cli
 
@@ -164,7 +164,7 @@ def carry_out(line: str, cli: Cli) -> list[str]:
             ended = cli(*shlex.split(words))
         code, out, err = ended.code, ended.out, ended.err
     else:
-        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+        done = run_child(["sh", "-c", line], status=None)
         code, out, err = done.returncode, done.stdout, done.stderr
     assert "Traceback" not in err
     said = [*out.splitlines(), *(f"! {one}".rstrip() for one in err.splitlines())]

@@ -49,3 +49,10 @@ def test_who_computes_something_else_does_not_win() -> None:
     found = Benchmark("m.onnx", Schedule(), (honest, cheat))
     assert found.fastest is honest
     assert "cheat does not count: its results differ" in unescape(found.to_html())
+
+
+def test_nobody_wins_if_nobody_ran() -> None:
+    out = Measured("out", code="SGK104", kind="BackendUnavailableError", text="no device")
+    found = Benchmark("", Schedule(), (out,))
+    assert found.fastest is None
+    assert "Nobody: no candidate ran" in found.to_html()

@@ -2,7 +2,6 @@
 
 import os
 import pickle  # noqa: TID251 (what engines do with sessions)
-import subprocess
 import sys
 import textwrap
 import threading
@@ -17,6 +16,7 @@ import subgraphkit as sk
 import subgraphkit.compat.onnxruntime as ort
 from subgraphkit.compat.onnxruntime.transformers.io_binding_helper import TypeHelper
 from tests.models import parsed
+from tests.scripts import run_child
 
 X = np.ones((2, 4), np.float32)
 TEXT = "g (float[N, 4] x) => (float[N, 4] y, float[N, 4] z) { y = Relu(x)  z = Neg(y) }"
@@ -242,11 +242,10 @@ def test_the_names_of_the_interface_are_those_of_onnx_runtime() -> None:
 def ran(program: str, **environment: str) -> str:
     """Run a program in which ``import onnxruntime`` finds us."""
     begin = "import sys, subgraphkit.compat.onnxruntime as ort; sys.modules['onnxruntime'] = ort\n"
-    done = subprocess.run(
+    done = run_child(
         [sys.executable, "-W", "ignore", "-c", begin + textwrap.dedent(program)],
-        capture_output=True, text=True, check=False, env={**os.environ, **environment},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+        env={**os.environ, **environment},
+    )
     return done.stdout.strip()
 
 
@@ -357,9 +356,7 @@ print(device.device_type() == OrtDevice.cuda(), device.device_id())
 
 
 def test_programs_catch_errors_by_the_classes_of_onnxruntime(path: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", CATCHES, path], capture_output=True, text=True, check=False
-    )
+    done = run_child([sys.executable, "-c", CATCHES, path], status=None)
     assert done.stdout.splitlines() == [
         "ModelNotFoundError SGK201",
         "InvalidModelError SGK202",

@@ -1,13 +1,14 @@
 """``torch.compile`` with us as the backend; ``make torch`` installs what it needs."""
 
 import os
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
+from tests.scripts import run_child
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; see make torch")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed; see make torch")
@@ -168,7 +169,5 @@ def test_an_unknown_setting_is_refused() -> None:
 
 def test_pytorch_is_imported_by_its_own_door_alone() -> None:
     program = "import sys, subgraphkit as sk; sk.InferenceSession; print('torch' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
+    done = run_child([sys.executable, "-c", program])
     assert done.stdout.strip() == "False"

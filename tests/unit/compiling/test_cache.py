@@ -92,34 +92,6 @@ def test_blocks_whose_weights_are_not_in_the_engine_share_one(engines: Path) -> 
     np.testing.assert_array_equal(results[0], expected[0])
 
 
-def test_a_backend_may_restore_an_engine_with_what_it_knows_of_the_bind(home: Path) -> None:
-    told: list[Any] = []
-
-    class Restoring(sk.Backend):
-        name = "restoring"
-
-        def properties(self) -> list[sk.SubgraphProperty]:
-            return [StoringProperty(storing()())]
-
-        def fingerprint(self) -> str:
-            return "one"
-
-        def deserialize(
-            self, blob: bytes, subgraph: sk.Subgraph, context: Any
-        ) -> sk.SubgraphOperator:
-            told.append((context.kept_folder(), context.reshape({"N": 4}, {})))
-            return restored(blob)
-
-    first, _ = run(Restoring)
-    second, after = run(Restoring)
-    assert (first.restored, second.restored) == (frozenset(), {"restoring_0"})
-    np.testing.assert_array_equal(after[0], EXPECTED)
-    _, (folder, types) = told  # the first for the proof
-    assert folder == home / "cache/subgraphkit/backends/restoring"
-    assert folder.is_dir()
-    assert types["x"].shape[0] == 4
-
-
 def test_the_cache_can_be_switched_off(home: Path) -> None:
     backend = storing()
     for _ in range(2):

@@ -232,6 +232,13 @@ def test_attributes_in_bodies_are_judged_beside_the_shapes_there() -> None:
     assert "attribute 'axis' is 2, expected -2 to 1" in refusal(model)
 
 
+def test_attributes_of_operators_of_other_domains_are_left_alone() -> None:
+    model = one_node("Softmax", [[2, 3]], axis=BIG, strides=[0], foo="x")
+    model.graph.node[0].domain = "mine"
+    model.opset_import.add(domain="mine", version=1)
+    assert sk.load(model).graph.nodes[0].attribute("axis") == BIG
+
+
 def damaged(change: Any) -> onnx.ModelProto:
     model = one_node("Softmax", [[2, 3]], axis=1)
     change(model.graph.node[0].attribute)

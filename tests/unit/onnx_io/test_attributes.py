@@ -26,6 +26,11 @@ def test_every_kind_of_attribute_is_decoded() -> None:
     assert len(attributes) == 7
 
 
+def test_text_that_is_not_utf8_stays_bytes() -> None:
+    node = helper.make_node("Any", [], ["y"], s=b"\xff\xfe")
+    assert LazyAttributes(node, None)["s"] == b"\xff\xfe"
+
+
 @pytest.mark.parametrize(
     ("attribute", "dtype", "expected"),
     [

@@ -1,6 +1,5 @@
 """Types of values: from the operators, from arithmetic on sizes, and at last from the model."""
 
-import subprocess
 import textwrap
 
 import numpy as np
@@ -12,6 +11,7 @@ from subgraphkit.errors import InvalidModelError
 from subgraphkit.onnx_io import infer
 from tests.models import parsed
 from tests.ready import python_command
+from tests.scripts import run_child
 
 _FOLLOWERS = {
     "Sigmoid": "y = Sigmoid(a)",
@@ -64,6 +64,15 @@ def test_arithmetic_on_an_open_size_types_what_it_decides(arithmetic: str) -> No
     ).replace("float[8] one", "float[1] one" if "Expand" in arithmetic else "float[8] one")
     graph = sk.bind(sk.load(parsed(text)), backend="none")
     assert str(graph.types["y"]) == _OPEN[arithmetic]
+
+
+def test_a_shape_that_is_filled_is_known_to_what_is_spread_to_it() -> None:
+    text = (
+        "g (float[1, 3] x) => (y) <int64[1] two = {2}> "
+        "{ t = ConstantOfShape<value = int64[1] {1}>(two) z = Expand(x, t) y = Tile(z, t) }"
+    )
+    found = infer(sk.load(parsed(text)), {}, {})
+    assert str(found.types["y"]) == "float32[1,3]"
 
 
 def test_sizes_that_are_computed_are_known_to_all_that_follows() -> None:
@@ -140,6 +149,12 @@ def test_a_contradiction_is_told_with_both_facts(
         assert fact in str(refusal.value)
 
 
+def test_names_that_inference_makes_up_differ_however_many_nodes_are_looked_at_together() -> None:
+    text = "g (float[4] x, float[4] z) => (a, b, c) { a = NonZero(x) b = NonZero(z) c = Relu(x) }"
+    found = infer(sk.load(parsed(text)), {}, {}, slice_size=1).types
+    assert found["a"].shape[1] != found["b"].shape[1]  # type: ignore[union-attr, index]
+
+
 _BOMBS = {
     "a chain of doublings": " ".join(
         ["z0 = Identity(start)", *(f"z{i + 1} = Concat<axis=0>(z{i}, z{i})" for i in range(40))]
@@ -167,9 +182,7 @@ def test_what_would_not_fit_memory_is_not_computed(bomb: str) -> None:
         graph = sk.bind(model, backend="none", limits="unlimited")
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     """
-    done = subprocess.run(
-        python_command("-c", textwrap.dedent(script)), capture_output=True, text=True, check=True
-    )
+    done = run_child(python_command("-c", textwrap.dedent(script)))
     assert int(done.stdout) < 128 << 10, "bind took more than 128 MiB"
 
 
@@ -200,3 +213,11 @@ def test_nodes_that_look_the_same_share_no_sizes_made_up() -> None:
     types = infer(sk.load(model), {}, {}).types
     sizes = [dim for name in "ab" for dim in types[name].shape]
     assert len(set(sizes)) == 4
+
+
+def test_stored_texts_that_are_joined_are_texts() -> None:
+    model = parsed(
+        'g () => (string[3] y) <string[1] a = {"x"}, string[2] b = {"y", "z"}> '
+        "{ y = Concat<axis=0>(a, b) }"
+    )
+    assert str(infer(sk.load(model), {}, {}).types["y"]) == "string[3]"

@@ -1,7 +1,6 @@
 """What can be loaded, and how what cannot be is refused."""
 
 import re
-import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from subgraphkit.errors import (
 )
 from subgraphkit.onnx_io.validation import MAX_DEPTH
 from tests.models import CHAIN, LIGHT, parsed
+from tests.scripts import run_child
 
 
 def refusal(source: object, kind: type[Exception] = InvalidModelError) -> str:
@@ -90,9 +90,7 @@ def test_a_url_is_called_one(source: object) -> None:
 
 
 def ran(program: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True
-    )
+    done = run_child([sys.executable, "-c", textwrap.dedent(program)])
     return done.stdout.strip()
 
 

@@ -209,3 +209,18 @@ def test_what_reads_such_a_value_in_a_body_can_be_bound(call: str, body: str) ->
     assert {node.domain for one in bodies.values() for node in one.nodes} <= {
         *("", "ai.onnx.ml", "somebody"),
     }
+
+
+def test_what_reads_a_typed_value_in_a_body_has_a_type() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 22, "somebody" : 1]> '
+        "g (bool c, float[2,2] x) => (y) { y = If(c) <"
+        "then_branch = t () => (a) { u = somebody.Own(x) v = EyeLike(u) w = EyeLike(x) "
+        "a = EyeLike<dtype=11>(w) }, else_branch = e () => (b) { b = Cast<to=11>(x) }> }"
+    )
+    branch = sk.bind(sk.load(model)).table.bodies[0]["then_branch"]
+    assert {name: str(branch.types.get(name)) for name in "vwa"} == {
+        "v": "None",
+        "w": "float32[2,2]",
+        "a": "float64[2,2]",
+    }

@@ -174,6 +174,17 @@ def test_inputs_that_are_left_out_at_the_end_of_a_node_are_not_written() -> None
     assert [*model.graph.node[1].input] == ["x", "low", ""]
 
 
+def test_a_constant_node_in_a_file_is_taken_in(tmp_path: Path) -> None:
+    model = parsed("g (float[100] x) => (float[100] y) { y = Add(x, c) }")
+    values = numpy_helper.from_array(np.arange(100, dtype=np.float32), "k")
+    model.graph.node.insert(0, helper.make_node("Constant", [], ["c"], value=values))
+    path = tmp_path / "m.onnx"
+    _save_with_files(model, path)
+    written = whole(path).to_model()
+    (y,) = ReferenceEvaluator(written).run(None, {"x": np.ones(100, np.float32)})
+    np.testing.assert_array_equal(y, np.arange(100) + 1)
+
+
 def _save_with_files(model: onnx.ModelProto, path: Path) -> None:
     """Save every tensor of the model, those of attributes and bodies too, in one data file."""
     onnx.save(

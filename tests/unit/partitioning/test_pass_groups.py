@@ -2,12 +2,11 @@
 
 import random
 
-import networkx as nx
 import pytest
 
 from subgraphkit.backend.refusal import Refusal
-from subgraphkit.backend.selector import OpSelector, SubgraphSelector
-from subgraphkit.ir import Node, Subgraph
+from subgraphkit.backend.selector import OpSelector
+from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Partitioning, partition
 from tests.unit.partitioning.pass_support import (
     DescribedProperty,
@@ -62,15 +61,6 @@ def test_a_group_larger_than_the_maximum_stays_out() -> None:
     ]
 
 
-def test_pieces_of_a_region_cut_to_size_still_hang_together() -> None:
-    rows = [("Exp", ["x"], ["a"]), ("Exp", ["x"], ["b"])]
-    rows += [("Exp", ["a"], ["c"]), ("Exp", ["b"], ["d"]), ("Add", ["c", "d"], ["e"])]
-    found = partition(graph_of(rows, ["e"]), [taking("*", "one", max_nodes=2)])
-    edges = nx.DiGraph([(0, 2), (1, 3), (2, 4), (3, 4)])
-    for region in regions(found, "one"):
-        assert nx.is_weakly_connected(edges.subgraph(region))
-
-
 def test_a_review_may_refuse_a_region_with_a_reason() -> None:
     seen: list[Subgraph] = []
 
@@ -104,19 +94,6 @@ def test_nodes_of_a_rejected_region_go_to_the_next_property_of_the_backend() -> 
         ("main", (2, 3)),
     ]
     assert [one.property for one in found.refusals[0]] == ["main"]
-
-
-def test_a_stateful_selector_takes_a_group_only_if_it_takes_every_node() -> None:
-    class Growing(SubgraphSelector):
-        def select(self, node: Node) -> bool | Refusal:
-            return node.op_type == "Exp" or Refusal("op_unsupported", node.op_type)
-
-    made = selecting(lambda _: Growing(), "one", groups=lambda graph: [[0, 1]])
-    found = partition(graph_of(CHAIN, ["v4"]), [made, taking("*", "rest")])
-    assert regions(found, "one") == [[2, 3]]
-    assert reasons(found, 0) == [
-        "group: stays together with #1 Neg, which was refused (op_unsupported: Neg)"
-    ]
 
 
 @pytest.mark.parametrize("seed", range(200))

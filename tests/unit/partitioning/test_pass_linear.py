@@ -12,7 +12,7 @@ import pytest
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.operator import SubgraphOperator
-from subgraphkit.backend.refusal import Refusal, Unsupported
+from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.backend.selector import OpSelector, SubgraphSelector
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import SelectorContractError
@@ -175,26 +175,6 @@ def test_a_group_refused_again_and_again_is_offered_no_more() -> None:
         return len(asked)
 
     assert questions(200) < 3 * questions(100)
-
-
-def test_nodes_given_back_are_looked_up_and_not_searched_for() -> None:
-    compared = 0
-
-    class Index(int):
-        def __eq__(self, other: object) -> bool:
-            nonlocal compared
-            compared += 1
-            return int(self) == other
-
-        def __hash__(self) -> int:
-            return hash(int(self))
-
-    rows, outputs = chain(300, "Exp")
-    found = partition(graph_of(rows, outputs), [taking("Exp", "one"), taking("*", "rest")])
-    failed = Refusal("compile_failed", "no")
-    after = found.repartition("one_0", {Index(at): failed for at in range(300)})
-    assert [one.id for one in after.subgraphs] == ["rest_0"]
-    assert compared < 3_000
 
 
 def test_a_subgraph_given_back_does_not_start_compiling_over_again() -> None:

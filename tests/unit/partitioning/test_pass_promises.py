@@ -5,6 +5,7 @@ import pytest
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import InternalError
 from subgraphkit.partitioning import Partitioning, partition
+from subgraphkit.partitioning.algorithms.quotient import cyclic_groups
 from subgraphkit.partitioning.claiming import claim
 from subgraphkit.partitioning.claiming.graph import PartitionState
 from subgraphkit.partitioning.outcome.verification import verify_borders
@@ -94,6 +95,12 @@ def test_a_quantized_pair_that_a_path_parts_stays_out_and_says_so() -> None:
     assert regions(whole, "one") == [[0, 1, 2, 3]]
     alone = partition(bound(LOOPED), [taking("Cast ReduceMax", "one"), taking(pair, "last")])
     assert regions(alone, "last") == [[0], [3]]
+
+
+def test_groups_on_cycles_are_named_by_strong_component() -> None:
+    graph = graph_of([("Exp", [f"v{at}"], [f"v{at + 1}"]) for at in range(9)], ["v9"])
+    assert cyclic_groups(graph.adjacency, [[0, 2], [3, 4], [6, 8], [5, 7]]) == [[0], [2, 3]]
+    assert cyclic_groups(graph.adjacency, [[0, 1], [2, 3]]) == []
 
 
 # Borders

@@ -2,7 +2,7 @@
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.property import SubgraphProperty
-from subgraphkit.backend.selector import OpSelector, PatternSelector
+from subgraphkit.backend.selector import OpSelector
 from subgraphkit.partitioning import Partitioning, partition
 from tests.unit.partitioning.pass_support import (
     DescribedProperty,
@@ -50,15 +50,3 @@ def test_a_node_that_several_properties_refuse_is_one_node() -> None:
     listed = [(one["node"], one["property"]) for one in found.to_dict()["refusals"]]
     assert listed == [(2, "p0")]  # in the same words it is listed once
     assert [one.property for one in found.explain(2).asked[:3]] == ["p0", "p1", "p2"]
-
-
-def test_a_pattern_is_shortened_where_another_property_was_first() -> None:
-    first = DescribedProperty(lambda graph: OpSelector(graph, ["Abs"]))
-    second = DescribedProperty(
-        lambda graph: PatternSelector(graph, [["Relu", "Neg", "Abs"], ["Relu", "Neg"]])
-    )
-    found = chain("Relu Neg Abs", backend("fake", first, second))
-    assert [(one.backend, one.nodes) for one in found.subgraphs] == [
-        ("fake", (0, 1)),
-        ("fake", (2,)),
-    ]

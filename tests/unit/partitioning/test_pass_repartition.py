@@ -3,9 +3,9 @@
 import pytest
 
 from subgraphkit.backend.refusal import Refusal
-from subgraphkit.errors import ConfigError, SelectorContractError, UnclaimedNodesError
+from subgraphkit.errors import ConfigError, SelectorContractError
 from subgraphkit.partitioning import Partitioning, partition
-from tests.unit.partitioning.pass_support import graph_of, regions, taking
+from tests.unit.partitioning.pass_support import graph_of, taking
 
 FAILED = Refusal("compile_failed", "the compiler gave up")
 ROWS = [
@@ -56,13 +56,6 @@ def test_a_whole_subgraph_can_be_given_back() -> None:
     ]
 
 
-def test_a_region_below_the_minimum_after_that_is_given_back_too() -> None:
-    backends = [taking("Exp Neg", "one", min_nodes=2), taking("*", "rest")]
-    found = partition(graph_of(ROWS, ["f"]), backends).repartition("one_0", {1: FAILED})
-    assert regions(found, "one") == [[4, 5]]
-    assert [one.refusal.code for one in found.refusals[0]] == ["too_small"]
-
-
 def test_an_unknown_subgraph_is_refused_with_a_guess() -> None:
     with pytest.raises(ConfigError, match=r"SGK123.*no subgraph 'rest_33'; did you mean 'rest_3'"):
         divide().repartition("rest_33", {1: FAILED})
@@ -76,9 +69,3 @@ def test_a_node_of_another_subgraph_is_the_backends_fault() -> None:
 def test_a_reason_that_is_no_refusal_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"SGK123.*because of 'slow', expected a Refusal"):
         divide().repartition("one_0", {1: "slow"})  # type: ignore[dict-item]
-
-
-def test_the_last_backend_cannot_give_back() -> None:
-    found = partition(graph_of(ROWS, ["f"]), [taking("*", "only")])
-    with pytest.raises(UnclaimedNodesError, match="1 node is claimed by no backend"):
-        found.repartition("only_0", {1: FAILED})

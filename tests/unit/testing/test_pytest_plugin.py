@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.house.tree import ROOT
 from tests.ready import python_command
+from tests.scripts import run_child
 
 FAULTY = "tests.faulty"
 HEAVY = ("numpy", "onnx", "subgraphkit.backend.contract", "ml_dtypes")
@@ -24,13 +25,11 @@ def run_pytest(*given: str, folder: Path) -> subprocess.CompletedProcess[str]:
     (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
     words = ("--pyargs", "subgraphkit.testing", *given)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-    return subprocess.run(
+    return run_child(
         python_command("-m", "pytest", "-p", "no:cacheprovider", "-rsxX", *words),
         cwd=folder,
         env={**environment, "PYTHONPATH": f"{metadata.parent}{os.pathsep}{ROOT}", "PATH": ""},
-        capture_output=True,
-        text=True,
-        check=False,
+        status=None,
     )
 
 
@@ -59,7 +58,5 @@ def test_loading_the_plugin_imports_nothing_heavy() -> None:
         "import sys, subgraphkit.testing.pytest_plugin; "
         f"print([name for name in {HEAVY} if name in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True
-    )
+    done = run_child([sys.executable, "-W", "error", "-c", program])
     assert done.stdout.strip() == "[]"
