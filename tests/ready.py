@@ -40,7 +40,7 @@ _NOT_READY: Final = child_process.child_command
 # No library that keeps threads of its own, such as ONNX Runtime: they do not survive a fork.
 _IMPORTED: Final = (
     "onnx.parser", "subgraphkit.bundling.collecting", "subgraphkit.cli.commands",
-    "subgraphkit.placing.inference_session", "subgraphkit.rewriting", "subgraphkit.testing.child",
+    "subgraphkit.placing.inference_session", "subgraphkit.rewriting", "subgraphkit.testing.levels",
     "subgraphkit_numpy.backend",
 )  # fmt: skip
 

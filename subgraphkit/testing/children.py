@@ -21,7 +21,7 @@ from subgraphkit.processes.child_process import crowd
 from subgraphkit.processes.memory import machine_bytes, resident_bytes
 from subgraphkit.testing.cases import Finding, Outcome, Stopped
 
-_RUNNER: Final = "subgraphkit.testing.child:CaseRunner"
+_RUNNER: Final = "subgraphkit.testing.levels:CaseRunner"
 _START_SECONDS: Final = 120.0
 """How long a child may take to start and to build the cases of a level."""
 _LAST_OUTPUT: Final = 600

@@ -1,6 +1,6 @@
 """Visits of a backend to a new process: what importing, binding and running it leave behind.
 
-The functions are for ``apart``.
+A process begins and ends there as that of a user does.
 """
 
 import locale
@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,9 @@ import numpy as np
 
 from subgraphkit.backend.contract import ProbeResult
 from subgraphkit.finding.listing import list_backends
-from subgraphkit.testing.cases import PASSED, Finding, Outcome, broken
+from subgraphkit.processes import NoAnswer, call, how_it_ended
+from subgraphkit.processes.calling import place_of
+from subgraphkit.testing.cases import PASSED, Finding, Outcome, Stopped, broken
 from subgraphkit.testing.claimed import model_taken
 from subgraphkit.testing.foreign import beside_foreign
 from subgraphkit.testing.subject import Subject
@@ -248,3 +251,51 @@ def _output_kept(tell: Callable[[str], None], streams: Sequence[int] = (1, 2)) -
                 os.close(copy)
             kept.seek(0)
             tell(kept.read().decode("utf-8", errors="replace").strip()[-_LAST_OUTPUT:])
+
+
+def call_in_subprocess(
+    function: Callable[..., Any], subject: Subject, seconds: float, *words: str, what: str
+) -> Any:
+    """Call a function in a new process, let that end by itself, and return what it returned.
+
+    ``seconds``: How long the process may take.
+
+    Raises:
+        Stopped: The process did not end (``HANG``), or not well (``CRASH``); or the function did.
+    """
+    try:
+        answer = call(answered, place_of(function), subject.to_dict(), words, timeout=seconds)
+    except NoAnswer as gone:
+        raise _ended(gone, what, seconds) from None
+    except Exception as error:
+        text = f"a process that {what} failed: {type(error).__name__}: {error}"
+        raise Stopped(Outcome.CRASH, text) from error
+    if "stopped" in answer:
+        found = Finding.from_dict(answer["stopped"])
+        raise Stopped(found.outcome, found.detail, found.taken)
+    return answer["returned"]
+
+
+def check_in_subprocess(
+    check: Callable[..., Finding], subject: Subject, seconds: float, *words: str, what: str
+) -> Finding:
+    """Have a check carried out as ``call_in_subprocess`` calls a function; return what it finds."""
+    return Finding.from_dict(call_in_subprocess(check, subject, seconds, *words, what=what))
+
+
+def answered(place: str, described: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """Call a function in the process it was to be called in."""
+    module, _, name = place.partition(":")
+    try:
+        found = getattr(import_module(module), name)(Subject(**described), *words)
+    except Stopped as stop:
+        return {"stopped": stop.finding.to_dict()}
+    return {"returned": found.to_dict() if isinstance(found, Finding) else found}
+
+
+def _ended(gone: NoAnswer, what: str, seconds: float) -> Stopped:
+    if gone.code is None:
+        return Stopped(Outcome.HANG, f"a process that {what} does not end within {seconds:.0f} s")
+    printed = gone.printed.strip()[-_LAST_OUTPUT:]
+    text = f"a process that {what} ended with {how_it_ended(gone.code)}"
+    return Stopped(Outcome.CRASH, f"{text}; it printed:\n{printed}" if printed else text)

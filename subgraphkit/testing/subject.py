@@ -39,7 +39,7 @@ from subgraphkit.running import Session
 from subgraphkit.testing.attribution import REFERENCE, ResultJudge, text_of
 from subgraphkit.testing.cases import Finding, Outcome, Stopped
 from subgraphkit.testing.comparison import untouched
-from subgraphkit.testing.loopback import Stub
+from subgraphkit.testing.foreign import Stub
 from subgraphkit.testing.probe_models import ProbeModel, models_claimed
 
 DataSet = tuple[Mapping[str, Any], Sequence[Any]]

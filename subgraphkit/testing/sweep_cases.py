@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from subgraphkit.testing import run_checks
 from subgraphkit.testing.cases import Case, Finding, Outcome
-from subgraphkit.testing.combinations import PRODUCERS, combinations
-from subgraphkit.testing.older_variants import had_others, older_variants
+from subgraphkit.testing.older_variants import PRODUCERS, combinations, had_others, older_variants
 from subgraphkit.testing.operator_variants import FAMILIES, USUAL_OPSET, OperatorVariant, operations
 from subgraphkit.testing.run_checks import Check, Opened, check_session
 from subgraphkit.testing.subject import Subject

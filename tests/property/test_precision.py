@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import subgraphkit as sk
 from subgraphkit.precision import Precision, Ranges, calibrate, rewrite
-from subgraphkit.testing.random_graphs import random_graph
+from subgraphkit.testing.small_models import random_graph
 from subgraphkit.testing.variants import without_foreign
 
 KINDS = ("fp16", "bf16")

@@ -29,7 +29,7 @@ class _Terminated(BaseException):
 def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Carry it out."""
     # The kit stands beside the command line, not below it, and is not imported for other commands.
-    recording = import_module("subgraphkit.testing.recording")
+    recording = import_module("subgraphkit.testing.checking")
     record = recording.Record(arguments.name, arguments.findings, arguments.seed)
     cut_short = "the kit itself failed"
     try:

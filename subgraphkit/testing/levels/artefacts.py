@@ -23,9 +23,9 @@ from subgraphkit.ir import Initializer
 from subgraphkit.processes.child_process import crowd
 from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, broken
 from subgraphkit.testing.operator_checks import Workbench, new_weights, workbench
+from subgraphkit.testing.process_checks import call_in_subprocess, check_in_subprocess
 from subgraphkit.testing.small_models import graphs_of, model_of
 from subgraphkit.testing.subject import Subject
-from subgraphkit.testing.subprocesses import call_in_subprocess, check_in_subprocess
 
 _LEVEL: Final = 6
 _CHILD_SECONDS: Final = 50.0

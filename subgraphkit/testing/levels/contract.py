@@ -21,9 +21,8 @@ from subgraphkit.processes.child_process import crowd
 from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, broken
 from subgraphkit.testing.claimed import model_taken, models_taken, usual_models
 from subgraphkit.testing.operator_checks import OPERATOR_CHECKS, Workbench, workbench
-from subgraphkit.testing.process_checks import changes_left, threads_kept
+from subgraphkit.testing.process_checks import changes_left, check_in_subprocess, threads_kept
 from subgraphkit.testing.subject import Subject
-from subgraphkit.testing.subprocesses import check_in_subprocess
 
 _LEVEL: Final = 1
 _CHILD_SECONDS: Final = 45.0

@@ -14,7 +14,7 @@ import onnx
 
 from subgraphkit.running import Session
 from subgraphkit.testing.cases import Case, Finding, Outcome
-from subgraphkit.testing.draws import DRAWING, difference_of_draws, draws, repeated
+from subgraphkit.testing.comparison import DRAWING, difference_of_draws, draws, repeated
 from subgraphkit.testing.execution import Part, batch_key
 from subgraphkit.testing.foreign import beside_foreign, is_own
 from subgraphkit.testing.official_cases import OfficialCase, official_cases

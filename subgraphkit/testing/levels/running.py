@@ -21,9 +21,8 @@ from subgraphkit.testing.attribution import REFERENCE
 from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped, broken
 from subgraphkit.testing.claimed import model_taken, models_taken
 from subgraphkit.testing.foreign import beside_foreign, is_own
-from subgraphkit.testing.random_graphs import random_graph
 from subgraphkit.testing.run_checks import Check, Opened, check_session
-from subgraphkit.testing.small_models import SmallModel, graphs_of, model_of
+from subgraphkit.testing.small_models import SmallModel, graphs_of, model_of, random_graph
 from subgraphkit.testing.subject import SETTINGS, Subject
 from subgraphkit.testing.sweep_cases import sweep_cases
 from subgraphkit.testing.variants import LAYOUTS

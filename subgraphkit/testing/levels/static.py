@@ -15,9 +15,8 @@ from subgraphkit.backend.plugin_api import api_text, name_problem
 from subgraphkit.errors import OptionError
 from subgraphkit.finding.catalogue import CATALOGUE, BackendRecord
 from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, broken
-from subgraphkit.testing.process_checks import Imported, imported
+from subgraphkit.testing.process_checks import Imported, call_in_subprocess, imported
 from subgraphkit.testing.subject import Subject
-from subgraphkit.testing.subprocesses import call_in_subprocess
 
 _CHILD_SECONDS: Final = 45.0
 _MOST_IMPORT_SECONDS: Final = 5.0

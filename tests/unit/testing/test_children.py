@@ -9,7 +9,7 @@ from subgraphkit.processes.child_process import crowd
 from subgraphkit.testing import Finding, Outcome, Subject
 from subgraphkit.testing.cases import Stopped
 from subgraphkit.testing.children import Pool, Task
-from subgraphkit.testing.subprocesses import call_in_subprocess
+from subgraphkit.testing.process_checks import call_in_subprocess
 from tests.unit.testing.troubled import stop
 
 SECONDS = 40.0

@@ -14,7 +14,7 @@ from tests.models import CHAIN, parsed
 
 pytestmark = pytest.mark.usefixtures("ready_children")
 
-LOOPBACK = "subgraphkit.testing.loopback:LoopbackBackend"
+LOOPBACK = "subgraphkit.testing.foreign:LoopbackBackend"
 WRONG = "tests.faulty:WrongValue"
 STRINGS = "g (string[2] x) => (string[2] y) { y = Identity(x) }"
 

@@ -7,17 +7,17 @@ from subgraphkit.comparing import tolerance_for
 from subgraphkit.testing import Case, Finding, Outcome, Subject
 from subgraphkit.testing.checking import drawn_batches
 from subgraphkit.testing.children import Task
-from subgraphkit.testing.draws import difference_of_draws, draws, repeated
+from subgraphkit.testing.comparison import difference_of_draws, draws, repeated
 from subgraphkit.testing.execution import carry_out, carry_out_in_one_model
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.official_cases import official_cases
 
-LOOPBACK = Subject(target="subgraphkit.testing.loopback:LoopbackBackend")
+LOOPBACK = Subject(target="subgraphkit.testing.foreign:LoopbackBackend")
 CASES = cases_of_level(3, LOOPBACK)
 VARIANTS = ("alone", "sandwiched", "folded")
 
 
-def found(case: str, backend: str = "subgraphkit.testing.loopback:LoopbackBackend") -> Finding:
+def found(case: str, backend: str = "subgraphkit.testing.foreign:LoopbackBackend") -> Finding:
     """Carry a case out on a backend of the kit."""
     return carry_out(CASES[case], Subject(target=backend))
 
@@ -126,7 +126,7 @@ def jointly(operator: str, form: str, backend: str) -> tuple[list[Case], list[Fi
 @pytest.mark.parametrize("form", VARIANTS)
 @pytest.mark.parametrize("operator", ["Slice", "Gather"])
 def test_cases_in_one_model_are_right_if_each_is(operator: str, form: str) -> None:
-    cases, findings = jointly(operator, form, "subgraphkit.testing.loopback:LoopbackBackend")
+    cases, findings = jointly(operator, form, "subgraphkit.testing.foreign:LoopbackBackend")
     assert findings is not None
     assert len(cases) > 2
     assert [one.case for one in findings] == [case.id for case in cases]
