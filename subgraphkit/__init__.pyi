@@ -3,6 +3,7 @@ from .backend.contract import Backend as Backend
 from .backend.contract import ProbeResult as ProbeResult
 from .backend.hookspecs import hookimpl as hookimpl
 from .backend.operator import SubgraphOperator as SubgraphOperator
+from .backend.operator import Traits as Traits
 from .backend.options import Option as Option
 from .backend.property import SubgraphProperty as SubgraphProperty
 from .backend.refusal import Refusal as Refusal
@@ -10,16 +11,15 @@ from .backend.refusal import Unsupported as Unsupported
 from .backend.selector import OpSelector as OpSelector
 from .backend.selector import PatternSelector as PatternSelector
 from .backend.selector import SubgraphSelector as SubgraphSelector
-from .backend.traits import Traits as Traits
 from .binding import bind as bind
 from .compiling import compile_subgraphs as compile_subgraphs
 from .configuration.config import config as config
 from .errors import SubgraphkitError as SubgraphkitError
+from .finding.catalogue import list_backends as list_backends
 from .finding.extensions import register_extension as register_extension
 from .finding.extensions import unregister_extension as unregister_extension
-from .finding.listing import list_backends as list_backends
-from .finding.properties import register_property as register_property
-from .finding.properties import unregister_property as unregister_property
+from .finding.loading import register_property as register_property
+from .finding.loading import unregister_property as unregister_property
 from .finding.registry import get_backend as get_backend
 from .finding.registry import register_backend as register_backend
 from .finding.registry import unregister_backend as unregister_backend

@@ -38,7 +38,7 @@ from measuring import Table, base_parser, machine, rendered, store_csv  # noqa: 
 from real_models import MODELS as REAL  # noqa: E402 (see above)
 
 from subgraphkit.comparing import Measured, Schedule, bench  # noqa: E402 (see above)
-from subgraphkit.comparing.intervals import ratio  # noqa: E402 (see above)
+from subgraphkit.comparing.benchmark import ratio  # noqa: E402 (see above)
 from subgraphkit.comparing.stored_values import store_values  # noqa: E402 (see above)
 from subgraphkit.placing.tuning_child import measure_placement  # noqa: E402 (see above)
 from subgraphkit.processes import NoAnswer, call  # noqa: E402 (see above)

@@ -7,7 +7,7 @@ import random
 from array import array
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.algorithms.nets import Nets
+from subgraphkit.partitioning.algorithms.levels import Nets
 
 __all__ = ["far_edges", "ladder", "nets_of", "random_window", "unet"]
 

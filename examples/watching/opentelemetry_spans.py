@@ -13,8 +13,14 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 
 import subgraphkit
-from subgraphkit.backend.events import CompileEvent, Event, FallbackEvent, RunEvent, StepEvent
-from subgraphkit.backend.hookspecs import hookimpl
+from subgraphkit.backend.hookspecs import (
+    CompileEvent,
+    Event,
+    FallbackEvent,
+    RunEvent,
+    StepEvent,
+    hookimpl,
+)
 from subgraphkit.comparing import make_feeds
 
 _ATTRIBUTES: Final = (

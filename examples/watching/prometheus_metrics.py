@@ -19,8 +19,7 @@ from prometheus_client import (
 )
 
 import subgraphkit
-from subgraphkit.backend.events import CompileEvent, FallbackEvent, RunEvent, StepEvent
-from subgraphkit.backend.hookspecs import hookimpl
+from subgraphkit.backend.hookspecs import CompileEvent, FallbackEvent, RunEvent, StepEvent, hookimpl
 from subgraphkit.comparing import make_feeds
 
 _SECONDS: Final = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)

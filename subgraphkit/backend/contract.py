@@ -9,12 +9,11 @@ from typing import Any, ClassVar, Final, Generic, get_args, get_origin
 
 from subgraphkit import backend as contract
 from subgraphkit.backend.manifest import options_of
-from subgraphkit.backend.operator import SubgraphOperator
+from subgraphkit.backend.operator import SubgraphOperator, Traits
 from subgraphkit.backend.options import Option, PlainOptions
 from subgraphkit.backend.plugin_api import PLUGIN_API, Dated, refuse_names
 from subgraphkit.backend.property import BindContext, OptionsT, SubgraphProperty
 from subgraphkit.backend.refusal import Answer
-from subgraphkit.backend.traits import Traits
 from subgraphkit.errors import BackendUnavailableError
 from subgraphkit.ir import Subgraph
 from subgraphkit.limits import LoadLimits

@@ -1,20 +1,27 @@
 """Messages about options and manifests, and the pieces that other rooms build messages from.
 
 One function per message, from plain facts to an error that has not been raised yet; the golden
-tests render each. Keeping the texts together keeps their tone and their hints alike.
+tests render each. Keeping the texts together keeps their tone and their hints alike. Warnings, and
+notes on what a plugin raised, are written here, too.
 
 Source: error texts of the plugin study; JAX and fsspec for naming the install command.
 """
 
 import itertools
+import warnings
 from collections.abc import Iterable, Sequence
+from typing import Final
 
+from subgraphkit.boundary import PLUGIN_MARK
 from subgraphkit.errors import (
     BackendLoadError,
     BackendUnavailableError,
     ConfigError,
     OptionError,
+    SubgraphkitError,
+    SubgraphkitWarning,
 )
+from subgraphkit.logs import logger_of
 
 
 def listed(words: Iterable[str]) -> str:
@@ -129,3 +136,37 @@ def unavailable(
         problem=problem,
         fix=hint,
     )
+
+
+PLACEMENT_LOG: Final = logger_of("placement")
+"""Where one warning of a session says that its placement is not as asked."""
+
+
+def warn_user(notice: SubgraphkitError) -> None:
+    """Issue ``notice`` as a ``SubgraphkitWarning`` at the first frame outside this package.
+
+    Python shows a warning once per place, so pointing at the caller's line repeats the warning for
+    every place that causes it and for no other.
+    """
+    import inspect  # noqa: PLC0415 (few are warned)
+
+    frame = inspect.currentframe()
+    level = 1
+    while frame is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(str(notice), SubgraphkitWarning, stacklevel=level)
+
+
+def _is_ours(module: str) -> bool:
+    return module == "subgraphkit" or module.startswith("subgraphkit.")
+
+
+def mark_as_plugin_error(error: BaseException, plugin: str) -> None:
+    """Note on an exception that passes as it is which plugin raised it."""
+    error.add_note(f"{PLUGIN_MARK}{plugin}")
+
+
+def is_of_plugin(error: BaseException) -> bool:
+    """Say whether ``mark_as_plugin_error`` has been called for an exception."""
+    return any(note.startswith(PLUGIN_MARK) for note in getattr(error, "__notes__", ()))

@@ -1,16 +1,78 @@
-"""Subgraph operators: what a backend makes of a region it claimed, and how the session calls it."""
+"""Subgraph operators: what a backend makes of a region it claimed, and how the session calls it.
+
+``Traits`` is what operators and backends promise of themselves, in one frozen record.
+"""
 
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
 from subgraphkit.backend.plugin_api import refuse_names
 from subgraphkit.backend.progress import Progress
-from subgraphkit.backend.traits import Traits
+
+Evidence = Literal["declared", "asked"]
+"""The ground of claims: rules of the backend alone, or answers of its library as well."""
+
+Pool = Literal["none", "sleeps", "spins", "unknown"]
+"""The state, between two runs, of the threads that compute beside the calling one."""
+
+
+class Traits(NamedTuple):
+    """Promises of a backend, ``Backend.traits``, and of an operator, ``SubgraphOperator.traits``.
+
+    An instance may have others than its class: ``self.traits = self.traits._replace(...)``.
+
+    Attributes:
+        pool: Of a backend. ``"none"``: there are no threads beside the calling one, or a device
+            does the work; ``"sleeps"``: they sleep when a run is over; ``"spins"``: each operator
+            has some that wait for its next run by spinning, unless
+            ``BindContext.shares_processors``; ``"unknown"``: nothing is promised,
+            ``BindContext.threads`` included, which all others obey.
+        evidence: Of a backend. ``"declared"``: claims need no library; ``"asked"``: its library was
+            asked what it parses, or what its device takes.
+        maps_engines: Of a backend. ``deserialize`` takes an engine as a read-only ``memoryview``
+            as well, which it may hold: that of a bundle is then mapped from its file, and in memory
+            once for all processes.
+        loses_nan: Of a backend. Operators of ONNX's own domain that make a number of NaN, or NaN of
+            a number, where ONNX does not; the setting ``nan_policy`` keeps their nodes away.
+        keeps_weights: Of a backend. Its operators read constants after they are compiled, to take
+            new weights, say: a bundle keeps the data of all. Of others it keeps what
+            ``Backend.separate_weights`` names, and reading the rest raises ``InvalidModelError``
+            (SGK184).
+        neighbour: Of a backend. One that runs what this one leaves, without its values going far,
+            as in a selection: ``"onnxruntime:providers=cuda"``. It is used where this backend is
+            the only one that was named, nobody chose a fallback, and it can run here; its options
+            give way to the user's.
+        holds_limits: Of a backend. ``max_value_bytes`` of ``BindContext.limits`` is held before a
+            value is made whose size was fed; of others, nodes such as a ``Range`` to a fed number
+            are kept away.
+        thread_safe: Of an operator. Several threads may be inside ``run`` at once.
+        fork_safe: Of an operator. A process forked from this one can run it: it keeps no threads,
+            and no locks that another thread may have held. A session with any operator that is not
+            is refused there.
+        minds_memory: Of an operator. ``run`` keeps its promises of memory. If not, inputs that
+            others read as well are read-only views, and the setting ``checked`` compares what is
+            returned with what was given and returned before (SGK149).
+        in_place: Of an operator. Operators of ONNX that it computes rightly where the buffer for an
+            output is the memory of the input that the output goes on from, as ``ScatterND`` of its
+            data. Of others, an output bound to the memory of an input is copied at the end.
+    """
+
+    pool: Pool = "unknown"
+    evidence: Evidence = "declared"
+    maps_engines: bool = False
+    loses_nan: frozenset[str] = frozenset()
+    keeps_weights: bool = False
+    neighbour: str = ""
+    holds_limits: bool = False
+    thread_safe: bool = False
+    fork_safe: bool = False
+    minds_memory: bool = False
+    in_place: frozenset[str] = frozenset()
 
 
 class _Place(enum.Enum):

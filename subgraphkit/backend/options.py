@@ -14,7 +14,7 @@ from types import MappingProxyType, SimpleNamespace
 from typing import Any, Final, Literal, Never
 
 from subgraphkit.backend import messages
-from subgraphkit.backend.notices import warn_user
+from subgraphkit.backend.messages import warn_user
 from subgraphkit.backend.option_values import READERS
 from subgraphkit.errors import OptionError
 

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.binding.folding import BoundFolding, fold
 from subgraphkit.binding.model_process import ModelProcess
-from subgraphkit.binding.shapes import Shapes, given_shapes
-from subgraphkit.binding.sizes import require_bounded, size_fed_nodes
+from subgraphkit.binding.shapes import Shapes, given_shapes, require_bounded, size_fed_nodes
 from subgraphkit.boundary import walking
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.settings import OtherSettings

@@ -10,8 +10,7 @@ from subgraphkit.cli.reporting import CommandReport, ExitCode, exit_code_of, mem
 from subgraphkit.cli.tables import table
 from subgraphkit.configuration.names import KNOWN_BACKENDS
 from subgraphkit.finding import messages
-from subgraphkit.finding.catalogue import BackendRecord
-from subgraphkit.finding.listing import list_backends, usable_names
+from subgraphkit.finding.catalogue import BackendRecord, list_backends, usable_names
 from subgraphkit.texts import in_bytes
 
 _ORIGIN = "the command line"

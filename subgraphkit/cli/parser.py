@@ -13,9 +13,9 @@ from typing import Any, Final, NoReturn
 
 from subgraphkit import __version__
 from subgraphkit.backend.messages import did_you_mean
-from subgraphkit.cli.command import PROGRAM, Parser
 from subgraphkit.cli.commands import GROUPS, PURPOSES
 from subgraphkit.cli.reporting import EXIT_CODES, ExitCode
+from subgraphkit.cli.words import PROGRAM, Parser
 from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP
 from subgraphkit.errors import CallerError
 from subgraphkit.lazy import collector_paused

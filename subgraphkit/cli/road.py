@@ -7,9 +7,8 @@ from typing import Any
 
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.binding.samples import Feed
-from subgraphkit.cli.flags import in_flags
-from subgraphkit.cli.reporting import CommandReport
-from subgraphkit.comparing.feeding import make_feeds
+from subgraphkit.cli.reporting import CommandReport, in_flags
+from subgraphkit.comparing.stored_values import make_feeds
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.selection import AUTO, NONE, parse_selection
 from subgraphkit.errors import CallerError, SubgraphkitError

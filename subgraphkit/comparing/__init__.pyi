@@ -11,10 +11,10 @@ from .differences import Tolerance as Tolerance
 from .differences import compare_values as compare_values
 from .differences import first_difference as first_difference
 from .differences import tolerance_for as tolerance_for
-from .feeding import Feed as Feed
-from .feeding import make_feeds as make_feeds
 from .findings import SubgraphFinding as SubgraphFinding
 from .findings import Verification as Verification
 from .finiteness import NotFinite as NotFinite
 from .finiteness import find_not_finite as find_not_finite
+from .stored_values import Feed as Feed
+from .stored_values import make_feeds as make_feeds
 from .verification import verify as verify

@@ -17,12 +17,11 @@ from typing import Any, Final
 
 from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.differences import compare_values
-from subgraphkit.backend.notices import PLACEMENT_LOG
+from subgraphkit.backend.messages import PLACEMENT_LOG
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.comparing.benchmark import Benchmark, Measured, Schedule, Share
-from subgraphkit.comparing.candidates import BenchEntry
-from subgraphkit.comparing.measured_candidate import MeasuredContender
+from subgraphkit.comparing.candidates import BenchEntry, MeasuredContender
 from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import parse_selection

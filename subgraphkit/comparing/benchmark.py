@@ -1,18 +1,51 @@
-"""Benchmarks: what was measured of each candidate, in words, as a page and for a notebook."""
+"""Benchmarks: what was measured of each candidate, in words, as a page and for a notebook.
 
+Times and ratios of turns are medians with the interval that holds the true one.
+"""
+
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from subgraphkit.backend.differences import Difference
-from subgraphkit.comparing.intervals import Interval, ratio
 from subgraphkit.errors import CallerError
 from subgraphkit.texts import counted, in_seconds
 from subgraphkit.viewing import Paged, Section, Table, Text
 from subgraphkit.viewing.sections import Cell
+
+_CONFIDENCE: Final = 0.95
+
+
+class Interval(NamedTuple):
+    """A median, and the interval that holds the true one with a confidence of 95 %.
+
+    Fewer than 6 values have none; then it is from the smallest to the largest.
+    """
+
+    median: float
+    low: float
+    high: float
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """Return the median of values and its interval, by order statistics."""
+    ranked, count = sorted(values), len(values)
+    below, tail = 0, 0.5**count  # the chance that fewer than ``below + 1`` are below the median
+    while 2 * tail < 1 - _CONFIDENCE and below < count // 2:
+        below += 1
+        tail += math.comb(count, below) * 0.5**count
+    at = max(below - 1, 0)
+    return Interval(statistics.median(ranked), ranked[at], ranked[-1 - at])
+
+
+def ratio(turns: Sequence[float], others: Sequence[float]) -> Interval:
+    """Return what turns took by what others took, round by round."""
+    return interval([one / other for one, other in zip(turns, others, strict=False)])
+
 
 _MEBIBYTE = 1 << 20
 

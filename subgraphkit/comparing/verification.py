@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from subgraphkit.backend.differences import Difference, compare_values, relative_error
-from subgraphkit.backend.notices import warn_user
+from subgraphkit.backend.messages import warn_user
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.comparing.findings import SubgraphFinding, Verification

@@ -7,9 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, overload
 
-from subgraphkit.backend.operator import ON_DEVICE, InnerTime, SubgraphOperator
+from subgraphkit.backend.operator import ON_DEVICE, InnerTime, SubgraphOperator, Traits
 from subgraphkit.backend.progress import Progress
-from subgraphkit.backend.traits import Traits
 from subgraphkit.compiling.caching import EngineCache
 from subgraphkit.compiling.outcomes import close_all
 from subgraphkit.ir import Graph, Subgraph, last_uses

@@ -6,9 +6,8 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from subgraphkit.backend.operator import SubgraphOperator, fill_buffers, set_maker
+from subgraphkit.backend.operator import SubgraphOperator, Traits, fill_buffers, set_maker
 from subgraphkit.backend.progress import Progress
-from subgraphkit.backend.traits import Traits
 from subgraphkit.binding import BoundModel
 from subgraphkit.binding.model_process import ModelProcess, ProcessEnded, described, with_last_words
 from subgraphkit.errors import BackendError, CompileError, ExecutionError

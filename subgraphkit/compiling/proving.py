@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from subgraphkit.backend.contract import Backend
-from subgraphkit.backend.notices import warn_user
+from subgraphkit.backend.messages import warn_user
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.tolerances import DEFAULT_TOLERANCES, EXACT, Tolerance, tolerance_for
 from subgraphkit.binding import BoundModel

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeGuard
 
-from subgraphkit.backend.notices import warn_user
+from subgraphkit.backend.messages import warn_user
 from subgraphkit.configuration import messages
 from subgraphkit.configuration.processors import thread_limit
 from subgraphkit.configuration.selection import parse_selection

@@ -180,7 +180,7 @@ def _facts(choice: BackendChoice, *, deep: bool) -> dict[str, Any]:
     # Imported here: the parent, which only starts children, has no use for the registry and NumPy.
     from subgraphkit.backend.options import validate_options  # noqa: PLC0415 (see above)
     from subgraphkit.configuration.config import resolve  # noqa: PLC0415 (see above)
-    from subgraphkit.finding.listing import missing_requirements  # noqa: PLC0415 (see above)
+    from subgraphkit.finding.catalogue import missing_requirements  # noqa: PLC0415 (see above)
     from subgraphkit.finding.registry import (  # noqa: PLC0415 (see above)
         find_record,
         load_record,

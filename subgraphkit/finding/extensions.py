@@ -19,7 +19,7 @@ from subgraphkit.backend.hookspecs import (
     hook_manager,
     unknown_hooks,
 )
-from subgraphkit.backend.notices import mark_as_plugin_error, warn_user
+from subgraphkit.backend.messages import mark_as_plugin_error, warn_user
 from subgraphkit.backend.progress import Progress, ProgressEvent
 from subgraphkit.boundary import pass_on
 from subgraphkit.configuration.config import ResolvedConfig

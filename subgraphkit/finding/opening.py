@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from subgraphkit import backend as contract
 from subgraphkit.backend.contract import Backend, lack_of, set_lack
-from subgraphkit.backend.notices import warn_user
+from subgraphkit.backend.messages import warn_user
 from subgraphkit.backend.options import validate_options
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.names import BACKENDS_GROUP

@@ -30,8 +30,8 @@ from subgraphkit.finding.catalogue import (
     IN_PROCESS,
     BackendRecord,
     State,
+    usable_names,
 )
-from subgraphkit.finding.listing import usable_names
 from subgraphkit.finding.loading import BackendFactory, adopt, load, probe
 
 _Registered = TypeVar("_Registered")

@@ -17,8 +17,8 @@ from subgraphkit.boundary import pass_on
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.selection import AUTO, BackendChoice, unnumbered
 from subgraphkit.errors import BackendError, ConfigError, SelectorContractError, describe_exception
+from subgraphkit.finding.loading import properties_of
 from subgraphkit.finding.opening import Among, open_fallback, open_in_turn
-from subgraphkit.finding.properties import properties_of
 
 AT_FAULT = "This is a fault of the backend; report it to its author."
 """The hint where a backend's own code raised."""

@@ -30,9 +30,8 @@ from subgraphkit.partitioning.constraints import (
     ResolvedConstraints,
     configured,
 )
-from subgraphkit.partitioning.division import claimed, divided
+from subgraphkit.partitioning.division import claimed, divided, require_all_claimed
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData, cut
-from subgraphkit.partitioning.outcome.unclaimed import require_all_claimed
 from subgraphkit.partitioning.placements import selected
 from subgraphkit.partitioning.plan_files import save_regions
 from subgraphkit.partitioning.regrouping import (

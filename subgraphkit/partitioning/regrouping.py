@@ -20,13 +20,13 @@ from subgraphkit.partitioning.claiming.claim import Passes, claim_all, finish_al
 from subgraphkit.partitioning.claiming.graph import PartitionState, Region
 from subgraphkit.partitioning.claims import Claim, choose_claimants
 from subgraphkit.partitioning.constraints import kept_away
+from subgraphkit.partitioning.division import require_all_claimed
 from subgraphkit.partitioning.outcome.partitioning_data import (
     Cut,
     PartitioningData,
     PartitioningT,
     cut,
 )
-from subgraphkit.partitioning.outcome.unclaimed import require_all_claimed
 from subgraphkit.partitioning.outcome.verification import forbidden_crossings
 
 Regions = Sequence[tuple[int, Collection[int]]]

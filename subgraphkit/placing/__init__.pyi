@@ -1,5 +1,4 @@
 from . import background as background
-from . import proofs as proofs
 from . import tuning_child as tuning_child
 from .inference_session import InferenceSession as InferenceSession
 from .inference_session import SessionSpec as SessionSpec

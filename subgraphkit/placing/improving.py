@@ -17,7 +17,7 @@ class ImprovingSession(Session):
     _build: "placing.background.BackgroundBuild | None" = None
     _tuning: "placing.tuning_child.BackgroundTuning | None" = None
 
-    _proof: "placing.proofs.BackgroundProof | None" = None
+    _proof: "placing.background.BackgroundProof | None" = None
 
     @property
     def ready(self) -> bool:

@@ -135,7 +135,7 @@ class InferenceSession(ImprovingSession):
     def _run_compiled(self, compiled: CompiledSubgraphs) -> None:
         super().__init__(plan(compiled.origin, compiled))
         if compiled.cache is not None and compiled.cache.proofs.waiting:
-            self._proof = placing.proofs.BackgroundProof(self, compiled.cache.proofs)
+            self._proof = placing.background.BackgroundProof(self, compiled.cache.proofs)
 
     def _let_go(self, source: object) -> None:
         """Leave the weights to the operators, unless the model is somebody else's as well."""
@@ -390,7 +390,7 @@ class _Opened:
         self.renew()
 
     def renew(self) -> None:
-        """Begin anew, in a forked child; what was opened is kept alive by ``running.forking``."""
+        """Begin anew, in a forked child; what was opened is kept alive by ``running.gate``."""
         self.sessions: dict[str, InferenceSession] = {}
         self.locks: dict[str, threading.Lock] = {}
 

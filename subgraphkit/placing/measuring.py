@@ -22,11 +22,12 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import BackendUnavailableError, SubgraphkitError
 from subgraphkit.finding.extensions import ExtensionManager
+from subgraphkit.ir import Node
+from subgraphkit.ir.costs import weight_of
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.partitioning.plan_files import Placement, first_output
 from subgraphkit.partitioning.reports.explanation import Roots, find_causes
 from subgraphkit.placing.agreement import tolerances_of
-from subgraphkit.placing.choosing import node_weights
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
 
@@ -192,7 +193,7 @@ class TuningRun:
 
     Attributes:
         options: The options of the backends that take part, by name.
-        weights: The nodes in order of running, with what each weighs.
+        weights: The nodes in order of running, with roughly what each costs; no constants.
         max_error: The relative L2 error that results may have in shorter floats.
         seconds: About how long all of it may take.
         timeout_s: How long the first run of a candidate may take.
@@ -209,7 +210,8 @@ class TuningRun:
         circumstances: Mapping[str, Any],
     ) -> None:
         self.bound, self.options, self.feeds = bound, options, feeds
-        self.weights = node_weights(bound)
+        own = (node for node in bound.order if not bound.is_constant_node(node))
+        self.weights = {node: weight_of(Node(bound, node)) for node in own}
         self.max_error = bound.settings.max_error
         self.began, self.seconds = time.monotonic(), math.inf
         self.timeout_s: float | None = None

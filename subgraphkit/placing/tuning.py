@@ -9,7 +9,7 @@ from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
 from subgraphkit.comparing.benchmark import candidate_table
-from subgraphkit.comparing.feeding import make_feeds
+from subgraphkit.comparing.stored_values import make_feeds
 from subgraphkit.configuration import messages
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.handing import plain_value

@@ -15,13 +15,12 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final
 
-from subgraphkit.comparing.intervals import Interval, interval, ratio
+from subgraphkit.comparing.benchmark import Interval, interval, ratio
 from subgraphkit.configuration.selection import AUTO, NONE
 from subgraphkit.errors import InternalError, SubgraphkitError
 from subgraphkit.partitioning.plan_files import Placement
-from subgraphkit.placing.composing import Compositions
+from subgraphkit.placing.composing import Compositions, ShorterFloats
 from subgraphkit.placing.measuring import WORTH, Candidate, TuningRun
-from subgraphkit.placing.shortening import ShorterFloats
 
 _SLOW: Final = 3.0
 """How many times the time of the quickest a backend may take, in each of the first turns, and still

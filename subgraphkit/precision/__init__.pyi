@@ -1,7 +1,10 @@
 from .accuracy import AccuracyReport as AccuracyReport
 from .accuracy import LayerAccuracy as LayerAccuracy
 from .accuracy import measure_accuracy as measure_accuracy
+from .calibration import Histogram as Histogram
+from .calibration import Method as Method
 from .calibration import calibrate as calibrate
+from .calibration import threshold_of as threshold_of
 from .deviation import ValueAccuracy as ValueAccuracy
 from .models import KEPT_CODES as KEPT_CODES
 from .models import HighPrecision as HighPrecision
@@ -17,6 +20,3 @@ from .models import read_calibration_cache as read_calibration_cache
 from .models import rewrite as rewrite
 from .search import PrecisionSearch as PrecisionSearch
 from .search import precision_search as precision_search
-from .thresholds import Histogram as Histogram
-from .thresholds import Method as Method
-from .thresholds import threshold_of as threshold_of

@@ -1,10 +1,11 @@
-"""Ranges of a model's values, found by running it over the user's batches."""
+"""Ranges of a model's values: histograms over the user's batches, and thresholds from them."""
 
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +16,171 @@ from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.ir import BoundGraph
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
-from subgraphkit.precision.thresholds import Histogram, Method, check_method, threshold_of
 from subgraphkit.rewriting import Range, Ranges, content_hash
+from subgraphkit.rewriting.records import check_word
 from subgraphkit.running import Session
 from subgraphkit.running.tapping import tap_groups, tapped_session
 from subgraphkit.types import DataType, TensorType
+
+BINS: Final = 2048
+
+STEPS: Final = 127
+"""The largest int8 that stands for a threshold."""
+
+_CHUNK: Final = 1 << 20  # elements whose copies are in memory at once
+
+
+@dataclass(eq=False)
+class Histogram:
+    """Magnitudes of the elements of one value.
+
+    The first elements fix the width of the bins. When larger ones come, neighbouring bins are
+    joined, twice as wide, until the largest fits: no element is ever counted in a wrong bin. Zeros
+    are counted apart, because any scale represents them exactly.
+
+    Attributes:
+        counts: Elements per bin, zeros left out.
+        limit: The upper edge of the last bin; 0 until an element other than 0 was seen.
+        zeros: How many elements were 0.
+        lowest: The smallest element; infinity if there was none.
+        highest: The largest element; minus infinity if there was none.
+    """
+
+    counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
+    limit: float = 0.0
+    zeros: int = 0
+    lowest: float = np.inf
+    highest: float = -np.inf
+
+    @property
+    def samples(self) -> int:
+        """How many elements were seen."""
+        return int(self.counts.sum()) + self.zeros
+
+    @property
+    def magnitude(self) -> float:
+        """The largest magnitude seen; 0 if there was none."""
+        return max(abs(self.lowest), abs(self.highest)) if self.samples else 0.0
+
+    @property
+    def width(self) -> float:
+        """The width of a bin."""
+        return self.limit / BINS
+
+    def snr_db(self, threshold: float) -> float:
+        """Return what int8 with a threshold keeps of the elements counted.
+
+        Within a bin elements count as spread evenly.
+
+        Returns:
+            The ratio of their power to that of the error, in dB; infinity if there is none.
+        """
+        power = float(self.counts @ self._middles() ** 2)
+        error = float(self.counts @ self.errors(np.array([threshold]))[0]) if power else 0.0
+        return 10 * math.log10(power / error) if error else math.inf
+
+    def errors(self, thresholds: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the squared error that int8 makes of an element, per threshold and bin."""
+        step = thresholds[:, None] / STEPS
+        middles = self._middles()
+        held = np.minimum(np.rint(middles / step), STEPS) * step
+        errors: npt.NDArray[Any] = (middles - held) ** 2 + self.width**2 / 12
+        return errors
+
+    def _middles(self) -> npt.NDArray[Any]:
+        return (np.arange(BINS) + 0.5) * self.width
+
+    def add(self, array: npt.NDArray[Any]) -> None:
+        """Count elements, all of them finite."""
+        if not array.size:
+            return
+        self.lowest = min(self.lowest, float(array.min()))
+        self.highest = max(self.highest, float(array.max()))
+        self._reach(max(abs(self.lowest), abs(self.highest)))
+        flat = array.reshape(-1)
+        for start in range(0, flat.size, _CHUNK):
+            self._count(np.abs(flat[start : start + _CHUNK].astype(np.float64)))
+
+    def _count(self, sizes: npt.NDArray[np.float64]) -> None:
+        nonzero = sizes[sizes > 0]
+        self.zeros += sizes.size - nonzero.size
+        sizes = nonzero
+        if sizes.size:
+            places = np.minimum((sizes * (BINS / self.limit)).astype(np.int64), BINS - 1)
+            self.counts += np.bincount(places, minlength=BINS)
+
+    def _reach(self, largest: float) -> None:
+        """Widen the bins until the largest magnitude lies within."""
+        if not self.limit:
+            self.limit = largest
+        while self.limit < largest:
+            self.counts[: BINS // 2] = self.counts.reshape(-1, 2).sum(axis=1)
+            self.counts[BINS // 2 :] = 0
+            self.limit *= 2
+
+
+Method = Literal["mse", "percentile", "minmax"]
+"""How a threshold is chosen."""
+
+LEVELS: Final = 128
+"""Magnitudes that int8 tells apart."""
+
+_WHOLE: Final = 100.0
+
+_STRIDE: Final = 8
+"""Every so many bins ends a candidate of the squared error, which is flat about its least."""
+
+
+def check_method(method: str, percentile: float) -> None:
+    """Make sure that a method exists.
+
+    Raises:
+        CallerError: It does not, or the percentile is none (SGK231).
+    """
+    check_word("the method", method, get_args(Method))
+    if not 0 < percentile <= _WHOLE:
+        raise CallerError("SGK231", f"the percentile is {percentile}, expected one of 0 to 100")
+
+
+def threshold_of(histogram: Histogram, method: str, percentile: float) -> tuple[float, str]:
+    """Choose a threshold.
+
+    Args:
+        histogram: What was seen.
+        method: ``minmax`` takes the largest magnitude. ``percentile`` leaves out the largest ones;
+            ``mse`` weighs what is clipped against steps that are too wide, by the squared error.
+        percentile: How many percent of the elements are not clipped, for that method.
+
+    Returns:
+        The threshold, 0 if nothing but zeros was seen; and the method by which it was found.
+        Fewer elements other than 0 than there are levels say nothing of their distribution, so
+        ``mse`` takes the largest then.
+    """
+    largest = histogram.magnitude
+    nonzero = int(histogram.counts.sum())
+    if method == "minmax" or not nonzero:
+        return largest, "minmax" if nonzero else method
+    if method == "percentile":
+        return min(_percentile(histogram, percentile), largest), method
+    if nonzero < LEVELS:
+        return largest, "minmax"
+    return min(_least_error(histogram), largest), method
+
+
+def _least_error(histogram: Histogram) -> float:
+    """Return the threshold at which int8 is off by least, squared and added up."""
+    candidates = np.arange(LEVELS, BINS + 1, _STRIDE) * histogram.width
+    return float(candidates[int(np.argmin(histogram.errors(candidates) @ histogram.counts))])
+
+
+def _percentile(histogram: Histogram, percentile: float) -> float:
+    """Return the upper edge of the bin in which the percentile lies; zeros count as elements."""
+    wanted = math.ceil(histogram.samples * percentile / 100) - histogram.zeros
+    if wanted <= 0:  # nearly all is 0: the rest is what there is to represent
+        wanted = math.ceil(int(histogram.counts.sum()) * percentile / 100)
+    place = int(np.searchsorted(np.cumsum(histogram.counts), wanted))
+    return (place + 1) * histogram.width
+
 
 _Array = npt.NDArray[Any]
 

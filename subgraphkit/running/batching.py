@@ -16,7 +16,7 @@ from subgraphkit.running.answering import Answering
 from subgraphkit.running.devices import is_on_device
 from subgraphkit.running.emission import picked
 from subgraphkit.running.feeds import admit_input, check_names, places_of
-from subgraphkit.running.forking import start_over_in_children
+from subgraphkit.running.gate import start_over_in_children
 from subgraphkit.running.messages import check_count, check_seconds, not_batched
 from subgraphkit.running.streams import awaited
 from subgraphkit.types import Dim, TensorType

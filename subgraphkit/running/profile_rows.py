@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from subgraphkit.backend.events import RunEvent, StepEvent
+from subgraphkit.backend.hookspecs import RunEvent, StepEvent
 from subgraphkit.backend.operator import InnerTime
 from subgraphkit.ir import Subgraph
 from subgraphkit.texts import counted, in_seconds, printable, shortened

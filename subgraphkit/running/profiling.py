@@ -11,8 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
-from subgraphkit.backend.events import RunEvent, StepEvent
-from subgraphkit.backend.hookspecs import hookimpl
+from subgraphkit.backend.hookspecs import RunEvent, StepEvent, hookimpl
 from subgraphkit.backend.operator import InnerTime, SubgraphOperator
 from subgraphkit.compiling import close_all
 from subgraphkit.errors import describe_exception

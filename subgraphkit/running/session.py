@@ -21,8 +21,7 @@ from subgraphkit.running.binding_io import IOBinding
 from subgraphkit.running.emission import picked
 from subgraphkit.running.failures import fails_again, made_elsewhere, movable
 from subgraphkit.running.feeds import described, places_of
-from subgraphkit.running.forking import follow, goes_on, run_forked
-from subgraphkit.running.gate import Gate
+from subgraphkit.running.gate import Gate, follow, goes_on, run_forked
 from subgraphkit.running.messages import (
     OPEN_A_FILE,
     explain_attribute,
@@ -31,8 +30,7 @@ from subgraphkit.running.messages import (
     run_closed,
 )
 from subgraphkit.running.observing import Observer, RunTally
-from subgraphkit.running.stopping import RunOptions, Stoppable
-from subgraphkit.running.variants import Variants
+from subgraphkit.running.stopping import RunOptions, Stoppable, Variants
 from subgraphkit.running.weights import Weights
 
 

@@ -1,9 +1,13 @@
-"""The end of a run before it is done: at its deadline, or because another thread says so."""
+"""The kinds of run that a session writes code for, and the end of one before it is done.
+
+A run ends early at its deadline, or because another thread says so.
+"""
 
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any, Final
 
 from subgraphkit.backend.interruption import limited_to
@@ -16,9 +20,11 @@ from subgraphkit.errors import (
     SubgraphkitError,
 )
 from subgraphkit.planning import Plan
-from subgraphkit.running.emission import Emitted
+from subgraphkit.running.emission import Emitted, emit
 from subgraphkit.running.gate import wait_for
 from subgraphkit.running.messages import check_seconds, unknown_run_options
+from subgraphkit.running.observing import Observer
+from subgraphkit.running.weights import Weights
 
 _HINTS: Final = {
     "SGK138": "The session can be run again. Give it more time, or ask it for less.",
@@ -183,3 +189,41 @@ def _reached(error: BaseException, emitted: Emitted, plan: Plan) -> tuple[str, d
     nodes = error.context.get("nodes", ()) if isinstance(error, SubgraphkitError) else ()
     where += f", node {' > '.join(nodes)}" if nodes else ""
     return where, {"step": step, "subgraph": subgraph.id, "nodes": tuple(nodes)}
+
+
+class Variants:
+    """The functions of one plan, of which those that not every run needs are written on demand.
+
+    Attributes:
+        plain: That of a run that takes no buffers and ends when it is done.
+
+    Thread-safety: safe, while the plan, its weights and who listens stay.
+    """
+
+    def __init__(
+        self, plan: Plan, weights: Weights, observer: Observer, stoppable: Stoppable
+    ) -> None:
+        self._plan, self._weights = plan, weights
+        self._observer, self._stoppable = observer, stoppable
+        self._others: dict[tuple[bool, bool], Emitted] = {}
+        self.plain = self._emit(buffered=False, stoppable=False)
+
+    def other(self, *, buffered: bool, stoppable: bool) -> Emitted:
+        """Return the function that takes buffers, or asks whether to go on, or does both."""
+        key = buffered, stoppable
+        if key not in self._others:
+            self._others[key] = self._emit(buffered=buffered, stoppable=stoppable)
+        return self._others[key]
+
+    def _emit(self, *, buffered: bool, stoppable: bool) -> Emitted:
+        plan = self._plan
+        run_of = self._stoppable.run_of if stoppable else attrgetter("run")
+        emitted = emit(
+            plan,
+            defaults={name: stored.array() for name, stored in plan.graph.defaults.items()},
+            constants=self._weights.output_makers(),
+            run_of=run_of,
+            wait=self._stoppable.wait if stoppable else None,
+            buffered=buffered,
+        )
+        return self._observer.watch(emitted, plan, run_of)

@@ -10,7 +10,7 @@ from threading import TIMEOUT_MAX
 from typing import Any, Final
 
 from subgraphkit.errors import RunTimeoutError
-from subgraphkit.running.forking import run_forked
+from subgraphkit.running.gate import run_forked
 from subgraphkit.running.messages import run_closed
 from subgraphkit.running.stopping import RunOptions
 

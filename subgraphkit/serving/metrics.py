@@ -7,8 +7,7 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from subgraphkit.backend.events import StepEvent
-from subgraphkit.backend.hookspecs import hookimpl
+from subgraphkit.backend.hookspecs import StepEvent, hookimpl
 from subgraphkit.serving.live_model import LiveModel
 
 _SECONDS: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)

@@ -1,16 +1,57 @@
-"""Files of a backend's own that make the next time quicker, and may be gone any day."""
+"""Files of a backend's own that make the next time quicker, and may be gone any day.
 
+They are signed with this user's key, as engines and answers are.
+"""
+
+import contextlib
 import hmac
 import os
+import secrets
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
 from subgraphkit.errors import CacheError
 from subgraphkit.logs import logger_of
-from subgraphkit.storing.files import open_plain, write_whole
-from subgraphkit.storing.locks import locked
-from subgraphkit.storing.signing import signing_key
+from subgraphkit.storing import messages
+from subgraphkit.storing.files import locked, open_plain, write_whole
+from subgraphkit.storing.folders import default_state_dir, private_folder
+
+_LENGTH: Final = 32
+_NAME: Final = "engine-cache.key"
+
+
+def signing_key() -> bytes:
+    """Return this user's key; a random one is made when it is first asked for.
+
+    Raises:
+        CacheError: The key, or the folder it is in, can be read or written by others (SGK150), or
+            not by us (SGK151).
+
+    Thread-safety: any number of threads and processes may ask at once; all get the same key.
+    """
+    path = private_folder(default_state_dir()) / _NAME
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            return _read(path)
+        # If somebody else is faster, theirs holds.
+        write_whole(path, secrets.token_bytes(_LENGTH), replace=False)
+        return _read(path)
+    except CacheError:
+        raise
+    except OSError as error:
+        raise messages.unusable(path, "read or make its key", error) from error
+
+
+def _read(path: Path) -> bytes:
+    with open_plain(path, secret=True) as file:
+        key = file.read(_LENGTH + 1)
+    if len(key) != _LENGTH:
+        raise messages.untrusted(
+            path, "is not a key", f"Remove it, and a new one is made: rm {path}"
+        )
+    return key
+
 
 _logger = logger_of("cache")
 

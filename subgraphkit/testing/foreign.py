@@ -26,7 +26,7 @@ from subgraphkit.backend import (
     SubgraphSelector,
     Unsupported,
 )
-from subgraphkit.backend.traits import Traits
+from subgraphkit.backend.operator import Traits
 from subgraphkit.configuration.selection import BackendChoice
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.partitioning import Constraints

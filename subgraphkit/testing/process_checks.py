@@ -24,7 +24,7 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit.backend.contract import ProbeResult
-from subgraphkit.finding.listing import list_backends
+from subgraphkit.finding.catalogue import list_backends
 from subgraphkit.processes import NoAnswer, call, how_it_ended
 from subgraphkit.processes.calling import place_of
 from subgraphkit.testing.cases import PASSED, Finding, Outcome, Stopped, broken

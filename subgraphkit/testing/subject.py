@@ -36,9 +36,8 @@ from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, Partitioning, partition
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
-from subgraphkit.testing.attribution import REFERENCE, ResultJudge, text_of
 from subgraphkit.testing.cases import Finding, Outcome, Stopped
-from subgraphkit.testing.comparison import untouched
+from subgraphkit.testing.comparison import REFERENCE, ResultJudge, text_of, untouched
 from subgraphkit.testing.foreign import Stub
 from subgraphkit.testing.probe_models import ProbeModel, models_claimed
 

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 
 import subgraphkit as sk
-from subgraphkit.finding.properties import unregister_property
+from subgraphkit.finding.loading import unregister_property
 from subgraphkit.finding.registry import unregister_backend
 from tests.ready import python_command
 from tests.scripts import EXAMPLES, load_script, run_child

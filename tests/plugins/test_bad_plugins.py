@@ -40,7 +40,7 @@ NAMED = {
 OPEN = """
 import json, sys
 from subgraphkit.configuration.config import resolve
-from subgraphkit.finding.listing import list_backends
+from subgraphkit.finding.catalogue import list_backends
 from subgraphkit.finding.opening import open_backends
 from subgraphkit.errors import SubgraphkitError
 told = {}
@@ -74,7 +74,7 @@ def test_importing_and_listing_import_no_plugin(run_program: RunProgram) -> None
     program = """
 import json, sys
 import subgraphkit
-from subgraphkit.finding.listing import list_backends
+from subgraphkit.finding.catalogue import list_backends
 listed = [[r.name, r.distribution, r.state] for r in list_backends()]
 print(json.dumps([listed, [name for name in sys.modules if name.startswith("sgk_test_")]]))
 """

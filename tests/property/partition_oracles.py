@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import networkx as nx
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.algorithms.nets import Nets
+from subgraphkit.partitioning.algorithms.levels import Nets
 
 Regions = list[list[int]]
 Graph = tuple[Adjacency, bytearray]

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms import merger
-from subgraphkit.partitioning.algorithms.components import split_to_size
 from subgraphkit.partitioning.algorithms.connected import connected_regions
-from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions
-from subgraphkit.partitioning.algorithms.nets import Nets
-from subgraphkit.partitioning.algorithms.quotient import CyclicGroupsError, contract
+from subgraphkit.partitioning.algorithms.levels import Nets, level_bound, level_regions
+from subgraphkit.partitioning.algorithms.quotient import CyclicGroupsError, contract, split_to_size
 from subgraphkit.partitioning.outcome.verification import find_violation
 from tests.property.partition_oracles import (
     Graph,

@@ -23,7 +23,7 @@ from onnx.utils import Extractor
 
 import subgraphkit as sk
 from subgraphkit.compiling.caching.store import EngineStore
-from subgraphkit.storing.signing import signing_key
+from subgraphkit.storing.kept_files import signing_key
 from subgraphkit.testing import light_models as light
 from tests.models import CHAIN, parsed
 from tests.ready import python_command

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.cli.command import Parser
 from subgraphkit.cli.commands import PURPOSES
+from subgraphkit.cli.words import Parser
 from tests.house.tree import ROOT
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")

@@ -6,10 +6,10 @@ from argparse import Namespace
 from typing import Any
 
 from subgraphkit import errors
-from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode, exit_code_of, in_json, members
 from subgraphkit.cli.road import bind_and_feed
 from subgraphkit.cli.words import (
+    Parser,
     add_compared_words,
     add_placement_words,
     counting,
@@ -17,7 +17,7 @@ from subgraphkit.cli.words import (
     writable,
 )
 from subgraphkit.comparing import Benchmark, Measured, Schedule, bench
-from subgraphkit.finding.listing import list_backends
+from subgraphkit.finding.catalogue import list_backends
 from subgraphkit.texts import counted
 from subgraphkit.viewing.sections import Table, Text
 

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend.option_values import read_bytes
-from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.tables import table
-from subgraphkit.cli.words import tolerance
+from subgraphkit.cli.words import Parser, tolerance
 from subgraphkit.compiling.caching import EngineStore, StoredEngine
 from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import CallerError

@@ -1,26 +1,32 @@
 """``subgraphkit convert``: a model written anew in fp16, bf16, int8 or fp8."""
 
+import os
 import warnings
+import zipfile
+import zlib
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import onnx
 
 from subgraphkit.binding import bind
-from subgraphkit.cli.batches import Batches, batches_in
-from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode, members
 from subgraphkit.cli.road import load_as_told, tell_feeds
 from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import (
+    Parser,
     add_bind_words,
     counting,
     tolerance,
     writable,
 )
-from subgraphkit.comparing.feeding import make_feeds
+from subgraphkit.comparing.stored_values import make_feeds
 from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.onnx_io import Model
 from subgraphkit.precision import (
@@ -37,6 +43,68 @@ from subgraphkit.precision import (
     rewrite,
 )
 from subgraphkit.texts import counted
+
+_KINDS = {".npz", ".npy"}
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """Files with a batch each, read when their turn comes."""
+
+    files: tuple[Path, ...]
+    inputs: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __iter__(self) -> Iterator[Mapping[str, npt.NDArray[Any]]]:
+        return (self._read(file) for file in self.files)
+
+    def _read(self, file: Path) -> dict[str, npt.NDArray[Any]]:
+        try:
+            with file.open("rb") as opened:  # NumPy leaves it open if it is damaged
+                stored = np.load(opened, allow_pickle=False)
+                is_array = isinstance(stored, np.ndarray)
+                batch = dict(zip(self.inputs, [stored], strict=False)) if is_array else dict(stored)
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            problem = f"the batch {str(file)!r} cannot be read: {error}"
+            raise CallerError("SGK301", problem) from error
+        if is_array and len(self.inputs) != 1:
+            names = ", ".join(self.inputs)
+            raise _unfit(
+                f"the batch {str(file)!r} holds one array, but the model has inputs {names}"
+            )
+        missing = [name for name in self.inputs if name not in batch]
+        if missing:
+            has = f"no array {missing[0]!r}; it has {sorted(batch)}"
+            raise _unfit(f"the batch {str(file)!r} has {has}")
+        return {name: batch[name] for name in self.inputs}
+
+
+def _unfit(problem: str) -> CallerError:
+    hint = "Store batches with numpy.savez(path, **feeds), by input name."
+    return CallerError("SGK301", problem, hint=hint)
+
+
+def batches_in(places: Sequence[str], inputs: Sequence[str]) -> Batches:
+    """Find the batches in files and folders.
+
+    Raises:
+        CallerError: A place does not exist or holds no batch (SGK301).
+    """
+    files: list[Path] = []
+    for place in map(Path, places):
+        found = [place]
+        if os.path.isdir(place):  # noqa: PTH112 (no name makes it raise)
+            found = sorted(file for file in place.iterdir() if file.suffix in _KINDS)
+        if not found or not all(
+            os.path.isfile(file) and file.suffix in _KINDS  # noqa: PTH113 (as above)
+            for file in found
+        ):
+            raise _unfit(f"{str(place)!r} is no .npz or .npy file and no folder with any")
+        files += found
+    return Batches(tuple(files), tuple(inputs))
+
 
 _LARGEST_MESSAGE = (1 << 31) - 1
 

@@ -12,7 +12,7 @@ import platform
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from itertools import chain
@@ -20,20 +20,35 @@ from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit import __version__
-from subgraphkit.backend.events import Check
-from subgraphkit.cli.command import Parser
-from subgraphkit.cli.health import look_after
+from subgraphkit.backend.hookspecs import Check
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.tables import table
-from subgraphkit.cli.words import seconds, writable
+from subgraphkit.cli.words import Parser, seconds, writable
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.files import config_paths
 from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP, KNOWN_BACKENDS
 from subgraphkit.configuration.selection import AUTO, NONE, BackendChoice
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.catalogue import CATALOGUE
-from subgraphkit.finding.child_probe import ChildProbe
+from subgraphkit.finding.child_probe import ChildProbe, ask_child, find_facts
 from subgraphkit.texts import paragraph
+
+
+def look_after(name: str, timeout_seconds: float, *, deep: bool, origin: str) -> ChildProbe:
+    """Probe a backend and let it compile and run a small model, in a child process."""
+    return ask_child("backend", name, timeout_seconds, find_health, origin, deep, variables={})
+
+
+def find_health(begin: Callable[[str], None], name: str, origin: str, deep: Any) -> dict[str, Any]:
+    """Probe a backend in this process, which it may take down, and try it if it can be tried."""
+    begin(name)
+    facts = find_facts(name, origin, deep)
+    if facts["state"] == "ok":  # without NumPy, it would not be found what is wrong
+        trial = import_module("subgraphkit.testing.trial")
+        facts |= trial.try_installed(begin, name, facts["builds_only"])
+        begin("")
+    return facts
+
 
 _VARIABLES: Final = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
 _SHARED: Final = "onnxruntime"

@@ -3,10 +3,9 @@
 from argparse import Namespace
 from pathlib import Path, PurePath
 
-from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import spec_as_told
-from subgraphkit.cli.words import A_SPEC, counting, seconds
+from subgraphkit.cli.words import A_SPEC, Parser, counting, seconds
 from subgraphkit.configuration.config import resolve
 from subgraphkit.serving.triton import export_triton
 from subgraphkit.texts import printable

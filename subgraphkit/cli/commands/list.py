@@ -5,12 +5,11 @@ from importlib import import_module
 from typing import Any
 
 from subgraphkit.backend.plugin_api import api_text
-from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode, members
 from subgraphkit.cli.tables import table
+from subgraphkit.cli.words import Parser
 from subgraphkit.configuration.names import BACKEND_NAMES, KNOWN_BACKENDS
-from subgraphkit.finding.catalogue import BackendRecord
-from subgraphkit.finding.listing import list_backends
+from subgraphkit.finding.catalogue import BackendRecord, list_backends
 from subgraphkit.texts import printable, shortened
 
 

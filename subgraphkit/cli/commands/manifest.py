@@ -11,9 +11,9 @@ from subgraphkit.backend.manifest import (
     find_manifest,
     read_manifest,
 )
-from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.scaffolding.typed_options import WRITTEN, render_options
+from subgraphkit.cli.words import Parser
 from subgraphkit.errors import CallerError
 from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.texts import counted

@@ -4,9 +4,9 @@ import shlex
 from argparse import Namespace
 from pathlib import Path
 
-from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.scaffolding.rendering import distribution_of, write_package
+from subgraphkit.cli.words import Parser
 
 
 def execute(arguments: Namespace, report: CommandReport) -> ExitCode:

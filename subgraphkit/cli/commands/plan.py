@@ -6,15 +6,14 @@ from functools import partial
 from typing import Any
 
 from subgraphkit.backend.messages import did_you_mean
-from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode, in_json
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
-from subgraphkit.cli.words import add_road_words, writable
+from subgraphkit.cli.words import Parser, add_road_words, writable
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import Model
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.partitioning.reports.memory import Memory, check_memory
-from subgraphkit.partitioning.reports.moves import find_moves, move_table
+from subgraphkit.partitioning.reports.quality import find_moves, move_table
 from subgraphkit.partitioning.reports.sections import dry_run_lines
 from subgraphkit.texts import in_bytes
 from subgraphkit.viewing.sections import Table

@@ -2,9 +2,8 @@
 
 from argparse import Namespace
 
-from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
-from subgraphkit.cli.words import seconds
+from subgraphkit.cli.words import Parser, seconds
 from subgraphkit.serving.oip import probe
 from subgraphkit.texts import printable
 

@@ -2,10 +2,9 @@
 
 from argparse import Namespace
 
-from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import bind_as_told, chosen_backends, feeds_as_told
-from subgraphkit.cli.words import add_feed_words, add_road_words, counting, writable
+from subgraphkit.cli.words import Parser, add_feed_words, add_road_words, counting, writable
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan

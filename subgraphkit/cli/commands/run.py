@@ -17,11 +17,10 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
 from subgraphkit.binding.samples import Feed
 from subgraphkit.bundling import BundleCall, BundleFiles, open_bundle
-from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import bind_as_told, chosen_backends, feeds_as_told, load_as_told
 from subgraphkit.cli.tables import table
-from subgraphkit.cli.words import add_feed_words, add_road_words, writable
+from subgraphkit.cli.words import Parser, add_feed_words, add_road_words, writable
 from subgraphkit.comparing.stored_values import store_npz
 from subgraphkit.compiling import close_all, compile_subgraphs
 from subgraphkit.errors import CallerError

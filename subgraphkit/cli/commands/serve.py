@@ -13,10 +13,9 @@ from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Any, Final
 
-from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import is_spec, spec_as_told
-from subgraphkit.cli.words import A_SPEC, Merged, counting, pair
+from subgraphkit.cli.words import A_SPEC, Merged, Parser, counting, pair
 from subgraphkit.errors import CallerError
 
 _OURS: Final = r"Error: (?=\[SGK)"

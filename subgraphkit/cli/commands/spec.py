@@ -4,10 +4,9 @@ import json
 from argparse import Namespace
 from typing import Final
 
-from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import read_spec
-from subgraphkit.cli.words import Merged, add_road_words, pair, writable
+from subgraphkit.cli.words import Merged, Parser, add_road_words, pair, writable
 from subgraphkit.placing import SessionSpec
 
 _SETTINGS: Final = ("strict", "fold", "pin", "keep_off", "max_error")

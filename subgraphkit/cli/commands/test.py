@@ -11,10 +11,9 @@ from importlib import import_module
 from math import inf
 from typing import Any, Final, NoReturn
 
-from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.tables import table
-from subgraphkit.cli.words import counting, seconds, writable
+from subgraphkit.cli.words import Parser, counting, seconds, writable
 from subgraphkit.errors import CallerError
 from subgraphkit.texts import paragraph
 

@@ -4,10 +4,9 @@ from argparse import Namespace
 from functools import partial
 
 from subgraphkit.binding import BoundModel, bind
-from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import check_names, feeds_as_told, load_as_told
-from subgraphkit.cli.words import add_compared_words, counting, seconds, writable
+from subgraphkit.cli.words import Parser, add_compared_words, counting, seconds, writable
 from subgraphkit.placing import tune
 
 

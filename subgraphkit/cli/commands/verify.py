@@ -5,10 +5,9 @@ from collections.abc import Callable
 from functools import partial
 
 from subgraphkit.backend.tolerances import ToleranceOf
-from subgraphkit.cli.command import Parser
 from subgraphkit.cli.reporting import CommandReport, ExitCode, in_json, members
 from subgraphkit.cli.road import bind_and_feed
-from subgraphkit.cli.words import add_compared_words, tolerance, writable
+from subgraphkit.cli.words import Parser, add_compared_words, tolerance, writable
 from subgraphkit.comparing import (
     Bisection,
     NotFinite,

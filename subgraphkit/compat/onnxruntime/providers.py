@@ -9,11 +9,11 @@ them comes the first installed of the backends that are fast on the processor.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from subgraphkit.backend.notices import warn_user
+from subgraphkit.backend.messages import warn_user
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.names import BACKEND_OF
 from subgraphkit.errors import CallerError, SubgraphkitError
-from subgraphkit.finding.listing import list_backends
+from subgraphkit.finding.catalogue import list_backends
 from subgraphkit.finding.registry import get_backend
 
 CPU: Final = "CPUExecutionProvider"

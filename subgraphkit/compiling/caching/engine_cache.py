@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from subgraphkit.backend.contract import Backend
-from subgraphkit.backend.notices import warn_user
+from subgraphkit.backend.messages import warn_user
 from subgraphkit.backend.operator import SubgraphOperator, maker_of
 from subgraphkit.backend.property import BindContext
-from subgraphkit.compiling.caching.entries import About, DamagedError, Description
 from subgraphkit.compiling.caching.keying import BackendIdentity, EngineKey, identify, make_key
-from subgraphkit.compiling.caching.store import EngineStore
+from subgraphkit.compiling.caching.store import About, DamagedError, Description, EngineStore
 from subgraphkit.compiling.proving import (
     EngineFaultError,
     Proofs,

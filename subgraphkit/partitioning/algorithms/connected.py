@@ -15,10 +15,9 @@ from typing import NamedTuple
 
 from subgraphkit.ir import Adjacency
 from subgraphkit.lazy import collector_paused
-from subgraphkit.partitioning.algorithms.components import labelled_components
 from subgraphkit.partitioning.algorithms.levels import level_bound
 from subgraphkit.partitioning.algorithms.merger import Merger
-from subgraphkit.partitioning.algorithms.quotient import cyclic_sets, run_order
+from subgraphkit.partitioning.algorithms.quotient import cyclic_sets, labelled_components, run_order
 
 
 class Division(NamedTuple):

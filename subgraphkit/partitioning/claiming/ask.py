@@ -23,7 +23,7 @@ from subgraphkit.errors import (
 )
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.lazy import cached_property
-from subgraphkit.partitioning.algorithms.nets import as_ints
+from subgraphkit.partitioning.algorithms.levels import as_ints
 from subgraphkit.partitioning.claims import AT_FAULT, Claim
 from subgraphkit.partitioning.refusals import RefusalColumn
 

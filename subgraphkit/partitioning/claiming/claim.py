@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from subgraphkit.backend.property import PartitionSummary
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import BoundGraph
-from subgraphkit.partitioning.algorithms.components import weak_components
+from subgraphkit.partitioning.algorithms.quotient import weak_components
 from subgraphkit.partitioning.claiming.ask import CheckedProperty
 from subgraphkit.partitioning.claiming.checks import CHECKS, forbidden_at_borders
 from subgraphkit.partitioning.claiming.graph import PartitionState, Pass, Region

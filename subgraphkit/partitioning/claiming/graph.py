@@ -17,7 +17,12 @@ from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.binding import BoundModel
 from subgraphkit.ir import Adjacency, BoundGraph, Node
 from subgraphkit.lazy import cached_property
-from subgraphkit.partitioning.algorithms.nets import Nets, as_ints, nets_of_values, nets_of_vertices
+from subgraphkit.partitioning.algorithms.levels import (
+    Nets,
+    as_ints,
+    nets_of_values,
+    nets_of_vertices,
+)
 from subgraphkit.partitioning.algorithms.quotient import contract_groups, run_order
 from subgraphkit.partitioning.claiming.ask import CheckedProperty
 from subgraphkit.partitioning.claims import Claim

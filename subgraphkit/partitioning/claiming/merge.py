@@ -8,9 +8,9 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from subgraphkit.ir import Adjacency
-from subgraphkit.partitioning.algorithms.components import split_to_size, weak_components
 from subgraphkit.partitioning.algorithms.connected import Division, connected_regions
 from subgraphkit.partitioning.algorithms.levels import level_bound, level_regions
+from subgraphkit.partitioning.algorithms.quotient import split_to_size, weak_components
 from subgraphkit.partitioning.claiming.graph import Pass
 
 

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from subgraphkit.backend.contract import Backend, lack_of
 from subgraphkit.backend.messages import did_you_mean
+from subgraphkit.backend.operator import Evidence
 from subgraphkit.backend.refusal import Refusal
-from subgraphkit.backend.traits import Evidence
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.handing import plain_value
 from subgraphkit.errors import BackendUnavailableError, ConfigError

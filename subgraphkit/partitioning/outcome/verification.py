@@ -17,7 +17,7 @@ import numpy as np
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import InternalError
 from subgraphkit.ir import Adjacency, BoundGraph, Node, Subgraph
-from subgraphkit.partitioning.algorithms.nets import Longs, as_ints, distinct
+from subgraphkit.partitioning.algorithms.levels import Longs, as_ints, distinct
 from subgraphkit.partitioning.algorithms.quotient import cycle_path
 from subgraphkit.partitioning.claiming.ask import CheckedProperty
 from subgraphkit.partitioning.claiming.graph import PartitionState, Region

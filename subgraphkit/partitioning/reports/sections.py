@@ -15,8 +15,7 @@ from subgraphkit.partitioning.reports.explanation import (
     operators_of,
     refused_for_good,
 )
-from subgraphkit.partitioning.reports.moves import find_moves, homes, move_table
-from subgraphkit.partitioning.reports.quality import Quality
+from subgraphkit.partitioning.reports.quality import Quality, find_moves, homes, move_table
 from subgraphkit.texts import counted, in_bytes, in_seconds, listed, printable
 from subgraphkit.viewing import Arrow, Box, Drawing, Section, Table, Text, fragment, page
 

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from subgraphkit.backend.events import FallbackEvent
-from subgraphkit.backend.notices import PLACEMENT_LOG
+from subgraphkit.backend.hookspecs import FallbackEvent
+from subgraphkit.backend.messages import PLACEMENT_LOG
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import UnclaimedNodesError
 from subgraphkit.ir import Node

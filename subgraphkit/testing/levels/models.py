@@ -14,8 +14,8 @@ import onnx
 
 from subgraphkit.comparing import make_feeds
 from subgraphkit.errors import SubgraphkitError
-from subgraphkit.testing.attribution import REFERENCE, reference_results
 from subgraphkit.testing.cases import Case, Finding, Outcome
+from subgraphkit.testing.comparison import REFERENCE, reference_results
 from subgraphkit.testing.light_models import LIGHT_MODELS, seeded_feeds, seeded_model
 from subgraphkit.testing.official_cases import OfficialCase, official_cases, stored_data
 from subgraphkit.testing.subject import DataSet, Subject

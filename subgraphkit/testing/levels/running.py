@@ -17,9 +17,9 @@ from subgraphkit.finding.registry import registered
 from subgraphkit.partitioning import Constraints
 from subgraphkit.placing import InferenceSession, SessionSpec
 from subgraphkit.testing import run_checks
-from subgraphkit.testing.attribution import REFERENCE
 from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped, broken
 from subgraphkit.testing.claimed import model_taken, models_taken
+from subgraphkit.testing.comparison import REFERENCE
 from subgraphkit.testing.foreign import beside_foreign, is_own
 from subgraphkit.testing.run_checks import Check, Opened, check_session
 from subgraphkit.testing.small_models import SmallModel, graphs_of, model_of, random_graph

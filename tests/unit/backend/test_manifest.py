@@ -6,7 +6,7 @@ import pytest
 
 from subgraphkit.backend.manifest import find_manifest, parse_manifest, read_manifest
 from subgraphkit.errors import BackendLoadError
-from subgraphkit.finding.listing import missing_requirements
+from subgraphkit.finding.catalogue import missing_requirements
 from tests.unit.finding.conftest import Install
 
 FULL = """

@@ -6,7 +6,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from subgraphkit.cli.flags import in_flags
+from subgraphkit.cli.reporting import in_flags
 from tests.unit.cli.conftest import Cli
 
 WRITERS = (

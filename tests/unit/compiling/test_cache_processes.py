@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from subgraphkit.compiling.caching.store import EngineStore
-from subgraphkit.storing.locks import locked
+from subgraphkit.storing.files import locked
 from tests.ready import python_command
 from tests.scripts import ROOT
 
@@ -28,7 +28,7 @@ for number in range(3):
 KILLED = """
 import os, random, signal, sys, time
 from pathlib import Path
-from subgraphkit.compiling.caching.entries import About, Description
+from subgraphkit.compiling.caching.store import About, Description
 from subgraphkit.ir.structure import canonical, data_digest
 from subgraphkit.compiling.caching.keying import EngineKey
 from subgraphkit.compiling.caching.store import EngineStore

@@ -13,7 +13,7 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.backend import ProbeResult
 from subgraphkit.errors import SubgraphkitWarning
-from subgraphkit.placing import proofs
+from subgraphkit.placing import background
 from tests.models import parsed
 from tests.storing import ProgramOperator, Storing, StoringProperty, restored, storing
 from tests.unit.compiling.cache_checks import EXPECTED
@@ -137,7 +137,7 @@ def test_the_first_answer_does_not_wait_for_the_proof(engines: Path) -> None:
 def test_a_session_that_is_never_idle_proves_beside_its_runs(
     engines: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(proofs, "_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(background, "_PAUSE_SECONDS", 0.1)
     may_end, began = threading.Event(), threading.Event()
 
     class Busy(ProgramOperator):

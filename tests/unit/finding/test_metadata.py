@@ -7,7 +7,7 @@ import pytest
 
 from subgraphkit.cli import main
 from subgraphkit.configuration.names import BACKEND_NAMES
-from subgraphkit.finding.listing import list_backends
+from subgraphkit.finding.catalogue import list_backends
 from subgraphkit.finding.registry import get_backend, refresh_backends
 from tests.unit.finding.conftest import Install
 from tests.unit.finding.test_registry import ENTRY, GOOD

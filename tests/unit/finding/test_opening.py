@@ -25,7 +25,7 @@ from subgraphkit.errors import (
     OptionError,
     SubgraphkitWarning,
 )
-from subgraphkit.finding.listing import list_backends
+from subgraphkit.finding.catalogue import list_backends
 from subgraphkit.finding.opening import open_backends, open_fallback, open_in_turn
 from subgraphkit.finding.registry import registered
 from tests.unit.finding.conftest import Install

@@ -6,7 +6,7 @@ import pytest
 
 from subgraphkit.backend import Backend, OpSelector, SubgraphProperty, SubgraphSelector
 from subgraphkit.errors import BackendLoadError, SelectorContractError
-from subgraphkit.finding.properties import properties_of, register_property, unregister_property
+from subgraphkit.finding.loading import properties_of, register_property, unregister_property
 from subgraphkit.ir import BoundGraph
 
 

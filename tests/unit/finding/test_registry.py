@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import subgraphkit.finding.listing
+import subgraphkit.finding.catalogue
 import subgraphkit.finding.registry
 from subgraphkit.backend import Backend, Option, ProbeResult, SubgraphProperty, hookimpl
 from subgraphkit.backend.options import PlainOptions
@@ -19,7 +19,7 @@ from subgraphkit.errors import (
     ConfigError,
     SubgraphkitError,
 )
-from subgraphkit.finding.listing import list_backends
+from subgraphkit.finding.catalogue import list_backends
 from subgraphkit.finding.registry import (
     get_backend,
     refresh_backends,
@@ -88,7 +88,7 @@ def test_a_published_backend_that_is_absent_is_answered_with_the_install_line(
 ) -> None:
     known = {"absent_one": "pip install subgraphkit-absent"}
     monkeypatch.setattr(subgraphkit.finding.registry, "KNOWN_BACKENDS", known)
-    monkeypatch.setattr(subgraphkit.finding.listing, "KNOWN_BACKENDS", known)
+    monkeypatch.setattr(subgraphkit.finding.catalogue, "KNOWN_BACKENDS", known)
     with pytest.raises(BackendNotFoundError) as caught:
         get_backend("absent_one")
     assert caught.value.code == "SGK101"

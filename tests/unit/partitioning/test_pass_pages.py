@@ -8,7 +8,7 @@ import pytest
 
 from subgraphkit.errors import ConfigError
 from subgraphkit.partitioning import Partitioning, partition
-from subgraphkit.partitioning.reports.moves import find_moves
+from subgraphkit.partitioning.reports.quality import find_moves
 from subgraphkit.partitioning.reports.sections import sections_of
 from subgraphkit.viewing import Table
 from tests.unit.partitioning.pass_support import bound, described, graph_of, taking

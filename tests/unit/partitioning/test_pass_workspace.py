@@ -6,7 +6,7 @@ import pytest
 
 from subgraphkit.errors import InternalError
 from subgraphkit.partitioning import partition
-from subgraphkit.partitioning.algorithms.nets import bytes_of
+from subgraphkit.partitioning.algorithms.levels import bytes_of
 from subgraphkit.partitioning.claiming.graph import PartitionState, Region
 from subgraphkit.partitioning.outcome import partitioning_data
 from subgraphkit.partitioning.outcome.verification import verify_regions

@@ -4,8 +4,7 @@ from itertools import pairwise
 
 from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms.connected import connected_regions
-from subgraphkit.partitioning.algorithms.levels import level_regions
-from subgraphkit.partitioning.algorithms.nets import Nets
+from subgraphkit.partitioning.algorithms.levels import Nets, level_regions
 from subgraphkit.partitioning.outcome.verification import find_violation
 from tests.property.partition_oracles import check
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subgraphkit.comparing.intervals import interval, ratio
-from subgraphkit.placing.choosing import few_switches, name_choice
+from subgraphkit.comparing.benchmark import interval, ratio
+from subgraphkit.placing.composing import few_switches, name_choice
 
 
 @settings(max_examples=200, deadline=None)

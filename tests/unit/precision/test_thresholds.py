@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from subgraphkit.errors import CallerError
 from subgraphkit.precision import Histogram, threshold_of
-from subgraphkit.precision.thresholds import BINS, check_method
+from subgraphkit.precision.calibration import BINS, check_method
 
 
 def histogram_of(*arrays: Any) -> Histogram:

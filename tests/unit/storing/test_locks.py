@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from subgraphkit.storing.locks import locked
+from subgraphkit.storing.files import locked
 
 pytest.importorskip("fcntl", reason="this system has no forks and no links")
 

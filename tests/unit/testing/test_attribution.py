@@ -16,7 +16,7 @@ from subgraphkit.backend import (
 from subgraphkit.finding.registry import registered
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.testing import Finding, Outcome, Subject
-from subgraphkit.testing.attribution import OF_OTHERS
+from subgraphkit.testing.comparison import OF_OTHERS
 from subgraphkit.testing.small_models import model_of
 from tests.fakes import ReferenceOperator
 from tests.faulty.wrapping import (

@@ -12,11 +12,11 @@ from subgraphkit.running import Session
 from subgraphkit.testing import Finding, Outcome, Subject, sweep_cases
 from subgraphkit.testing.checking import drawn_batches
 from subgraphkit.testing.children import Task
-from subgraphkit.testing.combinations import PRODUCERS
 from subgraphkit.testing.execution import carry_out
 from subgraphkit.testing.levels import cases_of_level, running
+from subgraphkit.testing.older_variants import PRODUCERS
 from subgraphkit.testing.operator_variants import FAMILIES, OperatorVariant
-from subgraphkit.testing.random_graphs import random_graph
+from subgraphkit.testing.small_models import random_graph
 from subgraphkit.testing.sweeps import Sweep
 from subgraphkit.testing.variants import LAYOUTS, without_foreign
 
@@ -34,7 +34,7 @@ def found(case: str, backend: str) -> Finding:
 
 @pytest.mark.parametrize("case", [name for name in CASES if name.startswith(ODD) or name in CHECKS])
 def test_a_right_backend_passes_odd_shapes_values_errors_and_random_graphs(case: str) -> None:
-    finding = found(case.removeprefix("L5/"), "subgraphkit.testing.loopback:LoopbackBackend")
+    finding = found(case.removeprefix("L5/"), "subgraphkit.testing.foreign:LoopbackBackend")
     assert (finding.outcome, finding.detail) == (Outcome.RIGHT, "")
 
 
@@ -46,7 +46,7 @@ def test_a_right_backend_passes_what_is_tried_of_many_operators_at_once(
     wanted = {f"L5/{form}/{family}" for form in forms for family in families}
     wanted |= {f"L5/fused/{kind}" for kind in list(PRODUCERS)[1 : len(families)]}
     for case in sorted(wanted):
-        finding = found(case.removeprefix("L5/"), "subgraphkit.testing.loopback:LoopbackBackend")
+        finding = found(case.removeprefix("L5/"), "subgraphkit.testing.foreign:LoopbackBackend")
         assert not finding.is_wrong, finding
 
 
@@ -84,7 +84,7 @@ def test_an_error_that_is_not_of_a_run_is_no_failed_run(monkeypatch: pytest.Monk
         return run(session, outputs, feeds)
 
     monkeypatch.setattr(Session, "run", confused)
-    finding = found("errors/travel", "subgraphkit.testing.loopback:LoopbackBackend")
+    finding = found("errors/travel", "subgraphkit.testing.foreign:LoopbackBackend")
     assert finding.is_wrong
     assert "the plan is confused" in finding.detail
 
