@@ -339,3 +339,11 @@ def test_weights_of_an_odd_number_of_bits_are_refused() -> None:
     model = node_model("MatMulNBits", inputs, [FLOAT], domain=DOMAIN, **more)
     with pytest.raises(Unsupported, match="has weights of 3 bits"):
         compile_model(model)
+
+
+def test_weights_of_a_quantised_lstm_may_be_fed() -> None:
+    numbers = Numbers()
+    weights = [numbers.bytes(S8, 1, size, 20, most=SMALL) for size in (3, 5)]
+    scales = [(numbers.scale(1), np.zeros(1, S8)) for _ in weights]
+    inputs = [numbers.floats(4, 1, 3), *weights, None, None, None, None, None, *scales[0]]
+    agrees("DynamicQuantizeLSTM", [*inputs, *scales[1]], [FLOAT] * 3, hidden_size=5)

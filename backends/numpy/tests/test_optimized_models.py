@@ -183,6 +183,28 @@ def test_a_dynamically_quantised_encoder_agrees(
     _agrees(optimized, _encoder_feeds())
 
 
+@pytest.mark.parametrize("kind", BYTES)
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_a_dynamically_quantised_lstm_agrees(direction: str, kind: str, tmp_path: Path) -> None:
+    ways, rng = 1 + (direction == "bidirectional"), np.random.default_rng(0)
+    shapes = [(ways, 96, 16), (ways, 96, 24), (ways, 192), (ways, 3, 24), (ways, 3, 24), (ways, 72)]
+    weights = [(rng.standard_normal(shape) * 0.3).astype(np.float32) for shape in shapes]
+    model = onnx.parser.parse_model(f"""
+    <ir_version: 10, opset_import: ["": 21]> g (float[S,3,16] x) => (float[S,{ways},3,24] y,
+    float[{ways},3,24] h, float[{ways},3,24] c) {{ y, h, c = LSTM<hidden_size=24,
+    direction="{direction}">(x, w0, w1, w2, , w3, w4, w5) }}""")
+    made = [onnx.numpy_helper.from_array(one, f"w{place}") for place, one in enumerate(weights)]
+    model.graph.initializer.extend(made)
+    onnx.save(model, tmp_path / "given.onnx")
+    quantized = str(tmp_path / "quantized.onnx")
+    channels = {"per_channel": direction != "forward"}
+    quantization.quantize_dynamic(
+        tmp_path / "given.onnx", quantized, weight_type=BYTES[kind], **channels, **REDUCED
+    )
+    assert "com.microsoft::DynamicQuantizeLSTM" in _operators(quantized)
+    _agrees(quantized, {"x": rng.standard_normal((20, 3, 16)).astype(np.float32)})
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_quantised_encoder_agrees(form: str, tmp_path: Path) -> None:
     onnx.save(encoder(), tmp_path / "given.onnx")

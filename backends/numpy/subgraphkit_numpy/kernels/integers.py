@@ -120,11 +120,28 @@ def dynamic_quantize_matmul(site: Site) -> Made:
     def compute(
         a: Array, b: Array, b_scale: Array, b_zero: Array | None = None, bias: Array | None = None
     ) -> Array:
-        scale, zero = _range_of(a)
-        levels = quantized(a / scale, zero)
-        return _scaled(_product(levels, zero, factor(b, b_zero)), scale, b_scale, bias)
+        return _dynamic_product(a, factor(b, b_zero), b_scale, bias)
 
     return Kernel(compute, shares=True)
+
+
+def _dynamic_product(a: Array, b: Array, b_scale: Array, bias: Array | None = None) -> Array:
+    """Return the scaled product of numbers, quantised by their own range, and a factor."""
+    scale, zero = _range_of(a)
+    return _scaled(_product(quantized(a / scale, zero), zero, b), scale, b_scale, bias)
+
+
+class BytesFactor:
+    """Scaled bytes on the right of ``@``: what is on its left is quantised by its own range."""
+
+    __array_ufunc__ = None  # so that NumPy asks __rmatmul__
+
+    def __init__(self, b: Array, scale: Array, zero: Array) -> None:
+        self.shape = b.shape
+        self._whole, self._scale = _exactly(b, zero, len(b)), scale
+
+    def __rmatmul__(self, a: Array) -> Array:
+        return _dynamic_product(a, self._whole, self._scale)
 
 
 def _range_of(x: Array) -> tuple[Array, Array]:

@@ -50,6 +50,8 @@ Attention TTTMTTM! TT do_rotary=0 mask_filter_value num_heads past_present_share
  qkv_hidden_sizes rotary_embedding_dim=0 scale unidirectional
 BiasGelu DD D
 DequantizeLinear VFV F axis
+DynamicQuantizeLSTM SAASM!SSSSASA SSS activation_alpha activation_beta activations clip direction
+ hidden_size input_forget
 DynamicQuantizeMatMul SASAS S
 EmbedLayerNormalization MMFFFFFMM FMF epsilon mask_index_type
 FastGelu DD D

@@ -3,10 +3,11 @@
 The products with the input are made for all time steps at once; only those with the state remain
 inside the loop over time.
 
-Source: ONNX operators ``RNN``, ``GRU`` and ``LSTM``, whose equations the step functions repeat.
+Source: ONNX operators ``RNN``, ``GRU`` and ``LSTM``, whose equations the step functions repeat;
+``DynamicQuantizeLSTM`` of the domain ``com.microsoft``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -14,10 +15,12 @@ import numpy as np
 
 from subgraphkit_numpy.kernels.activation import ACTIVATIONS
 from subgraphkit_numpy.kernels.elementwise import Block, blocked
+from subgraphkit_numpy.kernels.integers import BytesFactor
 from subgraphkit_numpy.kernels.matrix import multiply
+from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import widened
+from subgraphkit_numpy.kernels.wrapping import filled, widened
 
 Activation = Callable[[Array], Any]
 State = tuple[Array, ...]
@@ -65,17 +68,17 @@ class _Cell:
 
     def __init__(
         self,
-        recurrence: Array,
+        recurrence: Any,
         recurrence_bias: Array,
         functions: Sequence[Activation],
         peepholes: Sequence[Array],
         site: Site,
     ) -> None:
-        self.recurrence = recurrence.T
+        self.recurrence = recurrence
         self.recurrence_bias = recurrence_bias
         self.functions = functions
         self.peepholes = peepholes
-        self.size = recurrence.shape[1]
+        self.size = recurrence.shape[0]
         self.linear_before_reset = bool(site.attribute("linear_before_reset", 0))
         self.coupled = bool(site.attribute("input_forget", 0))
         self._limit = site.attribute("clip")
@@ -122,69 +125,85 @@ def _lstm_step(cell: _Cell, x: Array, state: State) -> State:
 
 _LAYERS: dict[str, tuple[StepFunction, int, tuple[str, ...]]] = {
     "RNN": (_rnn_step, 1, ("Tanh",)),
-    "GRU": (_gru_step, 3, ("Sigmoid", "Tanh")),
-    "LSTM": (_lstm_step, 4, ("Sigmoid", "Tanh", "Tanh")),
+    "GRU": (_gru_step, 1, ("Sigmoid", "Tanh")),
+    "LSTM": (_lstm_step, 2, ("Sigmoid", "Tanh", "Tanh")),
 }
+"""By operator: what makes a step, how many arrays its state has, and the default functions."""
 
 
 @kernel(*_LAYERS)
 def recurrent(site: Site) -> Made:
     """Run a recurrent layer over time."""
-    step, _, defaults = _LAYERS[site.node.op_type]
+    run = _layer(site, site.node.op_type)
+
+    def compute(x: Array, w: Array, r: Array, *optional: Any) -> Any:
+        factors = (widened(weights).swapaxes(1, 2) for weights in (w, r))
+        return run(x, *factors, *filled(optional, 5))
+
+    return Kernel(compute, shares=True)
+
+
+@kernel("DynamicQuantizeLSTM", domain=MICROSOFT)
+def dynamic_quantize_lstm(site: Site) -> Made:
+    """Run an LSTM whose input and state are quantised by their own ranges before products.
+
+    As ONNX Runtime does on one thread: all time steps of the input have one range, and all examples
+    of the state. On several threads it gives parts of a batch a range each.
+    """
+    run = _layer(site, "LSTM")
+
+    def factors(given: Sequence[Any]) -> Iterator[list[BytesFactor]]:
+        for places in ((1, 8, 9), (2, 10, 11)):  # weights, scales and zero points by direction
+            rows = zip(*(given[place] for place in places), strict=True)
+            yield [BytesFactor(*row) for row in rows]
+
+    constants = [site.constant(place) for place in range(12)]
+    known = list(factors(constants)) if site.settled(1, 2, 8, 9, 10, 11) else []
+
+    def compute(*given: Any) -> Any:
+        return run(given[0], *(known or factors(given)), *given[3:8])
+
+    return Kernel(compute, shares=True)
+
+
+def _layer(site: Site, kind: str) -> Callable[..., Any]:
+    """Return what runs a layer over time.
+
+    It takes the input, the two right factors by direction, and the other inputs of the operator.
+    """
+    step, state_count, defaults = _LAYERS[kind]
     direction = site.attribute("direction", "forward")
     directions = 2 if direction == "bidirectional" else 1
     functions = _activations(site, defaults, directions)
     batch_first = bool(site.attribute("layout", 0))
-    state_count = 2 if site.node.op_type == "LSTM" else 1
     wanted = site.output_count
 
-    def compute(x: Array, w: Array, r: Array, *optional: Any) -> Any:
-        given = [*optional, *[None] * (5 - len(optional))]
-        b, lengths, rest = given[0], given[1], given[2:]
+    def run(x: Array, w: Any, r: Any, b: Array | None, lengths: Array | None, *rest: Any) -> Any:
         dtype = x.dtype
-        inputs = [None if v is None else widened(v) for v in (x, w, r, b, *rest)]
-        x, w, r = (v for v in inputs[:3] if v is not None)
-        states = [_moved(state, batch_first) for state in inputs[4 : 4 + state_count]]
-        x = x.swapaxes(0, 1) if batch_first else x
+        given: list[Any] = [None if v is None else widened(v) for v in (x, *rest, b)]
+        if batch_first:
+            given[:3] = (None if v is None else v.swapaxes(0, 1) for v in given[:3])
+        x, *states, peephole, b = given
         outputs, finals = [], []
         for place in range(directions):
-            own = [None if s is None else s[place] for s in states]
-            weights = (w[place], r[place], None if inputs[3] is None else inputs[3][place])
-            peephole = inputs[6][place] if state_count > 1 and inputs[6] is not None else None
-            cell, bias = _cell(weights, functions[place], peephole, site)
-            projected = multiply(x, weights[0].T) + bias
+            own = [None if s is None else s[place] for s in states[:state_count]]
+            gates = w[place].shape[1]
+            bias = np.zeros(2 * gates, x.dtype) if b is None else b[place]
+            peepholes = () if peephole is None else np.split(peephole[place], 3)
+            cell = _Cell(r[place], bias[gates:], functions[place], peepholes, site)
+            product = multiply(x, w[place]) if isinstance(w, np.ndarray) else x @ w[place]
             backwards = direction == "reverse" or place == 1
+            projected = product + bias[:gates]
             y, final = _over_time(step, cell, projected, own, lengths, backwards=backwards)
             outputs.append(y)
             finals.append(final)
-        results = [
-            np.stack(outputs, 1),
-            *(np.stack(column) for column in zip(*finals, strict=True)),
-        ]
+        results = [np.stack(outputs, 1), *map(np.stack, zip(*finals, strict=True))]
         if batch_first:
             results = [results[0].transpose(2, 0, 1, 3), *(v.swapaxes(0, 1) for v in results[1:])]
         results = [np.ascontiguousarray(value).astype(dtype, copy=False) for value in results]
         return tuple(results[:wanted]) if wanted > 1 else results[0]
 
-    return Kernel(compute, shares=True)
-
-
-def _moved(state: Array | None, batch_first: bool) -> Array | None:  # noqa: FBT001 (local)
-    return state.swapaxes(0, 1) if state is not None and batch_first else state
-
-
-def _cell(
-    weights: tuple[Array, Array, Array | None],
-    functions: Sequence[Activation],
-    peephole: Array | None,
-    site: Site,
-) -> tuple[_Cell, Array]:
-    """Return the cell of one direction, and the bias of its input."""
-    _, r, b = weights
-    gates = r.shape[0]
-    bias = np.zeros(2 * gates, r.dtype) if b is None else b
-    peepholes = () if peephole is None else tuple(np.split(peephole, 3))
-    return _Cell(r, bias[gates:], functions, peepholes, site), bias[:gates]
+    return run
 
 
 def _over_time(
