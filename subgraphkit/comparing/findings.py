@@ -208,7 +208,7 @@ def _drawing(subgraphs: Sequence[SubgraphFinding]) -> Drawing:
         boxes.append(
             Box(
                 one.subgraph,
-                "right on right inputs" if one.agrees else "at fault",
+                "matches the reference" if one.agrees else "at fault",
                 float(one.nodes),
                 note,
                 [("backend", one.backend), ("from", one.first), ("to", one.last)],
@@ -221,8 +221,8 @@ def _drawing(subgraphs: Sequence[SubgraphFinding]) -> Drawing:
         for at, one in enumerate(subgraphs)
         for source in sources[at]
     ]
-    what = "A box is a subgraph, its area its number of nodes. "
-    at_fault = "At fault is what is wrong on right inputs; what only inherits an error is not."
+    what = "A box is a subgraph, and its area is its number of nodes. "
+    at_fault = "A subgraph is at fault if it differs on reference inputs; one that only inherits an error is not."
     is_right = all(one.agrees for one in subgraphs)
     right = "Every subgraph matches when fed reference inputs."
     return Drawing(
@@ -230,6 +230,6 @@ def _drawing(subgraphs: Sequence[SubgraphFinding]) -> Drawing:
         arrows,
         title="Subgraph by subgraph" if is_right else "Where it goes wrong",
         caption=what + (right if is_right else at_fault),
-        colours={"right on right inputs": "#bbbbbb", "at fault": "#e8825a"},
+        colours={"matches the reference": "#bbbbbb", "at fault": "#e8825a"},
         opens=_TITLE,
     )

@@ -1,4 +1,4 @@
-"""Placement by measurement: the front door, and who runs what, before a session runs and while."""
+"""Placement by measurement: the front door, and the choice of backends before and during runs."""
 
 import lazy_loader
 
