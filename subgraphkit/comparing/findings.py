@@ -222,7 +222,7 @@ def _drawing(subgraphs: Sequence[SubgraphFinding]) -> Drawing:
         for source in sources[at]
     ]
     what = "A box is a subgraph, and its area is its number of nodes. "
-    at_fault = "A subgraph is at fault if it differs on reference inputs; one that only inherits an error is not."
+    at_fault = "It is at fault if it differs on reference inputs, not if it inherits an error."
     is_right = all(one.agrees for one in subgraphs)
     right = "Every subgraph matches when fed reference inputs."
     return Drawing(
