@@ -28,38 +28,37 @@ class Traits(NamedTuple):
 
     Attributes:
         pool: Of a backend. ``"none"``: there are no threads beside the calling one, or a device
-            does the work; ``"sleeps"``: they sleep when a run is over; ``"spins"``: each operator
+            does the work. ``"sleeps"``: they sleep when a run is over. ``"spins"``: each operator
             has some that wait for its next run by spinning, unless
-            ``BindContext.shares_processors``; ``"unknown"``: nothing is promised,
-            ``BindContext.threads`` included, which all others obey.
+            ``BindContext.shares_processors``. ``"unknown"``: nothing is promised. All but the last
+            obey ``BindContext.threads``.
         evidence: Of a backend. ``"declared"``: claims need no library; ``"asked"``: its library was
             asked what it parses, or what its device takes.
         maps_engines: Of a backend. ``deserialize`` takes an engine as a read-only ``memoryview``
             as well, which it may hold: that of a bundle is then mapped from its file, and in memory
             once for all processes.
         loses_nan: Of a backend. Operators of ONNX's own domain that make a number of NaN, or NaN of
-            a number, where ONNX does not; the setting ``nan_policy`` keeps their nodes away.
+            a number, unlike ONNX. The setting ``nan_policy`` keeps their nodes away.
         keeps_weights: Of a backend. Its operators read constants after they are compiled, to take
             new weights, say: a bundle keeps the data of all. Of others it keeps what
             ``Backend.separate_weights`` names, and reading the rest raises ``InvalidModelError``
             (SGK184).
         neighbour: Of a backend. One that runs what this one leaves, without its values going far,
-            as in a selection: ``"onnxruntime:providers=cuda"``. It is used where this backend is
-            the only one that was named, nobody chose a fallback, and it can run here; its options
-            give way to the user's.
-        holds_limits: Of a backend. ``max_value_bytes`` of ``BindContext.limits`` is held before a
-            value is made whose size was fed; of others, nodes such as a ``Range`` to a fed number
-            are kept away.
+            as in a selection: ``"onnxruntime:providers=cuda"``. It is used if you name only this
+            backend and no fallback, and it can run here. Its options give way to yours.
+        holds_limits: Of a backend. ``max_value_bytes`` of ``BindContext.limits`` is checked before
+            a value of a fed size is made. Otherwise, nodes such as a ``Range`` to a fed number are
+            kept away.
         thread_safe: Of an operator. Several threads may be inside ``run`` at once.
         fork_safe: Of an operator. A process forked from this one can run it: it keeps no threads,
             and no locks that another thread may have held. A session with any operator that is not
             is refused there.
         minds_memory: Of an operator. ``run`` keeps its promises of memory. If not, inputs that
-            others read as well are read-only views, and the setting ``checked`` compares what is
-            returned with what was given and returned before (SGK149).
-        in_place: Of an operator. Operators of ONNX that it computes rightly where the buffer for an
-            output is the memory of the input that the output goes on from, as ``ScatterND`` of its
-            data. Of others, an output bound to the memory of an input is copied at the end.
+            others read as well are read-only views. The setting ``checked`` compares results with
+            inputs and earlier results (SGK149).
+        in_place: Of an operator. Operators of ONNX that compute rightly if an output's buffer is
+            the memory of the input it continues, such as the data of ``ScatterND``.
+            For others, an output bound to the memory of an input is copied at the end.
     """
 
     pool: Pool = "unknown"

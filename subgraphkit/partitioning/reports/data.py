@@ -112,7 +112,7 @@ def _critical_path(partitioning: PartitioningData, quotient: Any) -> tuple[tuple
 def as_text(
     partitioning: PartitioningData, quality: Quality, *, details: bool, width: int | None = None
 ) -> str:
-    """Render the partitioning: who runs what share and why not more; with ``details``, as tables.
+    """Render each backend's share and why it is not more; with ``details``, as tables.
 
     ``width``: Cells in a line, to which tables are fitted; None for lines without end.
     """
