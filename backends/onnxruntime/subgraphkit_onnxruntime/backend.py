@@ -141,10 +141,9 @@ class OnnxRuntimeProperty(SubgraphProperty):
             settings = settings.with_exact_products()
         data = write_for_library(model)
         is_quantized = b"DequantizeLinear" in data
-        # bodies that read what is moved behind it end the process when operators are joined
-        if (is_quantized and any(one.bodies for one in subgraph.members)) or (
-            not settings.rounds_factors and _has_bytes_alone(model.graph)
-        ):
+        if is_quantized and any(one.bodies for one in subgraph.members):
+            settings = settings.without_moving()  # one that reads what is moved ends the process
+        if not settings.rounds_factors and _has_bytes_alone(model.graph):
             settings = settings.without_joining()
         try:
             return settings.open(data, weights, prefix, progress), weights

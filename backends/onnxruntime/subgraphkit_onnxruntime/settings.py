@@ -36,6 +36,10 @@ which it rounds the other factor too; in 1, fractions, unless the user says othe
 _EIGHT_BITS: Final = "4"
 
 _UNJOINED: Final = {"session.disable_quant_qdq": "1"}
+_LEFT_OUT: Final = "optimization.disable_specified_optimizers"
+_ROUGH: Final = "DoubleQDQPairsRemover"
+"""Makes one step of two sizes of step, and so other numbers."""
+_UNMOVED: Final = {_LEFT_OUT: f"{_ROUGH};QDQPropagationTransformer"}
 """Leaves QuantizeLinear and DequantizeLinear where they are, around operators on fractions."""
 
 _LEVELS: Final = {
@@ -100,6 +104,10 @@ class SessionSettings:
     def with_exact_products(self) -> "SessionSettings":
         """Return the settings for sessions whose products of 8-bit numbers would be cut off."""
         return replace(self, config={**_EXACT, **self.config})
+
+    def without_moving(self) -> "SessionSettings":
+        """Return the settings for sessions in which steps are not carried into bodies."""
+        return replace(self, config={**self.config, **_UNMOVED})
 
     def without_joining(self) -> "SessionSettings":
         """Return the settings for sessions that run quantized operators on fractions."""
@@ -201,7 +209,7 @@ def read_settings(options: Options) -> SessionSettings:
         providers,
         tuple(given.values()),
         options,
-        {_LEVEL: "1", **_entries("session_config", options.session_config)},
+        {_LEVEL: "1", _LEFT_OUT: _ROUGH, **_entries("session_config", options.session_config)},
     )
     if providers != (_CPU,):
         settings.open_quickly(small_model())  # what does not load is then known at once
