@@ -11,12 +11,11 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import StatusCode, Tracer
+from opentelemetry.trace import Tracer
 from prometheus_client import CollectorRegistry, generate_latest
 
 import subgraphkit as sk
 from subgraphkit.backend import Traits
-from subgraphkit.errors import ExecutionError, InputError, SubgraphkitWarning
 from tests.fakes import ReferenceOperator, claiming
 from tests.models import CHAIN, parsed
 from tests.scripts import EXAMPLES, load_script, run_python
@@ -116,56 +115,6 @@ def test_a_run_is_a_span_below_that_of_its_caller_and_above_its_steps(watched: W
     assert b'subgraphkit_run_seconds_bucket{le="10.0",model="chain"} 2.0' in generate_latest(
         watched.registry
     )
-
-
-def test_runs_that_fail_are_errors_of_their_step_and_their_run(watched: Watched) -> None:
-    session = sk.InferenceSession(parsed(CHAIN), [claiming(["Neg"], "bad", make=Failing)])
-    session.run(None, feeds(1))
-    with pytest.raises(InputError):
-        session.run(None, {})
-    broken = sk.InferenceSession(parsed(CHAIN), [claiming(["Relu"], "bad", make=Failing)])
-    with pytest.raises(ExecutionError):
-        broken.run(None, feeds(-1))
-    sound, misfed, failed = watched.spans("run")
-    assert (sound.status.status_code, list(sound.events)) == (StatusCode.UNSET, [])
-    assert facts(misfed)["error.type"] == "InputError"
-    assert children(watched, misfed) == []
-    (step,) = children(watched, failed)
-    for span in (failed, step):
-        assert span.status.status_code is StatusCode.ERROR
-        assert (facts(span)["subgraph"], facts(span)["error.type"]) == (
-            "bad_0",
-            "ZeroDivisionError",
-        )
-        (event,) = span.events
-        assert (event.name, dict(event.attributes or {})) == (
-            "exception",
-            {
-                "exception.type": "ZeroDivisionError",
-                "exception.message": "a kernel divided by zero",
-            },
-        )
-    errors = {"subgraph": "bad_0", "error": "ZeroDivisionError"}
-    assert watched.sample("run_errors_total", model="chain", **errors) == 1
-    assert watched.sample("run_errors_total", model="chain", subgraph="", error="InputError") == 1
-    assert watched.sample("run_seconds_count", model="chain") == 3
-    assert watched.sample("runs_in_progress", model="chain") == 0
-
-
-def test_a_subgraph_that_moves_is_a_fallback_and_runs_elsewhere_afterwards(
-    watched: Watched,
-) -> None:
-    backends = [claiming(["Relu"], "bad", make=Failing)]
-    session = sk.InferenceSession(parsed(CHAIN), backends, on_run_error="fallback")
-    with pytest.warns(SubgraphkitWarning, match="divided by zero"):
-        session.run(None, feeds(-1))
-    (moved,) = [one for one in watched.spans("fallback") if facts(one)["level"] == "run"]
-    assert (
-        facts(moved).items() >= {"subgraph": "bad_0", "target": "numpy", "code": "SGK131"}.items()
-    )
-    labels = {"backend": "bad", "target": "numpy", "level": "run", "code": "SGK131"}
-    assert watched.sample("fallbacks_total", model="chain", **labels) == 1
-    assert facts(children(watched, watched.spans("run")[-1])[0])["backend"] == "numpy"
 
 
 @pytest.mark.parametrize(

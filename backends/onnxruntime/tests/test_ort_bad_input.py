@@ -1,8 +1,6 @@
 """Missing libraries, wrong options, and regions that ONNX Runtime refuses as a whole."""
 
 import re
-import sys
-from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -14,36 +12,8 @@ from subgraphkit.backend import BindContext
 from subgraphkit_onnxruntime import OnnxRuntimeBackend, backend
 from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.settings import SessionSettings
-from tests.scripts import run_child
 
 CHAIN = "g (float[4] x) => (float[4] y) { a = Relu(x) y = Neg(a) }"
-
-WITHOUT_LIBRARY = """
-import sys
-sys.modules["onnxruntime"] = None
-import subgraphkit as sk
-from subgraphkit_onnxruntime.backend_options import Options
-from subgraphkit_onnxruntime import OnnxRuntimeBackend
-found = OnnxRuntimeBackend.probe(deep=True)
-print(found.available, *found.problems, found.hint, sep=" | ")
-try:
-    sk.InferenceSession(sys.argv[1], backend="onnxruntime,numpy")
-except sk.SubgraphkitError as error:
-    print(error)
-with sk.InferenceSession(sys.argv[1], backend="onnxruntime?,numpy") as session:
-    print([one.backend for one in session.partitioning.subgraphs])
-"""
-
-
-def test_without_the_library_the_package_says_what_is_missing(tmp_path: Path) -> None:
-    path = tmp_path / "m.onnx"
-    path.write_bytes(parsed(CHAIN).SerializeToString())
-    done = run_child([sys.executable, "-c", WITHOUT_LIBRARY, str(path)])
-    probe, *error, optional = done.stdout.splitlines()
-    assert probe.startswith("False | onnxruntime cannot be imported")
-    assert "subgraphkit-onnxruntime[cpu]" in probe
-    assert "[SGK104]" in error[0]
-    assert optional == "['numpy']"
 
 
 def test_the_probe_names_library_and_providers() -> None:
@@ -139,8 +109,3 @@ def test_what_would_divide_the_process_away_is_left_to_another_backend() -> None
     session = sk.InferenceSession(parsed(text), "onnxruntime,numpy")
     least = np.array([-(2**63)])
     assert session.run(None, {"a": least, "b": np.array([-1])})[0].tolist() == [-(2**63)]
-
-
-def test_importing_the_package_does_not_import_the_library() -> None:
-    code = "import sys, subgraphkit_onnxruntime; assert 'onnxruntime' not in sys.modules"
-    run_child([sys.executable, "-c", code])

@@ -20,28 +20,6 @@ def _child(code: str) -> subprocess.CompletedProcess[str]:
     return run_child(command, status=None)
 
 
-def test_without_the_library_the_backend_says_what_to_install() -> None:
-    code = """
-import sys
-sys.modules["openvino"] = None
-import onnx.parser
-import subgraphkit as sk
-from subgraphkit_openvino import OpenVINOBackend
-probe = OpenVINOBackend.probe(deep=True)
-assert not probe.available and probe.hint == "pip install openvino", probe
-try:
-    model = onnx.parser.parse_model('''<ir_version: 10, opset_import: ["": 21]>
-        g (float[4] x) => (float[4] y) { y = Relu(x) }''')
-    sk.InferenceSession(model, backend="openvino,numpy")
-except sk.SubgraphkitError as error:
-    print(error)
-"""
-    done = _child(code)
-    assert done.returncode == 0, done.stderr
-    assert "openvino" in done.stdout.lower()
-    assert "pip install" in done.stdout, done.stdout
-
-
 def test_nothing_is_sent_and_nothing_is_printed() -> None:
     code = """
 import socket, sys
@@ -119,8 +97,3 @@ def test_what_the_processor_fails_to_compile_is_asked_about_and_given_back(
     model = parsed("g (float[4] x) => (float[4] y) { a = Neg(x) y = Exp(a) }")
     assert homes(model) == ["openvino", "numpy"]
     assert reasons(model) == ["op_unsupported: device CPU of OpenVINO does not run Exp"]
-
-
-def test_importing_the_backend_imports_no_library() -> None:
-    code = "import sys, subgraphkit_openvino; print('openvino' in sys.modules)"
-    assert _child(code).stdout == "False\n"

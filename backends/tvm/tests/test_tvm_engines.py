@@ -1,6 +1,5 @@
 """Storing and restoring, missing libraries, wrong options, failures while compiling."""
 
-import subprocess
 import sys
 import threading
 import warnings
@@ -16,40 +15,8 @@ from backends.tvm.tests.tvm_models import dense, homes, open_tvm, operators, par
 from subgraphkit.backend import BindContext
 from subgraphkit_tvm import TvmBackend, backend, building, claims, tuning
 from subgraphkit_tvm.library import quiet
-from tests.scripts import run_child
 
 X = np.random.default_rng(1).standard_normal((5, 48)).astype(np.float32)
-
-WITHOUT_LIBRARY = """
-import sys
-sys.modules["tvm"] = None
-import subgraphkit as sk
-from subgraphkit_tvm import TvmBackend
-found = TvmBackend.probe(deep=True)
-print(found.available, *found.problems, found.hint, sep=" | ")
-try:
-    sk.InferenceSession(sys.argv[1], backend="tvm,numpy")
-except sk.SubgraphkitError as error:
-    print(str(error).splitlines()[0])
-with sk.InferenceSession(sys.argv[1], backend="tvm?,numpy") as session:
-    print([one.backend for one in session.partitioning.subgraphs])
-"""
-
-
-def test_without_the_library_the_package_says_what_is_missing(tmp_path: Path) -> None:
-    path = tmp_path / "m.onnx"
-    path.write_bytes(dense()[0].SerializeToString())
-    done = run_child([sys.executable, "-c", WITHOUT_LIBRARY, str(path)])
-    probe, error, optional = done.stdout.splitlines()
-    assert probe.startswith("False | module 'tvm' is not installed")
-    assert "apache-tvm" in probe
-    assert "[SGK104]" in error
-    assert optional == "['numpy']"
-
-
-def test_importing_the_package_does_not_import_the_library() -> None:
-    code = "import sys, subgraphkit_tvm; assert 'tvm' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_probe_names_the_library_and_the_processor() -> None:

@@ -47,3 +47,7 @@ def test_nodes_given_back_may_be_integers_of_any_kind() -> None:
 def test_what_is_no_node_is_left_for_the_pass_to_name() -> None:
     assert sk.Unsupported("odd", nodes=(0, "a")).nodes == (0, "a")  # type: ignore[arg-type]
     assert sk.Unsupported("odd", nodes=12).nodes == 12  # type: ignore[arg-type, comparison-overlap]
+
+
+def test_a_compiler_may_fail_without_a_word() -> None:
+    assert sk.Unsupported("").refusal.text == "the backend gave no reason"

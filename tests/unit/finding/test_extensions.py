@@ -128,3 +128,11 @@ def test_a_hook_with_a_default_is_not_taken() -> None:
 def test_a_hook_that_does_not_exist_is_our_mistake() -> None:
     with pytest.raises(InternalError):
         ExtensionManager(resolve(plugins="none")).implements("subgraphkit_backend")
+
+
+def test_an_error_in_an_iterator_is_caught_as_well(install: Install) -> None:
+    install("watch-dist", "m_watcher", CODE, ENTRY)
+    manager = ExtensionManager(resolve(plugins={"watcher"}))
+    pattern = r"SGK190.*'watcher' \(watch-dist 1\.0, m_watcher\).*subgraphkit_doctor.*half way"
+    with pytest.warns(SubgraphkitWarning, match=pattern):
+        assert manager.notify("subgraphkit_doctor") == []

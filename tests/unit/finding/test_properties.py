@@ -1,6 +1,7 @@
 """Properties added to a backend from outside."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pytest
 
@@ -62,3 +63,22 @@ def test_a_backend_that_breaks_its_contract_is_named(properties: object) -> None
     bad = type("Bad", (Alpha,), {"properties": properties})()
     with pytest.raises(SelectorContractError, match=r"SGK122.*backend 'alpha'"):
         properties_of(bad)
+
+
+@pytest.mark.usefixtures("_added")
+def test_a_class_that_is_defined_anew_takes_the_place_of_the_old() -> None:
+    again = type("Added", (Added,), {"__module__": Added.__module__, "name": "anew"})
+    register_property("alpha", again)
+    assert [one.name for one in properties_of(Alpha())] == ["anew", "own"]
+    register_property("alpha", Added)
+
+
+def test_it_serves_as_a_decorator_for_a_backend_that_does_not_exist_yet() -> None:
+    @partial(register_property, "not_installed")
+    class Early(Own):
+        name = "early"
+
+    late = type("Late", (Alpha,), {"name": "not_installed"})()
+    assert [one.name for one in properties_of(late)] == ["early", "own"]
+    unregister_property("not_installed", Early)
+    assert [one.name for one in properties_of(late)] == ["own"]
