@@ -289,3 +289,8 @@ def lack_of(backend: Backend) -> BackendUnavailableError | None:
 def set_lack(backend: Backend, lack: BackendUnavailableError | None) -> None:
     """Say why nothing can run here, of what ``planner`` made."""
     backend._lack = lack  # noqa: SLF001 (as above)
+
+
+def stores_engines(kind: type[Backend]) -> bool:
+    """Say whether a kind of backend can restore what its operators serialize."""
+    return kind.deserialize is not Backend.deserialize

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, cast
 
-from subgraphkit.backend.contract import Backend, EngineOrigin
+from subgraphkit.backend.contract import Backend, EngineOrigin, stores_engines
 from subgraphkit.backend.operator import SubgraphOperator, maker_of
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.carrying import carried_options
 from subgraphkit.bundling.manifest import BackendEntry, OriginEntry
 from subgraphkit.compiling import close_all, compile_subgraph, isolated
-from subgraphkit.compiling.caching import stores_engines
 from subgraphkit.compiling.caching.keying import name_implementation
 from subgraphkit.compiling.proving import (
     EngineFaultError,

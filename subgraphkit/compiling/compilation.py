@@ -8,18 +8,18 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple, Self
 
+from subgraphkit.backend.contract import stores_engines
 from subgraphkit.backend.operator import SubgraphOperator, set_maker
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.property import BindContext, PartitionSummary, SubgraphProperty
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.binding import BoundModel
 from subgraphkit.boundary import pass_on, walking
-from subgraphkit.compiling.caching import EngineCache, stores_engines
+from subgraphkit.compiling.caching import EngineCache
 from subgraphkit.compiling.composition import CompiledSubgraphs, ComposedOperator, IdleOperator
 from subgraphkit.compiling.isolation import IsolatedOperator, isolated
-from subgraphkit.compiling.outcomes import close_all, failure, given_back, tell_compiled
+from subgraphkit.compiling.outcomes import attended, close_all, failure, given_back, tell_compiled
 from subgraphkit.compiling.proving import Proofs, ProofStep, Unproven
-from subgraphkit.compiling.timeouts import attended
 from subgraphkit.errors import (
     BackendError,
     CompileError,
@@ -55,11 +55,11 @@ def compile_subgraphs(
     """
     if not isinstance(partitioning, Partitioning):
         partitioning = partition(partitioning)
-    return compile_unproven(partitioning, progress=progress, proves=True)
+    return _compiled_within_time(partitioning, progress, proves=True)
 
 
 def compile_unproven(
-    partitioning: Partitioning, *, progress: Progress | None = None, proves: bool = False
+    partitioning: Partitioning, *, progress: Progress | None = None
 ) -> CompiledSubgraphs:
     """Compile every subgraph on its backend, or restore what it compiled at an earlier bind.
 
@@ -72,7 +72,6 @@ def compile_unproven(
         progress: Told before every subgraph, and by backends meanwhile; stops the work. So does
             Ctrl-C: whatever library is at work, the caller is free within seconds, and nothing
             that is half done is kept.
-        proves: Whether engines are proven before it returns.
 
     Returns:
         The operators, with the partitioning they belong to. Engines wait in ``cache.proofs`` to be
@@ -87,6 +86,13 @@ def compile_unproven(
             backend has less of the model than required (SGK125).
         MemoryLimitError: It would need more memory than ``max_memory`` allows (SGK134).
     """
+    return _compiled_within_time(partitioning, progress, proves=False)
+
+
+def _compiled_within_time(
+    partitioning: Partitioning, progress: Progress | None, *, proves: bool
+) -> CompiledSubgraphs:
+    """Compile within the setting ``timeout_s``, and prove engines before it returns, if asked."""
     setup = Setup.of(partitioning, progress)
     with walking("compile", partitioning.graph.name, setup.progress.is_own):
         return _attended(setup, proves=proves)
@@ -258,7 +264,8 @@ class Setup(NamedTuple):
         graph = partitioning.graph
         settings, progress = graph.settings, graph.extensions.hearing(progress)
         cache = None
-        if settings.cache:
+        claims = partitioning.passes.claims
+        if settings.cache and any(stores_engines(type(one.backend)) for one in claims):
             cache = EngineCache(settings.cache_dir, settings.cache_size, Proofs(graph))
         return cls(partitioning, cache, progress)
 

@@ -100,12 +100,9 @@ class _Inference:
         # Sizes that the user gave may be to blame.
         self.are_shapes_given = False
         self.types_of: TypesOf | None = None
-        self._model = model
-        self._graph = model.graph
-        self._skeletons = skeletons
-        self._slice_size = slice_size
-        self._declared = skeletons.declared_types()
-        self._types = skeletons.given_types()
+        self._model, self._graph, self._skeletons = model, model.graph, skeletons
+        self._slice_size, self._limits = slice_size, limits
+        self._declared, self._types = skeletons.declared_types(), skeletons.given_types()
         self._bodies: dict[int, Mapping[str, Graph]] = {}
         # Data of small values, and which of them have elements that are open.
         self._values: dict[str, npt.NDArray[Any]] = {}
@@ -125,7 +122,7 @@ class _Inference:
         # Values of which the data may be known; an input that is left out is no obstacle.
         self._knowable = {"", *skeletons.known}
         self._pending: list[int] = []
-        self._ranks = RankWatch(self._graph, self._types, limits)
+        self._ranks: RankWatch | None = None
         given = (getattr(self._types.get(name), "shape", None) for name in model.graph.inputs)
         self._shared = repeated_names(given)
         self._fresh = FreshNames(self._types.values())
@@ -146,6 +143,7 @@ class _Inference:
                 if may_be and not is_weight and self._evaluated(node):
                     continue
             if op_type in RAISING or node in table.bodies:
+                self._ranks = self._ranks or RankWatch(self._graph, self._types, self._limits)
                 self._ranks.note(node, self._flush)
             reads_open = self._open and not self._open.isdisjoint(inputs[node])
             if reads_open or (op_type in special and self._stands_alone(node)):
@@ -256,7 +254,8 @@ class _Inference:
         self._pending = []
         while nodes:
             nodes = self._typed(nodes)
-        self._ranks.settle()
+        if self._ranks is not None:
+            self._ranks.settle()
 
     def _typed(self, nodes: Sequence[int]) -> Sequence[int]:
         """Type nodes, and return those that have to be looked at again with more known."""
@@ -271,9 +270,10 @@ class _Inference:
                     missing.append(value)
             if self._unsure and not self._unsure.isdisjoint(graph.read_by(node)):
                 self._unsure.update(table.outputs[node])
+            is_vague = node in bodies and self._condition(node) is None
             if node in bodies:
                 self._bodies[node] = bodies[node]
-            is_vague = self._condition(node) is None and forget(graph, node, bodies, self._types)
+                is_vague = is_vague and forget(graph, node, bodies, self._types)
             if is_vague or (missing and self._settled(Node(graph, node), missing)):
                 return nodes[place + 1 :]
         return ()

@@ -315,7 +315,7 @@ def _loaded(read: ReadModel, limits: LimitsOf) -> Model:
 
     if ALIAS in check_graph(proto.graph, opsets, folders, hold):
         proto = without_alias(proto)
-    payloads = taken_out(proto.graph, apart)
+    payloads = taken_out(proto.graph, apart) if apart else {}
     held = {
         tensor.name: initializer_of(tensor, folders, payload=payloads[tensor.name])
         for tensor in (proto.graph.initializer if payloads else ())

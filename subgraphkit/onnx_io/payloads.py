@@ -130,7 +130,7 @@ def marked_length(tensor: onnx.TensorProto) -> int | None:
 def taken_out(graph: onnx.GraphProto, payloads: Sequence[Payload]) -> dict[str, Payload]:
     """Take the numbers from a checked graph, and return the payloads by name of the initializer."""
     found = {}
-    for tensor in graph.initializer if payloads else ():
+    for tensor in graph.initializer:
         if marked_length(tensor) is not None:
             found[tensor.name] = payloads[int(tensor.external_data[-2].value)]
             tensor.ClearField("external_data")

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal
 
+from subgraphkit.backend.contract import stores_engines
 from subgraphkit.backend.operator import maker_of
 from subgraphkit.backend.progress import Progress, ProgressEvent
 from subgraphkit.binding import BoundModel
 from subgraphkit.compiling import CompiledSubgraphs, close_all, compile_subgraphs, compile_unproven
-from subgraphkit.compiling.caching import stores_engines
 from subgraphkit.compiling.proving import Proofs, ProofStep
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning, describe_exception
 from subgraphkit.finding.opening import load_in_turn

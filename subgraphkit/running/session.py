@@ -14,6 +14,7 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.compiling import close_all
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import ExecutionError, InputError
+from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.planning import Plan, PlanSource, Step
 from subgraphkit.running.answering import Answering
@@ -53,7 +54,6 @@ class Session(Answering):
         self._plan = plan
         self._gate = Gate()
         self._closed = False
-        self._inside = running.InnerValues(plan.graph)
         self._weights = Weights(plan.graph)
         self._observer = Observer(plan.graph.extensions)
         self._output_places = {name: i for i, name in enumerate(plan.graph.outputs)}
@@ -63,6 +63,10 @@ class Session(Answering):
         self._execute: Callable[..., list[Any]]
         self._take(plan)
         follow(self, self._gate)
+
+    @cached_property
+    def _inside(self) -> "running.InnerValues":
+        return running.InnerValues(self.graph)
 
     @property
     def number(self) -> int:
@@ -308,7 +312,8 @@ class Session(Answering):
             return
         self._closed, self._execute = True, run_closed
         close_all(step.operator for step in self._plan.steps)
-        self._inside.close()
+        if "_inside" in vars(self):
+            self._inside.close()
 
     def leave_parent(self) -> None:
         """Go on in a forked child if all operators can, or refuse to; called there."""

@@ -7,13 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from subgraphkit.backend.contract import stores_engines
 from subgraphkit.bundling import check_target, collect, write_bundle
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import bind_as_told, chosen_backends
 from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import Parser, add_road_words, writable
 from subgraphkit.compiling import CompiledSubgraphs, compile_subgraphs
-from subgraphkit.compiling.caching import stores_engines
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.selection import AUTO
 from subgraphkit.errors import CacheError, CallerError

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.messages import warn_user
 from subgraphkit.backend.operator import SubgraphOperator, maker_of
 from subgraphkit.backend.property import BindContext
@@ -41,11 +40,6 @@ _LOCK_TIMEOUT: Final = 600.0
 """Seconds to wait for another process that compiles the same engine; then compile it as well."""
 
 _logger = logger_of("cache")
-
-
-def stores_engines(kind: type[Backend]) -> bool:
-    """Say whether a kind of backend can restore what its operators serialize."""
-    return kind.deserialize is not Backend.deserialize
 
 
 class EngineCache:

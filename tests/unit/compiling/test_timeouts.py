@@ -12,8 +12,8 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.backend import BindContext, Progress, ProgressEvent
-from subgraphkit.compiling import timeouts
-from subgraphkit.compiling.timeouts import attended
+from subgraphkit.compiling import outcomes
+from subgraphkit.compiling.outcomes import attended
 from subgraphkit.errors import CompileTimeoutError, ConfigError
 from tests.fakes import ReferenceOperator, backend_of, claiming
 from tests.interrupting import interrupt
@@ -22,8 +22,8 @@ from tests.models import CHAIN, parsed
 
 @pytest.fixture(autouse=True)
 def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeouts, "_PATIENCE_SECONDS", 0.01)
-    monkeypatch.setattr(timeouts, "_leave_without_it", lambda: None)
+    monkeypatch.setattr(outcomes, "_PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(outcomes, "_leave_without_it", lambda: None)
 
 
 class Deaf:
@@ -133,8 +133,8 @@ def test_a_session_that_takes_too_long_to_compile_raises_and_never_falls_back(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the calls are those of Linux")
 def test_a_program_that_left_a_library_at_work_ends_as_it_wants_and_still_aborts() -> None:
-    begin = "import ctypes\nfrom subgraphkit.compiling import timeouts\n"
-    begin += "timeouts._leave_without_it()\n"
+    begin = "import ctypes\nfrom subgraphkit.compiling import outcomes\n"
+    begin += "outcomes._leave_without_it()\n"
     later = "system = ctypes.CDLL(None)\nsystem.on_exit(system.abort, None)\n"  # by that library
     for rest, status in (
         (later + "raise SystemExit(7)", 7),
