@@ -36,6 +36,13 @@ def _conv(node: Node) -> str:
     return "steps along a last axis that is left with one element, with which OpenVINO adds others"
 
 
+def _added_up(node: Node) -> str:
+    if len(node.inputs) <= _SUMMAND or node.is_constant(_SUMMAND) or not node.inputs[_SUMMAND]:
+        return ""
+    stored = node.is_constant(0) and node.is_constant(1)
+    return "a fed bias of what is stored, which OpenVINO adds to the last result" if stored else ""
+
+
 def _behind_state(node: Node) -> str:
     """Refuse a number behind the last state of one direction, which OpenVINO lays out anew."""
     other = node.shape(1) if len(node.inputs) > 1 else ()
@@ -220,9 +227,9 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
     {
         **dict.fromkeys(("Add", "Div", "Mod", "Mul", "Neg", "Pow", "Sub"), _behind_state),
         "Compress": _compress,
-        "Conv": lambda node: _conv(node) or _padded_point(node),
+        "Conv": lambda node: _conv(node) or _padded_point(node) or _added_up(node),
         "ConvInteger": _padded_point,
-        "ConvTranspose": _conv_transpose,
+        "ConvTranspose": lambda node: _conv_transpose(node) or _added_up(node),
         "GatherElements": _gather_elements,
         "Gemm": _gemm,
         "GridSample": _grid_sample,
