@@ -19,7 +19,7 @@ from subgraphkit.backend import (
     Traits,
     unavailable,
 )
-from subgraphkit.errors import BackendUnavailableError, OptionError
+from subgraphkit.errors import OptionError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.plan import engine_fits
@@ -149,7 +149,8 @@ class TensorRTBackend(Backend[Options]):
         if found.library is None or found.state == "absent device":
             raise unavailable("tensorrt", [found.problem], found.hint)
         if found.state == "build only" and not self.option_values.build_only:
-            raise _cannot_run(found)
+            way = "Or set the option build_only=true, to build engines for another machine."
+            raise unavailable("tensorrt", [found.problem], found.hint, way)
         return found.library
 
     def _check_device(self) -> None:
@@ -226,11 +227,6 @@ def _neighbour(options: Options) -> str:
     return f"onnxruntime:providers=cuda{place}"
 
 
-def _cannot_run(found: Installation) -> BackendUnavailableError:
-    way = "Or set the option build_only=true, to build engines for another machine."
-    return unavailable("tensorrt", [found.problem], found.hint, way)
-
-
 def _device_identity(device: Gpu, compatible: Any, found: Installation) -> str:
     major, minor = device.compute_capability
     if compatible == "AMPERE_PLUS" and major >= _AMPERE:
@@ -253,14 +249,7 @@ def _versions(found: Installation) -> dict[str, str]:
 
 
 def _digest(path: str) -> str:
-    try:
+    """Return what a library of plugins is, or nothing of one that cannot be read, nor loaded."""
+    with suppress(OSError):
         return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
-    except OSError as error:
-        raise OptionError(
-            "SGK112",
-            f"option 'plugin_libraries' of backend 'tensorrt' names {path!r}, which cannot be "
-            f"read: {error.strerror}",
-            hint="Give the whole path of the library.",
-            backend="tensorrt",
-            option="plugin_libraries",
-        ) from error
+    return ""

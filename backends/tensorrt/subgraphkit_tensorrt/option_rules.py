@@ -102,10 +102,10 @@ def _shape_range(
             "Give an input in min_shapes, opt_shapes and max_shapes, or in none of them.",
             *missing,
         )
-    low, usual, high = (shapes[name] for shapes in given)
+    shapes = low, usual, high = given[0][name], given[1][name], given[2][name]
     whole = all(isinstance(dim, int) for shape in (low, usual, high) for dim in shape)
     ranks = {len(low), len(usual), len(high)}
-    if whole and len(ranks) == 1 and all(map(_is_rising, low, usual, high)):
+    if whole and len(ranks) == 1 and all(0 <= a <= b <= c for a, b, c in zip(*shapes, strict=True)):
         return low, usual, high
     raise contradiction(
         f"the shapes of input {name!r} for backend 'tensorrt' are {low!r}, {usual!r} and {high!r} "
@@ -113,10 +113,6 @@ def _shape_range(
         "Correct min_shapes, opt_shapes and max_shapes.",
         *_WORDS,
     )
-
-
-def _is_rising(low: int, usual: int, high: int) -> bool:
-    return 0 <= low <= usual <= high
 
 
 def check_agreement(options: Options) -> None:

@@ -202,9 +202,6 @@ def test_the_fingerprint_names_library_device_driver_and_plugins(
         backend.option_values = Options(plugin_libraries=(str(plugin),))
         prints.add(backend.fingerprint())
     assert len(prints) == 2
-    plugin.unlink()
-    with pytest.raises(OptionError, match="cannot be read"):
-        backend.fingerprint()
 
 
 @needs_rtx

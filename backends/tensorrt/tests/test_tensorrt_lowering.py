@@ -187,7 +187,7 @@ def test_where_nobody_else_has_an_operator_the_error_says_how_to_write_its_conve
         "#1 com.acme::Twist 'twist': tensorrt: op_unsupported: com.acme::Twist is not ONNX's, and "
         "TensorRT for RTX has no plugins; node #1 com.acme::Twist 'twist'. If other operators can "
         'compute it, register a converter: @subgraphkit_tensorrt.lowering.converter("Twist", '
-        'domain="com.acme", since=1), in a module that the option modules names; numpy: '
+        'domain="com.acme"), in a module that the option modules names; numpy: '
     ) in str(caught.value)
 
 

@@ -24,28 +24,25 @@ from backends.tensorrt.tests.tensorrt_models import (
 from subgraphkit.backend import Progress, ProgressEvent
 from subgraphkit.testing.light_models import light_model_path
 from subgraphkit_tensorrt.building import build
-from subgraphkit_tensorrt.building.build import BuildPhases, monitor_for
+from subgraphkit_tensorrt.building.build import monitor_for
 from tests.interrupting import heard
 
 RANGES = {"batch": (1, 8, 32), "seq": (16, 128, 512)}
 
 
-def _half_way(progress: Progress | None = None) -> BuildPhases:
-    told = BuildPhases("x", progress or Progress())
-    told.start("Building engine", None, 4)
-    told.step("Building engine", 0)
-    told.start("Optimizing graph", "Building engine", 2)
-    told.step("Optimizing graph", 0)
-    return told
-
-
+@needs_rtx
 def test_the_phases_are_reported_with_how_much_of_the_outermost_is_done() -> None:
     events: list[ProgressEvent] = []
-    told = _half_way(Progress(events.append))
-    told.step("Building engine", 0)  # which is not less than before
-    told.finish("Optimizing graph")
-    told.step("Building engine", 2)
-    told.finish("Building engine")
+    progress = Progress(events.append)
+    told = monitor_for(rtx().trt, "x", progress)
+    told.phase_start("Building engine", None, 4)
+    assert told.step_complete("Building engine", 0) is True
+    told.phase_start("Optimizing graph", "Building engine", 2)
+    told.step_complete("Optimizing graph", 0)
+    told.step_complete("Building engine", 0)  # which is not less than before
+    told.phase_finish("Optimizing graph")
+    told.step_complete("Building engine", 2)
+    told.phase_finish("Building engine")
     assert {(one.phase, one.total, one.cancelled) for one in events} == {("x", 100, False)}
     assert [(one.done, one.message) for one in events] == [
         (0, "Building engine"),
@@ -55,8 +52,8 @@ def test_the_phases_are_reported_with_how_much_of_the_outermost_is_done() -> Non
         (75, "Building engine"),
         (100, ""),
     ]
-    told.progress.cancel()
-    told.step("Optimizing graph", 1)
+    progress.cancel()
+    assert told.step_complete("Optimizing graph", 1) is False
     assert events[-1].cancelled
 
 
@@ -128,12 +125,3 @@ def test_what_another_handler_of_ctrl_c_raises_stops_a_build() -> None:
 
 def whole_model(name: str) -> Any:
     return whole(onnx.load(light_model_path(name)))
-
-
-@needs_rtx
-def test_a_monitor_goes_on_until_it_is_told_to_stop() -> None:
-    told = _half_way()
-    monitor = monitor_for(rtx().trt, told)
-    assert monitor.step_complete("Optimizing graph", 1) is True
-    told.progress.cancel()
-    assert monitor.step_complete("Building engine", 1) is False

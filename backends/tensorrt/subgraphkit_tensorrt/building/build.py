@@ -77,9 +77,7 @@ def _build_plan(
     context: BindContext[Options],
 ) -> bytes:
     options, progress = context.options, context.progress
-    title = f"TensorRT builds {subgraph.id}"
-    phases = BuildPhases(title, progress)
-    monitor = monitor_for(library.trt, phases)
+    monitor = monitor_for(library.trt, f"TensorRT builds {subgraph.id}", progress)
     config.progress_monitor = monitor
     timings = timing_cache_for(context, library, kind_of_gpu(options.device) or "none")
     attached = timings.attach(config) if timings is not None else None
@@ -174,69 +172,41 @@ def _cause_of(lines: Sequence[str], said: str, options: Options) -> tuple[str, s
 _PERCENT: Final = 100
 
 
-class BuildPhases:
-    """The phases of a build: those within one another, and how much is done of the outermost.
+def monitor_for(trt: Any, title: str, progress: Progress) -> Any:
+    """Return an ``IProgressMonitor`` that tells how far a build is, and stops it if that is asked.
 
-    ``progress``: Told how many percent of the build are done, and in which phase it is; stops it.
-
-    Thread-safety: phases may be reported by any thread.
+    ``progress``: Told how many percent of the outermost phase are done, and which phase is the
+    innermost. TensorRT reports from any thread.
     """
+    lock, steps, percent = threading.Lock(), dict[str, int](), [0]
 
-    def __init__(self, title: str, progress: Progress) -> None:
-        self.progress = progress
-        self._title = title
-        self._lock = threading.Lock()
-        self._steps: dict[str, int] = {}
-        self._percent = 0
-
-    def start(self, name: str, parent: str | None, steps: int) -> None:
-        """Begin a phase."""
-        with self._lock:
-            self._steps[name] = 0 if parent else max(steps, 1)
-        self._report()
-
-    def step(self, name: str, step: int) -> None:
-        """Complete a step of a phase, counted from 0."""
-        with self._lock:
-            steps = self._steps.get(name)
-            if steps:
-                self._percent = max(self._percent, _PERCENT * min(step + 1, steps) // steps)
-        self._report()
-
-    def finish(self, name: str) -> None:
-        """End a phase."""
-        with self._lock:
-            if self._steps.pop(name, 0) and not self.progress.cancelled:
-                self._percent = _PERCENT
-        self._report()
-
-    def _report(self) -> None:
-        with self._lock:
-            phase, percent = next(reversed(self._steps), ""), self._percent
-        _run_safely(self.progress, lambda: self.progress(self._title, percent, _PERCENT, phase))
-
-
-def monitor_for(trt: Any, phases: BuildPhases) -> Any:
-    """Return an ``IProgressMonitor`` that reports to ``phases`` and stops the build with them."""
+    def report() -> None:
+        with lock:
+            phase, done = next(reversed(steps), ""), percent[0]
+        _run_safely(progress, lambda: progress(title, done, _PERCENT, phase))
 
     class Monitor(trt.IProgressMonitor):  # type: ignore[misc]  # known when imported
-        """Hands every event on."""
-
         def __init__(self) -> None:
             trt.IProgressMonitor.__init__(self)  # the binding does not find it through super()
 
         def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
-            """Take the beginning of a phase."""
-            phases.start(phase_name, parent_phase, num_steps)
+            with lock:
+                steps[phase_name] = 0 if parent_phase else max(num_steps, 1)
+            report()
 
         def step_complete(self, phase_name: str, step: int) -> bool:
-            """Take the end of a step; whether to go on."""
-            phases.step(phase_name, step)
-            return not phases.progress.cancelled
+            with lock:
+                whole = steps.get(phase_name)
+                if whole:
+                    percent[0] = max(percent[0], _PERCENT * min(step + 1, whole) // whole)
+            report()
+            return not progress.cancelled
 
         def phase_finish(self, phase_name: str) -> None:
-            """Take the end of a phase."""
-            phases.finish(phase_name)
+            with lock:
+                if steps.pop(phase_name, 0) and not progress.cancelled:
+                    percent[0] = _PERCENT
+            report()
 
     return Monitor()
 

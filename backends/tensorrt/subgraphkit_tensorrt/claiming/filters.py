@@ -17,6 +17,7 @@ from subgraphkit_tensorrt.claiming.parser_queries import ParserQueries
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import LOGGER, listening, tail
 from subgraphkit_tensorrt.lowering import Conversions, load_modules, registered, rules_for
+from subgraphkit_tensorrt.rules.judged_node import plain
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
 
@@ -200,14 +201,10 @@ def plugin_refusal(library: Library, node: Node) -> Refusal | None:
 
 
 def _is_registered(library: Library, node: Node) -> bool:
-    version = _text(node.attribute("plugin_version", _VERSION))
-    namespace = _text(node.attribute("plugin_namespace", ""))
+    version = str(plain(node.attribute("plugin_version", _VERSION)))
+    namespace = str(plain(node.attribute("plugin_namespace", "")))
     registry = library.trt.get_plugin_registry()
     return registry.get_creator(node.op_type, version, namespace) is not None
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def _first_time(trt: Any, path: str) -> bool:

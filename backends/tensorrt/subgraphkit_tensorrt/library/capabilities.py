@@ -31,7 +31,7 @@ _RTX_GENERATION: Final = (11, 0)
 
 
 def _has(path: str) -> Any:
-    """Declare a field that says whether the library has a class, a member or an enumerator."""
+    """Declare a field that says whether the library has a member of a class."""
     return field(default=False, metadata={_PATH: path})
 
 
@@ -70,7 +70,8 @@ class Capabilities:
         found: dict[str, Any] = {}
         for one in fields(cls):
             if _PATH in one.metadata:
-                found[one.name] = is_there(trt, one.metadata[_PATH])
+                owner, _, member = one.metadata[_PATH].partition(".")
+                found[one.name] = hasattr(getattr(trt, owner, None), member)
             elif _ENUMERATION in one.metadata:
                 found[one.name] = _names(trt, one.metadata[_ENUMERATION])
         return cls(flavour, version, _generation(flavour, version), **found)
@@ -85,16 +86,6 @@ class Capabilities:
     def keeps_timings(self) -> bool:
         """Whether a timing cache does anything; with TensorRT for RTX it only asks for a GPU."""
         return self.flavour != "tensorrt_rtx"
-
-
-def is_there(trt: Any, path: str) -> bool:
-    """Say whether a module has a class, or a class a member, or an enumeration an enumerator."""
-    owner, _, member = path.partition(".")
-    found = getattr(trt, owner, None)
-    if found is None or not member:
-        return found is not None
-    members = getattr(found, "__members__", None)
-    return member in members if members is not None else hasattr(found, member)
 
 
 def _names(trt: Any, enumeration: str) -> frozenset[str]:

@@ -18,7 +18,6 @@ take as they are.
 
 from subgraphkit_tensorrt.lowering.conversions import Conversions, converter, lower, rules_for
 from subgraphkit_tensorrt.lowering.registry import (
-    Converter,
     Replacement,
     identity,
     load_modules,
@@ -28,7 +27,6 @@ from subgraphkit_tensorrt.lowering.registry import (
 
 __all__ = [
     "Conversions",
-    "Converter",
     "Replacement",
     "converter",
     "identity",

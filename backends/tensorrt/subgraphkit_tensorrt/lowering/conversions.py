@@ -12,7 +12,6 @@ from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.flavours import Library, find
 from subgraphkit_tensorrt.lowering.own import OWN, inline_definition
 from subgraphkit_tensorrt.lowering.registry import (
-    Converter,
     Lowering,
     Namer,
     Replacement,
@@ -66,8 +65,8 @@ class Conversions:
         return Refusal(
             refusal.code,
             f"{refusal.text}; node {node.label}. If other operators can compute it, register a "
-            f'converter: @subgraphkit_tensorrt.lowering.converter("{node.op_type}"{domain}, '
-            f"since={node.opset}), in a module that the option modules names",
+            f'converter: @subgraphkit_tensorrt.lowering.converter("{node.op_type}"{domain}), '
+            "in a module that the option modules names",
         )
 
     def _is_missing(self, node: onnx.NodeProto) -> bool:
@@ -76,7 +75,7 @@ class Conversions:
     def _lowering(self, node: Node) -> Lowering | None:
         added = registered(node)
         if added is not None:
-            return added.lower
+            return added
         if node.domain or node.graph.is_constant_node(node.id):
             return None
         refusal = self._rules.refusal(node)
@@ -130,17 +129,14 @@ def _converter_failure(node: Node, problem: str) -> BackendError:
     )
 
 
-def converter(op_type: str, *, domain: str = "", since: int = 1) -> Callable[[Lowering], Lowering]:
-    """Register a function as the converter of an operator.
-
-    ``since``: The first version of the operator set it is for; a node is given to the newest
-    converter that is not newer than its operator set.
+def converter(op_type: str, *, domain: str = "") -> Callable[[Lowering], Lowering]:
+    """Register a function as the converter of an operator, whose version ``node.opset`` says.
 
     Thread-safety: may be called from any thread; sessions bound before do not see it.
     """
 
     def register(lower: Lowering) -> Lowering:
-        add(Converter(op_type, domain, since, lower))
+        add(op_type, domain, lower)
         return lower
 
     return register

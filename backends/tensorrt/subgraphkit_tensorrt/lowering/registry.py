@@ -34,48 +34,26 @@ Lowering = Callable[[Node, Fresh], Replacement | None]
 """Writes a node as others; None leaves the node as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Converter:
-    """The conversion of nodes of one operator to others.
-
-    Attributes:
-        since: The first version of the operator set it is for.
-    """
-
-    op_type: str
-    domain: str
-    since: int
-    lower: Lowering
-
-
-_REGISTERED: Final[dict[tuple[str, str], list[Converter]]] = {}
+_REGISTERED: Final[dict[tuple[str, str], Lowering]] = {}
 _LOCK: Final = threading.Lock()
 
 
-def add(added: Converter) -> None:
-    """Keep a converter, in place of another for the same operator and version."""
-    key = added.domain, added.op_type
+def add(op_type: str, domain: str, lower: Lowering) -> None:
+    """Keep a converter, in place of another for the same operator."""
     with _LOCK:
-        others = [one for one in _REGISTERED.get(key, []) if one.since != added.since]
-        listed = [*others, added]
-        _REGISTERED[key] = sorted(listed, key=lambda one: one.since, reverse=True)
+        _REGISTERED[domain, op_type] = lower
 
 
-def registered(node: Node) -> Converter | None:
-    """Return the converter that others registered for a node's operator and version."""
+def registered(node: Node) -> Lowering | None:
+    """Return the converter that others registered for a node's operator."""
     with _LOCK:
-        found = _REGISTERED.get((node.domain, node.op_type), [])
-        return next((one for one in found if one.since <= node.opset), None)
+        return _REGISTERED.get((node.domain, node.op_type))
 
 
 def identity() -> str:
     """Return a digest of the converters that others registered, for the keys of engines."""
     with _LOCK:
-        listed = sorted(
-            (one.domain, one.op_type, one.since, _code(one.lower))
-            for several in _REGISTERED.values()
-            for one in several
-        )
+        listed = sorted((*key, _code(lower)) for key, lower in _REGISTERED.items())
     return hashlib.sha256(repr(listed).encode()).hexdigest()[:16] if listed else ""
 
 
@@ -89,7 +67,7 @@ def _code(function: Lowering) -> str:
 
 
 def unregister(op_type: str, *, domain: str = "") -> None:
-    """Forget the converters of an operator; nothing happens if there are none."""
+    """Forget the converter of an operator; nothing happens if there is none."""
     with _LOCK:
         _REGISTERED.pop((domain, op_type), None)
 

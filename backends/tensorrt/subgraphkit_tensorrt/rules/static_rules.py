@@ -11,6 +11,7 @@ from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_tensorrt.library.capabilities import Capabilities
+from subgraphkit_tensorrt.library.flavours import FLAVOURS
 from subgraphkit_tensorrt.rules.judged_node import KNOWN, MAX_RANK, JudgedNode, is_read, types_of
 from subgraphkit_tensorrt.rules.operators import RANDOM, Operator, operator_table
 
@@ -101,7 +102,8 @@ class Rules:
             since, have = table.newer[name], self._capabilities.version
             return Refusal("op_unsupported", f"{name} came with TensorRT {since}, here is {have}")
         if name in table.missing or not (name in table.operators or self._asks):
-            return Refusal("op_unsupported", f"{self._title} has no {name}")
+            title = FLAVOURS[self._capabilities.flavour].title
+            return Refusal("op_unsupported", f"{title} has no {name}")
         return None
 
     def _of_opset(self, node: Node, operator: Operator | None) -> Refusal | None:
@@ -138,11 +140,6 @@ class Rules:
                 if answer is not None:
                     return Refusal(answer.code, f"in {key}, {inner.label}: {answer.text}")
         return None
-
-    @property
-    def _title(self) -> str:
-        rtx = self._capabilities.flavour == "tensorrt_rtx"
-        return "TensorRT for RTX" if rtx else "TensorRT"
 
 
 def _typed(node: Node, what: str) -> Iterable[str]:

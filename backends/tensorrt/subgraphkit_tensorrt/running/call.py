@@ -28,7 +28,6 @@ from subgraphkit_tensorrt.running.io_tensors import (
     check_target,
     is_usable,
     overlap,
-    unknown_shape_error,
 )
 from subgraphkit_tensorrt.running.memory import Block, StreamSlot, align_up
 
@@ -135,7 +134,7 @@ class PreparedCall:
         placed = [*going, *(self._staying if self._is_recorded else ())]
         end = _lay_out_outputs(placed[len(going) :], end)
         slot = self._slot
-        self._base = base = slot.io_memory(end).address if end else 0
+        self._base = base = slot.block("io", end).address if end else 0
         slot.reserve_download(self._down_bytes)
         if self._up_bytes:
             slot.ready_to_upload(self._up_bytes)
@@ -269,9 +268,8 @@ class PreparedCall:
     def _results(self, request: Request) -> list[Any]:
         for output in self._outputs:
             if output.allocator is not None:
-                if output.allocator.memory.shape is None:
-                    raise unknown_shape_error(output.tensor.name)
-                output.shape = output.allocator.memory.shape
+                what = f"say what shape output {output.tensor.name!r} has"
+                output.shape = check_run(output.allocator.memory.shape, what, self._lines)
             if output.target is not None:
                 self._write(output, output.target)
         start = self._up_bytes

@@ -189,7 +189,7 @@ class Context:
             found = int(self._made.update_device_memory_size_for_shapes())
             self._needs_bytes = found or self._managed_bytes
             self._scratch = (0, 0)
-        block = slot.scratch(self._needs_bytes)
+        block = slot.block("scratch", self._needs_bytes)
         if self._scratch != (block.address, block.nbytes):
             self._made.set_device_memory(block.address, block.nbytes)
             self._scratch = (block.address, block.nbytes)

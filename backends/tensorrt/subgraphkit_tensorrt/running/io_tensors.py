@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.errors import ExecutionError, InputError
+from subgraphkit.errors import InputError
 from subgraphkit_tensorrt.running.arrays import DeviceArray, Foreign
 from subgraphkit_tensorrt.running.memory import ALIGNMENT, Block
 
@@ -111,13 +111,3 @@ def to_engine(array: npt.NDArray[Any], tensor: IOTensor) -> npt.NDArray[Any]:
 def is_usable(address: int) -> bool:
     """Say whether TensorRT takes an address."""
     return bool(address) and address % ALIGNMENT == 0
-
-
-def unknown_shape_error(name: str) -> ExecutionError:
-    """Return the error of an output whose shape TensorRT did not tell."""
-    return ExecutionError(
-        "SGK163",
-        f"TensorRT did not say what shape output {name!r} has",
-        backend="tensorrt",
-        hint="The run may have failed before; the log of subgraphkit.tensorrt tells.",
-    )

@@ -11,7 +11,7 @@ import threading
 import weakref
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -229,14 +229,6 @@ class StreamSlot:
         """Bytes of scratch memory."""
         return self._blocks["scratch"].nbytes if "scratch" in self._blocks else 0
 
-    def scratch(self, nbytes: int) -> Block:
-        """Return scratch memory of at least this size; it is overwritten by the next engine."""
-        return self._block("scratch", nbytes)
-
-    def io_memory(self, nbytes: int) -> Block:
-        """Return memory for inputs and outputs that are copied; likewise."""
-        return self._block("io_memory", nbytes)
-
     def ready_to_upload(self, nbytes: int) -> None:
         """Make room in ``up``; waits until the copies made from it before are done."""
         if self._is_uploading:
@@ -270,7 +262,8 @@ class StreamSlot:
         while self._blocks:
             self._memory.give_back(self._blocks.popitem()[1])
 
-    def _block(self, kind: str, nbytes: int) -> Block:
+    def block(self, kind: Literal["scratch", "io"], nbytes: int) -> Block:
+        """Return memory of at least this size, which the next engine overwrites."""
         block = self._blocks.get(kind)
         if block is None or block.nbytes < nbytes:
             if block is not None:

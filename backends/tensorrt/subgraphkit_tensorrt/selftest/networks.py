@@ -67,11 +67,6 @@ def light(bench: ModelOpener, name: str) -> Network:
     return model, {picture.name: draw(*shape)}
 
 
-def resnet(bench: ModelOpener) -> Network:
-    """Return ResNet-50."""
-    return light(bench, "resnet50")
-
-
 def bert(bench: ModelOpener) -> Network:
     """Return the layers of a BERT of 12 layers and 768 columns, without biases."""
     del bench
