@@ -34,10 +34,7 @@ CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
     ("light networks", _LIBRARY, networks.light_networks),
     *(
         (f"{title} in {kind}", _ADA if kind == "fp8" else _LIBRARY, networks.in_precision(of, kind))
-        for title, of in (
-            ("ResNet-50", partial(networks.light, name="resnet50")),
-            ("BERT", networks.bert),
-        )
+        for title, of in networks.NETWORKS.items()
         for kind in networks.PRECISIONS
     ),
     ("every length", _LIBRARY, computing.every_length),

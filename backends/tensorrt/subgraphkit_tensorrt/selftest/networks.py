@@ -6,6 +6,7 @@ import struct
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -99,6 +100,12 @@ def _layer(n: int, first: int) -> str:
     o{n} = MatMul(ar{n}, {w[3]}) r{n} = Add(o{n}, x{n}) n{n} = LayerNormalization(r{n}, {w[4]})
     h{n} = MatMul(n{n}, {w[5]}) g{n} = Gelu(h{n}) d{n} = MatMul(g{n}, {w[6]})
     e{n} = Add(d{n}, n{n}) x{n + 1} = LayerNormalization(e{n}, {w[7]})"""
+
+
+NETWORKS: Final[Mapping[str, Callable[[ModelOpener], Network]]] = {
+    "ResNet-50": partial(light, name="resnet50"),
+    "BERT": bert,
+}
 
 
 def light_networks(bench: ModelOpener) -> str:
