@@ -168,7 +168,7 @@ def test_grpc_speaks_the_protocol_with_the_messages_of_its_client(serve: Any, ha
         with pytest.raises(triton.InferenceServerException, match=says):
             ask_wrongly()
     answers: queue.Queue[Any] = queue.Queue()
-    client.start_stream(lambda _, error: answers.put(str(error)))
+    client.start_stream(lambda result, error: answers.put(f"{result} {error}"))
     client.async_stream_infer("negation", [x])
     assert "no streams here" in answers.get(timeout=60)
     client.close()
