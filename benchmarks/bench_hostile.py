@@ -28,6 +28,8 @@ from subgraphkit.serving import oip
 
 CLIENTS, HOSTILE = 56, 8
 LIMIT_S = 5.0
+FROM = "127.0.0.2"
+"""The address of the hostile clients: callers are told apart by it."""
 HOW: dict[str, Any] = {"isolate": "process"} if os.environ.get("ISOLATE") else {}
 ROWS = ["nobody", "bodies", "loops in another model", "loops in the same model"]
 LOOP = """<ir_version: 10, opset_import: ["": 20]> g (float[N,4] x, int64 n) => (float[N,4] y) {
@@ -72,7 +74,7 @@ async def answered(reader: asyncio.StreamReader) -> int:
 
 async def ask(port: int, request: bytes, *, pieces: int = 1, pause_s: float = 0.0) -> None:
     """Send a request in pieces, on a connection of its own; read the answer, if there is one."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(FROM, 0))
     try:
         for at in range(pieces):
             writer.write(request[len(request) * at // pieces : len(request) * (at + 1) // pieces])

@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
-from heapq import heappop, heappush
 from itertools import count
 from typing import Any, Final
 
@@ -19,7 +18,8 @@ class Turns:
     """Threads for so many runs at once, and for some that take long besides.
 
     A run is long after 50 ms, and four times the mean of those that returned results. It goes on,
-    and another begins. Of the runs that wait, each caller's first comes before anybody's second.
+    and another begins, but for a caller who has a long one: None has none. Of the runs that wait,
+    each caller's first comes before anybody's second.
 
     Thread-safety: safe.
     """
@@ -28,9 +28,9 @@ class Turns:
         self._places = places
         self._pool = ThreadPoolExecutor(places + _MOST_LONG, "subgraphkit arun")
         self._changed = threading.Condition()
-        self._waiting: list[tuple[int, int, Future[Any], Callable[[], Any]]] = []
+        self._waiting: list[tuple[int, int, Future[Any], Callable[[], Any], Hashable]] = []
         self._numbers = count()
-        self._begun: dict[Future[Any], float] = {}
+        self._begun: dict[Future[Any], tuple[float, Hashable]] = {}
         self._round, self._rounds = 0, dict[Hashable, int]()
         self._mean_s = 0.0
 
@@ -39,7 +39,9 @@ class Turns:
         future: Future[Any] = Future()
         with self._changed:
             turn = self._rounds[caller] = max(self._round, self._rounds.get(caller, 0)) + 1
-            heappush(self._waiting, (turn, next(self._numbers), future, lambda: work(*given)))
+            one = (turn, next(self._numbers), future, lambda: work(*given), caller)
+            self._waiting.append(one)
+            self._changed.notify()
         try:
             self._pool.submit(self._take)
         except RuntimeError:
@@ -53,14 +55,15 @@ class Turns:
 
     def _take(self) -> None:
         with self._changed:
-            while (seconds := self._seconds_to_place()) > 0:
-                self._changed.wait(seconds)
-            self._round, _, future, work = heappop(self._waiting)
+            while (place := self._next()) is None:
+                self._changed.wait(_LONG_SECONDS)
+            self._round, _, future, work, caller = self._waiting.pop(place)
             if not self._waiting:
                 self._rounds.clear()
             if not future.set_running_or_notify_cancel():
                 return
-            started = self._begun[future] = time.monotonic()
+            started = time.monotonic()
+            self._begun[future] = started, caller
         try:
             result = work()
         except BaseException as error:  # noqa: BLE001 (raised where somebody waits)
@@ -73,7 +76,12 @@ class Turns:
                 del self._begun[future]
                 self._changed.notify()
 
-    def _seconds_to_place(self) -> float:
-        now, limit = time.monotonic(), max(_LONG_SECONDS, _LONG_FACTOR * self._mean_s)
-        short = [left for one in self._begun.values() if (left := one + limit - now) > 0]
-        return min(short) if len(short) >= self._places else 0.0
+    def _next(self) -> int | None:
+        """Return which of those that wait begins now."""
+        since = time.monotonic() - max(_LONG_SECONDS, _LONG_FACTOR * self._mean_s)
+        long = [caller for started, caller in self._begun.values() if started < since]
+        if len(self._begun) - len(long) >= self._places:
+            return None
+        held = {one for one in long if one is not None} if len(self._begun) >= self._places else ()
+        ready = [at for at, one in enumerate(self._waiting) if one[4] not in held]
+        return min(ready, key=self._waiting.__getitem__, default=None)

@@ -269,6 +269,9 @@ def test_callers_take_turns_and_a_long_run_keeps_nobody_waiting() -> None:
     for one in waiting:
         one.result(PATIENCE)
     assert (order, long.done()) == (list("abaa"), False)
+    second, third = (turns.submit(go_on.wait, PATIENCE, caller="a") for _ in range(2))
+    assert turns.submit(int, caller="b").result(PATIENCE) == 0  # as soon as the second is long
+    assert (second.running(), third.running()) == (True, False)
     go_on.set()
     turns.shutdown(wait=True)
     assert long.done()
