@@ -189,10 +189,7 @@ class _Work:
     """One pass over a graph."""
 
     def __init__(
-        self,
-        graph: BoundGraph,
-        values: Mapping[str, _Array],
-        settings: ResolvedConfig,
+        self, graph: BoundGraph, values: Mapping[str, _Array], settings: ResolvedConfig
     ) -> None:
         self.folding = BoundFolding(graph, values, settings)
         self._graph = graph

@@ -156,12 +156,7 @@ def _compiled(setup: "Setup", *, proves: bool) -> CompiledSubgraphs:
                 proofs.settle(gives_up=False)  # no step of a session runs what is inside of one
             restored.update([subgraph.id] if from_cache else [])
     return CompiledSubgraphs(
-        current,
-        origin,
-        tuple(done),
-        MappingProxyType(seconds),
-        frozenset(restored),
-        setup.cache,
+        current, origin, tuple(done), MappingProxyType(seconds), frozenset(restored), setup.cache
     )
 
 

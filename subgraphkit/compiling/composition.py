@@ -194,10 +194,7 @@ class _Clocked(SubgraphOperator):
     traits = Traits(thread_safe=True)
 
     def __init__(
-        self,
-        subgraph: Subgraph,
-        operator: SubgraphOperator,
-        record: Callable[[InnerTime], object],
+        self, subgraph: Subgraph, operator: SubgraphOperator, record: Callable[[InnerTime], object]
     ) -> None:
         self._subgraph, self._operator, self._record = subgraph, operator, record
         self.device = operator.device

@@ -107,9 +107,7 @@ class Workshop:
         with suppress(Exception), _bounded_time(self._graph.settings.limits):
             claims = self._chosen(backends)
             claimed(
-                self._graph,
-                claims,
-                told=lambda one: progress("asking", 0, None, one.backend.name),
+                self._graph, claims, told=lambda one: progress("asking", 0, None, one.backend.name)
             )
 
     def run(self, number: int, given: str) -> str:

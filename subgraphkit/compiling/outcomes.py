@@ -23,12 +23,7 @@ from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress, ProgressEvent
 from subgraphkit.backend.refusal import Refusal, Unsupported
 from subgraphkit.boundary import pass_on
-from subgraphkit.errors import (
-    CompileError,
-    CompileTimeoutError,
-    SelectorContractError,
-    text_of,
-)
+from subgraphkit.errors import CompileError, CompileTimeoutError, SelectorContractError, text_of
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.ir import Subgraph
 from subgraphkit.logs import logger_of

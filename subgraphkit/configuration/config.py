@@ -275,9 +275,7 @@ def _merge(layers: list[Layer]) -> ResolvedConfig:
     )
 
 
-def _merge_options(
-    layers: list[Layer],
-) -> Mapping[str, Mapping[str, tuple[Any, str, str]]]:
+def _merge_options(layers: list[Layer]) -> Mapping[str, Mapping[str, tuple[Any, str, str]]]:
     merged: dict[str, dict[str, tuple[Any, str, str]]] = {}
     names: dict[str, list[str]] = {}  # of a backend that was chosen several times
     selecting = next(one for one in layers if "backend" in one.values)
@@ -373,9 +371,7 @@ class Config:
         return resolve(**settings)
 
     @staticmethod
-    def copy_context_to(
-        function: Callable[_Parameters, _Result],
-    ) -> Callable[_Parameters, _Result]:
+    def copy_context_to(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
         """Return ``function`` bound to the settings that hold here, for use in another thread."""
         context = copy_context()
 

@@ -24,12 +24,7 @@ from subgraphkit.backend.progress import Progress, ProgressEvent
 from subgraphkit.boundary import pass_on
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP
-from subgraphkit.errors import (
-    BackendError,
-    InternalError,
-    InvalidModelError,
-    describe_exception,
-)
+from subgraphkit.errors import BackendError, InternalError, InvalidModelError, describe_exception
 from subgraphkit.finding import messages
 from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType, TensorType, ValueType
@@ -203,10 +198,7 @@ class ExtensionManager:
         return results
 
     def types_of(
-        self,
-        node: Node,
-        inputs: Sequence[ValueType | None],
-        declared: Sequence[ValueType | None],
+        self, node: Node, inputs: Sequence[ValueType | None], declared: Sequence[ValueType | None]
     ) -> Sequence[ValueType | None] | None:
         """Return the types of the outputs of a node of somebody's own operator.
 

@@ -25,13 +25,7 @@ from subgraphkit.errors import (
     SubgraphkitError,
 )
 from subgraphkit.finding import messages
-from subgraphkit.finding.catalogue import (
-    CATALOGUE,
-    IN_PROCESS,
-    BackendRecord,
-    State,
-    usable_names,
-)
+from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS, BackendRecord, State, usable_names
 from subgraphkit.finding.loading import BackendFactory, adopt, load, probe
 
 _Registered = TypeVar("_Registered")

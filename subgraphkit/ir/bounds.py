@@ -34,10 +34,7 @@ _UNKNOWN: Final[Mapping[str, Bounds]] = MappingProxyType({})
 
 
 def integer_bounds(
-    graph: BoundGraph,
-    *,
-    given: Mapping[str, Bounds] = _UNKNOWN,
-    longest: int = _LONGEST,
+    graph: BoundGraph, *, given: Mapping[str, Bounds] = _UNKNOWN, longest: int = _LONGEST
 ) -> dict[str, Bounds]:
     """Return the bounds of every value that holds whole numbers or truth values.
 

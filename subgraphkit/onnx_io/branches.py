@@ -42,10 +42,7 @@ def replaceable(
 
 
 def forget(
-    graph: Graph,
-    node: int,
-    bodies: Mapping[int, Mapping[str, Graph]],
-    types: dict[str, ValueType],
+    graph: Graph, node: int, bodies: Mapping[int, Mapping[str, Graph]], types: dict[str, ValueType]
 ) -> bool:
     """Forget the shapes that onnx has from one branch alone; say whether there were any."""
     found = False
@@ -116,11 +113,7 @@ class _Work:
         return replace(
             model,
             graph=read_graph(
-                self._proto,
-                self._target,
-                self._graph.opset_imports,
-                model.folders,
-                held=self._held,
+                self._proto, self._target, self._graph.opset_imports, model.folders, held=self._held
             ),
             proto=self._proto,
             taken_out=frozenset(self._taken_out),

@@ -15,14 +15,7 @@ from onnx import AttributeProto, defs
 
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Node
-from subgraphkit.onnx_io.attribute_fits import (
-    OF_SHAPES,
-    Fit,
-    Given,
-    fit_of,
-    fit_of_input,
-    leave,
-)
+from subgraphkit.onnx_io.attribute_fits import OF_SHAPES, Fit, Given, fit_of, fit_of_input, leave
 from subgraphkit.onnx_io.attribute_rules import Rule, not_allowed, rule_of, shown
 from subgraphkit.onnx_io.protos import normal_domain
 from subgraphkit.types import DataType, ValueType

@@ -30,10 +30,7 @@ class OnnxGraphWriter:
     """Writes nodes and subgraphs of one graph as ONNX."""
 
     def __init__(
-        self,
-        model: onnx.ModelProto,
-        graph: onnx.GraphProto,
-        inputs: Sequence[tuple[str, ...]],
+        self, model: onnx.ModelProto, graph: onnx.GraphProto, inputs: Sequence[tuple[str, ...]]
     ) -> None:
         self._model = model
         self._graph = graph
@@ -68,8 +65,7 @@ class OnnxGraphWriter:
         on none, except for weights that are to stay outside.
         """
         model = onnx.ModelProto(
-            ir_version=max(self._model.ir_version, _OLDEST_IR),
-            producer_name="subgraphkit",
+            ir_version=max(self._model.ir_version, _OLDEST_IR), producer_name="subgraphkit"
         )
         for domain, version in subgraph.graph.opset_imports.items():
             model.opset_import.add(domain=domain, version=version)

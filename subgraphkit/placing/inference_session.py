@@ -125,11 +125,9 @@ class InferenceSession(ImprovingSession):
             if tuning != "background" and bound.settings.on_run_error != "fallback":
                 self._let_go(call.source)
         if tuning == "background":
+            before = None if self._build is None else self._build.wait
             self._tuning = placing.tuning_child.BackgroundTuning(
-                self,
-                call.source,
-                call.shapes,
-                self._build.wait if self._build is not None else None,
+                self, call.source, call.shapes, before
             )
 
     def _run_compiled(self, compiled: CompiledSubgraphs) -> None:

@@ -70,10 +70,7 @@ PlanSource: TypeAlias = "Partitioning | BoundModel | Model | ModelSource | Compi
 """What a plan is made of, with the steps of the road that lie in between."""
 
 
-def plan(
-    partitioning: PlanSource,
-    operators: CompiledSubgraphs | None = None,
-) -> Plan:
+def plan(partitioning: PlanSource, operators: CompiledSubgraphs | None = None) -> Plan:
     """Order the operators and find the last use of every value.
 
     Args:

@@ -129,9 +129,7 @@ class Draft:
 
     def readers(self) -> Counter[str]:
         """Count how often each value is read, by nodes, bodies and as an output."""
-        return Counter(
-            [*(v for node in self.nodes for v in node.input if v), *self.pinned],
-        )
+        return Counter([*(v for node in self.nodes for v in node.input if v), *self.pinned])
 
     def producers(self) -> dict[str, onnx.NodeProto]:
         """Return the node that makes each value."""

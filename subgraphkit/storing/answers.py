@@ -66,10 +66,7 @@ class Answers:
         return len(self._known)
 
     def recall(
-        self,
-        question: str | bytes,
-        ask: Callable[[], _Said | Passing],
-        folder: Path | None = None,
+        self, question: str | bytes, ask: Callable[[], _Said | Passing], folder: Path | None = None
     ) -> _Said:
         """Return what was answered before, or ask.
 

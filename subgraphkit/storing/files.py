@@ -82,12 +82,7 @@ def new_file(path: Path, mode: int = 0o600, *, durable: bool = True) -> Iterator
 
 
 def write_whole(
-    path: Path,
-    data: bytes,
-    *,
-    mode: int = 0o600,
-    durable: bool = True,
-    replace: bool = True,
+    path: Path, data: bytes, *, mode: int = 0o600, durable: bool = True, replace: bool = True
 ) -> None:
     """Write a file in one step: readers see all of it or the file before, even if writing fails.
 

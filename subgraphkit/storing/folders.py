@@ -102,11 +102,7 @@ def private_folder(folder: Path) -> Path:
 
 
 def ownership_problem(
-    path: Path,
-    status: os.stat_result,
-    *,
-    owners: Collection[int] = (),
-    whole: Path | None = None,
+    path: Path, status: os.stat_result, *, owners: Collection[int] = (), whole: Path | None = None
 ) -> tuple[str, str] | None:
     """Say who else could have written a file or a folder.
 

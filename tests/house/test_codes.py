@@ -38,7 +38,7 @@ def test_the_pages_name_only_codes_that_exist() -> None:
 def test_the_documentation_renders_the_lists_themselves() -> None:
     page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
     assert "```{mapping-table} subgraphkit.errors.CODES" in page
-    assert "```{mapping-table} subgraphkit.backend.property.REFUSAL_CODES" in page
+    assert "```{mapping-table} subgraphkit.backend.refusal.REFUSAL_CODES" in page
 
 
 def test_codes_are_explained_in_one_line_without_a_full_stop() -> None:

@@ -47,10 +47,7 @@ def describe_implementation(backend: Backend, parts: Iterable[object]) -> dict[s
     providers = [provider for top, provider in _providers(backend) if top in tops]
     if not providers and not (sources and all(sources.values())):
         return None
-    return {
-        "distribution": ", ".join(providers),
-        "sources": data_digest(canonical(sources)),
-    }
+    return {"distribution": ", ".join(providers), "sources": data_digest(canonical(sources))}
 
 
 def name_implementation(backend: Backend, parts: Iterable[object]) -> str:
