@@ -117,6 +117,8 @@ def _non_zero(node: Node) -> str:
 def _conv_integer(node: Node) -> str:
     if problem := _window(node):
         return problem
+    if node.dtype(0).label == "int8" and node.dtype(1).label == "uint8" and cuts_products_off():
+        return "int8 by filters of uint8 is cut off at 16 bits on this processor"
     return "zero points of weights must be one scalar" if _is_vector(node, 3) else ""
 
 

@@ -26,9 +26,14 @@ def _compress(node: Node) -> str:
 
 
 def _conv(node: Node) -> str:
-    """Refuse a volume of one channel that is left one wide by steps along that axis alone."""
-    filters, strides = node.shape(1) or (), tuple(node.attribute("strides", None) or ())
-    if len(strides) != _VOLUME or filters[1:2] != (1,) or node.attribute("group", 1) != 1:
+    """Refuse volumes of one channel with differing dilations, or left one wide by steps."""
+    filters = node.shape(3 if node.op_type == "QLinearConv" else 1) or ()
+    strides = tuple(node.attribute("strides", None) or ())
+    if filters[1:2] != (1,) or node.attribute("group", 1) != 1:
+        return ""
+    if len(filters) > _VOLUME + 1 and len(set(node.attribute("dilations", None) or ())) > 1:
+        return "dilations of a volume of one channel that differ, of which OpenVINO takes others"
+    if len(strides) != _VOLUME:
         return ""
     width = (node.graph.shape(node.outputs[0]) or (None,))[-1]
     if strides[1] > 1 or strides[2] == 1 or (isinstance(width, int) and width > 1):
@@ -228,7 +233,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         **dict.fromkeys(("Add", "Div", "Mod", "Mul", "Neg", "Pow", "Sub"), _behind_state),
         "Compress": _compress,
         "Conv": lambda node: _conv(node) or _padded_point(node) or _added_up(node),
-        "ConvInteger": _padded_point,
+        "ConvInteger": lambda node: _conv(node) or _padded_point(node),
         "ConvTranspose": lambda node: _conv_transpose(node) or _added_up(node),
         "GatherElements": _gather_elements,
         "Gemm": _gemm,
@@ -239,7 +244,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "MaxRoiPool": lambda node: _open_regions(node, _CORNERS + 1),
         **dict.fromkeys(_RECURRENT, _recurrent),
         "Pad": _pad,
-        "QLinearConv": _filters,
+        "QLinearConv": lambda node: _conv(node) or _filters(node),
         "QLinearMatMul": _result_steps,
         "ReduceLogSum": _logarithm,
         "ReduceLogSumExp": _logarithm,
