@@ -3,14 +3,16 @@
 What nobody claims is an error that says who refused it, and what would help.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import compress
 
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.names import BACKEND_NAMES, KNOWN_BACKENDS
-from subgraphkit.errors import ConfigError, UnclaimedNodesError
+from subgraphkit.configuration.selection import parse_selection
+from subgraphkit.errors import ConfigError, SubgraphkitError, UnclaimedNodesError
 from subgraphkit.ir import Node
 from subgraphkit.partitioning.claiming.claim import Passes, claim_all
 from subgraphkit.partitioning.claiming.graph import PartitionState
@@ -176,25 +178,36 @@ def _advice_on_groups(passes: Passes, node: int) -> str:
     return ""
 
 
-def _advice_on_runtime(domains: Sequence[str]) -> str:
-    named = ", ".join(map(repr, domains))
-    how = f"add {_RUNTIME!r} to the backends"
-    if not BACKEND_NAMES.is_installed(_RUNTIME):
-        how = f"{KNOWN_BACKENDS[_RUNTIME]}, and {how}"
-    return f"Operators of domain {named} are ONNX Runtime's own, which runs them: {how}."
+def _takers(graph: BoundModel, left: Sequence[int], asked: Sequence[str]) -> Iterator[str]:
+    """Yield the backends that were not asked and would take all that is left.
+
+    Those of ours that have fewer operators than NumPy are not opened for that.
+    """
+    for name in sorted((BACKEND_NAMES.known() - KNOWN_BACKENDS.keys()) | {_RUNTIME}):
+        if name in asked or not BACKEND_NAMES.is_installed(name):
+            continue
+        with suppress(SubgraphkitError):  # it cannot run here, or is broken
+            chosen = graph.settings.selecting(parse_selection(name, name), "call", name)
+            state, _, _ = divided(graph, chosen, None, named={}, dry_run=False)
+            if not any(state.free[node] for node in left):
+                yield name
 
 
 def _remedies(graph: BoundModel, left: Sequence[int], asked: Sequence[str]) -> list[str]:
     """Say what would help with the nodes that are left: only what has not been tried."""
-    remedies = []
+    takers = list(_takers(graph, left, asked))
+    remedies = [f"Backend {name!r} takes them: add {name!r} to the backends." for name in takers]
     domains = {graph.table.domains[node] for node in left}
     foreign = sorted(domain for domain in domains if domain and not domain.startswith("ai.onnx"))
-    if _RUNTIME not in asked:
-        theirs = [domain for domain in foreign if domain.startswith(_RUNTIME_DOMAINS)]
+    theirs = [domain for domain in foreign if domain.startswith(_RUNTIME_DOMAINS)]
+    if theirs and not BACKEND_NAMES.is_installed(_RUNTIME):
+        named = ", ".join(map(repr, theirs))
+        remedies.append(
+            f"Operators of domain {named} are ONNX Runtime's own, which runs them: "
+            f"{KNOWN_BACKENDS[_RUNTIME]}, and add {_RUNTIME!r} to the backends."
+        )
         foreign = [domain for domain in foreign if domain not in theirs]
-        if theirs:
-            remedies.append(_advice_on_runtime(theirs))
-    if foreign:
+    if foreign and not takers:
         named = ", ".join(map(repr, foreign))
         remedies.append(f"Install or write a backend for the operators of domain {named}.")
     if graph.settings.strict:

@@ -97,6 +97,26 @@ def left_over(text: str, **settings: str | bool) -> str:
     return str(caught.value)
 
 
+def test_a_backend_of_a_foreign_domain_is_named_where_it_is_registered() -> None:
+    class Acme(sk.Backend):
+        name = "acme"
+
+        def properties(self) -> list[sk.SubgraphProperty]:
+            return [OfAcme()]
+
+    class OfAcme(sk.SubgraphProperty):
+        def create_selector(self, graph: sk.Graph) -> sk.SubgraphSelector:
+            return sk.OpSelector(graph, ["com.acme::Foo"])
+
+    sk.register_backend(Acme)
+    try:
+        told = left_over("g (float[2] x) => (y) { y = com.acme.Foo(x) }", backend="numpy")
+    finally:
+        sk.unregister_backend("acme")
+    assert "Backend 'acme' takes them: add 'acme' to the backends." in told
+    assert "Install or write a backend" not in told
+
+
 def test_a_node_of_a_foreign_domain_needs_a_backend_of_its_own() -> None:
     told = left_over("g (float[2] x) => (y) { y = com.acme.Foo(x) }", backend="numpy")
     assert "Install or write a backend for the operators of domain 'com.acme'" in told
@@ -113,8 +133,8 @@ def test_an_operator_of_onnx_runtime_is_sent_to_its_backend(
         "is_installed",
         lambda name: is_installed if name == "onnxruntime" else known(name),
     )
-    told = left_over("g (float[2] x) => (y) { y = com.microsoft.Trilu(x) }", backend="numpy")
-    assert "Operators of domain 'com.microsoft' are ONNX Runtime's own, which runs them" in told
+    told = left_over("g (float[2,2] x) => (y) { y = com.microsoft.Trilu(x) }", backend="numpy")
     assert "add 'onnxruntime' to the backends" in told
+    assert ("Backend 'onnxruntime' takes them" in told) is is_installed
     assert ("pip install 'subgraphkit-onnxruntime[cpu]'" in told) is not is_installed
     assert "Install or write a backend" not in told
