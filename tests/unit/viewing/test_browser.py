@@ -223,6 +223,7 @@ def test_twenty_thousand_nodes_are_a_page_below_five_megabytes_that_works(open_p
     assert len(text.encode()) < 5_000_000
     opened = open_page(text)
     browser = opened.page
+    assert browser.locator("canvas.map").is_visible()
     browser.fill("#search", "output_19999")
     browser.wait_for_selector("text=1 row (of 20,000)")
     assert "output_19999" in browser.locator("section.drawing + section.table tbody").inner_text()
