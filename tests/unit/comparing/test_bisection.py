@@ -173,3 +173,14 @@ def test_the_part_is_written_with_its_inputs_and_the_command(tmp_path: Path) -> 
     )
     with pytest.raises(CallerError, match="SGK324"):
         bisect(_grown(3), {"v0": X}, planted("v2"), folder=folder / "model.onnx")
+
+
+def test_a_name_that_a_terminal_would_obey_is_written_as_what_it_is() -> None:
+    model = _grown(3)
+    evil = "v\x1b[2J"
+    model.graph.node[0].output[0] = evil
+    for node in model.graph.node[1:]:
+        node.input[:] = [evil if name == "v1" else name for name in node.input]
+    found = bisect(model, {"v0": X}, planted(evil))
+    assert found.verdict == "node"
+    assert "v\\x1b[2J: 32 of 32 elements differ" in found.summary
