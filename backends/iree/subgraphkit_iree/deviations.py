@@ -47,6 +47,8 @@ def _repeated(node: sk.Node) -> str:
         if wanted is None:
             return "a shape that is fed; IREE says ahead which axes are repeated"
     if "MatMul" in node.op_type:
+        if 0 in (node.shape(1) or ())[-2:]:
+            return "a factor of nothing, by which IREE's compiler divides"
         shapes = [shape[:-2] for shape in shapes if shape and len(shape) > 1]
     for dims in zip_longest(*(reversed(shape) for shape in shapes if shape), fillvalue=1):
         sizes = [dim for dim in dims if dim != 1]
