@@ -24,7 +24,7 @@ try:
     from subgraphkit.serving.grpc_methods import Procedures
 except ImportError:  # of the extra 'grpc'; then nobody calls them
 
-    class Procedures:  # type: ignore[no-redef]
+    class Procedures:  # type: ignore[no-redef] # in its place
         """No procedures."""
 
 

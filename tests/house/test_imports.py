@@ -67,9 +67,9 @@ for other in ("onnx", "onnx.reference", "networkx", "pluggy"):
 before = state()
 import subgraphkit
 for module in pkgutil.walk_packages(subgraphkit.__path__, "subgraphkit."):
-    # what PyTorch and Ray change is their own affair, and few have them
-    apart = ("__main__", "compat.torch_compile", ".ray_data", ".ray_serve")
-    if not module.name.endswith(apart):
+    # what PyTorch, gRPC and Ray change is their own affair, and few have them
+    apart = ("__main__", ".torch_compile", ".ray_data", ".ray_serve", ".replica")
+    if not module.name.endswith((*apart, ".grpc_messages", ".grpc_methods")):
         import_module(module.name)
 after = state()
 print(json.dumps([key for key in before if before[key] != after[key]]))
