@@ -1,3 +1,4 @@
+from .checks import Check as Check
 from .conformance import Conformance as Conformance
 from .conformance import ModelOpener as ModelOpener
 from .conformance import OpenedModel as OpenedModel
@@ -13,7 +14,6 @@ from .footprint import constant_bytes as constant_bytes
 from .footprint import is_elementwise as is_elementwise
 from .footprint import peak_of_values as peak_of_values
 from .footprint import scaled_weights as scaled_weights
-from .hookspecs import Check as Check
 from .hookspecs import CompileEvent as CompileEvent
 from .hookspecs import Event as Event
 from .hookspecs import FallbackEvent as FallbackEvent

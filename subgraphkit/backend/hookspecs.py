@@ -121,23 +121,6 @@ class StepEvent(Event):
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One finding of ``subgraphkit doctor``.
-
-    Attributes:
-        name: What was looked at.
-        status: What came of it.
-        text: One sentence.
-        fix: What to do about it, or an empty string.
-    """
-
-    name: str
-    status: Literal["ok", "warning", "failure"]
-    text: str
-    fix: str = ""
-
-
 PROJECT: Final = "subgraphkit"
 """Name of the project in pluggy's markers; hooks begin with it."""
 

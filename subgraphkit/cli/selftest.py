@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from subgraphkit import InferenceSession, __version__
+from subgraphkit.backend.checks import Check
 from subgraphkit.backend.conformance import Conformance, SelfCheck
-from subgraphkit.backend.hookspecs import Check
 from subgraphkit.backend.messages import did_you_mean, unavailable
 from subgraphkit.binding import bind
 from subgraphkit.cli.reporting import CommandReport, ExitCode

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit import __version__
-from subgraphkit.backend.hookspecs import Check
+from subgraphkit.backend.checks import Check
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import Parser, seconds, writable
