@@ -182,6 +182,7 @@ def test_the_manifest_for_kuberay_names_an_application_and_words_that_it_takes()
     assert f"\n{name}: Final = serve.deployment(Replica" in source
     (deployment,) = application["deployments"]
     config = deployment["user_config"]
+    source = (ROOT / "subgraphkit/serving/replica.py").read_text(encoding="utf-8")
     assert all(f'config.get("{word}"' in source for word in config.keys() - {"models"})
     for spec in config["models"].values():
         assert sk.SessionSpec.from_json(json.dumps(spec)).source == "bert"
