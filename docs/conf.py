@@ -58,7 +58,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(_thread|pathlib|subprocess|threading|types|typing)\..*"),
     ("py:.*", r"(google|ml_dtypes|msgspec|networkx|numpy|np|npt|onnx|pluggy)\..*"),
     ("py:.*", r"(.*\.)?_\w+"),
-    ("py:class", r"array|(dict|tuple)\[str|tuple\[~subgraphkit\.backend\.selftest\.SelfCheck"),
+    ("py:class", r"array|(dict|tuple)\[str|tuple\[~subgraphkit\.backend\.conformance\.SelfCheck"),
     ("py:class", r"subgraphkit\.finding\.(loading\.HookFactory|extensions\.ExtensionManager)"),
     (
         "py:class",
@@ -69,8 +69,8 @@ nitpick_ignore_regex = [
         r"subgraphkit\.bundling\.(reading\.BundleFiles|manifest\.(OriginEntry|BundleManifest))",
     ),
     ("py:class", r"subgraphkit\.compiling\.proving\.Proofs"),
-    ("py:class", r"subgraphkit\.viewing\.sections\.(Text|Table|Drawing)"),
-    ("py:class", r"subgraphkit\.testing\.attribution\.ResultJudge"),
+    ("py:class", r"subgraphkit\.viewing\.sections\.(Text|Table|Drawing|Timeline)"),
+    ("py:class", r"subgraphkit\.testing\.comparison\.ResultJudge"),
     ("py:class", r"subgraphkit\.binding\.(folding\.BoundFolding|model_process\.ModelProcess)"),
     (
         "py:class",
