@@ -3,6 +3,7 @@
 What nobody claims is an error that says who refused it, and what would help.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -186,7 +187,9 @@ def _takers(graph: BoundModel, left: Sequence[int], asked: Sequence[str]) -> Ite
     for name in sorted((BACKEND_NAMES.known() - KNOWN_BACKENDS.keys()) | {_RUNTIME}):
         if name in asked or not BACKEND_NAMES.is_installed(name):
             continue
-        with suppress(SubgraphkitError):  # it cannot run here, or is broken
+        # it cannot run here, or is broken; options for others are of no interest
+        with suppress(SubgraphkitError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             chosen = graph.settings.selecting(parse_selection(name, name), "call", name)
             state, _, _ = divided(graph, chosen, None, named={}, dry_run=False)
             if not any(state.free[node] for node in left):

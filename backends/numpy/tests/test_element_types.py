@@ -35,6 +35,7 @@ DIFFERENT = {
     "BatchNormalization-9": "the reference takes one output for training",
     "Erf": "what integers are rounded to is not specified",
     "Gemm": "how integers are scaled by a fraction is not specified",
+    "Hardmax": "before version 13 the reference does not flatten",
     "If": "the reference wraps an optional value in a list",
     "LogSoftmax": "before version 13 the reference does not flatten",
     "Optional": "the reference wraps the value in a list",

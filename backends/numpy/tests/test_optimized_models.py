@@ -80,7 +80,7 @@ def test_layouts_of_one_processor_are_refused_with_advice(tmp_path: Path) -> Non
     told = str(caught.value)
     assert "com.microsoft.nchwc::Conv" in told
     assert "optimise with ORT_ENABLE_EXTENDED" in told
-    assert "ONNX Runtime's own, which runs them: add 'onnxruntime' to the backends" in told
+    assert "Backend 'onnxruntime' takes them: add 'onnxruntime' to the backends" in told
 
 
 def _transformed(model: onnx.ModelProto, kind: str, folder: Path) -> str:
