@@ -6,6 +6,7 @@ the caller wants them. What lies on a device is known by the protocols it speaks
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -125,11 +126,11 @@ def placer(plan: Plan) -> Callable[[Sequence[Any]], list[Any]]:
             which computes it does not run on (SGK145).
     """
     makers, left, names = _makers(plan), left_on_device(plan), plan.graph.outputs
-    in_place = find_outputs_in_place(plan)
+    in_place = cache(partial(find_outputs_in_place, plan))  # few callers share memory
 
     def told(name: str, target: Any) -> Any:
         if isinstance(target, Shared):
-            target = target.buffer if in_place.get(name) == target.name else None
+            target = target.buffer if in_place().get(name) == target.name else None
         if target is None:
             return ON_DEVICE if name in left else None
         if isinstance(target, np.ndarray):
