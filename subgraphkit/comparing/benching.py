@@ -21,7 +21,7 @@ from subgraphkit.backend.messages import PLACEMENT_LOG
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.comparing.benchmark import Benchmark, Measured, Schedule, Share
-from subgraphkit.comparing.candidates import BenchEntry, MeasuredContender
+from subgraphkit.comparing.candidates import BenchEntry, MeasuredCandidate
 from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import parse_selection
@@ -119,17 +119,17 @@ def _run(entries: Sequence[BenchEntry], schedule: Schedule, tell: Callable[..., 
     for number, entry in enumerate(entries):
         tell("first run", number, len(entries), entry.label)
         doing = "running for the first time"
-        entry.facts |= entry.ask(MeasuredContender.first, schedule.warmup, doing=doing)
+        entry.facts |= entry.ask(MeasuredCandidate.first, schedule.warmup, doing=doing)
     for number in range(schedule.rounds):
         tell("measuring", number, schedule.rounds)
         at = number % len(entries)  # so that nobody always comes after the same neighbour
         for entry in (*entries[at:], *entries[:at]):
             if not entry.failed:
                 time.sleep(_PAUSE)
-                taken = entry.ask(MeasuredContender.turn, *_TURN, doing="running")
+                taken = entry.ask(MeasuredCandidate.turn, *_TURN, doing="running")
                 entry.turns += [taken] if taken else []
     for entry in entries:
-        entry.facts |= entry.ask(MeasuredContender.memory, doing="telling its memory")
+        entry.facts |= entry.ask(MeasuredCandidate.memory, doing="telling its memory")
 
 
 def _all_measured(

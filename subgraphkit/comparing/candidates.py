@@ -24,7 +24,7 @@ from subgraphkit.running import Session
 _MOST_RUNS: Final = 1000
 
 
-class MeasuredContender:
+class MeasuredCandidate:
     """A model that is bound on a selection of backends, and measured.
 
     ``job``: The ``model`` and the folders of its ``feeds`` and ``results``; the ``selection``, the
@@ -152,8 +152,8 @@ class BenchEntry:
 
     def bind(self) -> None:
         """Bind the model, and learn what is known before the first run."""
-        self.ask(MeasuredContender, self._job, doing="binding the model")
-        self.facts |= self.ask(MeasuredContender.facts, doing="binding the model")
+        self.ask(MeasuredCandidate, self._job, doing="binding the model")
+        self.facts |= self.ask(MeasuredCandidate.facts, doing="binding the model")
 
     def ask(self, function: Callable[..., Any], *plain: Any, doing: str) -> dict[str, Any]:
         """Call a method of the candidate in its process; return what that returns."""
@@ -184,5 +184,5 @@ class BenchEntry:
         """Close the session, and see the process off."""
         if kind is None and not self.failed:
             with suppress(NoAnswer, SubgraphkitError):  # it is measured
-                self._process.call(MeasuredContender.close, timeout=_PATIENCE_AT_THE_END)
+                self._process.call(MeasuredCandidate.close, timeout=_PATIENCE_AT_THE_END)
         self._process.stop(_PATIENCE_AT_THE_END if kind is None else 0)
