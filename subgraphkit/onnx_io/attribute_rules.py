@@ -9,7 +9,7 @@ Source: ONNX operator schemas, all versions; ONNX Runtime, ``docs/ContribOperato
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -77,6 +77,15 @@ def body_protos(node: onnx.NodeProto) -> dict[str, onnx.GraphProto]:
         elif attribute.type == AttributeProto.GRAPHS:
             bodies |= {f"{attribute.name}[{i}]": body for i, body in enumerate(attribute.graphs)}
     return bodies
+
+
+def nodes_with_bodies(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Go through nodes and those of the bodies in them, at any depth."""
+    stack = [nodes]
+    while stack:
+        for node in stack.pop():
+            yield node
+            stack += [body.node for body in body_protos(node).values()]
 
 
 def constant_of(node: onnx.NodeProto, folders: DataFolders | None) -> Initializer | None:

@@ -5,6 +5,7 @@ stay in the model, and all others lie in a file of their own, or nowhere if only
 """
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
@@ -48,29 +49,23 @@ def write_bundled_model(
     """
     if not isinstance(graph.writer, OnnxGraphWriter):
         raise InternalError(f"graph {graph.name!r} cannot be written as ONNX")
-    return _Writing(graph, graph.writer, constants, kept, write).model(location)
+    held, kept = {**constants, **graph.defaults}, {*kept, *graph.defaults}
+    return _Writing(graph, graph.writer, held, kept, write).model(location)
 
 
+@dataclass(eq=False)
 class _Writing:
     """Writes one model."""
 
-    def __init__(
-        self,
-        graph: BoundGraph,
-        writer: OnnxGraphWriter,
-        constants: Mapping[str, Initializer],
-        kept: Collection[str],
-        write: Write,
-    ) -> None:
-        self._graph = graph
-        self._writer = writer
-        self._held = {**constants, **graph.defaults}
-        self._kept = {*kept, *graph.defaults}
-        self._write = write
-        self._place = 0
+    graph: BoundGraph
+    writer: OnnxGraphWriter
+    held: Mapping[str, Initializer]
+    kept: Collection[str]
+    write: Write
+    place: int = 0
 
     def model(self, location: Callable[[], str]) -> bytes:
-        source = self._writer.model
+        source = self.writer.model
         made = onnx.ModelProto()
         copy_fields(source, made, without=("graph", "functions"))
         target, written = made.graph, source.graph
@@ -79,45 +74,45 @@ class _Writing:
             target.initializer.append(self._initializer(tensor))
         for sparse in written.sparse_initializer:
             # Dense from now on, as the graph knows it; apart, because inference never read it.
-            target.initializer.append(self._apart(self._held[sparse.values.name]))
+            target.initializer.append(self._apart(self.held[sparse.values.name]))
         stated = {one.name for one in (*written.value_info, *written.output)}
         for index, node in enumerate(written.node):
             target.node.append(self._node(node, index))
-            if is_foreign(node, self._graph.opset_imports):
+            if is_foreign(node, self.graph.opset_imports):
                 # Where it is opened nobody may know the operator.
-                for name in set(node.output).difference(stated) & self._graph.types.keys():
-                    target.value_info.append(write_value_info(name, self._graph.types[name]))
-        if self._place:
-            self._write(bytes(-self._place % _PAGE))
+                for name in set(node.output).difference(stated) & self.graph.types.keys():
+                    target.value_info.append(write_value_info(name, self.graph.types[name]))
+        if self.place:
+            self.write(bytes(-self.place % _PAGE))
             _name_file(target, location())
         data: bytes = made.SerializeToString()
         return data
 
     def _initializer(self, tensor: onnx.TensorProto) -> onnx.TensorProto:
-        constant = self._held[tensor.name]
+        constant = self.held[tensor.name]
         if _is_inside(tensor, constant):
             return tensor_of(constant) if constant.version else tensor
         return self._apart(constant)
 
     def _apart(self, constant: Initializer) -> onnx.TensorProto:
         """Put data into the file, or leave it out."""
-        if constant.name not in self._kept:
+        if constant.name not in self.kept:
             return reference_to(constant, location=IN_ENGINES)
         data = _bytes_of(constant)
-        gap = -self._place % _ALIGNMENT
-        self._write(bytes(gap))
-        self._write(data)
-        start = self._place + gap
-        self._place = start + len(data)
+        gap = -self.place % _ALIGNMENT
+        self.write(bytes(gap))
+        self.write(data)
+        start = self.place + gap
+        self.place = start + len(data)
         return reference_to(constant, location=_UNNAMED, offset=start, length=len(data))
 
     def _node(self, node: onnx.NodeProto, index: int) -> onnx.NodeProto:
-        constant = self._held.get(node.output[0])
-        if index in self._graph.left_out and constant is not None:
+        constant = self.held.get(node.output[0])
+        if index in self.graph.left_out and constant is not None:
             return self._stating(node, constant)
-        if constant is None or not self._graph.is_constant_node(index):
-            view = Node(self._graph, index)
-            return self_contained(self._writer.node_proto(view), view)
+        if constant is None or not self.graph.is_constant_node(index):
+            view = Node(self.graph, index)
+            return self_contained(self.writer.node_proto(view), view)
         value = next((one for one in node.attribute if one.name == "value"), None)
         if value is None:
             return node
@@ -139,7 +134,7 @@ class _Writing:
 
     def _stated(self, tensor: onnx.TensorProto, constant: Initializer) -> onnx.TensorProto:
         """Return what a ``Constant`` node states; inference may look into whole numbers of it."""
-        if constant.name not in self._kept and (
+        if constant.name not in self.kept and (
             constant.type.dtype in _FLOATS and (constant.type.nbytes or 0) > LARGEST_READ
         ):
             return reference_to(constant, location=IN_ENGINES)

@@ -13,7 +13,7 @@ from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph
 from subgraphkit.lazy import collector_paused
 from subgraphkit.limits import LoadLimits
-from subgraphkit.onnx_io.attribute_rules import body_protos
+from subgraphkit.onnx_io.attribute_rules import nodes_with_bodies
 from subgraphkit.onnx_io.external_data import DataFolders, MoreFolders
 from subgraphkit.onnx_io.payloads import Payload, taken_out
 from subgraphkit.onnx_io.protos import ALIAS, normal_domain, without_alias
@@ -69,8 +69,9 @@ def _raised(model: onnx.ModelProto) -> onnx.ModelProto:
         for number, entry in enumerate(function.opset_import)
         if (target := wanted.get(normal_domain(entry.domain), entry.version)) != entry.version
         and all(
-            _is_the_same(name, normal_domain(entry.domain), entry.version, target)
-            for name in _operators(function.node, normal_domain(entry.domain))
+            _is_the_same(node.op_type, normal_domain(entry.domain), entry.version, target)
+            for node in nodes_with_bodies(function.node)
+            if normal_domain(node.domain) == normal_domain(entry.domain)
         )
     ]
     if not raised:
@@ -80,18 +81,6 @@ def _raised(model: onnx.ModelProto) -> onnx.ModelProto:
     for place, number, target in raised:
         copy.functions[place].opset_import[number].version = target
     return copy
-
-
-def _operators(nodes: _Nodes, domain: str) -> set[str]:
-    """Return the operators of a domain among nodes and the bodies in them."""
-    found: set[str] = set()
-    stack: list[_Nodes] = [nodes]
-    while stack:
-        for node in stack.pop():
-            if normal_domain(node.domain) == domain:
-                found.add(node.op_type)
-            stack += [body.node for body in body_protos(node).values()]
-    return found
 
 
 def _is_the_same(name: str, domain: str, version: int, target: int) -> bool:
@@ -123,19 +112,6 @@ def _import_operator_sets(model: onnx.ModelProto, inlined: onnx.ModelProto) -> N
 
 def _key(domain: str, name: str, overload: str) -> _Key:
     return normal_domain(domain), name, overload
-
-
-def _calls(nodes: _Nodes, known: Mapping[_Key, object]) -> list[_Key]:
-    """Return the functions called by nodes and by the bodies in them, with repetition."""
-    found: list[_Key] = []
-    stack: list[_Nodes] = [nodes]
-    while stack:
-        for node in stack.pop():
-            key = _key(node.domain, node.op_type, node.overload)
-            if key in known:
-                found.append(key)
-            stack += [body.node for body in body_protos(node).values()]
-    return found
 
 
 def _require_bounded(
@@ -179,6 +155,12 @@ def _inlined_sizes(functions: Mapping[_Key, onnx.FunctionProto]) -> dict[_Key, t
                     hint="ONNX functions must not be recursive; repetition needs Loop or Scan.",
                 )
     return sizes
+
+
+def _calls(nodes: _Nodes, known: Mapping[_Key, object]) -> list[_Key]:
+    """Return the functions called by nodes and by the bodies in them, with repetition."""
+    keys = (_key(one.domain, one.op_type, one.overload) for one in nodes_with_bodies(nodes))
+    return [key for key in keys if key in known]
 
 
 def _inlined_size(nodes: _Nodes, sizes: Mapping[_Key, tuple[int, int]]) -> tuple[int, int]:

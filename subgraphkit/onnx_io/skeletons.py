@@ -101,19 +101,6 @@ class Answer(NamedTuple):
     bodies: Mapping[int, Mapping[str, Graph]]
 
 
-class _Skeleton(NamedTuple):
-    """Some nodes of a model.
-
-    Attributes:
-        first: Place of the first of the nodes in it; before it are nodes that state constants.
-        has_open_values: Whether a value is stated of which only some elements are known.
-    """
-
-    proto: onnx.ModelProto
-    first: int
-    has_open_values: bool
-
-
 class Skeletons:
     """What a model says of its values, with the given shapes put in."""
 
@@ -193,17 +180,13 @@ class Skeletons:
             InferenceError: The types of what a node reads contradict it.
         """
         graph = self._graph
-        skeleton = self._make(nodes, types, values)
+        skeleton, first, has_open_values = self._make(nodes, types, values)
         # Of a node by itself onnx computes no more than one value from small ones. What it would
         # compute in a body nobody bounds.
         held = graph.table.bodies
-        at = {node: place for place, node in enumerate(nodes, skeleton.first) if node in held}
-        result = inferred(
-            skeleton.proto,
-            [*at.values()],
-            strict=strict,
-            propagates=skeleton.has_open_values and not at,
-        )
+        at = {node: place for place, node in enumerate(nodes, first) if node in held}
+        propagates = has_open_values and not at
+        result = inferred(skeleton, [*at.values()], strict=strict, propagates=propagates)
         found = read_types(result.graph.value_info, inferred=True)
         bodies = {
             node: read_bodies(
@@ -211,15 +194,20 @@ class Skeletons:
             )
             for node, place in at.items()
         }
-        return Answer(found, made_up_names(found.values(), skeleton.proto.graph), bodies)
+        return Answer(found, made_up_names(found.values(), skeleton.graph), bodies)
 
     def _make(
         self,
         nodes: Sequence[int],
         types: Mapping[str, ValueType],
         values: Mapping[str, npt.NDArray[Any]],
-    ) -> _Skeleton:
-        """Make a model of some of the nodes."""
+    ) -> tuple[onnx.ModelProto, int, bool]:
+        """Make a model of some of the nodes.
+
+        Returns:
+            The model, the place of the first of the nodes behind those that state constants, and
+            whether a value is stated of which only some elements are known.
+        """
         proto = self._model.proto
         # From IR version 4 on, initializers need not be listed as inputs.
         ir_version = max(proto.ir_version, _OLDEST_IR)
@@ -243,7 +231,7 @@ class Skeletons:
             [made[n] if op_types[n] != "STFT" else corrected(made[n]) for n in nodes]
         )
         drop_notes(target.node)
-        return _Skeleton(skeleton, first, has_open_values)
+        return skeleton, first, has_open_values
 
     def _state_constant(self, target: onnx.GraphProto, value: str) -> bool:
         """State a small constant as the model does; say whether that was done."""

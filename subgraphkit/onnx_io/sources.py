@@ -6,74 +6,16 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, Protocol
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import parser
 
 from subgraphkit.errors import CallerError, InvalidModelError, ModelNotFoundError
 from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io.external_data import DataFolders, MoreFolders
 from subgraphkit.onnx_io.payloads import Payload, read_apart
-
-_DEEPEST: Final = 1000
-"""Brackets within brackets; parsers recurse, and bodies may be nested no deeper than 32."""
-
-_BRACKET: Final = r"[](){}[]"
-_FIELD: Final = r"(?:\s|#[^\n]*\n)*[a-z_]+\s*[:{<]"
-
-
-def parse_text(text: str, subject: str) -> onnx.ModelProto | None:
-    """Parse a model in one of the textual forms that ``onnx.load`` reads.
-
-    Returns:
-        The model; None if the text is of none of these forms.
-
-    Raises:
-        InvalidModelError: It is of one of them and cannot be read (SGK202).
-    """
-    found = _form_of(text)
-    if found is None:
-        return None
-    form, parse = found
-    problem = _too_deep(text)
-    if not problem:
-        try:
-            return parse(text)
-        except Exception as error:  # noqa: BLE001 (each parser has errors of its own)
-            problem = str(error).strip() or type(error).__name__
-    raise InvalidModelError("SGK202", f"{subject} is not an ONNX model: read as {form}, {problem}")
-
-
-def _form_of(text: str) -> tuple[str, Callable[[str], onnx.ModelProto]] | None:
-    start = text.lstrip()[:1]
-    if start == "<":
-        return "ONNX's textual syntax", parser.parse_model
-    if start == "{":
-        return "JSON", partial(_parsed_by, "json_format")
-    if not re.match(_FIELD, text):
-        return None
-    return "protobuf's text", partial(_parsed_by, "text_format")
-
-
-def _parsed_by(module: str, text: str) -> onnx.ModelProto:
-    proto = onnx.ModelProto()
-    import_module(f"google.protobuf.{module}").Parse(text, proto)  # few models are text
-    return proto
-
-
-def _too_deep(text: str) -> str:
-    depth = 0
-    for bracket in re.finditer(_BRACKET, text):
-        depth = depth + 1 if bracket[0] in "([{" else max(0, depth - 1)
-        if depth > _DEEPEST:
-            return f"its brackets are nested more than {_DEEPEST} deep"
-    return ""
-
 
 LimitsOf = Callable[[], LoadLimits]
 """Returns what a model may ask for."""
@@ -109,7 +51,6 @@ ModelSource = (
     | bytearray
     | memoryview
     | IO[bytes]
-    | IO[str]
     | onnx.ModelProto
     | _HasModel
     | _MakesModel
@@ -188,8 +129,7 @@ def _of_an_object(source: Any, more: MoreFolders, limits: LimitsOf) -> ReadModel
     if isinstance(held := getattr(source, "model_proto", None), onnx.ModelProto):
         return ReadModel(_checked(held))
     data = source.read() if callable(getattr(source, "read", None)) else None
-    if isinstance(data, str | bytes):
-        data = data if isinstance(data, bytes) else data.encode()
+    if isinstance(data, bytes):
         _require_size(len(data), "the stream", limits)
         return _read_bytes(data, "the stream")
     raise CallerError(
@@ -269,7 +209,7 @@ def _require_size(size: int, subject: str, limits: LimitsOf) -> None:
 
 
 def parse_model(data: bytes, subject: str) -> onnx.ModelProto:
-    """Return the model that bytes are, as a message or as text.
+    """Return the model that bytes are.
 
     Args:
         data: The bytes.
@@ -281,24 +221,10 @@ def parse_model(data: bytes, subject: str) -> onnx.ModelProto:
     try:
         proto: onnx.ModelProto = onnx.ModelProto.FromString(data)
     except DecodeError as error:
-        if (written := _from_text(data, subject)) is not None:
-            return written
         raise _not_a_model(data, subject, "it cannot be parsed") from error
     if proto.ir_version and proto.HasField("graph"):
         return proto
-    if (written := _from_text(data, subject)) is not None:
-        return written
     raise _not_a_model(data, subject, "it has no IR version or no graph")
-
-
-def _from_text(data: bytes, subject: str) -> onnx.ModelProto | None:
-    if not _looks_like_text(data):
-        return None
-    try:
-        proto = parse_text(data.decode("utf-8-sig"), subject)
-    except UnicodeDecodeError:
-        return None
-    return None if proto is None else _checked(proto, subject)
 
 
 def _looks_like_text(data: bytes) -> bool:

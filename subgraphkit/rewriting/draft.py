@@ -1,14 +1,13 @@
 """A model taken apart, so that it can be changed: nodes in order, constants, types, names."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import Initializer
@@ -16,7 +15,7 @@ from subgraphkit.onnx_io.attribute_rules import body_protos
 from subgraphkit.onnx_io.inference import infer
 from subgraphkit.onnx_io.model import Model, load
 from subgraphkit.onnx_io.protos import normal_domain, write_value_info
-from subgraphkit.onnx_io.writing import OUTSIDE
+from subgraphkit.onnx_io.writing import OUTSIDE, reference_to, tensor_of
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 
 _SMALL: Final = 1024
@@ -152,12 +151,12 @@ class Draft:
             if name in made or not (read[name] or name in listed):
                 continue
             constant = self.constants[name]
-            array = constant.array()
-            if name in self.outside:
-                data[name] = array
-                model.graph.initializer.append(_reference(constant))
-            else:
-                model.graph.initializer.append(_tensor(name, array))
+            if name not in self.outside:
+                model.graph.initializer.append(tensor_of(constant))
+                continue
+            data[name] = constant.array()
+            place = {"location": OUTSIDE, "offset": 0, "length": constant.type.nbytes}
+            model.graph.initializer.append(reference_to(constant, **place))
         known = [info.name for info in self.frame.graph.value_info]
         del model.graph.value_info[:]
         model.graph.value_info.extend(
@@ -207,7 +206,7 @@ def skeleton_of(
     graph.value_info.extend(proto.graph.value_info)
     kept = {**model.graph.initializers, **model.graph.defaults}
     graph.initializer.extend(
-        _tensor(name, stored.array()) for name, stored in kept.items() if name not in large
+        tensor_of(stored) for name, stored in kept.items() if name not in large
     )
     return skeleton, Stored({**large, **outside}, frozenset(outside))
 
@@ -302,25 +301,3 @@ def _given(tensor: onnx.TensorProto, weights: Mapping[str, _Array]) -> Initializ
             f"{type_}",
         )
     return Initializer(tensor.name, type_, lambda: array)
-
-
-def _reference(constant: Initializer) -> onnx.TensorProto:
-    dims: Iterable[Any] = constant.type.shape or ()
-    tensor = helper.make_tensor(constant.name, int(constant.type.dtype), [0], b"", raw=True)
-    tensor.ClearField("raw_data")
-    del tensor.dims[:]
-    tensor.dims.extend(dims)
-    tensor.data_location = onnx.TensorProto.EXTERNAL
-    facts = (("location", OUTSIDE), ("offset", 0), ("length", constant.type.nbytes))
-    for key, value in facts:
-        tensor.external_data.add(key=key, value=str(value))
-    return tensor
-
-
-def _tensor(name: str, array: _Array) -> onnx.TensorProto:
-    if array.dtype == object:
-        texts = [s.encode() if isinstance(s, str) else bytes(s) for s in array.reshape(-1)]
-        return onnx.TensorProto(
-            name=name, dims=array.shape, data_type=DataType.STRING, string_data=texts
-        )
-    return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
