@@ -132,6 +132,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK221": "a given shape contradicts the model",
         "SGK222": "types or shapes of the model contradict each other",
         "SGK223": "an extension types an operator of its own as it cannot be",
+        "SGK224": "an extension edits a graph as it cannot be",
         # precision
         "SGK230": "a model cannot be rewritten in the precision asked for",
         "SGK231": "a precision cannot be carried out as it was asked for",

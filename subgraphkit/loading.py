@@ -1,6 +1,7 @@
 """Loading: what there is of a model in, its graph out; the first step of the road."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 
 from subgraphkit import configuration, onnx_io
@@ -57,4 +58,5 @@ def load(
     model = onnx_io.load(given, lambda: settings().data_roots, lambda: settings().limits)
     if limits is not None:
         settings().limits.require_all(model.asks)
-    return model
+    # Extensions had their turn on the model that a subgraph is of.
+    return replace(model, is_edited=True) if isinstance(source, Subgraph) else model

@@ -15,6 +15,7 @@ from .footprint import is_elementwise as is_elementwise
 from .footprint import peak_of_values as peak_of_values
 from .footprint import scaled_weights as scaled_weights
 from .hookspecs import CompileEvent as CompileEvent
+from .hookspecs import Edit as Edit
 from .hookspecs import Event as Event
 from .hookspecs import FallbackEvent as FallbackEvent
 from .hookspecs import RunEvent as RunEvent

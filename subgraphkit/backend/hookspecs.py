@@ -21,7 +21,7 @@ from subgraphkit import backend as contract
 from subgraphkit.backend.contract import Backend, ProbeResult
 from subgraphkit.backend.progress import ProgressEvent
 from subgraphkit.backend.property import PartitionSummary
-from subgraphkit.ir import Node
+from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.types import ValueType
 
 
@@ -121,6 +121,24 @@ class StepEvent(Event):
     error: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Nodes of a graph that others are to stand for; what ``subgraphkit_edits`` returns.
+
+    Attributes:
+        nodes: Numbers of the nodes that go; none to add nodes only.
+        replacement: Instances of ``onnx.NodeProto`` that come. They make what others read of the
+            nodes that go, under the same names, and any new names.
+        constants: Data of initializers that come with them, by name.
+        reason: What reports say of the nodes that go, such as ``fused into Gelu``.
+    """
+
+    nodes: Sequence[int]
+    replacement: Sequence[Any]
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
+
+
 PROJECT: Final = "subgraphkit"
 """Name of the project in pluggy's markers; hooks begin with it."""
 
@@ -160,6 +178,19 @@ class ExtensionHooks:
         Returns:
             One type for each output, None for one that cannot be told; or None for an operator of
             somebody else. What is returned holds: a session refuses a result of another type.
+        """
+
+    @hookspec
+    def subgraphkit_edits(self, graph: BoundGraph) -> "Iterable[contract.Edit] | None":
+        """Replace nodes of a model at bind, before constants are folded and nodes are claimed.
+
+        Args:
+            graph: The model: every value typed, Ifs of known conditions replaced, and what
+                extensions before this one have edited.
+
+        Returns:
+            Edits, of which no two have a node in common. What they leave has to be a graph, in
+            which every value has the type that it had.
         """
 
     @hookspec

@@ -10,6 +10,7 @@ from typing import Any, Final, Self, Unpack
 import numpy.typing as npt
 
 from subgraphkit.backend.messages import did_you_mean
+from subgraphkit.binding.edits import edit_model
 from subgraphkit.binding.folding import BoundFolding, fold
 from subgraphkit.binding.model_process import ModelProcess
 from subgraphkit.binding.shapes import Shapes, given_shapes, require_bounded, size_fed_nodes
@@ -39,7 +40,7 @@ class BoundModel(BoundGraph):
         settings: What was configured when the model was bound, with the origin of every value.
         extensions: Who listens to what happens to the model from now on.
         inlined: The model of this graph: ``model``, but for Ifs replaced by the branch that is
-            taken, where that is known.
+            taken, where that is known, and for what extensions replaced.
         folding: What was computed at bind, and how to compute it again; None if nothing was to be.
 
     Thread-safety: immutable, safe.
@@ -167,6 +168,7 @@ def bind(
         BindError: A name that the model does not have (SGK220), or a shape that contradicts it
             (SGK221).
         InvalidModelError: Types or shapes of the model contradict each other (SGK222).
+        BackendError: What an extension says of types, or edits, cannot be (SGK223, SGK224).
         UnsupportedModelError: The model asks for more than the limits allow (SGK216).
         ConfigError: A setting cannot be read (SGK107 to SGK109).
         SubgraphkitError: As ``load``.
@@ -206,6 +208,10 @@ def _bound_as_told(model: Model, shapes: Shapes, resolved: ResolvedConfig) -> Bo
     if resolved.fold and inferred.conditions:
         inlined, inferred = _with_branches(model, inferred, typed)
     bound = _bound(inlined, inferred, model.name, symbols)
+    for extension, ask in () if model.is_edited else extensions.each("subgraphkit_edits"):
+        if edited := edit_model(inlined, bound, extension, ask, typed):
+            inlined, inferred = edited
+            bound = _bound(inlined, inferred, model.name, symbols)
     require_bounded(bound, resolved.limits)
     folding = None
     if resolved.fold:
@@ -238,19 +244,18 @@ def _with_branches(
 
 
 def _bound(model: Model, inferred: Inferred, name: str, symbols: Mapping[str, int]) -> BoundGraph:
-    graph, table, replaced = model.graph, model.graph.table, model.conditions
+    graph, table, replaced = model.graph, model.graph.table, model.replaced
     if inferred.bodies:
         table = replace(table, bodies=inferred.bodies)
     kept = {field.name: getattr(graph, field.name) for field in fields(graph)}
     kept |= {"types": inferred.types, "name": name}
     if replaced:
         slots = {table.outputs[node][0] for node in replaced}
-        op_types = ["If" if i in replaced else one for i, one in enumerate(table.op_types)]
+        op_types = list(table.op_types)
+        for node, (op_type, _) in replaced.items():
+            op_types[node] = op_type
         table = replace(table, op_types=op_types)
         kept["constants"] = {n: one for n, one in graph.constants.items() if n not in slots}
         kept["order"] = [node for node in graph.order if node not in replaced]
-    left_out = {
-        node: f"the {'then' if condition else 'else'} branch is taken, known at bind"
-        for node, (_, condition) in replaced.items()
-    }
+    left_out = {node: became for node, (_, became) in replaced.items()}
     return BoundGraph(**{**kept, "table": table}, symbols=symbols, left_out=left_out)

@@ -156,7 +156,7 @@ def _bound(
 ) -> BoundModel:
     manifest = files.manifest
     bound = bind(
-        model,
+        replace(model, is_edited=True),
         {**manifest.symbols, **manifest.shapes},
         backend=list(choices),
         options=call.options,

@@ -95,7 +95,7 @@ def bind_both(
     tested = bind(model, backend=backend, **settings | {"checked": False})
     # What was computed at bind is under test as well.
     # Values in a branch that is taken have names in what has it in the place of its If alone.
-    same = tested.inlined if inlined else model
+    same = tested.inlined if inlined else replace(model, is_edited=True)
     apart = {"fold": False, "on_fallback": "ok", "require": {}}  # no demand is on the reference
     trusted = bind(same, backend=reference, **settings | apart)
     return tested, trusted

@@ -197,6 +197,11 @@ class ExtensionManager:
                 self._switch_off(source, hook_name, error)
         return results
 
+    def each(self, hook_name: str) -> Iterator[tuple[str, Callable[..., list[Any]]]]:
+        """Yield the extensions that implement a hook, by name, each to be called by itself."""
+        for source, caller in self._listeners(hook_name):
+            yield source.name, caller
+
     def types_of(
         self, node: Node, inputs: Sequence[ValueType | None], declared: Sequence[ValueType | None]
     ) -> Sequence[ValueType | None] | None:
@@ -207,17 +212,17 @@ class ExtensionManager:
         Raises:
             BackendError: An extension answers what cannot be, or fails (SGK223).
         """
-        for source, caller in self._listeners("subgraphkit_types"):
+        for name, ask in self.each("subgraphkit_types"):
             try:
-                answers = caller(node=node, inputs=inputs)
+                answers = ask(node=node, inputs=inputs)
             except BaseException as error:
                 pass_on(error)
                 problem = f"raised {describe_exception(error)}"
-                raise _wrong(source.name, node, problem) from error
+                raise _wrong(name, node, problem) from error
             for answer in answers:  # one, or none where it is not of this extension
                 if problem := _problem_of(answer, declared):
-                    raise _wrong(source.name, node, problem)
-                self._typed.update(dict.fromkeys(node.outputs, (source.name, node)))
+                    raise _wrong(name, node, problem)
+                self._typed.update(dict.fromkeys(node.outputs, (name, node)))
                 return tuple(answer)
         return None
 

@@ -233,6 +233,18 @@ def wrong_types(extension: str, node: str, operator: str, problem: str) -> Backe
     )
 
 
+def wrong_edit(extension: str, model: str, nodes: Sequence[str], problem: str) -> BackendError:
+    """SGK224: an extension edits a graph as it cannot be."""
+    where = f" in the place of {listed(nodes)}" if nodes else ""
+    return BackendError(
+        "SGK224",
+        f"what extension {extension!r} puts into model {model!r}{where} cannot be: {problem}",
+        backend=extension,
+        hint="Its author can mend it. Until then you can leave it out:    "
+        f"SUBGRAPH_BLOCK={extension}",
+    )
+
+
 def unknown_hook(label: str, hook: str, valid: Sequence[str]) -> ConfigError:
     """SGK191, a warning: an extension implements a hook that nobody will ever call."""
     return ConfigError(

@@ -1,4 +1,5 @@
 from .branches import with_branches as with_branches
+from .branches import with_nodes as with_nodes
 from .bundled import write_bundled_model as write_bundled_model
 from .inference import Inferred as Inferred
 from .inference import infer as infer

@@ -1,20 +1,25 @@
-"""Ifs whose condition is known, replaced by the nodes of the branch that is taken."""
+"""Nodes that others stand for: Ifs by the branch that is taken, and what extensions replace."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
+from types import MappingProxyType
+from typing import Any
 
+import numpy.typing as npt
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Initializer
 from subgraphkit.ir.graph import with_bodies
+from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io.attribute_rules import body_protos
 from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.operator_types import LARGEST_READ
-from subgraphkit.onnx_io.protos import copy_fields
+from subgraphkit.onnx_io.protos import copy_fields, normal_domain, state_value
 from subgraphkit.onnx_io.reading import read_graph
+from subgraphkit.onnx_io.validation import check_graph, opsets_of
 from subgraphkit.types import DataType, TensorType, ValueType
 
 
@@ -81,16 +86,48 @@ def with_branches(model: Model, conditions: Mapping[int, bool]) -> Model:
     it. Other names of the branch stay, unless they are taken elsewhere in the model. Data of
     initializers and of large constants is shared with the given model.
     """
-    work = _Work(model, conditions)
+    work = _Work(model, conditions, conditions)
     for node, condition in conditions.items():
         work.take(node, branch_name(condition=condition))
-    return work.model()
+    became = "the {} branch is taken, known at bind"
+    return work.model(
+        {node: became.format("then" if one else "else") for node, one in conditions.items()}
+    )
+
+
+def with_nodes(
+    model: Model,
+    reasons: Mapping[int, str],
+    added: Iterable[onnx.NodeProto],
+    constants: Mapping[str, npt.NDArray[Any]],
+    types: Mapping[str, ValueType],
+) -> Model:
+    """Return a model in which nodes of somebody's own stand for others, as ``with_branches``.
+
+    Args:
+        model: The model.
+        reasons: What is said of each node that goes, by number.
+        added: The nodes that come.
+        constants: Initializers that come with them.
+        types: Types that are stated of what the nodes make.
+
+    Raises:
+        InvalidModelError: A node is not as its operator is, or what is left is no graph.
+    """
+    work = _Work(model, reasons)
+    work.add(list(added), constants, types)
+    return work.model(reasons)
 
 
 class _Work:
-    """A model that is written anew."""
+    """A model that is written anew, with empty slots in the place of some nodes."""
 
-    def __init__(self, model: Model, conditions: Mapping[int, bool]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        slots: Container[int],
+        conditions: Mapping[int, bool] = MappingProxyType({}),
+    ) -> None:
         self._model = model
         self._graph = graph = model.graph
         self._conditions = conditions
@@ -104,21 +141,57 @@ class _Work:
         for tensor in source.initializer:
             self._state(tensor.name, tensor)
         for index, node in enumerate(source.node):
-            self._target.node.append(self._slot(node) if index in conditions else node)
+            self._target.node.append(self._slot(node) if index in slots else node)
 
-    def model(self) -> Model:
-        """Return the model as far as it is written."""
+    def model(self, reasons: Mapping[int, str]) -> Model:
+        """Return the model as far as it is written, with what became of the nodes replaced."""
         model, table = self._model, self._graph.table
         known = {node: (table.inputs[node][0], one) for node, one in self._conditions.items()}
         return replace(
             model,
             graph=read_graph(
-                self._proto, self._target, self._graph.opset_imports, model.folders, held=self._held
+                self._proto, self._target, opsets_of(self._proto), model.folders, held=self._held
             ),
             proto=self._proto,
             taken_out=frozenset(self._taken_out),
             conditions={**model.conditions, **known},
+            replaced={
+                **model.replaced,
+                **{node: (table.op_types[node], reason) for node, reason in reasons.items()},
+            },
         )
+
+    def add(
+        self,
+        nodes: Sequence[onnx.NodeProto],
+        constants: Mapping[str, npt.NDArray[Any]],
+        types: Mapping[str, ValueType],
+    ) -> None:
+        """Append nodes and initializers, and state the types of values that nothing states."""
+        imported = opsets_of(self._proto)
+        for domain in dict.fromkeys(normal_domain(node.domain) for node in nodes):
+            if domain not in imported:
+                self._proto.opset_import.add(domain=domain, version=1)
+        given = {*self._held, *self._graph.inputs}
+        if taken := [name for name in constants if name in given]:
+            raise InvalidModelError(
+                "SGK204",
+                f"there is an input or initializer {taken[0]!r} already",
+                hint="Rename the new one.",
+            )
+        tensors = [numpy_helper.from_array(one, name) for name, one in constants.items()]
+        check_graph(
+            helper.make_graph(nodes, self._graph.name, [], [], tensors),
+            opsets_of(self._proto),
+            None,
+            LoadLimits.unlimited().require_all,
+        )
+        self._target.node.extend(nodes)
+        self._target.initializer.extend(tensors)
+        stated = {one.name for one in chain(self._target.value_info, self._target.output)}
+        for name in chain.from_iterable(node.output for node in nodes):
+            if name in types and name not in stated:
+                state_value(self._target.value_info.add(), name, types[name])
 
     def take(self, index: int, branch: str) -> None:
         """Append the nodes of a branch."""

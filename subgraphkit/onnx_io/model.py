@@ -187,6 +187,8 @@ class Model:
         asks: What the model asks for, by the limit of ``LoadLimits`` that bounds it.
         conditions: Of the Ifs that were replaced by a branch, by number, the name and the value of
             the condition.
+        replaced: Of the nodes that others stand for, by number, the operator and what became of it.
+        is_edited: Whether extensions had their turn, or are to have none.
         apart: The data that was taken out.
 
     Thread-safety: immutable, safe.
@@ -199,6 +201,8 @@ class Model:
     folders: DataFolders | None = None
     asks: Mapping[str, int] = field(default_factory=dict)
     conditions: Mapping[int, tuple[str, bool]] = field(default_factory=dict)
+    replaced: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    is_edited: bool = False
     apart: Sequence[Payload] = ()
 
     @property

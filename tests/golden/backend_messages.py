@@ -120,6 +120,9 @@ MESSAGES: dict[str, SubgraphkitError] = {
         "SGK321",
         "extension 'tracer' did not return within 30 s",
     ),
+    "SGK224_wrong_edit": of_plugins.wrong_edit(
+        "fuse", "m.onnx", ["#0 Sigmoid", "#1 Mul"], "value 'y' would be int64[2] and was float32[2]"
+    ),
     "SGK223_wrong_types": of_plugins.wrong_types(
         "acme",
         "#3 Halve",

@@ -22,7 +22,7 @@ from tests.golden import (
 from tests.golden_support import GOLDEN, GoldenCheck
 
 TABLES: Mapping[tuple[str, ...], Mapping[str, Any]] = {
-    ("SGK10", "SGK11", "SGK190", "SGK191", "SGK223"): backend_messages.MESSAGES,
+    ("SGK10", "SGK11", "SGK190", "SGK191", "SGK223", "SGK224"): backend_messages.MESSAGES,
     ("SGK125", "SGK134", "SGK216"): partitioning_messages.MESSAGES,
     ("SGK138", "SGK139", "SGK149", "SGK196", "SGK197", "SGK198"): running_messages.MESSAGES,
     ("SGK150", "SGK151", "SGK152", "SGK155"): cache_messages.MESSAGES,

@@ -38,7 +38,7 @@ FOR_AUTHORS = {
 
 CONTRACT = [
     "Answer", "Backend", "BindContext", "Check", "CompileEvent", "Conformance", "Connectivity",
-    "EngineOrigin", "Event", "Evidence", "FallbackEvent", "Footprint", "InnerTime",
+    "Edit", "EngineOrigin", "Event", "Evidence", "FallbackEvent", "Footprint", "InnerTime",
     "Interrupted", "LoadLimits", "Manifest", "ModelOpener", "ON_DEVICE", "OpSelector",
     "OpenedModel", "Option", "OptionMapping", "OptionShapes", "PLUGIN_API", "PartitionSummary",
     "PatternSelector", "Pool", "Predicate", "ProbeResult", "Progress", "ProgressEvent",

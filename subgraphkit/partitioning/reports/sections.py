@@ -327,10 +327,12 @@ def left_out_lines(partitioning: PartitioningData) -> list[str]:
     left_out = partitioning.graph.left_out.values()
     computed = sum(became == "computed at bind" for became in left_out)
     replaced = sum(became.endswith("branch is taken, known at bind") for became in left_out)
-    others = len(left_out) - computed - replaced
+    by_extensions = Counter(one for one in left_out if one.startswith("replaced by extension"))
+    others = len(left_out) - computed - replaced - by_extensions.total()
     said = [f"{counted(computed, 'node')} computed at bind"] if computed else []
     if replaced:
         said.append(f"{counted(replaced, 'If')} replaced by the branch that is taken")
+    said += [f"{counted(many, 'node')} {why}" for why, many in by_extensions.items()]
     if others:
         said.append(f"{counted(others, 'node')} left out, as a copy or because nothing reads it")
     return ["; ".join(said)] if said else []
