@@ -55,6 +55,7 @@ type = "int"
 default = 3
 """
 VARYING = {
+    r"(?m)^! [^:\n]*: \d+ s\n": "",  # how far it is, where the machine is busy
     r"\d+\.\d+ ms": "0 ms",
     r"(?m)(?<=  )\d\.\d{3}(?=  |$)": "0.000",
     r'(?<=seconds": )\d[\d.e-]*|(?<=": )\d[\d.e-]{12,}': "0",
