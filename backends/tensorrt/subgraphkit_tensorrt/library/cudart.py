@@ -229,7 +229,8 @@ class Cuda:
                 finally:
                     ended = self._library.cudaStreamEndCapture(handle, ctypes.byref(graph))
                     self._library.cudaGetLastError()
-            self._check("cudaStreamEndCapture", ended)
+            if ended:
+                raise self._failure("cudaStreamEndCapture", ended)
             none = ctypes.c_ulonglong(0)
             self._call("cudaGraphInstantiateWithFlags", ctypes.byref(launchable), graph, none)
             return launchable.value or 0
@@ -258,7 +259,8 @@ class Cuda:
         if status == _OUT_OF_MEMORY:
             self._library.cudaGetLastError()  # or the next call would report it again
             return 0
-        self._check(name, status)
+        if status:
+            raise self._failure(name, status)
         return place.value or 0
 
     def _copy(self, target: int, source: int, nbytes: int, kind: int, stream: int) -> None:
@@ -277,13 +279,13 @@ class Cuda:
         return place.value
 
     def _call(self, name: str, *arguments: Any) -> None:
-        self._check(name, getattr(self._library, name)(*arguments))
+        status = getattr(self._library, name)(*arguments)
+        if status:
+            raise self._failure(name, status)
 
-    def _check(self, name: str, status: int) -> None:
-        if status == 0:
-            return
+    def _failure(self, name: str, status: int) -> ExecutionError:
         self._library.cudaGetLastError()
-        raise ExecutionError(
+        return ExecutionError(
             "SGK174",
             f"CUDA's {name} returned {status} ({_text(self._library, status)})",
             backend="tensorrt",

@@ -42,22 +42,16 @@ _UNTOLD: Final = frozenset({"INFO", "VERBOSE"})
 class listening:  # noqa: N801 (read as a verb, where it is used)
     """Remember the warnings and errors of TensorRT while the context lasts, the last 200 lines."""
 
-    __slots__ = ("_lines",)
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
+    __slots__ = ("_listeners",)
 
     def __enter__(self) -> Sequence[str]:
-        thread = threading.get_ident()
-        listeners = _LISTENERS.get(thread)
-        if listeners is None:
-            listeners = _LISTENERS[thread] = []
-        listeners.append(self._lines)
-        return self._lines
+        lines: list[str] = []
+        self._listeners = _LISTENERS.setdefault(threading.get_ident(), [])
+        self._listeners.append(lines)
+        return lines
 
     def __exit__(self, *_: object) -> None:
-        listeners = _LISTENERS[threading.get_ident()]
-        del listeners[next(at for at, one in enumerate(listeners) if one is self._lines)]
+        self._listeners.pop()
 
 
 _LISTENERS: Final[dict[int, list[list[str]]]] = {}

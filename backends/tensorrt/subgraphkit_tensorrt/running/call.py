@@ -48,12 +48,14 @@ class Request:
     """What a run is asked for.
 
     Attributes:
+        key: What requests agree in that are served alike: the shapes, and what is wanted.
         wanted: By output, None for the host, ``ON_DEVICE``, or an array of another library to write
             into.
         records: Whether runs of equal shapes may be recorded.
     """
 
     inputs: Sequence[Any]
+    key: tuple[Any, ...]
     wanted: Sequence[Any]
     deliver: Deliver
     records: bool
@@ -85,7 +87,7 @@ class PreparedCall:
         self._device = loaded.device
         self._cuda, self._memory = loaded.device.cuda, loaded.device.memory
         self._context, self._slot = context, slot
-        self._tensors = [tensor for tensor, _ in loaded.read_by(loaded.inputs)]
+        self._tensors = [tensor for _, tensor in loaded.read]
         self._lines: Sequence[str] = ()
         context.call = None
         with listening() as lines:
@@ -101,7 +103,6 @@ class PreparedCall:
             self._is_recorded = context.recorded_as is not None and not self._depends
             context.take_scratch(slot)
             self._lay_out(arrays, lines)
-        self._is_fresh = True
         self.generation = slot.generation
         if not self._depends and loaded.leaves_host_alone:
             context.call = self
@@ -137,7 +138,7 @@ class PreparedCall:
         self._base = base = slot.block("io", end).address if end else 0
         slot.reserve_download(self._down_bytes)
         if self._up_bytes:
-            slot.ready_to_upload(self._up_bytes)
+            slot.reserve_upload(self._up_bytes)
         for at, place in places.items():
             self._context.set_address(self._tensors[at].name, base + place, lines)
         for output in placed:
@@ -174,16 +175,16 @@ class PreparedCall:
         """Run; what of other libraries is written is added to ``foreign``."""
         slot, context = self._slot, self._context
         try:
-            with listening() as self._lines:
-                if self._copied or self._direct or not self._all_go:
+            if self._copied or self._direct or not self._all_go:
+                with listening() as self._lines:
                     self._place(arrays, request.wanted, foreign)
-                if self._hosts:
-                    self._stage(arrays)
-                context.is_enqueued = True
-                if self._is_recorded:
-                    context.recording.run(self, slot, self._enqueue)
-                else:
-                    self._enqueue(slot.stream)
+            if self._hosts:
+                self._stage(arrays)
+            context.is_enqueued = True
+            if self._is_recorded:
+                context.recording.run(self, slot, self._enqueue)
+            else:
+                self._enqueue(slot.stream)
             if self._all_go:
                 slot.wait()
                 results = [request.deliver(at, view) for at, view in enumerate(self._views)]
@@ -199,11 +200,12 @@ class PreparedCall:
 
     def _stage(self, arrays: Sequence[Array]) -> None:
         """Copy arrays of the host to where the device can read them by itself."""
-        if not self._is_fresh:
-            self._slot.ready_to_upload(self._up_bytes)
-        self._is_fresh = False
+        slot = self._slot
+        if slot.is_uploading:  # from there, for a run that nobody waited for
+            slot.wait()
+        slot.is_uploading = True
         for at, staged in self._hosts:
-            np.copyto(staged, arrays[at])  # type: ignore[arg-type]  # by its place it is an array
+            staged[...] = arrays[at]
 
     def _place(
         self, arrays: Sequence[Array], wanted: Sequence[Any], foreign: list[Foreign]
@@ -252,7 +254,8 @@ class PreparedCall:
         slot, start = self._slot, self._base + self._up_bytes
         if self._up_bytes:
             self._cuda.upload(self._base, slot.up.address(0), self._up_bytes, stream)
-        done = self._context.execute(stream)
+        with listening() as self._lines:
+            done = self._context.execute(stream)
         if self._depends:
             for output in self._outputs:
                 if output.allocator is not None and output.allocator.memory.failure is not None:

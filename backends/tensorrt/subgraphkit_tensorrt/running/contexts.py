@@ -68,12 +68,12 @@ class Contexts:
         Raises:
             ExecutionError: TensorRT cannot make a context (SGK163).
         """
-        context: Context | None = None
         with self._lock:
+            context = self._recorded.pop(key, None) if records else None
+            if context is not None:
+                return context
             is_recorded = records and self.records and self._has_room(key)
-            if is_recorded:
-                context = self._recorded.pop(key, None)
-            else:
+            if not is_recorded:
                 for one in reversed(self._resting):
                     is_ready = one.call is not None and one.call.key == key
                     if one.profile == profile and (is_ready or context is None):
@@ -147,7 +147,7 @@ class Contexts:
 
         Shapes that differ from run to run would otherwise make a context for each.
         """
-        if kind in self._recorded or len(self._recorded) < _MOST_RECORDED:
+        if len(self._recorded) < _MOST_RECORDED:
             return True
         comes_again = kind in self._met
         self._met[kind] = None

@@ -34,7 +34,8 @@ class Device:
         self.memory = DeviceMemory(cuda, index)
         self._resting: dict[int | None, list[StreamSlot]] = {}
         self._slots: list[StreamSlot] = []
-        self._lock = threading.Condition()
+        self._lock = threading.RLock()
+        self._returns = threading.Condition(self._lock)
         self._users = 0
         self._streams: list[int] = []
         self._end = weakref.finalize(self, _destroy, cuda, index, self._streams)
@@ -90,13 +91,10 @@ class Device:
             takes its place, behind what is on it.
         """
         with self._lock:
-            first = stream not in self._resting
-            resting = self._resting.setdefault(stream, [])
             # On a stream of the user everything is in one order anyway.
-            while stream is not None and not first and not resting:
-                self._lock.wait()
-                first = stream not in self._resting
-                resting = self._resting.setdefault(stream, [])
+            while stream is not None and self._resting.get(stream) == []:
+                self._returns.wait()
+            resting = self._resting.setdefault(stream, [])
             slot = resting.pop() if resting else self._make_slot(stream)
         if stream == 0:
             self.cuda.order(0, slot.stream)
@@ -115,7 +113,7 @@ class Device:
         with self._lock:
             self._resting[slot.user].append(slot)
             if slot.user is not None:  # nobody waits for one of ours
-                self._lock.notify_all()
+                self._returns.notify_all()
         if slot.user == 0:
             self.cuda.order(slot.stream, 0)
 
@@ -136,7 +134,7 @@ class Device:
                 if slot.user:  # that stream may go
                     self._slots.remove(slot)
                     self._resting.pop(slot.user, None)
-            self._lock.notify_all()
+            self._returns.notify_all()
         with self.active():
             with suppress(ExecutionError):  # what failed there was told when it failed
                 self.cuda.wait_for_device()
@@ -146,7 +144,7 @@ class Device:
             for slot in resting:
                 if not slot.user:
                     self._resting.setdefault(slot.user, []).append(slot)
-            self._lock.notify_all()
+            self._returns.notify_all()
         with self.active():
             self.memory.trim()
 

@@ -1,7 +1,7 @@
 """An engine: a plan that was loaded, its tensors, its contexts, and new weights for it."""
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from subgraphkit.errors import CompileError
@@ -24,6 +24,7 @@ class LoadedEngine:
 
     Attributes:
         inputs: The inputs, in that order; those that the engine does not have are None.
+        read: Those that it has, each with its place.
         leaves_host_alone: Whether no tensor of it is on the host, as shapes are.
         is_recordable: Whether its runs can be CUDA graphs: the host has no part in them.
 
@@ -57,9 +58,8 @@ class LoadedEngine:
             unknown = sorted(read.keys() - set(inputs))
             if unknown:
                 raise _mismatch(f"it needs input {unknown[0]!r}, which the subgraph does not have")
-            self._places = [at for at, one in enumerate(self.inputs) if one is not None]
-            self._read = [one for one in self.inputs if one is not None]
-            tensors = (*self._read, *self.outputs)
+            self.read = [(at, one) for at, one in enumerate(self.inputs) if one is not None]
+            tensors = (*(one for _, one in self.read), *self.outputs)
             self.leaves_host_alone = not any(tensor.on_host for tensor in tensors)
             self.weight_budget = _stream_weights(loader, options, engine)
             self.is_recordable = self.leaves_host_alone and self.weight_budget is None
@@ -79,10 +79,6 @@ class LoadedEngine:
     def refittable(self) -> bool:
         """Whether its weights can be replaced."""
         return self.handle is not None and bool(self.handle.refittable)
-
-    def read_by(self, inputs: Sequence[Any]) -> Iterator[tuple[IOTensor, Any]]:
-        """Yield the inputs that the engine has, each with what is given for it."""
-        return zip(self._read, map(inputs.__getitem__, self._places), strict=True)
 
     def serialize(self) -> bytes:
         """Return a plan of it, with the weights it has.

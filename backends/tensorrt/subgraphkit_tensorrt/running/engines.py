@@ -161,12 +161,11 @@ class Engines:
                 if entry.plan.data:
                     entry.plan = replace(entry.plan, data=b"")
 
-    def find(self, inputs: Sequence[Any]) -> tuple[PooledEngine, int] | None:
-        """Return an engine that covers the shapes of arrays, until it is released, and its range.
+    def find(self, inputs: Sequence[Any], shapes: Shapes) -> tuple[PooledEngine, int] | None:
+        """Return an engine that covers arrays of these shapes, until it is released, and its range.
 
         None if there is none.
         """
-        shapes = tuple([value.shape for value in inputs])
         with self._lock:
             chosen = self._chosen.get(shapes)
             if chosen is not None:
@@ -174,7 +173,7 @@ class Engines:
                 return chosen
         return self._hold(inputs, shapes)
 
-    def build(self, inputs: Sequence[Any]) -> tuple[PooledEngine, int]:
+    def build(self, inputs: Sequence[Any], shapes: Shapes) -> tuple[PooledEngine, int]:
         """Build an engine that covers the shapes of arrays, unless another thread has; as ``find``.
 
         Raises:
@@ -182,10 +181,10 @@ class Engines:
             CompileError: It cannot be built or loaded.
         """
         with self._building:
-            found = self.find(inputs)
+            found = self.find(inputs, shapes)
             if found is None:
                 self._add_met(self._plan_for(self._ranges_for(inputs), _shapes_text(inputs)))
-                found = self.find(inputs)
+                found = self.find(inputs, shapes)
             if found is None:
                 raise self._uncovered_error(inputs)
             return found

@@ -202,6 +202,7 @@ class StreamSlot:
     Attributes:
         user: The stream of the user that it works on, or in order with; None for one of ours alone.
         generation: Counts up when memory of it moves.
+        is_uploading: Whether what is in ``up`` may be being copied.
 
     Thread-safety: none; held by one run at a time.
     """
@@ -221,7 +222,7 @@ class StreamSlot:
         self.up = Pinned(cuda)
         self.down = Pinned(cuda)
         self._blocks: dict[str, Block] = {}
-        self._is_uploading = False
+        self.is_uploading = False
         self.generation = 0
 
     @property
@@ -229,14 +230,13 @@ class StreamSlot:
         """Bytes of scratch memory."""
         return self._blocks["scratch"].nbytes if "scratch" in self._blocks else 0
 
-    def ready_to_upload(self, nbytes: int) -> None:
-        """Make room in ``up``; waits until the copies made from it before are done."""
-        if self._is_uploading:
-            self.wait()
+    def reserve_upload(self, nbytes: int) -> None:
+        """Make room in ``up``; waits until the copies made from what it was are done."""
         if nbytes > self.up.nbytes:
+            if self.is_uploading:
+                self.wait()
             self.up.reserve(nbytes)
             self.generation += 1
-        self._is_uploading = True
 
     def reserve_download(self, nbytes: int) -> None:
         """Make room in ``down``, into which nothing may be copying."""
@@ -251,14 +251,14 @@ class StreamSlot:
             ExecutionError: Something on it failed (SGK174).
         """
         self._cuda.wait_for_stream(self.stream)
-        self._is_uploading = False
+        self.is_uploading = False
 
     def release_memory(self) -> None:
         """Free the memory; nothing may be going on in the slot."""
         self.generation += 1
         self.up.close()
         self.down.close()
-        self._is_uploading = False
+        self.is_uploading = False
         while self._blocks:
             self._memory.give_back(self._blocks.popitem()[1])
 

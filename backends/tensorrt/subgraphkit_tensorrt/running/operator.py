@@ -5,6 +5,7 @@ import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from subgraphkit_tensorrt.running.arrays import is_on_device
 from subgraphkit_tensorrt.running.call import Request
 from subgraphkit_tensorrt.running.device import Device
 from subgraphkit_tensorrt.running.engine import LoadedEngine, refit
-from subgraphkit_tensorrt.running.engines import Builder, Engines
+from subgraphkit_tensorrt.running.engines import Builder, Engines, Shapes
 from subgraphkit_tensorrt.running.layers import nodes_of_layers
 from subgraphkit_tensorrt.running.runs import run_engine
 from subgraphkit_tensorrt.running.streams import stream_for
@@ -64,7 +65,7 @@ class TensorRTOperator(SubgraphOperator):
         self._device = self._engines.loader.device
         self.device = self._device.name
         self._dtypes = [_dtype(type_) for type_ in subgraph.output_types]
-        self._on_host = (None,) * len(self._dtypes)
+        self._on_host: tuple[bool | None, ...] = (None,) * len(self._dtypes)
         self._halves = half_border(subgraph, options)
         self._are_half = [name in self._halves for name in subgraph.outputs]
         self._records = options.cuda_graphs == "auto" and not times
@@ -102,18 +103,19 @@ class TensorRTOperator(SubgraphOperator):
             if type(value) is not np.ndarray and is_on_device(value):
                 subgraph = self._engines.subgraph
                 _check_fits(subgraph, place, value, self._halves)
+        shapes = tuple([value.shape for value in inputs])
         cuda = self._device.cuda
         before = cuda.enter(self._device.index)
         try:
-            held = self._engines.find(inputs)
+            held = self._engines.find(inputs, shapes)
             if held is None:
                 stand_in = self._stand_in_for(inputs, outputs)
                 if stand_in is not None:
                     return stand_in.run(inputs, outputs)
-                held = self._engines.build(inputs)
+                held = self._engines.build(inputs, shapes)
             entry, profile = held
             try:
-                return self._run_on(entry.engine, profile, inputs, outputs)
+                return self._run_on(entry.engine, profile, inputs, shapes, outputs)
             finally:
                 self._engines.release(entry)
         finally:
@@ -124,9 +126,11 @@ class TensorRTOperator(SubgraphOperator):
         loaded: LoadedEngine,
         profile: int,
         inputs: Sequence[Any],
+        shapes: Shapes,
         outputs: Sequence[Any] | None,
     ) -> Sequence[Any]:
-        wanted: Sequence[Any] = self._on_host
+        kinds = self._on_host
+        wanted: Sequence[Any] = kinds
         if outputs is not None:
             wanted = [
                 self._place(buffer, tensor.dtype == dtype or is_half)
@@ -134,16 +138,14 @@ class TensorRTOperator(SubgraphOperator):
                     outputs, loaded.outputs, self._dtypes, self._are_half, strict=True
                 )
             ]
-
-        def deliver(at: int, array: Any) -> Any:
-            return self._copy_to_caller(at, array, outputs[at] if outputs is not None else None)
-
+            kinds = tuple([None if one is None else one is ON_DEVICE for one in wanted])
+        deliver = partial(self._copy_to_caller, outputs)
         loaded.contexts.turns.get()
         try:
             slot = self._device.take_slot(stream_for(self._options))
             try:
                 records = self._records and loaded.is_recordable
-                request = Request(inputs, wanted, deliver, records)
+                request = Request(inputs, (shapes, kinds), wanted, deliver, records)
                 return run_engine(loaded, profile, slot, request)
             finally:
                 self._device.put_slot(slot)
@@ -251,9 +253,9 @@ class TensorRTOperator(SubgraphOperator):
         self._closed = True
         self._end()
 
-    def _copy_to_caller(self, place: int, result: Any, buffer: Any) -> Any:
+    def _copy_to_caller(self, buffers: Sequence[Any] | None, place: int, result: Any) -> Any:
         """Copy what the device wrote, once: into the caller's buffer or a new array."""
-        dtype = self._dtypes[place]
+        dtype, buffer = self._dtypes[place], buffers[place] if buffers is not None else None
         if buffer is None or buffer is ON_DEVICE:
             return result.astype(dtype)
         name = self._engines.subgraph.outputs[place]

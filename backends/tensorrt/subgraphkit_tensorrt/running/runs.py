@@ -1,12 +1,10 @@
 """One run of an engine: inputs are read, a context is taken, and its prepared call is run."""
 
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import ExecutionError
 from subgraphkit_tensorrt.running.arrays import (
     DeviceArray,
@@ -46,13 +44,15 @@ def _run_once(loaded: LoadedEngine, profile: int, slot: StreamSlot, request: Req
     foreign: list[Foreign] = []
     contexts = loaded.contexts
     try:
-        arrays = [
-            value
-            if type(value) is np.ndarray and value.dtype == tensor.dtype and not tensor.on_host
-            else _array(loaded, slot, tensor, value, foreign)
-            for tensor, value in loaded.read_by(request.inputs)
-        ]
-        key = _key(slot, arrays, request.wanted)
+        arrays: list[Array] = []
+        key: tuple[Any, ...] = (slot, request.key)
+        for place, tensor in loaded.read:
+            value = request.inputs[place]
+            if type(value) is not np.ndarray or value.dtype != tensor.dtype or tensor.on_host:
+                value = _array(loaded, slot, tensor, value, foreign)
+                if not isinstance(value, np.ndarray):
+                    key = (*key, place, is_usable(value.address))
+            arrays.append(value)
         context = contexts.take(profile, key, records=request.records)
         try:
             call: PreparedCall | None = context.call
@@ -72,17 +72,6 @@ def _run_once(loaded: LoadedEngine, profile: int, slot: StreamSlot, request: Req
                 slot.wait()
         for array in foreign:
             array.release()
-
-
-def _key(slot: StreamSlot, arrays: Sequence[Array], wanted: Sequence[Any]) -> tuple[Any, ...]:
-    """Return what runs agree in that are prepared alike."""
-    key: list[Any] = [slot]
-    for array in arrays:
-        key.append(array.shape)
-        if not isinstance(array, np.ndarray):
-            key.append(is_usable(array.address))
-    key.extend(None if place is None else place is ON_DEVICE for place in wanted)
-    return tuple(key)
 
 
 def _array(
