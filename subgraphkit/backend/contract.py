@@ -18,13 +18,7 @@ from subgraphkit.errors import BackendUnavailableError
 from subgraphkit.ir import Subgraph
 from subgraphkit.limits import LoadLimits
 
-__all__ = [
-    "PLUGIN_API",
-    "Backend",
-    "EngineOrigin",
-    "LoadLimits",
-    "ProbeResult",
-]
+__all__ = ["PLUGIN_API", "Backend", "EngineOrigin", "LoadLimits", "ProbeResult"]
 
 
 @dataclass(frozen=True, slots=True)

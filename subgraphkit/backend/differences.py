@@ -223,10 +223,7 @@ def _shown(value: Any) -> str:
 def _tensors(name: str, got: _Array, expected: _Array, tolerance: ToleranceOf) -> Difference:
     found, wanted = _data_type(got), _data_type(expected)
     plain = Difference(
-        name,
-        dtype=_label(wanted, expected),
-        shape=expected.shape,
-        elements=expected.size,
+        name, dtype=_label(wanted, expected), shape=expected.shape, elements=expected.size
     )
     if found is not wanted or wanted is None:
         problem = f"dtype {_label(found, got)}, expected {plain.dtype}"

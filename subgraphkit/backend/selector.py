@@ -158,10 +158,7 @@ class PatternSelector(SubgraphSelector):
     splittable = False
 
     def __init__(
-        self,
-        graph: Graph,
-        patterns: Sequence[Sequence[str]],
-        where: Predicate | None = None,
+        self, graph: Graph, patterns: Sequence[Sequence[str]], where: Predicate | None = None
     ) -> None:
         self.graph = graph
         self._patterns = _parse_patterns(patterns)

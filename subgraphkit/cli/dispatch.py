@@ -12,12 +12,7 @@ from subgraphkit.cli.commands import command_of
 from subgraphkit.cli.interrupts import is_interrupt
 from subgraphkit.cli.parser import CommandLine, completion_script
 from subgraphkit.cli.reporting import CommandReport, ExitCode, exit_code_of, plugin_output_apart
-from subgraphkit.errors import (
-    CallerError,
-    MemoryLimitError,
-    SubgraphkitError,
-    describe_exception,
-)
+from subgraphkit.errors import CallerError, MemoryLimitError, SubgraphkitError, describe_exception
 from subgraphkit.texts import Screen
 
 _UNWRITABLE: Final = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}

@@ -142,11 +142,7 @@ def completion_script(shell: str) -> str:
 
 def _commands_of(parser: Parser) -> "argparse._SubParsersAction[Any]":
     return parser.add_subparsers(
-        title="commands",
-        dest="command",
-        metavar="COMMAND",
-        prog=parser.prog,
-        parser_class=Parser,
+        title="commands", dest="command", metavar="COMMAND", prog=parser.prog, parser_class=Parser
     )
 
 

@@ -173,10 +173,7 @@ def bisect(  # noqa: PLR0913 (what verify takes, and what is written)
 
 
 def _verified(
-    tested: BoundModel,
-    trusted: BoundModel,
-    feeds: Mapping[str, Any],
-    tolerance: ToleranceOf | None,
+    tested: BoundModel, trusted: BoundModel, feeds: Mapping[str, Any], tolerance: ToleranceOf | None
 ) -> tuple[Partitioning, dict[str, Symptom], ToleranceOf]:
     """Return the partitioning, and what is wrong by subgraph that is wrong on right inputs.
 

@@ -18,12 +18,7 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.binding import BoundModel
 from subgraphkit.comparing.findings import Verification
-from subgraphkit.comparing.verification import (
-    admitted,
-    planned,
-    reference_values,
-    verify_plan,
-)
+from subgraphkit.comparing.verification import admitted, planned, reference_values, verify_plan
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.selection import BackendChoice
 from subgraphkit.errors import CompileError

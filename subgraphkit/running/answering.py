@@ -25,13 +25,7 @@ from subgraphkit.running.gate import Gate
 from subgraphkit.running.messages import check_count, check_seconds, queue_full
 from subgraphkit.running.observing import Observer, RunStats
 from subgraphkit.running.stopping import RunOptions
-from subgraphkit.running.streams import (
-    awaited,
-    patience,
-    streamed,
-    streamed_async,
-    submitted,
-)
+from subgraphkit.running.streams import awaited, patience, streamed, streamed_async, submitted
 from subgraphkit.running.turns import Turns
 
 _SEED: Final = 0

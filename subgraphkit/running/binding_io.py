@@ -11,14 +11,7 @@ import numpy.typing as npt
 
 from subgraphkit.errors import CallerError, InputError
 from subgraphkit.ir import BoundGraph
-from subgraphkit.running.devices import (
-    HOST,
-    DeviceBuffer,
-    Stay,
-    is_on_device,
-    overlap,
-    to_host,
-)
+from subgraphkit.running.devices import HOST, DeviceBuffer, Stay, is_on_device, overlap, to_host
 from subgraphkit.running.in_place import Shared, is_same_memory
 from subgraphkit.types import DataType, Shape, TensorType
 

@@ -24,11 +24,7 @@ from subgraphkit.running.stopping import refuse_stopped
 
 
 def movable(
-    error: BaseException,
-    emitted: Emitted,
-    plan: Plan,
-    feeds: Any,
-    progress: Progress | None = None,
+    error: BaseException, emitted: Emitted, plan: Plan, feeds: Any, progress: Progress | None = None
 ) -> ExecutionError:
     """Return the failure of a step that is to move to the fallback; raise any other.
 

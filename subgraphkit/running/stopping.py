@@ -14,11 +14,7 @@ from subgraphkit.backend.interruption import limited_to
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress
 from subgraphkit.boundary import is_to_pass
-from subgraphkit.errors import (
-    RunCancelledError,
-    RunTimeoutError,
-    SubgraphkitError,
-)
+from subgraphkit.errors import RunCancelledError, RunTimeoutError, SubgraphkitError
 from subgraphkit.planning import Plan
 from subgraphkit.running.emission import Emitted, emit
 from subgraphkit.running.gate import wait_for

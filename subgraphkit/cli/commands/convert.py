@@ -19,13 +19,7 @@ from subgraphkit.binding import bind
 from subgraphkit.cli.reporting import CommandReport, ExitCode, members
 from subgraphkit.cli.road import load_as_told, tell_feeds
 from subgraphkit.cli.tables import table
-from subgraphkit.cli.words import (
-    Parser,
-    add_bind_words,
-    counting,
-    tolerance,
-    writable,
-)
+from subgraphkit.cli.words import Parser, add_bind_words, counting, tolerance, writable
 from subgraphkit.comparing.stored_values import make_feeds
 from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.onnx_io import Model

@@ -101,10 +101,7 @@ def _compiled(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _R
 
 def _opened(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _Ready:
     call = BundleCall(
-        arguments.backend,
-        arguments.shapes or {},
-        arguments.options,
-        {"strict": arguments.strict},
+        arguments.backend, arguments.shapes or {}, arguments.options, {"strict": arguments.strict}
     )
     with watch.step("open"):
         planned = open_bundle(BundleFiles(Path(arguments.model), trust=arguments.trust), call)

@@ -15,12 +15,7 @@ from subgraphkit.compat.onnxruntime.options import (
     SessionOptions,
     no_equivalent,
 )
-from subgraphkit.compat.onnxruntime.providers import (
-    Provider,
-    asked_for,
-    providers_of,
-    selection_of,
-)
+from subgraphkit.compat.onnxruntime.providers import Provider, asked_for, providers_of, selection_of
 from subgraphkit.compat.onnxruntime.values import IOBinding, OrtValue, unwrapped, wrapped
 from subgraphkit.configuration.config import resolve
 from subgraphkit.onnx_io import Model

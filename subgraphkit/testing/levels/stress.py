@@ -27,10 +27,7 @@ _RUNS_PER_THREAD: Final = 12
 _MOST_GROWTH: Final = 8 << 20
 _INTERRUPT_SECONDS: Final = 0.2
 _STATM: Final = Path("/proc/self/statm")
-_COUNTED: Final = {
-    Path("/proc/self/fd"): "open files",
-    Path("/proc/self/task"): "threads",
-}
+_COUNTED: Final = {Path("/proc/self/fd"): "open files", Path("/proc/self/task"): "threads"}
 _ROUNDS: Final = 2
 """Where memory grows once, it may be an allocator's that has taken more for what comes."""
 
