@@ -1,16 +1,16 @@
-"""Operators as ``operators.txt`` has them: what a line reads, its nodes, and how it is judged."""
+"""Operators as ``operators.txt`` and ``older.txt`` have them: what a line reads, and its nodes."""
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 import onnx
 from onnx import parser
 
-_FILE: Final = Path(__file__).with_name("operators.txt")
+_HERE: Final = Path(__file__).parent
 _FAMILY: Final = re.compile(r"^\[(\w+)\]\n", re.MULTILINE)
 _HEAD: Final = re.compile(r"^(\w.*):\n", re.MULTILINE)
 _ARGUMENT: Final = re.compile(
@@ -154,9 +154,9 @@ class OperatorVariant:
         return replace(self, text=self.meaning or self.text, opset=USUAL_OPSET, meaning="")
 
 
-@lru_cache(maxsize=1)
-def _all() -> Mapping[str, tuple[OperatorVariant, ...]]:
-    tables = tables_of(_FILE.read_text(encoding="utf-8"))
+@cache
+def _all(file: str = "operators.txt") -> Mapping[str, tuple[OperatorVariant, ...]]:
+    tables = tables_of((_HERE / file).read_text(encoding="utf-8"))
     return {family: tuple(_read(family, table)) for family, table in tables}
 
 
@@ -187,10 +187,17 @@ def _each_choice(line: str) -> Iterator[str]:
         yield from _each_choice(line[: found.start()] + word.strip() + line[found.end() :])
 
 
-@lru_cache
+@cache
 def operations(family: str) -> tuple[OperatorVariant, ...]:
     """Return the operations of a family in their usual sizes, in the order of its table."""
     return tuple(one.sized(one.width) for one in _all()[family])
+
+
+@cache
+def older_operations(family: str) -> tuple[OperatorVariant, ...]:
+    """Return what a family was in earlier operator sets, wherever an operator was another then."""
+    stated = (one for one in operations(family) if one.opset < USUAL_OPSET)
+    return (*stated, *_all("older.txt").get(family, ()))
 
 
 def probed_variants() -> Iterator[OperatorVariant]:

@@ -3,13 +3,19 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any, Final
 
 from subgraphkit.testing import run_checks
 from subgraphkit.testing.cases import Case, Finding, Outcome
-from subgraphkit.testing.older_variants import PRODUCERS, combinations, had_others, older_variants
-from subgraphkit.testing.operator_variants import FAMILIES, USUAL_OPSET, OperatorVariant, operations
+from subgraphkit.testing.combinations import PRODUCERS, combinations
+from subgraphkit.testing.operator_variants import (
+    FAMILIES,
+    USUAL_OPSET,
+    OperatorVariant,
+    older_operations,
+    operations,
+)
 from subgraphkit.testing.run_checks import Check, Opened, check_session
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.sweeps import Sweep, number_of
@@ -65,7 +71,7 @@ def sweep_cases(subject: Subject) -> Iterator[Case]:
     case = partial(_case_of, _WHOLE_FACTOR if subject.complete else _TIMEOUT_FACTOR)
     for family in FAMILIES:
         yield case(f"operators/{family}", partial(_in_use, family))
-        if had_others(name for one in operations(family) for name in one.operators):
+        if older_operations(family):
             yield case(f"versions/{family}", partial(_versions, family))
     for kind in PRODUCERS:
         yield case(f"fused/{kind}", partial(_fused, kind))
@@ -197,16 +203,9 @@ def _newest(family: str) -> list[OperatorVariant]:
     return [one for one in operations(family) if one.opset >= USUAL_OPSET]
 
 
-@cache
-def _older(family: str) -> tuple[OperatorVariant, ...]:
-    """Return what earlier operator sets had: as the table has it, and derived from it."""
-    stated = [one for one in operations(family) if one.opset < USUAL_OPSET]
-    return (*stated, *older_variants(_newest(family), _usual(family)))
-
-
 def _versions(family: str, subject: Subject) -> Finding:
     """What an operator meant in earlier operator sets is computed as it was meant."""
-    rows = _taken(subject, [(one, _usual(family)) for one in _older(family)])
+    rows = _taken(subject, [(one, _usual(family)) for one in older_operations(family)])
     steps: _Steps = [("first run", _once), ("repeated", run_checks.repeated_runs_are_right)]
     return _tried(subject, rows, steps) if rows else _unclaimed(f"older {family}")
 

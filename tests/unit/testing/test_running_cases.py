@@ -9,13 +9,13 @@ import pytest
 
 from subgraphkit.errors import InternalError
 from subgraphkit.running import Session
-from subgraphkit.testing import Finding, Outcome, Subject, sweep_cases
+from subgraphkit.testing import Finding, Outcome, Subject
 from subgraphkit.testing.checking import drawn_batches
 from subgraphkit.testing.children import Task
+from subgraphkit.testing.combinations import PRODUCERS
 from subgraphkit.testing.execution import carry_out
 from subgraphkit.testing.levels import cases_of_level, running
-from subgraphkit.testing.older_variants import PRODUCERS
-from subgraphkit.testing.operator_variants import FAMILIES, OperatorVariant
+from subgraphkit.testing.operator_variants import FAMILIES, OperatorVariant, older_operations
 from subgraphkit.testing.small_models import random_graph
 from subgraphkit.testing.sweeps import Sweep
 from subgraphkit.testing.variants import LAYOUTS, without_foreign
@@ -160,7 +160,7 @@ def test_what_operators_compute_comes_before_all_else() -> None:
 def test_lines_come_for_each_operator_set_in_which_an_operator_was_another(
     family: str, derived: set[tuple[str, int]]
 ) -> None:
-    older = sweep_cases._older(family)
+    older = older_operations(family)
     assert derived <= {(name, one.opset) for one in older for name in one.operators}
     assert len(older) == len(set(older))
 
@@ -168,8 +168,8 @@ def test_lines_come_for_each_operator_set_in_which_an_operator_was_another(
 def test_softmax_of_an_older_operator_set_goes_over_all_axes_behind_its_own() -> None:
     (older,) = (
         one
-        for one in sweep_cases._older("reductions")
-        if (one.operators, one.opset) == (("Softmax",), 12) and "axis: int = 1" in one.text
+        for one in older_operations("reductions")
+        if (one.operators, one.opset) == (("Softmax",), 12) and "axis=1" in one.text
     )
     model = Sweep([(older, 5)])
     (wanted,) = model.expected(model.feeds())

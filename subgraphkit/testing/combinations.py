@@ -1,0 +1,76 @@
+"""Operators in combination, as libraries fuse them.
+
+All combinations of a producer with an operator and with a second operand, and of those two; not
+every one of the three.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from subgraphkit.testing.operator_variants import OperatorVariant, tables_of
+from subgraphkit.testing.sweeps import Sweep
+
+_Dims = tuple[int, ...]
+
+_FILE: Final = Path(__file__).with_name("producers.txt")
+PRODUCERS: Final = {
+    kind: tuple(lines.split("\n")) for kind, lines in tables_of(_FILE.read_text(encoding="utf-8"))
+}
+"""Producers by the kind of them."""
+
+_OF_TWO: Final = tuple(
+    f"{operator}({operands})"
+    for operator in ("Add", "Sub", "Mul", "Div", "Max", "Min")
+    for operands in ("p, C", "C, p")
+    if operator != "Div" or operands == "p, C"
+)
+_OF_ONE: Final = (
+    "Relu(@)", "Sigmoid(@)", "Tanh(@)", "Neg(@)", "Abs(@)", "Mul(@, @)", "Add(@, e![]={1.5})",
+    "Mul(@, e![1]={-0.5})", "Clip(@, e![]={-1}, f![]={1})", "HardSwish(@)", "LeakyRelu(@)",
+)  # fmt: skip
+
+
+def _operands(dims: _Dims) -> Iterator[str]:
+    """Yield the operands in which a second operand is broadcast to a shape, or the shape to it."""
+    ones = (1,) * len(dims)
+    yield _argument((), stored=True)
+    yield _argument(dims[-1:], stored=True)
+    yield _argument((*dims[:1], *ones[1:]), stored=True)
+    yield _argument(dims, stored=True)
+    yield _argument((*ones[:1], *dims[1:2], *ones[2:]), stored=True)
+    yield _argument((1,), stored=True)
+    yield _argument(ones, stored=True)
+    yield _argument((2, *dims), stored=True)
+    yield _argument(tuple(3 if size == 1 else size for size in dims), stored=True)
+    yield _argument(dims, stored=False)
+    yield _argument((*ones[:1], *dims[1:2], *ones[2:]), stored=False)
+
+
+def _argument(dims: _Dims, *, stored: bool) -> str:
+    return f"c+{'!' if stored else ''}[{','.join(map(str, dims))}]"
+
+
+@cache
+def _dims(producer: str) -> _Dims:
+    """Return the shape of what a producer makes."""
+    (made,) = Sweep([(OperatorVariant("", "near", "float", producer), 1)]).proto.graph.output[:1]
+    return tuple(dim.dim_value for dim in made.type.tensor_type.shape.dim)
+
+
+def combinations(kind: str) -> Iterator[OperatorVariant]:
+    """Yield combinations behind producers of a kind, as operations of one size."""
+    for place, producer in enumerate(PRODUCERS[kind]):
+        operands = list(_operands(_dims(producer)))
+        for step in range(max(len(_OF_TWO), len(operands))):
+            operand = operands[step % len(operands)]
+            second = _OF_TWO[(step + place) % len(_OF_TWO)].replace("C", operand)
+            last = _OF_ONE[(step + 3 * place) % len(_OF_ONE)]
+            texts = [f"p = {producer}", f"q = {second}", f"y = {last.replace('@', 'q')}"]
+            texts = texts if step % 2 else [texts[0], f"y = {second}"]
+            yield OperatorVariant(kind, "near", "float", "; ".join(texts))
+        for step, last in enumerate(_OF_ONE):
+            if step % 2 == place % 2:
+                text = f"p = {producer}; y = {last.replace('@', 'p')}"
+                yield OperatorVariant(kind, "near", "float", text)
