@@ -27,7 +27,6 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "SGK115": "a backend was registered or named in a way the registry cannot take",
         "SGK116": "a manifest cannot be read",
         "SGK117": "a backend is blocked by the configuration",
-        "SGK118": "an option was given by a deprecated name",
         # partitioning
         "SGK120": "nodes are claimed by no backend",
         "SGK121": "a selector broke its contract",

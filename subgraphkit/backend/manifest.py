@@ -11,10 +11,9 @@ versions before importing.
 import importlib.util
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from subgraphkit.backend import messages
@@ -30,7 +29,7 @@ OPTIONS_FILE: Final = "backend_options.py"
 """Name of the module beside it whose class ``Options`` is written from it."""
 
 _COPIED_KEYS: Final = (
-    *("type", "default", "help", "choices", "unit", "scope", "cache", "alias", "needs_trust"),
+    *("type", "default", "help", "choices", "unit", "scope", "cache", "needs_trust"),
 )
 _OPTION_KEYS: Final = {
     **{key: key for key in (*_COPIED_KEYS, "expected", "elsewhere")},
@@ -38,7 +37,7 @@ _OPTION_KEYS: Final = {
     "max": "maximum",
 }
 _KINDS_OF_KEYS: Final = {
-    **dict.fromkeys(("help", "unit", "alias", "expected"), str),
+    **dict.fromkeys(("help", "unit", "expected"), str),
     "cache": bool,
     "needs_trust": bool,
     "elsewhere": dict,
@@ -65,23 +64,6 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorSupport:
-    """The entry of a manifest for one operator; for documentation only.
-
-    Attributes:
-        since: First operator version supported.
-        until: Last operator version supported, or None.
-        dtypes: Element types supported; empty if not said.
-        notes: Constraints in words.
-    """
-
-    since: int = 1
-    until: int | None = None
-    dtypes: tuple[str, ...] = ()
-    notes: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Manifest:
     """The declaration of a plugin about its backend.
 
@@ -96,7 +78,6 @@ class Manifest:
         license: SPDX expression.
         requires: What it needs besides its Python dependencies.
         options: The options it understands.
-        ops: By operator name, what is supported; empty if not said.
         conformance: Result of the last conformance run, as written.
     """
 
@@ -110,8 +91,6 @@ class Manifest:
     license: str = ""
     requires: tuple[Requirement, ...] = ()
     options: tuple[Option, ...] = ()
-    ops: Mapping[str, OperatorSupport] = field(default_factory=lambda: MappingProxyType({}))
-    conformance: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def find_manifest(module: str) -> Path | None:
@@ -253,8 +232,6 @@ class _Reader:
             license=self.text("license"),
             requires=tuple(_requirement(reader) for reader in self.tables("requires")),
             options=tuple(_option(name, reader) for name, reader in self.named("options")),
-            ops=MappingProxyType({n: _operator(reader) for n, reader in self.named("ops")}),
-            conformance=MappingProxyType(self.take("conformance", dict, {})),
         )
         self.finish()
         return manifest
@@ -312,18 +289,6 @@ def _requirement(reader: _Reader) -> Requirement:
     if bool(requirement.module) == bool(requirement.library):
         raise _MalformedError(f"{reader.where.rstrip('.')} needs either a module or a library")
     return requirement
-
-
-def _operator(reader: _Reader) -> OperatorSupport:
-    until = reader.number("until", 0)
-    support = OperatorSupport(
-        since=reader.number("since", 1),
-        until=until or None,
-        dtypes=reader.texts("dtypes"),
-        notes=reader.text("notes"),
-    )
-    reader.finish()
-    return support
 
 
 def _option(name: str, reader: _Reader) -> Option:

@@ -16,7 +16,6 @@ from subgraphkit.boundary import PLUGIN_MARK
 from subgraphkit.errors import (
     BackendLoadError,
     BackendUnavailableError,
-    ConfigError,
     OptionError,
     SubgraphkitError,
     SubgraphkitWarning,
@@ -61,49 +60,25 @@ def unknown_option(
     backend: str, key: str, origin: str, valid: Sequence[str], instead: str = ""
 ) -> OptionError:
     """SGK110: the backend has no such option; ``instead`` is what its author says of the name."""
-    if instead:
-        return OptionError(
-            "SGK110",
-            f"backend {backend!r} has no option {key!r} (given by {origin})",
-            hint=lines(instead, f"Options:          subgraphkit list {backend} --options"),
-            backend=backend,
-            option=key,
-        )
-    return OptionError(
-        "SGK110",
-        f"backend {backend!r} has no option {key!r} (given by {origin}){did_you_mean(key, valid)}",
-        hint=f"Options:          {listed(valid)}   (subgraphkit list {backend} --options)",
-        backend=backend,
-        option=key,
-    )
+    guess, known = "", f"Options:          subgraphkit list {backend} --options"
+    if not instead:
+        guess = did_you_mean(key, valid)
+        known = f"Options:          {listed(valid)}   (subgraphkit list {backend} --options)"
+    text = f"backend {backend!r} has no option {key!r} (given by {origin}){guess}"
+    hint = lines(instead, known)
+    return OptionError("SGK110", text, hint=hint, backend=backend, option=key)
 
 
 def bad_option_type(backend: str, key: str, given: str, expected: str) -> OptionError:
     """SGK111: the value of an option is of the wrong type; ``given`` shows value and origin."""
-    return OptionError(
-        "SGK111",
-        f"option {key!r} of backend {backend!r} is {given}, expected {expected}",
-        backend=backend,
-        option=key,
-    )
+    text = f"option {key!r} of backend {backend!r} is {given}, expected {expected}"
+    return OptionError("SGK111", text, backend=backend, option=key)
 
 
 def option_out_of_range(backend: str, key: str, given: str, expected: str) -> OptionError:
     """SGK112: the value of an option is of the right type but not allowed."""
-    return OptionError(
-        "SGK112",
-        f"option {key!r} of backend {backend!r} is {given}, expected {expected}",
-        backend=backend,
-        option=key,
-    )
-
-
-def deprecated_option(backend: str, alias: str, name: str, origin: str) -> ConfigError:
-    """SGK118, a warning: an option was given by its former name."""
-    return ConfigError(
-        "SGK118",
-        f"option {alias!r} of backend {backend!r} is now called {name!r} (given by {origin})",
-    )
+    text = f"option {key!r} of backend {backend!r} is {given}, expected {expected}"
+    return OptionError("SGK112", text, backend=backend, option=key)
 
 
 def bad_manifest(backend: str, source: str, problem: str) -> BackendLoadError:

@@ -14,7 +14,6 @@ from types import MappingProxyType, SimpleNamespace
 from typing import Any, Final, Literal, Never
 
 from subgraphkit.backend import messages
-from subgraphkit.backend.messages import warn_user
 from subgraphkit.backend.option_values import READERS
 from subgraphkit.errors import OptionError
 
@@ -51,7 +50,6 @@ class Option:
         cache: Whether engines compiled with different values must not be exchanged. For a path, its
             content counts. A list or shapes may name parts of the model, so their names count as
             well if such an option is given.
-        alias: Former name, still accepted with a warning.
         needs_trust: Whether a value names code to load, or widens trust. An untrusted configuration
             file must not give such an option (SGK126).
         expected: What a value has to be, for messages, where more is asked than the kind says.
@@ -72,7 +70,6 @@ class Option:
     unit: str = ""
     scope: Literal["bind", "run"] = "bind"
     cache: bool = False
-    alias: str = ""
     needs_trust: bool = False
     expected: str = ""
     elsewhere: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -183,19 +180,18 @@ def validate_options(
         A typed value for every option of ``schema``, in its order.
 
     Raises:
-        OptionError: If an option is unknown or given twice (SGK110), has a value of the wrong type
-            (SGK111), or one that is not allowed (SGK112).
+        OptionError: If an option is unknown (SGK110), has a value of the wrong type (SGK111), or
+            one that is not allowed (SGK112).
     """
     by_name = {option.name: option for option in schema}
-    renamed = _rename_aliases(backend_name, schema, given)
-    for key, (value, origin) in renamed.items():
+    for key, (value, origin) in given.items():
         if key not in by_name:
             instead = foreign(key, value) if foreign is not None else ""
             raise messages.unknown_option(backend_name, key, origin, list(by_name), instead)
     values = {}
     for name, option in by_name.items():
-        if name in renamed:
-            value, origin = renamed[name]
+        if name in given:
+            value, origin = given[name]
             values[name] = option.read(value, origin, backend_name)
         else:
             values[name] = option.default
@@ -224,24 +220,3 @@ def cache_values(schema: Iterable[Option], values: object) -> dict[str, Any]:
     """
     names = sorted(option.name for option in schema if option.cache)
     return {name: getattr(values, name) for name in names}
-
-
-def _rename_aliases(
-    backend_name: str, schema: Sequence[Option], given: Mapping[str, tuple[Any, str]]
-) -> dict[str, tuple[Any, str]]:
-    current = {option.alias: option.name for option in schema if option.alias}
-    renamed: dict[str, tuple[Any, str]] = {}
-    for key, (value, origin) in given.items():
-        name = current.get(key, key)
-        if name in renamed:
-            raise OptionError(
-                "SGK110",
-                f"option {name!r} of backend {backend_name!r} is given twice, also by its former "
-                f"name (given by {origin})",
-                backend=backend_name,
-                option=name,
-            )
-        if name != key:
-            warn_user(messages.deprecated_option(backend_name, key, name, origin))
-        renamed[name] = (value, origin)
-    return renamed

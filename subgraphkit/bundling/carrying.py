@@ -33,7 +33,7 @@ def carried_options(
     carried = {}
     for option in backend.options:
         value = getattr(backend.option_values, option.name, option.default)
-        asked = option.name in given or bool(option.alias and option.alias in given)
+        asked = option.name in given
         # What nobody asked for came from a neighbour's word, and decides what is computed.
         if value == option.default or not (option.cache or (asked and not has_engines)):
             continue

@@ -146,7 +146,7 @@ class ResolvedConfig:
         """
         entries = self.option_sources.get(name, {})
         for option in (one for one in schema if one.needs_trust):
-            given = entries.get(option.name, entries.get(option.alias))
+            given = entries.get(option.name)
             if given and given[1] == "file" and self.unvouched is not None:
                 raise untrusted(given[2], self.unvouched)
         return {key: (value, location) for key, (value, _, location) in entries.items()}

@@ -48,7 +48,7 @@ def _require_harmless(call: OpenCall, here: ResolvedConfig) -> None:
             one.manifest.options for one in CATALOGUE.find(backend) if one.manifest is not None
         ]
         for option in (one for several in known for one in several if one.needs_trust):
-            given = options.get(option.name) or options.get(option.alias or "")
+            given = options.get(option.name)
             if given and given[1] == "call":
                 raise untrusted_spec(f"option {backend}.{option.name}={given[0]!r}")
 

@@ -195,9 +195,7 @@ def _options(settings: ResolvedConfig) -> dict[str, dict[str, Any]]:
 def _is_harmless(backend: str, name: str) -> bool:
     """Say whether it is known that an option names no code and widens nothing that is trusted."""
     known = [one.manifest.options for one in CATALOGUE.find(backend) if one.manifest is not None]
-    mine = [
-        option for options in known for option in options if name in {option.name, option.alias}
-    ]
+    mine = [option for options in known for option in options if option.name == name]
     return bool(mine) and not any(option.needs_trust for option in mine)
 
 

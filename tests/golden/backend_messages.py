@@ -97,7 +97,6 @@ MESSAGES: dict[str, SubgraphkitError] = {
     "SGK117_blocked": of_plugins.blocked(
         "tensorrt", ENV, "environment variable SUBGRAPH_BLOCK='tensorrt'"
     ),
-    "SGK118_deprecated_option": of_options.deprecated_option("tensorrt", "fp16", "precision", ENV),
     "SGK126_untrusted_file": of_settings.untrusted_file(
         "options={'tensorrt': {'modules': ['evil']}} in /srv/a/subgraphkit.toml, line 2",
         "/srv/a",

@@ -10,7 +10,7 @@ from tests.golden_support import GoldenCheck
 
 BACKENDS: Final = ("iree", "numpy", "onednn", "onnxruntime", "openvino", "tensorrt", "tvm")
 FACTS: Final = (
-    "type", "default", "help", "choices", "minimum", "maximum", "unit", "scope", "cache", "alias",
+    "type", "default", "help", "choices", "minimum", "maximum", "unit", "scope", "cache",
     "expected",
 )  # fmt: skip
 

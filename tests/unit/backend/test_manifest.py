@@ -36,14 +36,6 @@ type = "bytes"
 default = "1GiB"
 min = "16MiB"
 help = "scratch memory"
-[ops.Conv]
-since = 1
-until = 22
-dtypes = ["float32"]
-notes = "2-D"
-[conformance]
-level = 3
-version = "0.1.0"
 """
 
 
@@ -55,8 +47,6 @@ def test_a_full_manifest_is_read() -> None:
     assert manifest.requires[1].library == "libcuda.so.1"
     assert [option.name for option in manifest.options] == ["precision", "workspace"]
     assert manifest.options[1].default == 2**30
-    assert manifest.ops["Conv"].until == 22
-    assert manifest.conformance["level"] == 3
 
 
 @pytest.mark.parametrize(
@@ -84,7 +74,6 @@ def test_a_full_manifest_is_read() -> None:
         ('name = "a"\napi = "1.0"\n[options.if]\ntype = "int"', "a lower-case identifier"),
         ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\nelsewhere = "y"', "wrong type"),
         ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\nelsewhere = {y = 1}', "texts"),
-        ('name = "a"\napi = "1.0"\n[ops.Conv]\nsinse = 1', "did you mean 'since'?"),
         (f'name = "a"\napi = {"[" * 5000}{"]" * 5000}', "RecursionError"),
     ],
 )

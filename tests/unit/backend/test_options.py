@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from subgraphkit.backend.options import Option, PlainOptions, cache_values, validate_options
-from subgraphkit.errors import OptionError, SubgraphkitWarning
+from subgraphkit.errors import OptionError
 
 SCHEMA = (
     Option("precision", "enum", "fp32", choices=("fp32", "fp16"), cache=True),
     Option("workspace", "bytes", "1GiB", minimum="16MiB"),
     Option("device", int, 0, minimum=0, maximum=7),
-    Option("refit", bool, default=False, alias="refittable", cache=True),
+    Option("refit", bool, default=False, cache=True),
     Option("tolerance", float, 1e-3),
     Option("tag", str),
     Option("timing", "path"),
@@ -113,20 +113,6 @@ def test_an_unknown_option_is_answered_with_the_nearest_and_the_list() -> None:
     assert error.code == "SGK110"
     assert "did you mean 'precision'?" in error.message
     assert "precision, workspace, device" in error.hint
-
-
-def test_a_former_name_is_taken_with_a_warning() -> None:
-    with pytest.warns(SubgraphkitWarning, match=r"SGK118.*'refittable'.*'refit'"):
-        values = validate_options("tensorrt", SCHEMA, {"refittable": ("yes", "the test")})
-    assert values["refit"] is True
-
-
-@pytest.mark.filterwarnings("ignore::subgraphkit.errors.SubgraphkitWarning")
-def test_an_option_is_not_given_by_both_names() -> None:
-    given = {"refit": ("yes", "one"), "refittable": ("no", "two")}
-    with pytest.raises(OptionError, match="given twice") as caught:
-        validate_options("tensorrt", SCHEMA, given)
-    assert caught.value.code == "SGK110"
 
 
 def test_choices_may_be_numbers_given_as_text_and_limit_them() -> None:

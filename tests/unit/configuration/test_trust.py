@@ -16,7 +16,7 @@ class Loading(Backend):
     """A backend that loads what an option names."""
 
     name = "loading"
-    options = (Option("modules", "list", (), alias="imports", needs_trust=True), Option("n", int))
+    options = (Option("modules", "list", (), needs_trust=True), Option("n", int))
 
     def properties(self) -> list[object]:  # type: ignore[override]
         return []
@@ -54,7 +54,6 @@ def own(tmp_path: Path) -> Path:
         ('trusted_folders = ["."]', "trusted_folders="),
         ('backend = "loading:modules=evil"', "backend='loading:modules=evil' in "),
         ('options.loading.modules = ["evil"]', "options={'loading': {'modules': ['evil']}} in "),
-        ('options.loading.imports = ["evil"]', "options={'loading': {'imports': ['evil']}} in "),
     ],
 )
 @pytest.mark.parametrize("file", ["subgraphkit.toml", "pyproject.toml"])
@@ -70,11 +69,7 @@ def test_a_file_above_may_not_name_code_or_widen_trust(
         assert f"SUBGRAPH_TRUSTED_FOLDERS={project}" in error.hint
         monkeypatch.setenv("SUBGRAPH_TRUSTED_FOLDERS", f"/x, {project}")
         assert error.message
-        if "imports" in line:
-            with pytest.warns(match="SGK118"):
-                open_backends(resolve(**chosen))  # type: ignore[arg-type]
-        else:
-            open_backends(resolve(**chosen))  # type: ignore[arg-type]
+        open_backends(resolve(**chosen))  # type: ignore[arg-type]
 
 
 def test_the_users_file_the_program_and_a_name_vouch_for_a_folder(
