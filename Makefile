@@ -126,7 +126,7 @@ docs: $(or $(wildcard $(DEV)),$(DOCS)) ## build the pages into build/docs; warni
 
 support: $(DEV) ## let the conformance kit write again which operators each backend takes
 	for name in iree numpy onednn onnxruntime openvino tvm; do \
-		$(BIN)/subgraphkit author test $$name --level 5 --all --findings build/$$name.json && \
+		$(BIN)/subgraphkit author test $$name --level 5 --all --json > build/$$name.json && \
 		$(BIN)/python docs/_extensions/support_table.py build/$$name.json docs/support/$$name.csv || exit 1; done
 
 kit-times: $(DEV) ## measure again how long the conformance kit takes for each backend

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -45,18 +44,16 @@ def main() -> None:
 
 
 def _row(name: str, level: int) -> list[str]:
-    with tempfile.TemporaryDirectory() as folder:
-        found = Path(folder, "found.json")
-        words = ["author", "test", name, "--level", str(level), "--findings", str(found)]
-        began = time.monotonic()
-        subprocess.run(
-            [sys.executable, "-m", "subgraphkit", *words],
-            stdout=subprocess.DEVNULL,
-            timeout=MOST_SECONDS,
-            check=False,
-        )
-        taken = time.monotonic() - began
-        document: dict[str, Any] = json.loads(found.read_text(encoding="utf-8"))
+    words = ["author", "test", name, "--level", str(level), "--json"]
+    began = time.monotonic()
+    ended = subprocess.run(
+        [sys.executable, "-m", "subgraphkit", *words],
+        stdout=subprocess.PIPE,
+        timeout=MOST_SECONDS,
+        check=False,
+    )
+    taken = time.monotonic() - began
+    document: dict[str, Any] = json.loads(ended.stdout)["data"]
     seconds = {one["level"]: f"{one['seconds']:.0f}" for one in document["levels"]}
     count = len(document["findings"])
     tried = count - sum(one["outcome"] == "untried" for one in document["findings"])

@@ -2,7 +2,7 @@
 
 ``{support-table} NAME.csv`` reads a file beside the page, and gives the operators that the backend
 takes as a table, the others as a list. ``make support`` writes the file by calling this module with
-what ``subgraphkit author test NAME --findings`` wrote.
+what ``subgraphkit author test NAME --json`` wrote.
 """
 
 import csv
@@ -110,4 +110,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 if __name__ == "__main__":
     findings, table = map(Path, sys.argv[1:])
-    table.write_text(table_of(json.loads(findings.read_text(encoding="utf-8"))), encoding="utf-8")
+    table.write_text(
+        table_of(json.loads(findings.read_text(encoding="utf-8"))["data"]), encoding="utf-8"
+    )

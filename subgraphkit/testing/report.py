@@ -12,8 +12,6 @@ from subgraphkit.testing.cases import LEVELS, Finding, Outcome
 SCHEMA: Final = "subgraphkit.conformance/1"
 """Name and version of the JSON document; members may be added within it, none changes or goes."""
 
-RUNNING: Final = "it is still running"
-"""What is said of a run that is written down before its end."""
 
 LEVEL_COLUMNS: Final = (
     "level",
@@ -245,8 +243,7 @@ class Report:
             f"level {self.level_passed} passed" if self.level_passed is not None else "not passed"
         )
         parts = [f"level {one.level} {one.text}" for one in self.levels if one.result == IN_PART]
-        remarks = [self.cut_short] if self.cut_short == RUNNING else []
-        remarks += [f"cut short: {self.cut_short}"] if self.cut_short and not remarks else []
+        remarks = [f"cut short: {self.cut_short}"] if self.cut_short else []
         remarks += [f"a sample of {self.sample}"] if self.sample else []
         partly = sum(one.outcome is Outcome.RIGHT and bool(one.detail) for one in self.findings)
         remarks += [f"cases of which a part was tried: {partly}"] if partly else []

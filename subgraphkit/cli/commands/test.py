@@ -4,16 +4,18 @@ import glob
 import shlex
 import signal
 import threading
+import time
 from argparse import Namespace
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from math import inf
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.tables import table
-from subgraphkit.cli.words import Parser, counting, seconds, writable
+from subgraphkit.cli.words import Parser, counting, seconds
 from subgraphkit.errors import CallerError
 from subgraphkit.texts import paragraph
 
@@ -21,63 +23,65 @@ _MOST_SHOWN: Final = 40
 _SIGNALS: Final = ("SIGTERM", "SIGHUP")
 
 
-class _Terminated(BaseException):
-    """Somebody has told the process to end."""
-
-
 def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Carry it out."""
     # The kit stands beside the command line, not below it, and is not imported for other commands.
-    recording = import_module("subgraphkit.testing.checking")
-    record = recording.Record(arguments.name, arguments.findings, arguments.seed)
+    kit = import_module("subgraphkit.testing")
+    coming = kit.check_backend(
+        arguments.name,
+        arguments.level,
+        only=arguments.only,
+        models=arguments.models,
+        timeout_seconds=arguments.timeout,
+        seed=arguments.seed,
+        within=inf if arguments.all else arguments.within,
+    )
+    findings: list[Any] = []
+    seconds: dict[int, float] = defaultdict(float)
     cut_short = "the kit itself failed"
     try:
-        with _ended_by_signals():
-            _run(arguments, record, report)
+        with _ended_as_by_ctrl_c():
+            _collect(coming, findings, seconds, arguments, report)
         cut_short = ""
     except KeyboardInterrupt:
-        cut_short = "interrupted from the keyboard"
+        cut_short = "interrupted"
         raise
-    except _Terminated as end:
-        cut_short = f"ended by {end}"
-        report.note(f"error: {cut_short}")
     finally:
-        result = record.report(cut_short)
-        if cut_short or result.findings:
-            record.save(cut_short)
+        told = {"seconds": seconds, "seed": arguments.seed, "cut_short": cut_short}
+        result = kit.Report(arguments.name, findings, **told)
         _show(report, result)
-    if not (cut_short or result.findings):
+    if not findings:
         raise CallerError(
             "SGK301",
             f"no case up to level {arguments.level} matches {arguments.only!r}",
             hint="Cases are called like L3/Conv/test_conv_with_strides_padding/alone.",
         )
-    if cut_short or result.is_passed_in_part:
+    if result.is_passed_in_part:
         return ExitCode.INCOMPLETE
     return ExitCode.OK if result.is_passed else ExitCode.CHECK_FAILED
 
 
-def _run(arguments: Namespace, record: Any, report: CommandReport) -> None:
-    """Carry the cases out; name those that are wrong as they are found."""
-    count = wrong = 0
+def _collect(
+    coming: Iterable[Any],
+    findings: list[Any],
+    seconds: dict[int, float],
+    arguments: Namespace,
+    report: CommandReport,
+) -> None:
+    """Take findings as they come, and name those that are wrong."""
+    wrong, since = 0, time.monotonic()
     with report.doing(arguments.name) as progress:
-        for finding in import_module("subgraphkit.testing").check_backend(
-            arguments.name,
-            arguments.level,
-            only=arguments.only,
-            models=arguments.models,
-            timeout_seconds=arguments.timeout,
-            seed=arguments.seed,
-            within=inf if arguments.all else arguments.within,
-        ):
-            record.add(finding)
-            count += 1
+        for finding in coming:
+            findings.append(finding)
+            now = time.monotonic()
+            seconds[finding.level] += now - since
+            since = now
             wrong += finding.is_wrong
             if finding.is_wrong:
                 report.note(f"{finding.outcome.value} {finding.case}: {finding.detail}")
                 report.note(f"  again: {_again(arguments, finding.case)}")
-            told = f"{count} cases, {wrong} wrong, now {finding.case[:60]}"
-            progress(arguments.name, count, message=told)
+            told = f"{len(findings)} cases, {wrong} wrong, now {finding.case[:60]}"
+            progress(arguments.name, len(findings), message=told)
 
 
 def _again(arguments: Namespace, case: str) -> str:
@@ -88,18 +92,11 @@ def _again(arguments: Namespace, case: str) -> str:
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """End in good order when the process is told to, as when Ctrl-C is pressed."""
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """Take signals that tell the process to end for Ctrl-C."""
     is_main = threading.current_thread() is threading.main_thread()
-    names = [name for name in _SIGNALS if is_main and hasattr(signal, name)]
-    numbers = [getattr(signal, name) for name in names]
-
-    def end(number: int, _: object) -> NoReturn:
-        for one in numbers:
-            signal.signal(one, signal.SIG_IGN)
-        raise _Terminated(signal.Signals(number).name)
-
-    before = {number: signal.signal(number, end) for number in numbers}
+    numbers = [getattr(signal, name) for name in _SIGNALS if is_main and hasattr(signal, name)]
+    before = {one: signal.signal(one, signal.default_int_handler) for one in numbers}
     try:
         yield
     finally:
@@ -135,7 +132,7 @@ _LEVELS: Final = range(8)
 def add_words(parser: Parser) -> None:
     """Add its words."""
     parser.examples = (
-        "author test numpy --level 5 --findings numpy.json",
+        "author test numpy --level 5 --json",
         "author test numpy --only 'L3/Conv/*' --all",
     )
     parser.word("name NAME", "a backend; or module:Class; or loopback, all on the fallback")
@@ -156,5 +153,3 @@ def add_words(parser: Parser) -> None:
     parser.word("--seed N", "seed of the random cases and of their order", counting(0), 0)
     purpose = "your models for level 4: NAME.onnx, or NAME/model.onnx with NAME/test_data_set_0"
     parser.word("--models DIR", purpose, default="")
-    purpose = "write what --json writes under 'data', every few seconds while it runs"
-    parser.word("--findings FILE", purpose, writable)
