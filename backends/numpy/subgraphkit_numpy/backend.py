@@ -77,7 +77,8 @@ class NumpyProperty(SubgraphProperty):
         # What the setting allows was looked at when the model was bound.
         self._max_output_bytes = options.max_output_bytes or 0
         self._hear_threads = hear_threads
-        self._growth: list[int] | None = None
+        self._growth = [0]
+        self._compiled: set[str] = set()
 
     def prepare(self, graph: BoundGraph, context: BindContext[Options]) -> None:
         """Tell the backend how many threads there will be."""
@@ -91,8 +92,11 @@ class NumpyProperty(SubgraphProperty):
 
     def create_operator(self, subgraph: Subgraph, context: BindContext[Options]) -> NumpyOperator:
         """Compile a region; a convolution and its epilogue become one kernel."""
-        if self._growth is None:
+        if subgraph.id in self._compiled:  # and is compiled again with new weights
+            self._compiled.clear()
+        if not self._compiled:
             self._growth = folding_growth(context.limits)
+        self._compiled.add(subgraph.id)
         chains, limits = self._chains(subgraph, context), context.limits
         return NumpyOperator(
             subgraph, context.options, context.threads, limits, chains, self._growth

@@ -19,9 +19,9 @@ from subgraphkit.backend import (
     interruptible,
 )
 from subgraphkit.errors import ExecutionError, SubgraphkitError
-from subgraphkit.ir import Initializer, Subgraph
+from subgraphkit.ir import Subgraph
 from subgraphkit_numpy.backend_options import Options
-from subgraphkit_numpy.compiler import Program, compile_graph, failing_nodes, folding_growth
+from subgraphkit_numpy.compiler import compile_graph, failing_nodes, folding_growth
 from subgraphkit_numpy.kernels.limits import OutputTooLargeError
 from subgraphkit_numpy.parallel import BUFFER, allow_threads, stop_with
 
@@ -52,14 +52,23 @@ class NumpyOperator(SubgraphOperator):
         chains: Sequence[Sequence[int]] = (),
         growth: list[int] | None = None,
     ) -> None:
-        self._chains = chains
-        self._threads = threads
-        self._limits = limits
         self._context = _context(threads)
         self._subgraph = subgraph
-        self._options = options
-        self._replaced: dict[str, Any] = {}
-        self._program = self._compile({}, growth)
+        surroundings = copy_context()
+        surroundings.run(allow_threads, threads)  # which kernels may cut their work for
+        self._program = surroundings.run(
+            compile_graph,
+            subgraph.graph,
+            subgraph.nodes,
+            inputs=subgraph.inputs,
+            outputs=subgraph.outputs,
+            constants=subgraph.constants,
+            options=options,
+            limits=limits,
+            growth=folding_growth(limits) if growth is None else growth,
+            name=subgraph.id,
+            chains=chains,
+        )
         self._function = self._program.function
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
@@ -102,22 +111,6 @@ class NumpyOperator(SubgraphOperator):
         with program.surroundings():
             return interrupted_here(progress, context.run, program.inner, *inputs)
 
-    def update_weights(self, changed: Mapping[str, Any]) -> bool:
-        """Take new constants, with which the region is compiled again.
-
-        The arrays are kept, not copied; they must not be written to afterwards. If the region
-        cannot be computed with them, the old ones stay and the error is raised.
-
-        Raises:
-            ValueError: If a name is not that of a constant, or dtype or shape are not its own.
-        """
-        for name, value in changed.items():
-            _require_same_type(name, self._subgraph.constants.get(name), value)
-        replaced = {**self._replaced, **changed}
-        self._program = self._compile(replaced)
-        self._replaced, self._function = replaced, self._program.function
-        return True
-
     def info(self) -> Mapping[str, Any]:
         """Return the number of calls, and the ``source`` of the program for debugging."""
         return {"calls": len(self._program.steps), "source": self._program.source}
@@ -133,24 +126,6 @@ class NumpyOperator(SubgraphOperator):
         """Let go of the constants."""
         self._program.close()
         self._function = self._program.function
-
-    def _compile(self, replaced: Mapping[str, Any], growth: list[int] | None = None) -> Program:
-        subgraph, context = self._subgraph, copy_context()
-        context.run(allow_threads, self._threads)  # which kernels may cut their work for
-        return context.run(
-            compile_graph,
-            subgraph.graph,
-            subgraph.nodes,
-            inputs=subgraph.inputs,
-            outputs=subgraph.outputs,
-            constants=subgraph.constants,
-            replaced=replaced,
-            options=self._options,
-            limits=self._limits,
-            growth=folding_growth(self._limits) if growth is None else growth,
-            name=subgraph.id,
-            chains=self._chains,
-        )
 
     def _explained(self, error: Exception) -> ExecutionError:
         labels = failing_nodes(error.__traceback__)
@@ -180,13 +155,3 @@ def _context(threads: int | None) -> Context:
     context.run(np.setbufsize, BUFFER)
     context.run(allow_threads, threads)
     return context
-
-
-def _require_same_type(name: str, stored: Initializer | None, value: Any) -> None:
-    if stored is None:
-        raise ValueError(f"the subgraph has no weight {name!r}")
-    array = np.asarray(value)
-    if array.dtype != stored.type.dtype.numpy or array.shape != stored.type.shape:
-        raise ValueError(
-            f"weight {name!r} is {stored.type}, the new value is {array.dtype}{list(array.shape)}"
-        )

@@ -306,22 +306,3 @@ def test_results_are_right_in_buffers_that_overlap_the_input(
         assert operator is not None
         operator.run([x], [buffer])
         np.testing.assert_array_equal(buffer, expected)
-
-
-# -- weights ---------------------------------------------------------------------------------------
-
-WEIGHTED = "g (float[2, 3] x) => (float[2, 3] y) <float[3] w = {1, 2, 3}> { y = Mul(x, w) }"
-
-
-@pytest.mark.parametrize(
-    "value",
-    [np.ones(3), np.ones(4, np.float32), np.ones((1, 3), np.float32), np.ones(3, np.int64)],
-    ids=["float64", "longer", "of two axes", "int64"],
-)
-def test_new_weights_that_do_not_fit_leave_the_old_ones(value: Array) -> None:
-    expected = X * np.array([1, 2, 3], np.float32)
-    operator = compile_model(parsed(WEIGHTED)).operator
-    assert operator is not None
-    with pytest.raises(ValueError, match=r"weight 'w' is float32\[3\], the new value is"):
-        operator.update_weights({"w": value})
-    np.testing.assert_array_equal(operator.run([X])[0], expected)

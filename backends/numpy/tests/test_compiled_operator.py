@@ -6,6 +6,7 @@ import traceback
 import numpy as np
 import pytest
 
+import subgraphkit as sk
 from backends.numpy.tests.models import parsed
 from backends.numpy.tests.numpy_road import CompiledModel, compile_model
 from subgraphkit.errors import ExecutionError
@@ -93,66 +94,26 @@ def test_a_value_that_is_still_needed_is_not_written_over() -> None:
     np.testing.assert_allclose(z, np.cos(np.sin(X)) + np.sin(X), rtol=1e-6)
 
 
-# -- threads -------------------------------------------------------------------------------------
-
-
 # -- weights -------------------------------------------------------------------------------------
 
-WEIGHTED = """
-g (float[2, 3] x) => (float[2, 2] y, float[2] scaled)
-<float[3, 2] w = {1, 2, 3, 4, 5, 6}, float[2] bias = {10, 20}, float factor = {2}> {
-  product = MatMul(x, w)
-  scaled = Mul(bias, factor)
-  y = Add(product, scaled)
-}
-"""
 
-
-def test_new_weights_reach_the_kernels_and_what_was_folded_from_them() -> None:
-    compiled = compile_model(parsed(WEIGHTED))
-    assert compiled.operator is not None
-    w = np.arange(6, dtype=np.float32).reshape(3, 2) * 3
-    bias = np.array([1, 2], np.float32)
-    before = compiled(X)
-    assert compiled.operator.update_weights({"w": w, "bias": bias})
-    y, scaled = compiled(X)
-    np.testing.assert_array_equal(scaled, [2, 4])
-    np.testing.assert_array_equal(y, X @ w + scaled)
-    np.testing.assert_array_equal(before[1], [20, 40])
-    assert compiled.operator.update_weights({"factor": np.array(-1, np.float32)})
-    np.testing.assert_array_equal(compiled(X)[1], [-1, -2])
-    np.testing.assert_array_equal(compiled(X)[0], X @ w - bias)
-
-
-def test_new_weights_reach_bodies() -> None:
-    compiled = compile_model(
-        parsed("""
-        g (bool c, float[3] x) => (float[3] y) <float[3] w = {1, 2, 3}> {
-          y = If (c) <
-            then_branch = t () => (float[3] a) { n = Neg(w) a = Add(x, n) },
-            else_branch = e () => (float[3] b) { b = Mul(x, w) }
-          >
-        }
-        """)
-    )
-    assert compiled.operator is not None
-    x = np.ones(3, np.float32)
-    assert compiled(YES, x)[0].tolist() == [0, -1, -2]
-    assert compiled.operator.update_weights({"w": np.array([5, 6, 7], np.float32)})
-    assert compiled(YES, x)[0].tolist() == [-4, -5, -6]
-    assert compiled(NO, x)[0].tolist() == [5, 6, 7]
-
-
-def test_a_changed_shape_input_is_followed_too() -> None:
-    compiled = compile_model(
-        parsed("""
-        g (float[2, 3] x) => (float[a, b] y) <int64[2] s = {3, 2}> { n = Neg(x) y = Reshape(n, s) }
-        """)
-    )
-    assert compiled.operator is not None
-    assert compiled(X)[0].shape == (3, 2)
-    assert compiled.operator.update_weights({"s": np.array([6, 1])})
-    assert compiled(X)[0].shape == (6, 1)
+def test_a_region_is_compiled_again_with_new_weights_and_what_is_folded_from_them() -> None:
+    model = parsed("""
+    g (bool c, float[2] x) => (float[2] y) <float[2] w = {1, 2}, float[2] bias = {10, 20}> {
+      folded = Mul(bias, w)
+      y = If (c) <
+        then_branch = t () => (float[2] a) { n = Neg(w) a = Add(x, n) },
+        else_branch = e () => (float[2] b) { b = Add(x, folded) }
+      >
+    }
+    """)
+    feeds = {"c": YES, "x": np.zeros(2, np.float32)}
+    with sk.InferenceSession(model, "numpy") as session:
+        assert session.run(None, feeds)[0].tolist() == [-1, -2]
+        new = {"w": np.array([3, 4], np.float32)}
+        assert set(session.update_weights(new).values()) == {"recompiled"}
+        assert session.run(None, feeds)[0].tolist() == [-3, -4]
+        assert session.run(None, feeds | {"c": NO})[0].tolist() == [30, 80]
 
 
 # -- errors --------------------------------------------------------------------------------------
@@ -208,6 +169,3 @@ def test_a_constant_node_that_would_fail_fails_only_if_it_runs() -> None:
     assert compiled(NO)[0].tolist() == [1]
     with pytest.raises(ExecutionError, match="Div"):
         compiled(YES)
-
-
-# -- lives ---------------------------------------------------------------------------------------

@@ -151,22 +151,6 @@ def test_wide_depthwise_convolutions_agree_with_onnxruntime(data: st.DataObject)
     compare(run_onnxruntime(model, feeds), compile_model(model).run(feeds))
 
 
-def test_new_weights_are_taken() -> None:
-    for name in ("many rows", "depthwise", "depthwise, small", "one element, groups"):
-        model, feeds = _model(name)
-        compiled = compile_model(model)
-        assert compiled.operator is not None
-        weights = floats(*CASES[name][1])
-        (before,) = compiled.run(feeds)
-        compiled.operator.update_weights({"x1": weights})
-        (after,) = compiled.run(feeds)
-        bias = compiled.bound.constants["x2"].array()
-        inputs = [feeds["x0"], weights, bias]
-        fresh = node_model("Conv", inputs, [F32], constants=(1, 2), **CASES[name][2])
-        np.testing.assert_array_equal(after, compile_model(fresh).run(feeds)[0])
-        assert not np.array_equal(after, before)
-
-
 @pytest.mark.parametrize(
     "name", ["depthwise, a stride", "depthwise, huge", "many rows", "three axes, strides"]
 )

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import time
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import subgraphkit as sk
 from backends.numpy.tests.models import node_model, parsed
 from backends.numpy.tests.numpy_road import compile_model
-from subgraphkit.errors import ExecutionError
+from subgraphkit.errors import ExecutionError, RunTimeoutError
 from subgraphkit_numpy.kernels.wrapping import PART
 from tests.house.tree import ROOT
 from tests.scripts import run_child
@@ -114,6 +115,16 @@ def test_pieces_that_are_far_more_than_the_texts_are_refused_before_they_are_mad
     x = np.array(["b" * 20_000] + [""] * 20_000, object)
     with pytest.raises(ExecutionError, match=r"string\[20001, 20001\]; a text counts as 4"):
         results("StringSplit", [x], [OBJECT, INT], delimiter="b")
+
+
+def test_texts_without_number_end_at_the_deadline() -> None:
+    x = np.array(["b " * 20_000] + ["b"] * 20_000, object)
+    model = node_model("StringSplit", [x], [OBJECT, INT], delimiter=" ")
+    with sk.InferenceSession(model, "numpy", limits="unlimited") as session:
+        started = time.perf_counter()
+        with pytest.raises(RunTimeoutError):
+            session.run(None, {"x0": x}, timeout_s=0.4)
+        assert time.perf_counter() - started < 2  # an array of them takes NumPy 10 s, and 1 to free
 
 
 def test_no_operator_gets_what_is_beyond_the_limits() -> None:

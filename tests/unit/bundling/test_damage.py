@@ -173,6 +173,10 @@ def test_a_manifest_that_was_edited_is_refused_even_if_its_digest_was(
     assert backend.restorations == 0
 
 
+def test_a_folder_that_is_no_bundle_is_refused(tmp_path: Path, backend: type[Storing]) -> None:
+    assert "there is no manifest.json in it" in _refused(tmp_path, backend, "SGK181").message
+
+
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"a": 1}'])
 def test_what_is_no_manifest_is_refused(bundle: Path, backend: type[Storing], text: bytes) -> None:
     (bundle / "manifest.json").write_bytes(text)

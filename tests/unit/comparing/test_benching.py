@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from subgraphkit.backend import Progress, ProgressEvent
@@ -45,8 +46,11 @@ def test_everybody_takes_turns_and_the_first_is_what_others_are_compared_with() 
     assert slow.first_seconds >= 0.04
 
 
-def test_a_run_is_shared_out_between_subgraphs_and_backends() -> None:
-    (slow,) = _bench("slow").measured
+def test_a_run_of_a_file_is_shared_out_between_subgraphs_and_backends(tmp_path: Path) -> None:
+    onnx.save(parsed(CHAIN), tmp_path / "chain.onnx")
+    found = bench(tmp_path / "chain.onnx", FEEDS, ["slow"], schedule=SHORT)
+    assert found.model == "chain.onnx"
+    (slow,) = found.measured
     assert [(one.subgraph, one.backend, one.nodes) for one in slow.shares] == [
         ("slow_0", "slow", 1),
         ("numpy_1", "numpy", 1),

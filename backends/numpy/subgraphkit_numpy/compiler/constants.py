@@ -46,7 +46,7 @@ class Constants:
         return self._outer(name)
 
     def add(self, values: Mapping[str, Any]) -> None:
-        """Add what was computed, or what stands in the place of stored constants."""
+        """Add what was computed."""
         self._known.update((name, freeze(value)) for name, value in values.items() if name)
 
     def release(self) -> None:

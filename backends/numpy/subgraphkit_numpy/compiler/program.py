@@ -113,7 +113,6 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
     inputs: Sequence[str],
     outputs: Sequence[str],
     constants: Mapping[str, Initializer],
-    replaced: Mapping[str, Any],
     options: Options,
     limits: LoadLimits,
     growth: list[int],
@@ -128,10 +127,14 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
     Raises:
         Unsupported: For nodes nothing implements.
     """
-    values = Constants(constants)
-    values.add({name: np.asarray(value).view() for name, value in replaced.items()})
     scope = GraphScope(
-        graph, values, options, _compile_body, limits=limits, growth=growth, trusts_shapes=True
+        graph,
+        Constants(constants),
+        options,
+        _compile_body,
+        limits=limits,
+        growth=growth,
+        trusts_shapes=True,
     )
     steps = lower(scope, nodes, outputs, chains)
     resolved = [scope.resolve(output) for output in outputs]

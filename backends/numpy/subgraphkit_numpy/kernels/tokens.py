@@ -17,7 +17,7 @@ from subgraphkit_numpy.kernels.limits import check_size, check_texts, output_lim
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import PART, part_by_part
+from subgraphkit_numpy.kernels.wrapping import PART, objects, part_by_part
 
 _START: Final = "\x02"
 _END: Final = "\x03"
@@ -40,13 +40,14 @@ def join(site: Site) -> Made:
     def compute(first: Array, second: Array) -> Array:
         pair = np.broadcast_arrays(first, second)
         one, other = (texts.reshape(-1) for texts in pair)
-        made, length = np.empty(one.size, object), 0
-        for at in range(0, one.size, PART):
-            left, right = one[at : at + PART].tolist(), other[at : at + PART].tolist()
-            length += sum(map(len, left)) + sum(map(len, right))
-            if limit and length > limit:
-                check_size((length,), np.dtype(np.uint8), limit)
-            made[at : at + PART] = list(map(add, left, right))
+        length = 0
+        with objects(one.size) as made:
+            for at in range(0, one.size, PART):
+                left, right = one[at : at + PART].tolist(), other[at : at + PART].tolist()
+                length += sum(map(len, left)) + sum(map(len, right))
+                if limit and length > limit:
+                    check_size((length,), np.dtype(np.uint8), limit)
+                made[at : at + PART] = list(map(add, left, right))
         return made.reshape(pair[0].shape)
 
     return compute
@@ -106,10 +107,11 @@ def _side_by_side(site: Site, texts: Array, cut: _Cut, padding: str) -> tuple[Ar
                 longest = len(rows[-1])
                 check_size((texts.size, longest), _OBJECTS, limit)
                 check_texts((texts.size, longest), most)
-    made = np.empty((texts.size, longest), object)
-    for pieces, row in zip(made, rows, strict=True):
-        pieces[: len(row)] = row
-        pieces[len(row) :] = padding
+    with objects(texts.size * longest) as made:
+        for place, row in enumerate(rows):
+            start, end = place * longest, place * longest + len(row)
+            made[start:end] = row
+            made[end : start + longest] = padding
     counts = np.array(list(map(len, rows)), np.int64)
     return made.reshape(*texts.shape, longest), counts.reshape(texts.shape)
 

@@ -1,6 +1,8 @@
 """Adapters from NumPy's ways to ONNX's: arrays of rank 0, half floats, old opsets."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import ml_dtypes
@@ -14,6 +16,9 @@ PART: Final = 1 << 14
 
 It keeps the interpreter from all else, such as ending a run whose time is up.
 """
+
+_AT_A_STROKE: Final = 1 << 18
+"""References to objects that NumPy may make or drop at a stroke: a millisecond or two."""
 
 HALVES = frozenset({np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)})
 """Element types that are computed in float32 and rounded once."""
@@ -60,16 +65,37 @@ def part_by_part(function: Callable[..., Array]) -> Callable[..., Array]:
     return compute
 
 
+@contextmanager
+def objects(count: int) -> Iterator[Array]:
+    """Yield an array of that many objects, for a block that fills it.
+
+    NumPy makes and frees one at a stroke, which no deadline ends. So this one grows in parts, and
+    if the block fails it goes in parts: keep no view of it that outlives a statement.
+    """
+    made = np.empty(0, object)
+    try:
+        for end in range(_AT_A_STROKE, count + _AT_A_STROKE, _AT_A_STROKE):
+            made.resize(min(end, count), refcheck=False)
+        yield made
+    except BaseException:
+        # on a thread of its own, where no interruption strikes again
+        threading.Thread(target=_free, args=(made,), daemon=True).start()
+        raise
+
+
+def _free(made: Array) -> None:
+    while made.size:
+        made.resize(max(0, made.size - _AT_A_STROKE), refcheck=False)
+
+
 def copied(x: Array) -> Array:
     """Return a contiguous copy; large ones of objects are made in parts."""
     if x.dtype != object or x.size <= PART:
         return x.copy()
-    made, longest = np.empty(x.shape, object), max(x.shape)
-    one, other = (np.moveaxis(array, x.shape.index(longest), 0) for array in (made, x))
-    step = max(1, PART * longest // x.size)
-    for at in range(0, longest, step):
-        one[at : at + step] = other[at : at + step]
-    return made
+    with objects(x.size) as made:
+        for at in range(0, x.size, PART):
+            made[at : at + PART] = x.flat[at : at + PART]
+    return made.reshape(x.shape)
 
 
 def in_wide(function: Callable[..., Any]) -> Callable[..., Any]:
