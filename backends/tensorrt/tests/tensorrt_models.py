@@ -121,9 +121,7 @@ def cut(graph: BoundModel, block: int) -> Subgraph:
 def context_of(graph: Any, given: Mapping[str, Any]) -> BindContext:
     """Return what a property is told about a bind."""
     return BindContext(
-        given,
-        kept_folder=partial(graph.kept_folder, "tensorrt"),
-        reshape=graph.reshape,
+        given, kept_folder=partial(graph.kept_folder, "tensorrt"), reshape=graph.reshape
     )
 
 

@@ -18,12 +18,7 @@ from backends.tensorrt.tests.double_road import GROWING, SUM, X, parsed, summed
 from backends.tensorrt.tests.tensorrt_double import Double
 from backends.tensorrt.tests.tensorrt_models import blocks, needs_rtx
 from subgraphkit.backend import EngineOrigin
-from subgraphkit.errors import (
-    BackendUnavailableError,
-    BundleError,
-    CompileError,
-    ExecutionError,
-)
+from subgraphkit.errors import BackendUnavailableError, BundleError, CompileError, ExecutionError
 from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt import backend as backend_module
 from subgraphkit_tensorrt.building.plan import engine_fits
@@ -159,9 +154,7 @@ def test_a_plan_that_the_library_refuses_after_all_is_an_error(
         _session("bundle")
 
 
-def test_an_engine_that_can_be_refitted_brings_its_weights_and_takes_new_ones(
-    on: Machines,
-) -> None:
+def test_an_engine_that_can_be_refitted_brings_its_weights_and_takes_new_ones(on: Machines) -> None:
     on()
     _exported(_weighted(), refittable=True)
     assert len(list(Path("bundle").glob("weights.*"))) == 1

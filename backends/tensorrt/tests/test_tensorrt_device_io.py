@@ -139,9 +139,7 @@ def test_a_buffer_that_is_read_by_the_same_engine_is_written_afterwards(double: 
     assert double.cuda.copies[3] == 1
 
 
-def test_an_output_whose_shape_depends_on_data_goes_into_a_buffer_that_fits(
-    double: Double,
-) -> None:
+def test_an_output_whose_shape_depends_on_data_goes_into_a_buffer_that_fits(double: Double) -> None:
     opened = Opened(PICKED, double, dims={"n": (0, 4, 64)})
     x, buffer = np.array([0, 1, 0, 2], np.float32), Tensor(double, np.zeros((1, 2), np.int64))
     opened(x, outputs=[buffer, None])

@@ -346,9 +346,7 @@ def test_what_dlpack_may_ask_and_does_not_get_is_refused(
     y.__dlpack__(stream=-1, max_version=(1, 0), dl_device=(2, 0), copy=False)
 
 
-def test_an_array_that_a_library_refuses_keeps_the_librarys_reason_and_goes(
-    double: Double,
-) -> None:
+def test_an_array_that_a_library_refuses_keeps_the_librarys_reason_and_goes(double: Double) -> None:
     (y,) = Opened(SUM, double)(X, outputs=[ON_DEVICE])
 
     class There:

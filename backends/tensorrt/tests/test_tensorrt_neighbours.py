@@ -15,13 +15,7 @@ from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE, Traits
 from subgraphkit.errors import InputError
 from subgraphkit.types import DataType, TensorType
-from subgraphkit_onnxruntime import (
-    OnnxRuntimeBackend,
-    library,
-    operator,
-    settings,
-    tensors,
-)
+from subgraphkit_onnxruntime import OnnxRuntimeBackend, library, operator, settings, tensors
 from subgraphkit_onnxruntime import backend as ort_backend
 from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.tensors import as_ort_value

@@ -16,10 +16,7 @@ from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.builder_settings import BuilderSetting, read_settings
 from subgraphkit_tensorrt.library.capabilities import Capabilities
-from subgraphkit_tensorrt.option_rules import (
-    check_agreement,
-    read_ranges,
-)
+from subgraphkit_tensorrt.option_rules import check_agreement, read_ranges
 
 OPTIONS = TensorRTBackend.options
 TABLE = {option.name: option for option in OPTIONS}

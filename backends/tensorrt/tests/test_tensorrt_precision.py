@@ -118,9 +118,7 @@ def test_a_model_with_inputs_of_other_floats_keeps_them_in_every_precision(
     more = {"calibration": table} if precision == "int8" else {}
     chosen = {"flavour": "tensorrt_rtx", "build_only": True, "min_subgraph_nodes": 1, **more}
     with sk.InferenceSession(
-        model,
-        backend="tensorrt,numpy",
-        options={"tensorrt": {**chosen, "precision": precision}},
+        model, backend="tensorrt,numpy", options={"tensorrt": {**chosen, "precision": precision}}
     ) as session:
         taken = [one for one in session.partitioning.subgraphs if one.backend == "tensorrt"]
         op_types = session.graph.table.op_types

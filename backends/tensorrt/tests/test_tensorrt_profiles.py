@@ -23,10 +23,7 @@ from backends.tensorrt.tests.tensorrt_models import (
 from subgraphkit.errors import CompileError, OptionError, SubgraphkitError
 from subgraphkit.ir import make_subgraph
 from subgraphkit_tensorrt.building import build
-from subgraphkit_tensorrt.building.profiles import (
-    InputRange,
-    exact_ranges,
-)
+from subgraphkit_tensorrt.building.profiles import InputRange, exact_ranges
 
 RANGES = {"batch": (1, 8, 32), "seq": (16, 128, 512)}
 
@@ -139,10 +136,7 @@ BAD = {
         "in one place",
     ),
     "a dimension left open": ({"dims": {"batch": (1, 2, 4)}}, "not known before it runs"),
-    "too many elements": (
-        {"dims": {"batch": (1, 8, 1 << 20), "seq": (1, 8, 1 << 20)}},
-        "31 bits",
-    ),
+    "too many elements": ({"dims": {"batch": (1, 8, 1 << 20), "seq": (1, 8, 1 << 20)}}, "31 bits"),
 }
 
 

@@ -28,13 +28,7 @@ from subgraphkit_tensorrt.building import report
 from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.library.flavours import Installation
 from subgraphkit_tensorrt.library.gpus import Gpu, Machine
-from subgraphkit_tensorrt.selftest import (
-    checklist,
-    computing,
-    engines,
-    models,
-    networks,
-)
+from subgraphkit_tensorrt.selftest import checklist, computing, engines, models, networks
 from subgraphkit_tensorrt.selftest.calibration import deviations
 from tests.interrupting import heard
 

@@ -7,15 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backends.tensorrt.tests.double_road import (
-    GROWING,
-    PICKED,
-    Opened,
-    X,
-    parsed,
-    session,
-    summed,
-)
+from backends.tensorrt.tests.double_road import GROWING, PICKED, Opened, X, parsed, session, summed
 from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import CompileError, ExecutionError

@@ -15,11 +15,7 @@ from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.configuration import add_profile, configure, timing_cache_for
 from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
-from subgraphkit_tensorrt.building.network import (
-    ParsedNetwork,
-    check_ranges,
-    parse_model,
-)
+from subgraphkit_tensorrt.building.network import ParsedNetwork, check_ranges, parse_model
 from subgraphkit_tensorrt.building.plan import EnginePlan
 from subgraphkit_tensorrt.building.profiles import InputRange
 from subgraphkit_tensorrt.building.report import describe

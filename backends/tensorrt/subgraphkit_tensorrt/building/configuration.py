@@ -10,11 +10,7 @@ from subgraphkit.storing import KeptFile
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.network import ParsedNetwork
 from subgraphkit_tensorrt.building.profiles import InputRange
-from subgraphkit_tensorrt.library.builder_settings import (
-    apply_settings,
-    put,
-    read_settings,
-)
+from subgraphkit_tensorrt.library.builder_settings import apply_settings, put, read_settings
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import check
 
@@ -45,10 +41,7 @@ def configure(parsed: ParsedNetwork, library: Library, options: Options) -> Any:
 
 
 def add_profile(
-    config: Any,
-    parsed: ParsedNetwork,
-    ranges: Mapping[str, InputRange],
-    library: Library,
+    config: Any, parsed: ParsedNetwork, ranges: Mapping[str, InputRange], library: Library
 ) -> None:
     """Add a profile of what ``check_ranges`` returned; none is needed where every shape is fixed.
 

@@ -253,10 +253,7 @@ def check_options(graph: Graph, asked: ShapeRanges) -> None:
 
 
 def _check_input(
-    graph: Graph,
-    name: str,
-    shapes: tuple[Dims, Dims, Dims],
-    sizes_of: dict[str, tuple[int, ...]],
+    graph: Graph, name: str, shapes: tuple[Dims, Dims, Dims], sizes_of: dict[str, tuple[int, ...]]
 ) -> None:
     declared = graph.shape(name)
     if _is_shape_like(graph, name):

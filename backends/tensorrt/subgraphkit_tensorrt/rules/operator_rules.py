@@ -8,12 +8,7 @@ from typing import Final
 
 from subgraphkit.backend import Refusal
 from subgraphkit.types import DataType, TensorType
-from subgraphkit_tensorrt.rules.judged_node import (
-    JudgedNode,
-    Objections,
-    rounded_up,
-    too_wide,
-)
+from subgraphkit_tensorrt.rules.judged_node import JudgedNode, Objections, rounded_up, too_wide
 
 _LARGEST_K: Final = 3840
 

@@ -29,11 +29,7 @@ class Rules:
     """
 
     def __init__(
-        self,
-        capabilities: Capabilities,
-        *,
-        asks: bool,
-        truncate_double: bool = False,
+        self, capabilities: Capabilities, *, asks: bool, truncate_double: bool = False
     ) -> None:
         self.table = operator_table(capabilities.generation, capabilities.flavour)
         self._capabilities = capabilities

@@ -15,11 +15,7 @@ import numpy.typing as npt
 
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit_tensorrt.library.logger import check_run, listening
-from subgraphkit_tensorrt.running.arrays import (
-    DeviceArray,
-    Foreign,
-    read_foreign,
-)
+from subgraphkit_tensorrt.running.arrays import DeviceArray, Foreign, read_foreign
 from subgraphkit_tensorrt.running.context import Context
 from subgraphkit_tensorrt.running.engine import LoadedEngine
 from subgraphkit_tensorrt.running.io_tensors import (

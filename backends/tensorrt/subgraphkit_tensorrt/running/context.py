@@ -13,11 +13,7 @@ from typing import Any, Final
 
 from subgraphkit.errors import ExecutionError
 from subgraphkit_tensorrt.library.logger import LOGGER, check_run, listening
-from subgraphkit_tensorrt.running.callbacks import (
-    OutputMemory,
-    allocator_class,
-    profiler_class,
-)
+from subgraphkit_tensorrt.running.callbacks import OutputMemory, allocator_class, profiler_class
 from subgraphkit_tensorrt.running.device import Device, Loader
 from subgraphkit_tensorrt.running.io_tensors import IOTensor
 from subgraphkit_tensorrt.running.memory import StreamSlot

@@ -25,14 +25,7 @@ class Contexts:
     Thread-safety: may be used from any thread.
     """
 
-    def __init__(
-        self,
-        engine: Any,
-        loader: Loader,
-        options: Options,
-        *,
-        times: bool,
-    ) -> None:
+    def __init__(self, engine: Any, loader: Loader, options: Options, *, times: bool) -> None:
         self.engine = engine
         self._runtime_config: Any = None
         self._loader = loader

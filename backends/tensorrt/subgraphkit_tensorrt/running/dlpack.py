@@ -55,11 +55,7 @@ class _Managed(ctypes.Structure):
 
 
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Managed))
-_Managed._fields_ = (
-    ("tensor", _Tensor),
-    ("context", ctypes.c_void_p),
-    ("deleter", _Deleter),
-)
+_Managed._fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter))
 
 _new = ctypes.pythonapi.PyCapsule_New
 _new.restype = ctypes.py_object

@@ -100,8 +100,7 @@ def to_engine(array: npt.NDArray[Any], tensor: IOTensor) -> npt.NDArray[Any]:
         is_narrowed = array.itemsize > tensor.dtype.itemsize
         if {array.dtype.kind, tensor.dtype.kind} != {"f"} or not is_narrowed:
             raise InputError(
-                "SGK141",
-                f"input {tensor.name!r} is {array.dtype}; the engine reads {tensor.dtype}",
+                "SGK141", f"input {tensor.name!r} is {array.dtype}; the engine reads {tensor.dtype}"
             )
         array = array.astype(tensor.dtype)
     # Not ascontiguousarray, which gives 0-d arrays an axis.

@@ -208,12 +208,7 @@ class StreamSlot:
     """
 
     def __init__(
-        self,
-        cuda: Cuda,
-        memory: DeviceMemory,
-        stream: int,
-        *,
-        user: int | None = None,
+        self, cuda: Cuda, memory: DeviceMemory, stream: int, *, user: int | None = None
     ) -> None:
         self._cuda = cuda
         self._memory = memory

@@ -6,12 +6,7 @@ from typing import Any, Final
 
 from subgraphkit.backend import Check, ModelOpener, SelfCheck
 from subgraphkit_tensorrt.selftest import computing, device_checks, engines, networks
-from subgraphkit_tensorrt.selftest.computing import (
-    HALF,
-    RANGES,
-    NotAvailable,
-    agreed,
-)
+from subgraphkit_tensorrt.selftest.computing import HALF, RANGES, NotAvailable, agreed
 from subgraphkit_tensorrt.selftest.models import PERCEPTRON, QUANTIZED
 
 Checked = Callable[[ModelOpener], str]

@@ -52,11 +52,5 @@ class IProgressMonitor(_Listener):
     pass
 
 
-CALLED_BACK = (
-    ILogger,
-    IProfiler,
-    IOutputAllocator,
-    IGpuAllocator,
-    IProgressMonitor,
-)
+CALLED_BACK = (ILogger, IProfiler, IOutputAllocator, IGpuAllocator, IProgressMonitor)
 """The classes."""

@@ -5,10 +5,7 @@ from typing import Any
 from backends.tensorrt.tests.tensorrt_double.building import IHostMemory, read_plan, with_model
 from backends.tensorrt.tests.tensorrt_double.computing import NAMES, Computation
 from backends.tensorrt.tests.tensorrt_double.contexts import IExecutionContext, scratch_for
-from backends.tensorrt.tests.tensorrt_double.keeping import (
-    EngineInspector,
-    IRuntimeConfig,
-)
+from backends.tensorrt.tests.tensorrt_double.keeping import EngineInspector, IRuntimeConfig
 
 __all__ = ["RUNNING"]
 
@@ -141,11 +138,5 @@ class ICudaEngine:
         return IHostMemory(with_model(self._plan, self._computation.proto.SerializeToString()))
 
 
-RUNNING = (
-    Runtime,
-    ICudaEngine,
-    IRuntimeConfig,
-    EngineInspector,
-    IExecutionContext,
-)
+RUNNING = (Runtime, ICudaEngine, IRuntimeConfig, EngineInspector, IExecutionContext)
 """The classes."""
