@@ -42,6 +42,7 @@ def double(
     pools = schedule is None or schedule % 2 == 0
     release = getattr(request, "param", "11.4.0")
     made = Double(release, schedule=None if late else schedule, pools=pools)
+    made.patch = monkeypatch.setattr
     runtime = Cuda(made.counted)
     for module in (device, cudart):
         monkeypatch.setattr(module, "cuda_runtime", lambda: runtime)

@@ -1,11 +1,13 @@
 """What the tests of the run side share: models compiled for the double of TensorRT."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
 import subgraphkit as sk
 from backends.tensorrt.tests.tensorrt_double import Double
@@ -36,10 +38,13 @@ __all__ = [
     "Tensor",
     "X",
     "compiled",
+    "in_thread",
     "on_numpy",
     "parsed",
+    "run_bound",
     "session",
     "summed",
+    "weighted",
     "wide",
 ]
 
@@ -84,6 +89,13 @@ def parsed(body: str, opset: int = 21) -> onnx.ModelProto:
     return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> {body}')
 
 
+def weighted(weight: Any) -> onnx.ModelProto:
+    """Return a model with one weight of shape 3 by 3."""
+    model = parsed("agraph (float[2,3] x) => (float[2,3] y) { y = MatMul(x, w) }")
+    model.graph.initializer.append(numpy_helper.from_array(np.float32(weight), "w"))
+    return model
+
+
 def compiled(subgraph: Subgraph, double: Double, options: Options) -> SubgraphOperator:
     """Compile a subgraph for the double, as the backend does."""
     return compile_region(subgraph, double.library, context_of(subgraph.graph, options))
@@ -103,6 +115,12 @@ class Opened:
     def __call__(self, *inputs: Any, outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         """Run on inputs in order."""
         return self.operator.run(inputs, outputs)
+
+    def check(self, *lengths: int) -> None:
+        """Run GROWING at lengths one after the other, and compare."""
+        for n in lengths:
+            x = np.full((n, 3), n, np.float32)
+            np.testing.assert_array_equal(self(x)[0], summed(x))
 
 
 class Tensor:
@@ -191,6 +209,26 @@ def session(model: Any, double: Double, most: int | None = None, **options: Any)
     """Open a session on the double with NumPy behind it."""
     backend = DoubleBackend(double, most=most, **options)
     return sk.InferenceSession(model, backend=[backend, "numpy"])
+
+
+def run_bound(opened: Any, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> Any:
+    """Run a session with inputs and outputs bound; return what it wrote."""
+    binding = opened.io_binding()
+    for name, array in feeds.items():
+        binding.bind_ortvalue_input(name, array)
+    for name, place in outputs.items():
+        binding.bind_output(name, place)
+    opened.run_with_iobinding(binding)
+    return binding.get_outputs()
+
+
+def in_thread(function: Callable[[], Any], *, waits: bool = True) -> threading.Thread:
+    """Call a function in another thread; wait until it is done, unless told not to."""
+    thread = threading.Thread(target=function, daemon=True)
+    thread.start()
+    thread.join(20 if waits else 0.02)
+    assert not (waits and thread.is_alive())
+    return thread
 
 
 def on_numpy(model: Any, feeds: Any) -> list[Any]:

@@ -29,7 +29,7 @@ PACKAGE = HERE.parent / "subgraphkit_tensorrt"
 TABLE = HERE / "mutations.txt"
 TESTS = (
     "device_faults.py", "device_rules.py", "running.py", "shapes.py", "engines.py", "device_io.py",
-    "working_day.py", "profiles.py", "sessions.py", "neighbours.py", "stress.py",
+    "working_day.py", "arrays.py", "profiles.py", "sessions.py", "neighbours.py",
 )  # fmt: skip
 _PYTEST = ("-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--tb=no",
            "-W", "ignore::pytest.PytestAssertRewriteWarning")  # fmt: skip

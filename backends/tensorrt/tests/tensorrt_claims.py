@@ -1,6 +1,6 @@
 """What the tests of claims share: models in text, and what TensorRT for RTX gets of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import onnx
@@ -43,20 +43,12 @@ def loaded(model: Any) -> BoundGraph:
         return sk.bind(sk.load(model))
 
 
-def divided(
-    model: Any, *, keep_off: Sequence[str] = (), fold: bool = True, **given: Any
-) -> Partitioning:
+def divided(model: Any, settings: Mapping[str, Any] | None = None, **given: Any) -> Partitioning:
     """Partition a model with TensorRT for RTX in front of NumPy."""
     model = parsed(model) if isinstance(model, str) else model
-    chosen = {"flavour": "tensorrt_rtx", "build_only": True, **given}
-    kept = dict.fromkeys(keep_off, "tensorrt")
-    with sk.config(
-        backend="tensorrt,numpy",
-        options={"tensorrt": chosen},
-        cache=False,
-        fold=fold,
-        keep_off=kept,
-    ):
+    options = {"tensorrt": {"flavour": "tensorrt_rtx", "build_only": True, **given}}
+    chosen = {"cache": False, **(settings or {})}
+    with sk.config(backend="tensorrt,numpy", options=options, **chosen):
         return sk.partition(sk.bind(sk.load(model)))
 
 

@@ -72,6 +72,18 @@ def test_what_is_handed_out_lives_as_long_as_it_is_read(*, reads: bool) -> None:
     assert end() is None
 
 
+def test_what_begins_later_or_has_gaps_is_read_as_it_lies() -> None:
+    capsule = Exported(np.zeros(4)).__dlpack__()
+    tensor = list(dlpack._HELD.values())[-1][0].tensor
+    tensor.byte_offset = 8
+    taken = dlpack.take(capsule)
+    assert taken.address == tensor.data + 8
+    taken.release()
+    gaps = dlpack.take(np.zeros((4, 4))[:, :2].__dlpack__())
+    assert not gaps.contiguous
+    gaps.release()
+
+
 def test_a_capsule_is_taken_once() -> None:
     capsule = np.zeros(2).__dlpack__()
     dlpack.take(capsule).release()

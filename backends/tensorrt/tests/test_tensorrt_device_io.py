@@ -1,6 +1,5 @@
 """Arrays on the device at the door of a session: read and written where they are."""
 
-import threading
 from contextlib import nullcontext
 from typing import Any
 
@@ -19,8 +18,10 @@ from backends.tensorrt.tests.double_road import (
     Opened,
     Tensor,
     X,
+    in_thread,
     on_numpy,
     parsed,
+    run_bound,
     session,
     summed,
 )
@@ -45,13 +46,8 @@ def test_from_the_callers_memory_to_the_callers_memory_nothing_is_copied(double:
         x.cuda.wait_for_stream(y.stream)
         x.cuda.wait_for_stream(x.stream)
         double.cuda.copies.update({1: 0, 2: 0, 3: 0})
-        binding = opened.io_binding()
-        binding.bind_ortvalue_input("x", x)
-        binding.bind_output("b", "cuda", 0)
-        binding.bind_ortvalue_output("y", y)
-        opened.run_with_iobinding(binding)
+        b, given = run_bound(opened, {"x": x}, {"b": "cuda", "y": y})
         assert double.cuda.copies == {1: 0, 2: 0, 3: 0}
-        b, given = binding.get_outputs()
         assert given is y
         assert isinstance(b, DeviceArray)
         # written when the run is over, for readers on whatever stream
@@ -72,14 +68,9 @@ def test_an_output_that_an_engine_reads_as_well_is_fetched_once(double: Double) 
 
 def test_outputs_left_on_the_device_are_fed_again_without_a_copy(double: Double) -> None:
     with session(parsed(SUM), double, 1) as opened:
-        binding = opened.io_binding()
-        binding.bind_cpu_input("x", X)
-        binding.bind_output("y", "cuda")
+        y: Any = X
         for _ in range(3):
-            opened.run_with_iobinding(binding)
-            (y,) = binding.get_outputs()
-            binding.bind_ortvalue_input("x", y)
-        binding.synchronize_outputs()
+            (y,) = run_bound(opened, {"x": y}, {"y": "cuda"})
         assert double.cuda.copies == {1: 2, 2: 0, 3: 0}
         np.testing.assert_array_equal(np.asarray(y), summed(summed(summed(X))))
 
@@ -123,11 +114,11 @@ def test_a_buffer_is_written_in_place_where_the_engine_can(
     opened = Opened(SUM, double, cuda_graphs=graphs)
     y = Tensor(double, np.zeros_like(X), offset)
     for factor in (1, 2, 3):
-        (found,) = opened(X * factor, outputs=[y])
+        (found,) = opened(Tensor(double, X * factor, offset), outputs=[y])
         np.testing.assert_array_equal(y.numpy(), summed(X * factor))
         np.testing.assert_array_equal(np.asarray(found), summed(X * factor))
     in_place = offset == 0 and graphs == "off"
-    assert (double.cuda.copies[3] == 0) == in_place
+    assert double.cuda.copies[3] == (0 if in_place else 6)
 
 
 def test_a_buffer_that_is_read_by_the_same_engine_is_written_afterwards(double: Double) -> None:
@@ -157,27 +148,17 @@ def test_a_buffer_on_the_device_that_does_not_fit_is_refused(
     double: Double, like: Any, code: str
 ) -> None:
     with session(parsed(GROWING), double, 1) as opened:
-        binding = opened.io_binding()
-        binding.bind_cpu_input("x", X)
-        binding.bind_output("y", Tensor(double, like))
         with pytest.raises(InputError, match=f"{code}.*output 'y'"):
-            opened.run_with_iobinding(binding)
-        binding.bind_output("y", Tensor(double, np.zeros_like(X)))
-        opened.run_with_iobinding(binding)
+            run_bound(opened, {"x": X}, {"y": Tensor(double, like)})
+        run_bound(opened, {"x": X}, {"y": Tensor(double, np.zeros_like(X))})
 
 
 def test_what_another_backend_computes_cannot_stay(double: Double) -> None:
     x = np.float32([-1, 0, 2])
     with session(parsed(MIXED), double, 1) as opened:
-        binding = opened.io_binding()
-        binding.bind_cpu_input("x", x)
-        binding.bind_output("e", "cuda")
         with pytest.raises(InputError, match=r"SGK145.*wanted on cuda:0.*by backend 'numpy'"):
-            opened.run_with_iobinding(binding)
-        binding.bind_output("e")
-        binding.bind_output("a", "cuda")  # which NumPy reads as well
-        opened.run_with_iobinding(binding)
-        e, a = binding.get_outputs()
+            run_bound(opened, {"x": x}, {"e": "cuda"})
+        e, a = run_bound(opened, {"x": x}, {"e": "cpu", "a": "cuda"})  # which NumPy reads as well
         assert isinstance(a, DeviceArray)
         assert (np.asarray(a).tolist(), e.tolist()) == ([0, 0, 2], [0, 0, -2])
 
@@ -191,26 +172,29 @@ def test_on_the_callers_stream_nobody_waits_and_everything_is_in_order(
 ) -> None:
     x, y = Tensor(double, X), Tensor(double, np.zeros_like(X))
     stream = x.cuda.create_stream()
-    options = {"stream": stream} if how == "option" else {}
-    opened = Opened(SUM, double, **options)
+    opened = Opened(SUM, double, **({"stream": stream} if how == "option" else {}))
     waited = double.cuda.waits
-
-    def run() -> None:
+    with nullcontext() if how == "option" else on_stream(stream):
         opened(x, outputs=[y])
-
-    if how == "option":
-        run()
-    else:
-        with on_stream(stream):
-            run()
     assert double.cuda.waits == waited
     np.testing.assert_array_equal(y.numpy(stream=stream), summed(X))
     # what is put on the stream before a run is done before it
     doubled = np.ascontiguousarray(X * 2)
     x.cuda.upload(x.address, doubled.ctypes.data, doubled.nbytes, stream)
     with on_stream(stream):
-        run()
+        opened(x, outputs=[y])
     np.testing.assert_array_equal(y.numpy(stream=stream), summed(X * 2))
+
+
+def test_runs_on_one_stream_of_the_caller_follow_one_another(double: Double) -> None:
+    stream = Cuda(double.cuda).create_stream()
+    opened = Opened(SUM, double, stream=stream, max_contexts=2)
+    opened(X)
+    with opened.operator._device.slot(stream):
+        second = in_thread(lambda: opened(X), waits=False)
+        assert second.is_alive()
+    second.join(20)
+    assert not second.is_alive()
 
 
 def test_a_stream_counts_for_its_block_alone(double: Double) -> None:
@@ -264,21 +248,17 @@ def test_a_stream_of_the_caller_may_go_when_all_sessions_are_closed(double: Doub
 
 @pytest.mark.parametrize(("spoiled", "launched"), [(2, 3), (3, 0)])
 def test_a_recording_that_others_spoil_is_tried_again_a_few_times(
-    double: Double, monkeypatch: pytest.MonkeyPatch, spoiled: int, launched: int
+    double: Double, spoiled: int, launched: int
 ) -> None:
     opened = Opened(SUM, double, cuda_graphs="auto")
-    execute = double.trt.IExecutionContext.execute_async_v3
     disturbed: list[int] = []
 
-    def disturb(context: Any, stream: int) -> Any:
+    def disturb(_: Any, stream: int) -> None:
         if double.cuda.is_recording(stream) and len(disturbed) < spoiled:
             disturbed.append(stream)  # as another library that waits for the device does
-            other = threading.Thread(target=double.cuda.cudaDeviceSynchronize)
-            other.start()
-            other.join()
-        return execute(context, stream)
+            in_thread(double.cuda.cudaDeviceSynchronize)
 
-    monkeypatch.setattr(double.trt.IExecutionContext, "execute_async_v3", disturb)
+    double.meanwhile("IExecutionContext.execute_async_v3", disturb)
     for _ in range(spoiled + 1 + 3):
         np.testing.assert_array_equal(opened(X)[0], summed(X))
     assert len(disturbed) == spoiled

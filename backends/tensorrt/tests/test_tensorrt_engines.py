@@ -3,32 +3,20 @@
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import numpy_helper
 
-from backends.tensorrt.tests.double_road import GROWING, PICKED, SUM, Opened, X, parsed, summed
+from backends.tensorrt.tests.double_road import GROWING, PICKED, SUM, Opened, X, summed, weighted
 from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE, InnerTime
 from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit_tensorrt.running.regions import restore
-
-
-def weighted(weight: Any) -> onnx.ModelProto:
-    """Return a model with one weight of shape 3 by 3."""
-    model = parsed("agraph (float[2,3] x) => (float[2,3] y) { y = MatMul(x, w) }")
-    model.graph.initializer.append(numpy_helper.from_array(np.float32(weight), "w"))
-    return model
-
 
 # -- CUDA graphs ---------------------------------------------------------------------------------
 
 
 def test_runs_of_equal_shapes_are_recorded_and_launched(double: Double) -> None:
     opened = Opened(GROWING, double, cuda_graphs="auto", dims={"n": (1, 4, 8)})
-    for n in (2, 4, 2, 4, 2, 4):
-        x = np.full((n, 3), n, np.float32)
-        np.testing.assert_array_equal(opened(x)[0], summed(x))
+    opened.check(2, 4, 2, 4, 2, 4)
     # two are recorded; that of the smaller shape once more, for scratch memory has grown
     assert double.cuda.launches == 3
     (between,) = opened(X, outputs=[ON_DEVICE])
@@ -41,33 +29,41 @@ def test_runs_of_equal_shapes_are_recorded_and_launched(double: Double) -> None:
 # -- weights -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("double", ["10.3.0", "11.4.0"], indirect=True)
-def test_a_refittable_engine_takes_new_weights(double: Double) -> None:
-    opened = Opened(weighted(np.eye(3)), double, refittable=True)
-    np.testing.assert_array_equal(opened(X)[0], X)
-    assert opened.operator.update_weights({"w": np.float32(np.eye(3) * 2)})
-    np.testing.assert_array_equal(opened(X)[0], X * 2)
-    assert opened.operator.info()["builds_at_run_time"] == 0
-
-
 def test_an_engine_that_is_not_refittable_says_so(double: Double) -> None:
     opened = Opened(weighted(np.eye(3)), double)
     assert not opened.operator.update_weights({"w": np.float32(np.eye(3) * 2)})
     np.testing.assert_array_equal(opened(X)[0], X)
 
 
-def test_an_engine_that_does_not_take_new_weights_keeps_the_old(double: Double) -> None:
-    opened = Opened(weighted(np.eye(3)), double, refittable=True)
-    double.refuses_refits = True
+@pytest.mark.parametrize("refused", [1, 2])
+@pytest.mark.parametrize("how", ["refuses_refits", "refuses_refitters"])
+def test_engines_of_which_one_does_not_take_new_weights_keep_the_old(
+    double: Double, how: str, refused: int
+) -> None:
+    model = weighted(np.eye(3))
+    for value in (model.graph.input[0], model.graph.output[0]):
+        value.type.tensor_type.shape.dim[0].dim_param = "n"
+    opened, asked = Opened(model, double, refittable=True, dynamic="exact"), []
+    inputs = (X, X[:1])
+    before = [opened(one)[0] for one in inputs]
+
+    def refuse(*_: Any) -> None:
+        asked.append(None)
+        setattr(double, how, len(asked) == refused)
+
+    double.meanwhile("Refitter.__init__", refuse)
     assert not opened.operator.update_weights({"w": np.float32(np.eye(3) * 2)})
-    double.refuses_refits = False
-    np.testing.assert_array_equal(opened(X)[0], X)
+    for one, kept in zip(inputs, before, strict=True):
+        np.testing.assert_array_equal(opened(one)[0], kept)
 
 
-def test_weights_that_are_streamed_get_the_budget_asked_for(double: Double) -> None:
-    opened = Opened(weighted(np.eye(3)), double, weight_streaming=True, weight_streaming_budget=20)
-    np.testing.assert_array_equal(opened(X)[0], X)
-    assert opened.operator.info()["engines"][0]["memory"]["weight_budget_bytes"] == 20
+def test_weights_that_are_streamed_get_the_budget_asked_for_and_no_graph(double: Double) -> None:
+    given = {"weight_streaming": True, "weight_streaming_budget": 20, "cuda_graphs": "auto"}
+    opened = Opened(weighted(np.eye(3)), double, **given)
+    for _ in range(3):
+        np.testing.assert_array_equal(opened(X)[0], X)
+    (engine,) = opened.operator.info()["engines"]
+    assert (engine["memory"]["weight_budget_bytes"], engine["graph_launches"]) == (20, 0)
 
 
 # -- storing -------------------------------------------------------------------------------------
@@ -208,13 +204,3 @@ def test_a_profile_has_the_times_of_layers_and_leaves_the_operator_as_it_is(doub
     assert len(told) == 4
     twin.close()
     np.testing.assert_array_equal(opened(X)[0], summed(X))
-
-
-def test_a_profile_has_the_weights_of_today(double: Double) -> None:
-    opened = Opened(weighted(np.eye(3)), double, refittable=True)
-    opened(X)
-    assert opened.operator.update_weights({"w": np.float32(2 * np.eye(3))})
-    twin = opened.operator.profiled(lambda _: None)
-    assert twin is not None
-    np.testing.assert_array_equal(twin.run([X])[0], 2 * X)
-    twin.close()

@@ -226,20 +226,18 @@ def test_threads_run_at_once_and_never_in_one_context(double: Double, most: int)
 
 
 def test_no_more_runs_than_allowed_are_under_way_on_an_engine_of_several_ranges(
-    double: Double, monkeypatch: pytest.MonkeyPatch
+    double: Double,
 ) -> None:
     opened = Opened(GROWING, double, dims={"n": [(1, 2, 2), (3, 4, 4)]}, max_contexts=1)
-    execute = double.trt.IExecutionContext.execute_async_v3
     under_way, most = [0], [0]
 
-    def counted(context: Any, stream: int) -> Any:
+    def count(*_: Any) -> None:
         under_way[0] += 1
         most[0] = max(most[0], under_way[0])
         time.sleep(0.002)
         under_way[0] -= 1
-        return execute(context, stream)
 
-    monkeypatch.setattr(double.trt.IExecutionContext, "execute_async_v3", counted)
+    double.meanwhile("IExecutionContext.execute_async_v3", count)
     inputs = [np.full((1 + n % 4, 3), n, np.float32) for n in range(24)]
     with ThreadPoolExecutor(8) as pool:
         for x, (y,) in zip(inputs, pool.map(opened, inputs), strict=True):

@@ -11,7 +11,7 @@ import pytest
 
 import subgraphkit as sk
 from backends.tensorrt.tests import double_road
-from backends.tensorrt.tests.double_road import DoubleBackend
+from backends.tensorrt.tests.double_road import DoubleBackend, run_bound
 from backends.tensorrt.tests.tensorrt_double import Double, contexts
 from subgraphkit.backend import (
     Backend,
@@ -57,7 +57,7 @@ class Bench:
         return SimpleNamespace(
             elsewhere=lambda: [node.op_type for one in others for node in one.members],
             run=lambda feeds: session.run(None, feeds),
-            run_bound=lambda feeds, outputs: _run_bound(session, feeds, outputs),
+            run_bound=lambda feeds, outputs: run_bound(session, feeds, outputs),
             update_weights=session.update_weights,
             operators=lambda: [s.operator.info() for s in steps if s.subgraph.backend != "numpy"],
             bare_engines=lambda: [s.operator.bare_engine() for s in steps],
@@ -80,16 +80,6 @@ class Bench:
         kept.write_text(str(opened.operators()))
         opened.close()
         return found
-
-
-def _run_bound(session: Any, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> Any:
-    binding = session.io_binding()
-    for name, array in feeds.items():
-        binding.bind_ortvalue_input(name, array)
-    for name, place in outputs.items():
-        binding.bind_output(name, place)
-    session.run_with_iobinding(binding)
-    return binding.get_outputs()
 
 
 @pytest.fixture

@@ -1,11 +1,14 @@
-"""Whole sessions on the double of TensorRT give what the NumPy backend gives."""
+"""Whole sessions on the double of TensorRT give what the NumPy backend gives, from any thread."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
-from backends.tensorrt.tests.double_road import Tensor, X, on_numpy, parsed, session
+from backends.tensorrt.tests.double_road import Tensor, X, on_numpy, parsed, run_bound, session
 from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.errors import InputError
 from subgraphkit.testing.light_models import seeded_feeds, seeded_model
@@ -80,3 +83,91 @@ def test_an_input_may_lie_on_the_device(double: Double) -> None:
         for wrong, code in ((np.zeros((3, 2), np.float32), 140), (X.astype(np.int32), 141)):
             with pytest.raises(InputError, match=f"SGK{code}"):
                 opened.run(None, {"x": Tensor(double, wrong)})
+
+
+# -- threads on few contexts, with engines that come and go and new weights ----------------------
+
+
+THREADS = 8
+RUNS = 24
+UPDATES = 6
+MODEL = """agraph (float[n,3] x) => (float[n,3] y, float[n,3] z)
+    { a = MatMul(x, w) b = Relu(a) y = Add(b, x) c = Neg(y) z = Mul(c, y) }"""
+
+
+def updatable(double: Double, **options: Any) -> Any:
+    model = parsed(MODEL)
+    model.graph.initializer.append(numpy_helper.from_array(weight(0), "w"))
+    return session(model, double, 2, refittable=True, **options)
+
+
+def weight(version: int) -> Any:
+    return np.float32(np.eye(3) * (version + 1))
+
+
+def right(x: Any, version: int) -> tuple[Any, Any]:
+    y = np.maximum(x @ weight(version), 0) + x
+    return y, -y * y
+
+
+class Caller:
+    """Runs sessions from one thread, each time another way."""
+
+    def __init__(self, sessions: Any, seed: int) -> None:
+        self._sessions = sessions
+        self._draw = np.random.default_rng(seed)
+
+    def run(self, version: list[int]) -> list[str]:
+        """Return what came out wrong."""
+        wrong = []
+        for place in range(RUNS):
+            opened = self._sessions[place % len(self._sessions)]
+            x = self._draw.standard_normal((int(self._draw.integers(1, 6)), 3)).astype(np.float32)
+            earliest = version[0]
+            y, z = self._results(opened, x, bound=place % 3)
+            known = range(earliest, version[0] + 2)  # an update may be under way
+            if not any(
+                np.array_equal(y, one) and np.array_equal(z, other)
+                for one, other in (right(x, at) for at in known)
+            ):
+                wrong.append(f"run {place} of {x.shape} between {earliest} and {version[0]}")
+        return wrong
+
+    @staticmethod
+    def _results(opened: Any, x: Any, bound: int) -> tuple[Any, Any]:
+        if not bound:
+            y, z = opened.run(None, {"x": x})
+        else:
+            place = "cuda" if bound == 1 else "cpu"
+            y, z = run_bound(opened, {"x": x}, {"y": place, "z": np.empty_like(x)})
+        return np.asarray(y), z
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"dynamic": "exact", "max_engines": 2}, {"dims": {"n": [1, (2, 3, 3), (1, 4, 5)]}}],
+    ids=["evictions", "buckets"],
+)
+def test_threads_sessions_evictions_and_new_weights_give_no_wrong_answer(
+    double: Double, options: Any
+) -> None:
+    version = [0]
+    with (
+        updatable(double, max_contexts=2, **options) as first,
+        updatable(double, max_contexts=2, **options) as second,
+        ThreadPoolExecutor(THREADS) as pool,
+    ):
+        callers = [Caller((first, second), seed) for seed in range(THREADS)]
+        running = [pool.submit(caller.run, version) for caller in callers]
+        pause = threading.Event()
+        for update in range(1, UPDATES + 1):
+            pause.wait(0.02)
+            for one in (first, second):
+                one.update_weights({"w": weight(update)})
+            version[0] = update
+        assert [found for one in running for found in one.result(120)] == []
+        engines = [step.operator.info()["engines"] for step in first.plan.steps]
+        assert all(len(some) <= 4 for some in engines)
+        # As many as runs may be under way, for each range of an engine.
+        assert all(one["contexts"] <= 2 * len(one["ranges"]) for some in engines for one in some)
+    assert double.cuda.live_bytes == 0

@@ -2,23 +2,34 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 
-from backends.tensorrt.tests.double_road import GROWING, PICKED, Opened, X, parsed, session, summed
+from backends.tensorrt.tests.double_road import (
+    GROWING,
+    PICKED,
+    Opened,
+    X,
+    in_thread,
+    parsed,
+    session,
+    summed,
+)
 from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit_tensorrt.running.contexts import Contexts
+from subgraphkit_tensorrt.running.engines import PooledEngine
 from subgraphkit_tensorrt.running.regions import restore
 
 
 @pytest.mark.parametrize("double", ["10.3.0", "11.4.0"], indirect=True)
 def test_an_output_whose_shape_depends_on_data_is_as_long_as_it_is(double: Double) -> None:
-    opened = Opened(PICKED, double, dims={"n": (0, 4, 64)})
-    for count in (4, 64, 0, 3):
+    opened = Opened(PICKED, double, dims={"n": (0, 4, 640)})
+    for count in (4, 640, 0, 3):
         x = (np.arange(count) % 3).astype(np.float32)
         y, z = opened(x)
         np.testing.assert_array_equal(y, np.array(np.nonzero(x)))
@@ -27,11 +38,23 @@ def test_an_output_whose_shape_depends_on_data_is_as_long_as_it_is(double: Doubl
 
 def test_one_engine_serves_the_range_it_was_built_for(double: Double) -> None:
     opened = Opened(GROWING, double, dims={"n": (1, 4, 8)}, allow_runtime_build=False)
-    for n in (1, 8, 3):
-        x = np.full((n, 3), n, np.float32)
-        np.testing.assert_array_equal(opened(x)[0], summed(x))
+    opened.check(1, 8, 3)
     with pytest.raises(ExecutionError, match=r"SGK178.*\(9, 3\)"):
         opened(np.zeros((9, 3), np.float32))
+
+
+def test_a_shape_that_was_not_taken_is_set_again(double: Double) -> None:
+    opened, refusals = Opened(GROWING, double, dims={"n": (1, 4, 8)}), [MemoryError()]
+    opened.check(2)
+
+    def refuse(*_: Any) -> None:
+        if refusals:
+            raise refusals.pop()
+
+    double.meanwhile("IExecutionContext.set_input_shape", refuse)
+    with pytest.raises(MemoryError):
+        opened.check(4)
+    opened.check(4)
 
 
 THREE = {"n": [(1, 1, 1), (2, 4, 8), (1, 16, 64)]}
@@ -40,16 +63,11 @@ THREE = {"n": [(1, 1, 1), (2, 4, 8), (1, 16, 64)]}
 def test_one_engine_is_tuned_for_several_ranges_and_the_tightest_is_used(double: Double) -> None:
     opened = Opened(GROWING, double, dims=THREE, allow_runtime_build=False)
     chosen: list[int] = []
-    take = double.trt.IExecutionContext.set_optimization_profile_async
-
-    def taking(context: Any, profile: int, stream: int) -> Any:
-        chosen.append(profile)
-        return take(context, profile, stream)
-
-    double.trt.IExecutionContext.set_optimization_profile_async = taking
-    for n in (1, 8, 9, 2, 1, 64, 8):
-        x = np.full((n, 3), n, np.float32)
-        np.testing.assert_array_equal(opened(x)[0], summed(x))
+    double.meanwhile(
+        "IExecutionContext.set_optimization_profile_async",
+        lambda _, profile, stream: chosen.append(profile),
+    )
+    opened.check(1, 8, 9, 2, 1, 64, 8)
     (engine,) = opened.operator.info()["engines"]
     assert [one["max"] for (one,) in engine["ranges"]] == [(1, 3), (8, 3), (64, 3)]
     assert engine["contexts"] == 3  # one for each range, which is chosen once
@@ -63,9 +81,7 @@ def test_one_engine_is_tuned_for_several_ranges_and_the_tightest_is_used(double:
 
 def test_a_shape_outside_every_range_gets_an_engine_of_its_own(double: Double) -> None:
     opened = Opened(GROWING, double, max_engines=2, dims={"n": (2, 4, 8)})
-    for n in (8, 9):
-        x = np.full((n, 3), n, np.float32)
-        np.testing.assert_array_equal(opened(x)[0], summed(x))
+    opened.check(8, 9)
     info = opened.operator.info()
     assert info["builds_at_run_time"] == 1
     assert [one["ranges"][0][0]["max"] for one in info["engines"]] == [(8, 3), (9, 3)]
@@ -73,8 +89,7 @@ def test_a_shape_outside_every_range_gets_an_engine_of_its_own(double: Double) -
 
 def test_the_range_grows_with_the_shapes_that_are_met(double: Double) -> None:
     opened = Opened(GROWING, double)
-    for n in (2, 4, 3, 2, 4):
-        opened(np.zeros((n, 3), np.float32))
+    opened.check(2, 4, 3, 2, 4)
     info = opened.operator.info()
     assert info["builds_at_run_time"] == 2
     assert [one["ranges"][0][0]["max"] for one in info["engines"]] == [(4, 3)]
@@ -84,8 +99,7 @@ def test_the_range_grows_with_the_shapes_that_are_met(double: Double) -> None:
 @pytest.mark.parametrize(("largest", "most"), [(50, 5), (300, 8)])
 def test_few_of_many_lengths_build_an_engine(double: Double, largest: int, most: int) -> None:
     opened = Opened(GROWING, double)
-    for n in np.random.default_rng(largest).integers(0, largest + 1, 300):
-        np.testing.assert_array_equal(opened(np.ones((n, 3), np.float32))[0], np.full((n, 3), 2))
+    opened.check(*np.random.default_rng(largest).integers(0, largest + 1, 300))
     assert opened.operator.info()["builds_at_run_time"] <= most
 
 
@@ -100,8 +114,7 @@ def test_a_range_grows_no_further_than_it_has_to_where_the_model_takes_no_more(
         return build(builder, network, config) if largest <= 50 else None
 
     monkeypatch.setattr(double.trt.Builder, "build_serialized_network", limited)
-    for n in (40, 50, 45, 40):
-        opened(np.ones((n, 3), np.float32))
+    opened.check(40, 50, 45, 40)
     info = opened.operator.info()
     assert info["builds_at_run_time"] == 2
     assert [one["ranges"][0][0]["max"] for one in info["engines"]] == [(50, 3)]
@@ -141,11 +154,22 @@ def test_the_fallback_answers_while_a_wider_engine_is_built(
             run(20)  # after one that nobody waited for, somebody is told
 
 
+@pytest.mark.parametrize(
+    "when", ["Builder.build_serialized_network", "Runtime.deserialize_cuda_engine"]
+)
+def test_an_engine_that_is_built_when_all_is_closed_is_let_go_of(double: Double, when: str) -> None:
+    opened = Opened(GROWING, double, build_behind=True)
+    opened.check(2)
+    engines = opened.operator._engines
+    double.meanwhile(when, lambda *_: opened.operator.close())
+    assert engines.build_behind([np.ones((5, 3), np.float32)])
+    engines._behind.join(20)
+    assert double.live["engines"] == 0
+
+
 def test_the_engine_used_longest_ago_makes_room(double: Double) -> None:
     opened = Opened(GROWING, double, dynamic="exact", max_engines=2)
-    sizes = [1, 2, 1, 3, 1, 2]
-    for n in sizes:
-        opened(np.zeros((n, 3), np.float32))
+    opened.check(1, 2, 1, 3, 1, 2)
     info = opened.operator.info()
     assert info["builds_at_run_time"] == 4  # 1, 2, 3 for which 2 goes, and 2 again
     assert sorted(one["ranges"][0][0]["max"][0] for one in info["engines"]) == [1, 2]
@@ -165,48 +189,56 @@ def test_threads_that_meet_a_new_shape_build_once(double: Double) -> None:
     assert opened.operator.info()["builds_at_run_time"] == 1
 
 
-def test_memory_that_is_kept_is_given_up_before_a_build(
-    double: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_that_is_kept_is_given_up_before_a_build(double: Double) -> None:
     double.cuda.pools = True
     opened = Opened(GROWING, double)
     for n in (100, 50):
         opened(np.ones((n, 3), np.float32), outputs=[ON_DEVICE])
     memory, kept = opened.operator._device.memory, []
     assert memory.kept_bytes
-    build = double.trt.Builder.build_serialized_network
-
-    def building(*given: Any) -> Any:
-        kept.append(memory.kept_bytes)
-        return build(*given)
-
-    monkeypatch.setattr(double.trt.Builder, "build_serialized_network", building)
+    double.meanwhile("Builder.build_serialized_network", lambda *_: kept.append(memory.kept_bytes))
     opened(np.ones((300, 3), np.float32))
     assert kept == [0]
 
 
+@pytest.mark.parametrize("fails", [False, True])
 def test_an_engine_that_is_let_go_of_ends_after_its_last_run(
+    double: Double, *, fails: bool
+) -> None:
+    opened = Opened(GROWING, double, dynamic="exact", max_engines=1)
+    opened(X)
+    nested: list[Any] = []
+
+    def executing(*_: Any) -> None:
+        if not nested:  # another length evicts the engine while its run is under way
+            nested.append(None)
+            in_thread(lambda: opened.check(5))
+            nested.append(double.live["engines"])
+            double.refuses_runs = fails
+
+    double.meanwhile("IExecutionContext.execute_async_v3", executing)
+    with pytest.raises(ExecutionError) if fails else nullcontext():
+        np.testing.assert_array_equal(opened(X * 2)[0], summed(X * 2))
+    assert (nested, double.live["engines"]) == ([None, 2], 1)
+
+
+def test_an_engine_that_is_let_go_of_while_it_is_looked_at_is_not_run(
     double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = Opened(GROWING, double, dynamic="exact", max_engines=1)
     opened(X)
-    execute = double.trt.IExecutionContext.execute_async_v3
-    nested: list[Any] = []
+    tightest, begun = PooledEngine.tightest, []
 
-    def executing(context: Any, stream: int) -> Any:
-        if not nested:  # another length evicts the engine while its run is under way
-            nested.append(None)
-            other = threading.Thread(target=lambda: nested.append(opened(np.ones((5, 3), "f4"))[0]))
-            other.start()
-            other.join()
-            assert context._of is not None
-            assert double.live["engines"] == 2
-        return execute(context, stream)
+    def looking(*given: Any) -> Any:
+        begun.append(None)
+        found = tightest(*given)
+        if len(begun) == 1:
+            in_thread(lambda: opened.check(5))
+        return found
 
-    monkeypatch.setattr(double.trt.IExecutionContext, "execute_async_v3", executing)
-    np.testing.assert_array_equal(opened(X * 2)[0], summed(X * 2))
-    np.testing.assert_array_equal(nested[1], np.full((5, 3), 2))
-    assert double.live["engines"] == 1
+    opened.operator._engines._chosen.clear()
+    monkeypatch.setattr(PooledEngine, "tightest", looking)
+    np.testing.assert_array_equal(opened(X)[0], summed(X))
 
 
 def test_an_engine_that_others_let_go_of_ends_after_all_that_found_it(
@@ -220,9 +252,7 @@ def test_an_engine_that_others_let_go_of_ends_after_all_that_found_it(
         begun.append(len(begun))
         if len(begun) < 3:  # another run of the engine, in which a third length evicts it
             x = X if len(begun) == 1 else np.ones((5, 3), np.float32)
-            other = threading.Thread(target=lambda: found.append(opened(x)[0]))
-            other.start()
-            other.join()
+            in_thread(lambda: found.append(opened(x)[0]))
         return take(contexts, *given, **how)
 
     monkeypatch.setattr(Contexts, "take", taking)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import numpy_helper
 
 import subgraphkit as sk
 from backends.tensorrt.tests.double_road import (
@@ -19,8 +18,10 @@ from backends.tensorrt.tests.double_road import (
     Opened,
     Tensor,
     X,
+    in_thread,
     parsed,
     summed,
+    weighted,
     wide,
 )
 from backends.tensorrt.tests.tensorrt_double import Double
@@ -33,7 +34,6 @@ from subgraphkit_tensorrt.claiming.filters import Filters
 from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running.regions import restore
 
-SCALED = "agraph (float[2,3] x) => (float[2,3] y) { y = Mul(x, w) }"
 SIZES = itertools.count(100)
 PORTABLE = {"VERSION_COMPATIBLE": True, "EXCLUDE_LEAN_RUNTIME": True}
 _ASKED = (
@@ -50,63 +50,60 @@ def contexts(opened: Opened) -> int:
     return int(opened.operator.info()["engines"][0]["contexts"])
 
 
-def scaled(double: Double, **options: Any) -> Opened:
-    model = parsed(SCALED)
-    model.graph.initializer.append(numpy_helper.from_array(np.float32([1, 2, 3]), "w"))
-    return Opened(model, double, **options)
-
-
 # -- CUDA graphs ---------------------------------------------------------------------------------
 
 
 def test_a_graph_is_launched_from_a_context_that_ran_no_other_shape(double: Double) -> None:
     opened = Opened(GROWING, double, cuda_graphs="auto", dims={"n": (1, 4, 64)})
-    for n in (2, 4, 2, 4, 2):
-        x = np.full((n, 3), n, np.float32)
-        np.testing.assert_array_equal(opened(x)[0], summed(x))
-    assert double.violations == []
+    opened.check(2, 4, 2, 4, 2)
     assert double.cuda.launches == 2  # the smaller was recorded again when scratch memory had grown
-    for n in [*range(1, 30), 40, 40, 41, 41, 2, 30, 2, 31, 2]:
-        x = np.full((n, 3), n, np.float32)
-        np.testing.assert_array_equal(opened(x)[0], summed(x))
+    opened.check(*range(1, 30), 40, 40, 41, 41, 2, 30, 2, 31, 2)
     assert contexts(opened) <= 9  # eight that were recorded, and one for the rest
     np.testing.assert_array_equal(opened(X, outputs=[ON_DEVICE])[0], summed(X))
-    double.cuda.cudaDeviceSynchronize()
-    assert double.violations == []
 
 
 def test_graphs_share_the_memory_of_the_lane_and_are_recorded_again_when_that_moves(
     double: Double,
 ) -> None:
     opened = Opened(GROWING, double, cuda_graphs="auto", dims={"n": (1, 4, 4096)})
-    for n in (2, 4096, 2, 2, 4096, 4096):
-        x = np.full((n, 3), n, np.float32)
-        np.testing.assert_array_equal(opened(x)[0], summed(x))
-    double.cuda.cudaDeviceSynchronize()
-    assert double.violations == []
+    opened.check(2, 4096, 2, 2, 4096, 4096)
     assert double.cuda.launches == 3  # all but the first of each, and the first after it moved
     assert double.cuda.live_bytes < 3 * 4096 * 3 * 4 + 4097 * 512 * 5 // 4
 
 
-def test_garbage_is_not_collected_while_its_thread_records(
-    double: Double, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("sizes", [(2048, 1, 1, 1024), (1, 2048, 1024, 1)])
+def test_a_graph_is_recorded_again_when_memory_of_the_host_has_moved(
+    double: Double, sizes: tuple[int, ...]
 ) -> None:
+    recorded, other = (
+        Opened(
+            f"agraph (float[1,{read}] x) => (float[1,{made}] y) <int64[2] s = {{1, {made}}}> "
+            "{ m = ReduceMax<keepdims = 1>(x) y = Expand(m, s) }",
+            double,
+            cuda_graphs="auto",
+        )
+        for read, made in (sizes[:2], sizes[2:])
+    )
+    for opened, of in ((recorded, sizes),) * 3 + ((other, sizes[2:]), (recorded, sizes)):
+        (y,) = opened(np.full((1, of[0]), 7, np.float32))
+        np.testing.assert_array_equal(y, np.full((1, of[1]), 7))
+
+
+def test_garbage_is_not_collected_while_its_thread_records(double: Double) -> None:
     opened = Opened(SUM, double, cuda_graphs="auto")
-    execute = double.trt.IExecutionContext.execute_async_v3
     before = gc.get_threshold()
     other = Opened(SUM, double)
     waste = [[other, other(X, outputs=[ON_DEVICE])]]
     waste[0].append(waste[0])  # which only a collection ends
     del other
 
-    def ending(context: Any, stream: int) -> Any:
+    def end(_: Any, stream: int) -> None:
         if double.cuda.is_recording(stream):
             waste.clear()
             gc.set_threshold(1)
             _ = [[] for _ in range(100)]
-        return execute(context, stream)
 
-    monkeypatch.setattr(double.trt.IExecutionContext, "execute_async_v3", ending)
+    double.meanwhile("IExecutionContext.execute_async_v3", end)
     try:
         for _ in range(3):
             np.testing.assert_array_equal(opened(X)[0], summed(X))
@@ -169,27 +166,27 @@ def test_a_builder_ends_when_the_questions_are_answered(double: Double) -> None:
 
 
 def test_a_plan_is_not_kept_beside_its_engine_which_can_write_it_again(double: Double) -> None:
-    opened = scaled(double, refittable=True)
+    opened = Opened(weighted(np.eye(3)), double, refittable=True)
     first = opened.operator.serialize()
     opened(X)
     assert [len(plan.data) for plan, _ in opened.operator._engines.current()] == [0]
     assert opened.operator.serialize() == first
-    kept = scaled(double, builder=PORTABLE)
+    kept = Opened(weighted(np.eye(3)), double, builder=PORTABLE)
     kept(X)
     assert all(plan.data for plan, _ in kept.operator._engines.current())
-    assert opened.operator.update_weights({"w": np.float32([3, 2, 1])})
+    assert opened.operator.update_weights({"w": np.float32(2 * np.eye(3))})
     again = restore(opened.operator.serialize(), opened.subgraph, double.library, opened.context)
-    np.testing.assert_array_equal(again.run([X])[0], X * [3, 2, 1])
+    np.testing.assert_array_equal(again.run([X])[0], 2 * X)
 
 
 @pytest.mark.parametrize("builder", [{}, PORTABLE])
 def test_engines_that_never_ran_are_written_with_the_weights_they_were_given(
     double: Double, builder: dict[str, bool]
 ) -> None:
-    opened = scaled(double, refittable=True, builder=builder)
-    assert opened.operator.update_weights({"w": np.float32([3, 2, 1])})
+    opened = Opened(weighted(np.eye(3)), double, refittable=True, builder=builder)
+    assert opened.operator.update_weights({"w": np.float32(2 * np.eye(3))})
     again = restore(opened.operator.serialize(), opened.subgraph, double.library, opened.context)
-    np.testing.assert_array_equal(again.run([X])[0], X * [3, 2, 1])
+    np.testing.assert_array_equal(again.run([X])[0], 2 * X)
 
 
 @pytest.mark.parametrize("graphs", ["off", "auto"])
@@ -215,31 +212,19 @@ def test_an_input_that_is_refused_costs_neither_context_nor_graph(
     np.testing.assert_array_equal(opened(X)[0], summed(X))
 
 
-def test_a_context_that_takes_long_to_make_holds_nobody_up(
-    double: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_context_that_takes_long_to_make_holds_nobody_up(double: Double) -> None:
     opened = Opened(SUM, double, max_contexts=2)
     opened(X)
-    create = double.trt.ICudaEngine.create_execution_context
     making, may_end = threading.Event(), threading.Event()
-    ran: list[Any] = []
-
-    def slowly(engine: Any, *how: Any) -> Any:
-        making.set()
-        may_end.wait(20)
-        return create(engine, *how)
-
-    monkeypatch.setattr(double.trt.ICudaEngine, "create_execution_context", slowly)
+    double.meanwhile(
+        "ICudaEngine.create_execution_context", lambda *_: (making.set(), may_end.wait(20))
+    )
     held = opened.operator._engines.current()[0][1].contexts
-    second = threading.Thread(target=lambda: opened(X), daemon=True)
-    third = threading.Thread(target=lambda: ran.append(opened(X)[0]), daemon=True)
     taken = held.take(0, None)  # so that the second has to make one
-    second.start()
+    second = in_thread(lambda: opened(X), waits=False)
     making.wait(20)
     held.put(taken)
-    third.start()
-    third.join(20)
-    assert len(ran) == 1
+    in_thread(lambda: opened(X))
     assert second.is_alive()
     may_end.set()
     second.join(20)
@@ -249,22 +234,14 @@ def test_a_context_that_takes_long_to_make_holds_nobody_up(
 
 
 @pytest.mark.parametrize("graphs", ["off", "auto"])
-def test_what_was_set_is_not_set_again(
-    double: Double, graphs: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_set_is_not_set_again(double: Double, graphs: str) -> None:
     opened = Opened(SUM, double, cuda_graphs=graphs)
     buffer = np.empty_like(X)
     for _ in range(3):
         opened(X)
     called: list[str] = []
     for name in _ASKED:
-        done = getattr(double.trt.IExecutionContext, name)
-
-        def told(context: Any, *given: Any, done: Any = done, name: str = name) -> Any:
-            called.append(name)
-            return done(context, *given)
-
-        monkeypatch.setattr(double.trt.IExecutionContext, name, told)
+        double.meanwhile(f"IExecutionContext.{name}", lambda *_, name=name: called.append(name))
     double.cuda.copies.update({1: 0, 2: 0, 3: 0})
     launches, waits = double.cuda.launches, double.cuda.waits
     opened(X * 2, outputs=[buffer])

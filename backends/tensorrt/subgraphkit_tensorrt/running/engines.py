@@ -211,7 +211,7 @@ class Engines:
         try:
             with self._building:
                 self._add_met(self._plan_for(ranges, text))
-        except Exception as error:  # noqa: BLE001 (nobody waits for this thread)
+        except BaseException as error:  # noqa: BLE001 (nobody waits for this thread)
             if not self._is_closed:
                 self._has_failed = True
                 LOGGER.warning("no engine of %s for %s: %s", self.subgraph.id, text, str(error))

@@ -8,6 +8,7 @@ as a device's do at their most unkind; see ``cuda``.
 import ctypes
 import weakref
 from collections import Counter
+from collections.abc import Callable
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -19,7 +20,7 @@ from backends.tensorrt.tests.tensorrt_double.building import BUILDING
 from backends.tensorrt.tests.tensorrt_double.counting import Counted
 from backends.tensorrt.tests.tensorrt_double.cuda import DoubleCuda
 from backends.tensorrt.tests.tensorrt_double.listeners import CALLED_BACK
-from backends.tensorrt.tests.tensorrt_double.refitting import REFITTING, Weights
+from backends.tensorrt.tests.tensorrt_double.refitting import REFITTING
 from backends.tensorrt.tests.tensorrt_double.running import RUNNING
 from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.library.flavours import FLAVOURS, Library
@@ -55,6 +56,7 @@ class Double:
     Attributes:
         fails_halfway: Whether runs fail when half of their work is on the stream.
         live: Engines and contexts that have not ended.
+        patch: Sets an attribute, for as long as a test runs.
         run_needs_bytes: Memory of the device that TensorRT takes itself in a run.
     """
 
@@ -69,9 +71,9 @@ class Double:
         self.cuda = DoubleCuda(memory, schedule, pools=pools)
         self.counted = Counted(self.cuda)
         """The same for the backend, whose handles are counted."""
-        self.enqueued = 0
         self.live = Counter(engines=0, contexts=0)
         self.run_needs_bytes = 0
+        self.patch: Callable[[Any, str, Any], None] = setattr
         self.fails_halfway = False
         self.refuses_runs = False
         self.refuses_contexts = False
@@ -86,6 +88,12 @@ class Double:
     def left(self) -> dict[str, int]:
         """Count what was made for the backend and has not ended."""
         return {name: count for name, count in (self.live + self.counted.live).items() if count}
+
+    def meanwhile(self, path: str, act: Callable[..., object]) -> None:
+        """Let something happen at every call of a method, before what it does."""
+        owner, name = getattr(self.trt, path.partition(".")[0]), path.partition(".")[2]
+        done = getattr(owner, name)
+        self.patch(owner, name, lambda *given: (act(*given), done(*given))[1])
 
     @property
     def violations(self) -> list[str]:
@@ -118,5 +126,4 @@ class Double:
             bases = owner.__bases__
             made = type(name, bases, {**members, "_trt": module, "_double": self})
             setattr(module, name, made)
-        module.Weights = Weights  # type: ignore[attr-defined]
         return module

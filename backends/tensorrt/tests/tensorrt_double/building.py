@@ -36,10 +36,6 @@ class ITensor:
         self.dtype = members[label if label in members else "INT32"]
         self.shape = tuple(d if isinstance(d, int) else -1 for d in type_.shape or ())
         self.is_shape_tensor = is_input and computation.is_shape(name)
-        self._dims = type_.shape or ()
-
-    def get_dimension_name(self, index: int) -> str:
-        return str(self._dims[index]) if isinstance(self._dims[index], str) else ""
 
 
 _KINDS = {"MatMul": "MATRIX_MULTIPLY", "Gemm": "MATRIX_MULTIPLY", "Conv": "CONVOLUTION",
@@ -114,10 +110,6 @@ class OnnxParser:
     def num_errors(self) -> int:
         return 0
 
-    @property
-    def num_subgraphs(self) -> int:
-        return 1 if self._network.computation else 0
-
     def parse(self, model: Any, path: str | None = None) -> bool:
         del path
         if self._network.computation is not None:
@@ -131,12 +123,6 @@ class OnnxParser:
 
     def supports_model_v2(self, model: Any, path: str | None = None) -> bool:
         return self.parse(model, path)
-
-    def is_subgraph_supported(self, index: int) -> bool:
-        return index == 0 and self._network.computation is not None
-
-    def get_subgraph_nodes(self, index: int) -> list[int]:
-        return list(range(self._network.num_layers)) if index == 0 else []
 
     def get_layer_output_tensor(self, name: str, i: int) -> Any:
         del name, i  # as of a layer that was fused away

@@ -150,7 +150,6 @@ class IExecutionContext:
         self._state.clear()
         self._state.update(self._shapes)
         self._report(stream)
-        self._double.enqueued += 1
         return True
 
     def _hindrance(self) -> str:

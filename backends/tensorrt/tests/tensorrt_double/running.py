@@ -122,11 +122,6 @@ class ICudaEngine:
         self._contexts += 1
         return context
 
-    def create_execution_context_without_device_memory(self) -> Any:
-        context = self._trt.IExecutionContext()
-        context._begin(self, managed=True)
-        return context
-
     def create_runtime_config(self) -> Any:
         return self._trt.IRuntimeConfig()
 
