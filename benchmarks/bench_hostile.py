@@ -1,6 +1,6 @@
 """How long others wait while eight clients do their worst: one replica behind Ray Serve, HTTP.
 
-56 clients ask a small model twice a second each; the other 8 come from a process of their own.
+56 clients ask a small model each two seconds; the other 8 come from a process of their own.
 """
 
 import asyncio
@@ -28,6 +28,8 @@ from subgraphkit.serving import oip
 
 CLIENTS, HOSTILE = 56, 8
 LIMIT_S = 5.0
+EVERY_S = 2.0
+"""Of each client; Ray's proxy alone takes some 12 ms of a processor for a request."""
 FROM = "127.0.0.2"
 """The address of the hostile clients: callers are told apart by it."""
 HOW: dict[str, Any] = {"isolate": "process"} if os.environ.get("ISOLATE") else {}
@@ -90,7 +92,7 @@ def attacks(kind: str) -> list[Callable[[int], Awaitable[None]]]:
     body = infer("quick", {"x": np.ones((4096, 4), np.float32)})
     zipped = gzip.compress(bytes(100 << 20), 1)
     bomb = http("/v2/models/quick/infer", zipped, **{"Content-Encoding": "gzip"})
-    json = floats(7_900_000)
+    json = floats(2_000_000)
 
     async def half(port: int) -> None:
         _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -136,7 +138,10 @@ def hostile(kind: str, port: int, seconds: float) -> None:
 
 
 async def others(port: int, seconds: float) -> tuple[list[float], int]:
-    """Return the times of the other clients, and how many answers were no 200."""
+    """Return the times of the other clients, and how many answers were no 200.
+
+    Each asks at its own times, whether it was answered or not, and its time is from then on.
+    """
     request = infer("quick", {"x": np.ones((1, 4), np.float32), "n": np.array(1)})
     times: list[float] = []
     wrong = 0
@@ -144,16 +149,15 @@ async def others(port: int, seconds: float) -> tuple[list[float], int]:
     async def one(delay: float) -> None:
         nonlocal wrong
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.sleep(delay)
-        end = time.monotonic() + seconds
-        while (began := time.monotonic()) < end:
+        for due in np.arange(begin + delay, begin + seconds, EVERY_S):
+            await asyncio.sleep(due - time.monotonic())
             writer.write(request)
             wrong += await answered(reader) != 200  # noqa: PLR2004 (of HTTP)
-            times.append(time.monotonic() - began)
-            await asyncio.sleep(max(0.0, began + 0.5 - time.monotonic()))
+            times.append(time.monotonic() - due)
         writer.close()
 
-    await asyncio.gather(*(one(at / CLIENTS) for at in range(CLIENTS)))
+    begin = time.monotonic() + 1.0
+    await asyncio.gather(*(one(at * EVERY_S / CLIENTS) for at in range(CLIENTS)))
     return times, wrong
 
 
@@ -180,7 +184,7 @@ def main() -> None:
         asyncio.run(others(port, 2.0))
         kinds = arguments.rows * arguments.repeat
         rows = [row(kind, port, arguments.seconds) for kind in kinds]
-    titles = ["the 8", "p50", "p99", "longest", "CPU of replica", "of proxy", "answers (no 200)"]
+    titles = ["the 8", "p50", "p95", "longest", "CPU of replica", "of proxy", "answers (no 200)"]
     show(Table("Hostile clients", titles, rows), markdown=arguments.markdown)
 
 
@@ -223,7 +227,7 @@ def row(kind: str, port: int, seconds: float) -> list[str]:
     times, wrong = asyncio.run(others(port, seconds))
     used = [f"{seconds_of(one) - b:.1f} s" for one, b in zip(names, before, strict=True)]
     attack.join()
-    each = [median(times), quantiles(times, n=100)[98], max(times)]
+    each = [median(times), quantiles(times, n=20)[18], max(times)]
     made = [kind, *(f"{one * 1e3:.0f} ms" for one in each), *used, f"{len(times)} ({wrong})"]
     print(made, flush=True)
     return made

@@ -16,8 +16,10 @@ from subgraphkit.serving.models import Models
 _QUICK_BYTES: Final = 64 << 10
 """What is no larger is read and written at once; the rest on a thread beside the event loop."""
 
-_JSON_TURNS: Final = ThreadPoolExecutor(1, "subgraphkit JSON")
-"""Reads and writes large JSON, one at a time: it computes in Python, as do those who wait."""
+_TURNS: Final = ThreadPoolExecutor(1, "subgraphkit bodies")
+"""Unpacks bodies, and reads and writes large JSON, one at a time: all of it takes long."""
+_PAUSE_SECONDS: Final = 0.0001
+"""Between pieces of JSON, for who waits for the interpreter; a piece takes about as long."""
 
 _MICROSECONDS: Final = 1_000_000
 _Made = TypeVar("_Made")
@@ -65,14 +67,15 @@ async def inferred(
 ) -> Answer:
     """Answer a request for an inference over HTTP."""
     if encoding := headers.get("content-encoding"):
-        body = await _beside(len(body), lambda: _unpacked(body, encoding, models.max_body_bytes))
+        packed, most = body, models.max_body_bytes
+        body = await _beside(most, lambda: _unpacked(packed, encoding, most), most)
     length = headers.get(oip.HEADER)
     is_stated = length is not None and re.fullmatch("[0-9]{1,19}", length)
     text = min(int(length or 0), len(body)) if is_stated else len(body)
     if text > models.max_json_bytes:
         most = f"JSON of more than {models.max_json_bytes} bytes"
         refuse(413, f"the request has {most}", "Send tensors as binary data.")
-    asked = await _beside(len(body), lambda: oip.decode_request(body, length), text)
+    asked = await _beside(len(body), lambda: oip.decode_request(body, length, _pause), text)
     results = await computed(model, asked, caller)
     sizes = {one: getattr(array, "nbytes", 0) for one, array in results.items()}
     text = sum(size for one, size in sizes.items() if not asked.outputs.get(one, asked.binary))
@@ -85,8 +88,12 @@ async def inferred(
 async def _beside(size: int, work: Callable[[], _Made], text: int = 0) -> _Made:
     if size <= _QUICK_BYTES:
         return work()
-    turns = _JSON_TURNS if text > _QUICK_BYTES else None
+    turns = _TURNS if text > _QUICK_BYTES else None
     return await asyncio.get_running_loop().run_in_executor(turns, work)
+
+
+def _pause() -> None:
+    time.sleep(_PAUSE_SECONDS)
 
 
 def _seconds(asked: oip.InferenceRequest) -> float | None:
@@ -97,14 +104,22 @@ def _seconds(asked: oip.InferenceRequest) -> float | None:
     return given / _MICROSECONDS or None
 
 
-def _unpacked(body: Any, encoding: str, most: int) -> bytes:
+def _unpacked(body: Any, encoding: str, most: int) -> bytearray:
     if encoding not in {"gzip", "deflate"}:
         refuse(415, f"the body is encoded as {encoding[:40]!r}; expected gzip or deflate")
     reader = zlib.decompressobj(zlib.MAX_WBITS | (16 if encoding == "gzip" else 0))
+    made = bytearray()
     try:
-        made = reader.decompress(body, most)
+        for at in range(0, len(body), _QUICK_BYTES):
+            piece = body[at : at + _QUICK_BYTES]
+            while piece and len(made) <= most:
+                made += reader.decompress(piece, _QUICK_BYTES)
+                piece = reader.unconsumed_tail
+        made += reader.flush()
     except zlib.error as error:
         refuse(400, f"the body is no {encoding}: {error}")
-    if not reader.eof:
-        refuse(413, f"the body has more than {most} bytes when it is unpacked, or has no end")
+    if len(made) > most:
+        refuse(413, f"the body has more than {most} bytes when it is unpacked")
+    if not reader.eof or reader.unused_data:
+        refuse(400, f"the body ends before its {encoding}, or after it")
     return made

@@ -15,7 +15,7 @@ _LATEST: Final = "1"
 _RECENT_SECONDS: Final = 10.0
 MOST_BYTES: Final = 64 << 20
 """Of the body of a request, unless a server says otherwise."""
-MOST_JSON_BYTES: Final = 8 << 20
+MOST_JSON_BYTES: Final = 2 << 20
 """Of the JSON in it: what reads JSON is not interrupted, and makes more of it than it is."""
 
 

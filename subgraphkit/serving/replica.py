@@ -84,10 +84,10 @@ class Replica(Procedures):
             )
         return Response(body, status, dict(headers))
 
-    async def _body(self, request: Request) -> bytes:
+    async def _body(self, request: Request) -> bytearray:
         body = bytearray()
         async for piece in request.stream():
             body += piece
             if len(body) > (most := self._models.max_body_bytes):
                 refuse(413, f"the body of the request has more than {most} bytes")
-        return bytes(body)
+        return body

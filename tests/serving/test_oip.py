@@ -186,7 +186,11 @@ WRONG: dict[str, tuple[tuple[bytes, Any], str]] = {
     ),
     "nothing in it": (_body(_x(shape=[1, 1], data=[[]])), r"0 values; shape \[1, 1\] takes 1"),
     "many texts": (
-        _body(_x(datatype="BYTES", data=[""] * 131_073)), "more than 131072 texts in JSON"
+        _body(_x(datatype="BYTES", data=[""] * 30_000)), "arrays of more than twice its bytes"
+    ),
+    "many numbers": (
+        _body(_x(datatype="INT64", shape=[300_000], data=[1] * 300_000)),
+        "binary data",
     ),
     "other text": (_body(_x(datatype="BYTES", data=["a", 1])), "no BYTES"),
     "texts": (_body(_x(datatype="BYTES", shape=[1, 1], data=[["a", "b"]])), "nested otherwise"),

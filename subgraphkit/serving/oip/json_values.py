@@ -7,7 +7,8 @@ against the shape first. Nothing is cast in silence: 1.5 is no INT32, 300 no INT
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
@@ -32,70 +33,102 @@ _READ: Final[Mapping[str, Callable[[bytes], list[Any]]]] = {
 _ODD: Final = re.compile(rb"-0(?![.0-9])|[eE][+-]?[0-9]{3}")
 """What msgspec reads as no float, or without its sign."""
 
-_VALUES: Final = bytes(set(range(256)) - set(b'[],"'))
+_FORM: Final = np.frombuffer(b"[],", np.uint8)
+_VALUES: Final = bytes(set(range(256)) - set(b"[],"))
 _BETWEEN: Final = b"[] \t\r\n"
-_PIECE: Final = 1 << 14
+_COMMA, _QUOTE, _FLAT = (re.compile(one) for one in (b",", b'"', rb"\[\s*[^\s[]"))
+_PIECE: Final = 1 << 11
 """Bytes that are read at a stroke, which no other thread can interrupt."""
-_MOST_TEXTS: Final = 1 << 17
-"""Texts, which are all read at a stroke, and are objects of Python."""
+_TEXT_BYTES: Final = 72
+"""What a text takes as an object of Python, its letters apart."""
 
 
-def from_json(datatype: str, shape: tuple[int, ...], data: bytes, where: str) -> _Array:
+def from_json(
+    datatype: str,
+    shape: tuple[int, ...],
+    data: memoryview,
+    where: str,
+    pause: Callable[[], object] = lambda: None,
+) -> _Array:
     """Return an array of values in row-major order, flat or nested as the shape says.
 
-    ``data``: JSON that was found to be such.
+    ``data``: JSON that was found to be such. ``pause``: Called between pieces of it.
 
     Raises:
         InputError: There are more values, fewer or others (SGK343).
     """
-    if datatype in BINARY_ONLY:
-        refuse(f"{where} is {datatype} in JSON", "Send it as binary data.")
     if datatype == "BYTES":
         return objects(_texts(data, shape, where), shape)
-    count, form = math.prod(shape), data.translate(None, _VALUES)
-    values = form.count(b",") + 1
-    if b'"' in form:
+    if _QUOTE.search(data):
         refuse(f"{where} has text, which is no {datatype}")
+    count, values = math.prod(shape), 1 + sum(piece.count(b",") for piece in _pieces(data))
     if count and values != count:
         refuse(f"{where} has {values} values; shape {list(shape)} takes {count}")
-    if form not in {b"[%b]" % (b"," * (count - 1)), _nested(shape, len(form))}:
-        refuse(f"{where} is nested otherwise than its shape {list(shape)}")
-    if not count:
-        return np.empty(shape, DATATYPES[datatype][1])
-    del form
-    return _numbers(data, datatype, shape, where)
-
-
-def _nested(shape: tuple[int, ...], most: int) -> bytes | None:
-    """Return the brackets and commas of a tensor that is nested as its shape says."""
-    made = b""
-    for size in reversed(shape):
-        if size * (len(made) + 1) > most:
-            return None
-        made = b"[%b]" % (b"%b," % made * size)[:-1]
-    return made
-
-
-def _numbers(data: bytes, datatype: str, shape: tuple[int, ...], where: str) -> _Array:
-    dtype, at, start = DATATYPES[datatype][1], 0, 0
-    made = np.empty(math.prod(shape), dtype)
-    while start < len(data):
-        end = data.find(b",", start + _PIECE)
-        end = len(data) if end < 0 else end
-        piece = data[start:end].translate(None, _BETWEEN)
-        start = end + 1
-        try:
-            with np.errstate(over="raise"):
-                found = np.array(_read(piece, dtype.kind), dtype)
-        except (OverflowError, FloatingPointError):
-            refuse(f"{where} has a value out of the range of {datatype}")
-        except ValueError:  # msgspec's own are such
-            refuse(f"{where} has a value which is no {datatype}")
-        made[at : at + len(found)] = found
-        at += len(found)
-    if at != made.size:
-        refuse(f"{where} has {at} values; shape {list(shape)} takes {made.size}")
+    sizes = (*shape[: shape.index(0)], 1) if count == 0 else shape
+    if _FLAT.match(data):
+        sizes = (max(count, 1),)
+    made, at = np.empty(count, DATATYPES[datatype][1]), 0
+    for piece in _pieces(data):
+        end = at + piece.count(b",") + (not piece.endswith(b","))
+        if piece.translate(None, _VALUES) != _form(sizes, at, end):
+            refuse(f"{where} is nested otherwise than its shape {list(shape)}")
+        numbers = piece.translate(None, _BETWEEN).removesuffix(b",")
+        found = _numbers(numbers, datatype, where) if count or numbers.strip(b",") else made
+        if len(found) != min(end, count) - min(at, count):
+            refuse(f"{where} has {at + len(found)} values; shape {list(shape)} takes {count}")
+        made[at:end], at = found, end
+        pause()
     return made.reshape(shape)
+
+
+def bytes_of(datatype: str, shape: tuple[int, ...], data: memoryview, where: str) -> int:
+    """Return about how much memory the array takes, however wrong its values are.
+
+    Raises:
+        InputError: It is not for JSON (SGK343).
+    """
+    if datatype in BINARY_ONLY:
+        refuse(f"{where} is {datatype} in JSON", "Send it as binary data.")
+    if datatype != "BYTES":
+        return math.prod(shape) * DATATYPES[datatype][1].itemsize
+    quotes = (piece.count(b'"') - piece.count(b'\\"') for piece in _pieces(data))
+    return sum(quotes) // 2 * _TEXT_BYTES + len(data)
+
+
+def _pieces(data: memoryview) -> Iterator[bytes]:
+    """Cut JSON after commas."""
+    start = 0
+    while start < len(data):
+        comma = _COMMA.search(data, start + _PIECE)
+        end = comma.end() if comma else len(data)
+        yield bytes(data[start:end])
+        start = end
+
+
+def _form(sizes: tuple[int, ...], start: int, end: int) -> bytes:
+    """Return the brackets and commas of values from one to another, of a tensor of these sizes."""
+    if len(sizes) == 1:
+        flat = b"," * (end - start - (end == sizes[0]))
+        return b"[" * (start == 0) + flat + b"]" * (end == sizes[0])
+    places = np.arange(start, end + 1)
+    blocks = Counter(math.prod(sizes[axis:]) for axis in range(len(sizes)))
+    turns = np.zeros(len(places), int)
+    for block, axes in blocks.items():
+        turns += axes * (places % block == 0)
+    commas = places[1:] != math.prod(sizes)
+    times = np.stack([turns[:-1], turns[1:], commas], axis=1).reshape(-1)
+    return np.repeat(np.tile(_FORM, end - start), times).tobytes()
+
+
+def _numbers(piece: bytes, datatype: str, where: str) -> _Array:
+    dtype = DATATYPES[datatype][1]
+    try:
+        with np.errstate(over="raise"):
+            return np.array(_read(piece, dtype.kind), dtype)
+    except (OverflowError, FloatingPointError):
+        refuse(f"{where} has a value out of the range of {datatype}")
+    except ValueError:  # msgspec's own are such
+        refuse(f"{where} has a value which is no {datatype}")
 
 
 def _read(piece: bytes, kind: str) -> list[Any]:
@@ -104,10 +137,8 @@ def _read(piece: bytes, kind: str) -> list[Any]:
     return _READ[kind](b"[%b]" % piece)
 
 
-def _texts(data: bytes, shape: tuple[int, ...], where: str) -> list[str]:
+def _texts(data: memoryview, shape: tuple[int, ...], where: str) -> list[str]:
     level: list[Any] = []
-    if data.count(b'"') - data.count(b'\\"') > 2 * _MOST_TEXTS:
-        refuse(f"{where} has more than {_MOST_TEXTS} texts in JSON", "Send it as binary data.")
     for sizes in ((math.prod(shape),), shape):
         try:
             level = [msgspec.json.decode(data, type=_nested_texts(len(sizes)))]

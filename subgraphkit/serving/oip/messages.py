@@ -1,14 +1,14 @@
 """Messages of the Open Inference Protocol: a request or an answer as JSON with data behind it."""
 
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from subgraphkit.serving.oip.datatypes import datatype_of, refuse, to_binary, to_json
-from subgraphkit.serving.oip.json_values import from_json
+from subgraphkit.serving.oip.json_values import bytes_of, from_json
 from subgraphkit.serving.oip.parsing import (
     HEADER,
     RequestForm,
@@ -20,6 +20,10 @@ from subgraphkit.serving.oip.parsing import (
     parted,
 )
 from subgraphkit.serving.oip.reading import checked_shape, from_binary
+
+_MORE_THAN_JSON: Final = 2
+"""How many times the bytes of JSON its arrays may take, from some bytes on."""
+_FREE_BYTES: Final = 2 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +49,16 @@ class Message:
     headers: Mapping[str, str]
 
 
-def decode_request(body: Any, header_length: str | int | None = None) -> InferenceRequest:
+def decode_request(
+    body: Any,
+    header_length: str | int | None = None,
+    pause: Callable[[], object] = lambda: None,
+) -> InferenceRequest:
     """Read a request.
 
     ``body``: Bytes, or what lends its memory as bytes.
     ``header_length``: What the header ``HEADER`` says; None where it is missing.
+    ``pause``: Called between pieces of JSON, for others to run meanwhile.
 
     Raises:
         InputError: It is none (SGK343). Nothing larger than the body was allocated for it.
@@ -62,7 +71,7 @@ def decode_request(body: Any, header_length: str | int | None = None) -> Inferen
         wanted = parameters(one.parameters, where)
         outputs[one.name] = flag(wanted, "binary_data", default=binary)
     return InferenceRequest(
-        _arrays(head.inputs, data, "inputs"), outputs, binary, head.id, settings
+        _arrays(head.inputs, data, "inputs", pause), outputs, binary, head.id, settings
     )
 
 
@@ -122,16 +131,25 @@ def _message(
     return Message(b"".join([text, *chunks]), headers)
 
 
-def _arrays(tensors: list[TensorForm], data: memoryview, key: str) -> dict[str, Any]:
+def _arrays(
+    tensors: list[TensorForm],
+    data: memoryview,
+    key: str,
+    pause: Callable[[], object] = lambda: None,
+) -> dict[str, Any]:
     arrays, place = {}, 0
+    room = max(_MORE_THAN_JSON * sum(len(memoryview(one.data)) for one in tensors), _FREE_BYTES)
     for one, where in named(tensors, key):
         size: Any = parameters(one.parameters, where).get("binary_data_size")
         shape = checked_shape(one, where)
-        values = bytes(one.data)
-        if (size is None) is (values in {b"", b"null"}):
+        values = memoryview(one.data)
+        if (size is None) is (bytes(values[:5]) in {b"", b"null"}):
             refuse(f"{where} has neither or both of 'data' and 'binary_data_size'; expected one")
         if size is None:
-            arrays[one.name] = from_json(one.datatype, shape, values, where)
+            room -= bytes_of(one.datatype, shape, values, where)
+            if room < 0:
+                refuse("its JSON makes arrays of more than twice its bytes", "Send binary data.")
+            arrays[one.name] = from_json(one.datatype, shape, values, where, pause)
             continue
         rest = len(data) - place
         if type(size) is not int or not 0 <= size <= rest:
