@@ -6,7 +6,6 @@ listens, was not accepted; its client asks again. ``deploy serve`` is what is st
 
 import http.client
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -25,6 +24,8 @@ from onnx import parser
 from subgraphkit.serving import oip
 
 CLIENTS = 4
+PAUSE_S = 0.2
+"""Of each after an answer: Ray has 15 s to start the next server beside them."""
 LAG_S = 0.5
 """How long clients go on asking a server that is told to end, as behind a Service."""
 UNAVAILABLE = 503
@@ -60,7 +61,7 @@ class Clients:
                 continue
             self.counts[self._outcome(connection)] += 1
             connection.close()
-            time.sleep(0.02)
+            time.sleep(PAUSE_S)
 
     def _outcome(self, connection: http.client.HTTPConnection) -> str:
         try:
@@ -112,7 +113,6 @@ def main() -> None:
     words = base_parser(__doc__, repeat=50)
     words.add_argument("--seconds", type=float, default=3600.0, help="begin no more after so long")
     arguments = words.parse_args()
-    os.environ.setdefault("RAY_raylet_start_wait_time_s", "240")
     end, codes = time.monotonic() + arguments.seconds, Counter[int]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

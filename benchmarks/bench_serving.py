@@ -17,7 +17,6 @@ from typing import Any
 from measuring import Table, base_parser, limit_threads, show
 
 limit_threads()
-os.environ.setdefault("RAY_raylet_start_wait_time_s", "240")
 os.environ.setdefault("RAY_agent_register_timeout_ms", "400000")
 os.environ.setdefault("RAY_worker_register_timeout_seconds", "240")
 os.environ.setdefault("RAY_worker_niceness", "0")

@@ -11,7 +11,6 @@ import pytest
 from tests.models import parsed
 
 # Before Ray is imported: on a slow machine its processes take longer than it waits.
-os.environ.setdefault("RAY_raylet_start_wait_time_s", "240")
 os.environ.setdefault("RAY_agent_register_timeout_ms", "400000")
 os.environ.setdefault("RAY_worker_register_timeout_seconds", "240")
 os.environ.setdefault("RAY_worker_niceness", "0")

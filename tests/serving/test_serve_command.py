@@ -29,6 +29,8 @@ class Engine:
 
     def init(self, **_: Any) -> None:
         self.done.append("init")
+        if self._problem == "init":
+            raise Exception("The current node timed out\nduring startup")  # noqa: TRY002 (Ray's)
 
     def is_initialized(self) -> bool:
         return True
@@ -97,6 +99,16 @@ def test_what_the_engine_cannot_start_has_a_code_and_is_ended(
     assert engine.done[-2:] == ["shutdown", "shutdown"]
     said = capsys.readouterr().err
     assert "[SGK341] Ray Serve could not start the models: [SGK194] another model\n" in said
+
+
+def test_an_engine_that_does_not_start_has_a_code_as_well(
+    served: Callable[..., tuple[int, Engine]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, engine = served(Engine("init"))
+    assert (code, engine.done[0], engine.done[-1]) == (2, "init", "shutdown")
+    said = capsys.readouterr().err
+    assert "[SGK341] Ray could not start: The current node timed out\n" in said
+    assert "logs are in the temporary folder" in " ".join(said.split())
 
 
 def test_what_this_machine_cannot_do_is_said_before_anything_starts(

@@ -34,9 +34,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     ray, serve = import_module("ray"), import_module("ray.serve")
     try:
         with report.doing("starting Ray"):
-            ray.init(address="local", include_dashboard=False, log_to_driver=False)
-            options: dict[str, Any] = {"host": arguments.host, "port": arguments.port}
-            serve.start(http_options=options, grpc_options=_procedures(arguments))
+            _start(ray, serve, arguments)
             _deploy(serve, specs, arguments)
         # Ray has handlers of its own for these, which abort, and sets them when it starts.
         for sent in (signal.SIGTERM, signal.SIGINT):
@@ -57,6 +55,17 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         ray.shutdown()
     report.data = {"models": list(specs)}
     return ExitCode.OK
+
+
+def _start(ray: Any, serve: Any, arguments: Namespace) -> None:
+    options: dict[str, Any] = {"host": arguments.host, "port": arguments.port}
+    try:
+        ray.init(address="local", include_dashboard=False, log_to_driver=False)
+        serve.start(http_options=options, grpc_options=_procedures(arguments))
+    except Exception as error:
+        said = str(error).strip().partition("\n")[0] or type(error).__name__
+        hint = "On a busy machine, try again. Its logs are in the temporary folder, in ray."
+        raise CallerError("SGK341", f"Ray could not start: {said}", hint=hint) from error
 
 
 def _wait() -> None:
