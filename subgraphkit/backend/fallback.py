@@ -102,4 +102,8 @@ class RegionFallback:
 
 def _is_open(node: Node) -> bool:
     type_ = node.input_type(0) if node.inputs else None
-    return isinstance(type_, TensorType) and type_.element_count is None
+    if not isinstance(type_, TensorType) or type_.element_count is not None:
+        return False
+    axes = node.attribute("axes", node.constant(1)) if node.op_type == "ReduceMean" else None
+    sizes = [type_.shape[axis] for axis in axes] if axes is not None and type_.shape else (None,)
+    return not sizes or not all(isinstance(size, int) for size in sizes)

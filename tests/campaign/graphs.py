@@ -19,18 +19,8 @@ from tests.campaign.growing import grown
 from tests.campaign.mutants import Mutants
 from tests.campaign.trials import Case, Outcome
 
-_SOURCES: Final = (
-    *(
-        "growing",
-        "drawing",
-        "recipes",
-        "movements",
-        "layers",
-        "pictures",
-        "bodies",
-        "judges",
-        "graphs",
-    ),
+_SOURCES: Final = judges.named(
+    "growing drawing recipes movements layers pictures bodies judges graphs"
 )
 _RETRIES: Final = 1_000_003
 _NOBODY: Final = "nobody"

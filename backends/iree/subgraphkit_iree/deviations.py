@@ -297,6 +297,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
         "Neg": _negated,
         "TopK": _ordered,
         "LpNormalization": _always("it makes NaN of a row of zeros"),
+        "TfIdfVectorizer": _always("it counts nothing"),
         "Pow": _power,
     }
 )

@@ -90,6 +90,8 @@ _EMPTY: Final = (
 def _attention(node: Node) -> str:
     if node.dtype(0) is DataType.DOUBLE:
         return "double precision is scaled by what is rounded to a float"
+    if _has(node.inputs, 4) and not _has(node.outputs, 1):
+        return "a past whose successor nobody wants is an error"
     if _has(node.inputs, 3) and _has(node.inputs, 6):
         return "a mask must cover the padding of keys and values as well"
     if node.attribute("is_causal", 0) and _has(node.outputs, 3):
@@ -179,6 +181,11 @@ def _window(node: Node) -> str:
     if 0 in made[_PLANE:] and 0 not in sizes[_PLANE:]:
         return "a window larger than what it slides over is an error, or makes an element"
     return ""
+
+
+def _mean(node: Node) -> str:
+    is_empty = 0 in (node.shape(0) or ()) and 0 not in (node.graph.shape(node.outputs[0]) or (0,))
+    return "the mean of nothing is 0" if is_empty else _int64_through_double(node)
 
 
 def _reduce_bool(node: Node) -> str:
@@ -282,7 +289,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "QuantizeLinear": _quantize,
         "ReduceL1": _int64_through_double,
         "ReduceMax": _reduce_bool,
-        "ReduceMean": _int64_through_double,
+        "ReduceMean": _mean,
         "ReduceMin": _reduce_bool,
         "ReduceProd": _int64_through_double,
         "ReduceSum": _int64_through_double,

@@ -38,8 +38,8 @@ _OF_VALUES: Final = re.compile(
 )
 """How it puts it that fed values or shapes do not fit, where it says only that a node failed."""
 
-_ENDS_ON_NOTHING: Final = frozenset({"GRU", "LSTM", "RNN"})
-"""Operators that end the process where they are fed no steps or no rows."""
+_ENDS_ON_NOTHING: Final = frozenset({"GRU", "InstanceNormalization", "LSTM", "RNN", "ReduceMean"})
+"""Operators that end the process where they are fed nothing, or make 0 of it."""
 
 _IN_PLACE: Final = frozenset(
     {"GroupQueryAttention", "ScatterElements", "ScatterND", "TensorScatter"}

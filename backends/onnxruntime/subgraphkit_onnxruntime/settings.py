@@ -37,8 +37,8 @@ _EIGHT_BITS: Final = "4"
 
 _UNJOINED: Final = {"session.disable_quant_qdq": "1"}
 _LEFT_OUT: Final = "optimization.disable_specified_optimizers"
-_ROUGH: Final = "DoubleQDQPairsRemover"
-"""Makes one step of two sizes of step, and so other numbers."""
+_ROUGH: Final = "DoubleQDQPairsRemover;WeightBiasQuantization"
+"""Makes one step of two sizes of step, and rounds weights and biases that are fractions."""
 _UNMOVED: Final = {_LEFT_OUT: f"{_ROUGH};QDQPropagationTransformer"}
 """Leaves QuantizeLinear and DequantizeLinear where they are, around operators on fractions."""
 

@@ -13,8 +13,8 @@ Fallback = Callable[[Subgraph], SubgraphOperator]
 
 _OF_SOMETHING: Final = frozenset(
     {
-        *("AveragePool", "Conv", "GRU", "GlobalAveragePool", "GlobalMaxPool", "LSTM", "LpPool"),
-        *("MaxPool", "RNN"),
+        *("AveragePool", "Conv", "GRU", "GlobalAveragePool", "GlobalMaxPool", "GridSample", "LSTM"),
+        *("LpPool", "MaxPool", "RNN", "ReduceMean"),
     }
 )
 """Operators that OpenVINO makes anything of, or ends the process by, where there is nothing."""

@@ -9,6 +9,7 @@ import numpy as np
 from subgraphkit_openvino import library
 
 _LEVELS: Final = 256
+_PRODUCTS: Final = {"Convolution", "ConvolutionBackpropData", "GroupConvolution", "MatMul"}
 
 
 def _operations(model: Any) -> Iterator[Any]:
@@ -53,6 +54,34 @@ def _step(op: Any) -> Any:
     around = (near, *(np.nextafter(near, np.float32(end)) for end in (0, np.inf)))
     steps = (one for one in around if (below * one == low).all())
     return next((one for one in steps if ((below + _LEVELS - 1) * one == high).all()), near)
+
+
+def subtract_whole_numbers(model: Any) -> None:
+    """Take zero points from whole numbers, unless a product reads what is dequantized.
+
+    OpenVINO multiplies both by the scale first, so that the last digit is another. The greater of
+    a number and nothing keeps it from joining the scale with what is added behind.
+    """
+    ops = library.runtime().opset13
+    for op in _operations(model):
+        wide = op.input_value(0).get_node() if op.get_type_name() == "Subtract" else None
+        if wide is None or wide.get_type_name() != "Convert":
+            continue
+        data = wide.input_value(0)
+        is_stored = data.get_node().get_type_name() == "Constant"
+        read = {one.get_type_name() for scaled in _readers(op) for one in _readers(scaled)}
+        if data.get_element_type().is_integral() and not is_stored and read.isdisjoint(_PRODUCTS):
+            less = ops.subtract(ops.convert(data, "i32"), ops.convert(op.input_value(1), "i32"))
+            scaled = _readers(op)
+            op.output(0).replace(ops.convert(less, op.get_output_element_type(0)).output(0))
+            ends = [end for one in scaled for end in one.output(0).get_target_inputs()]
+            for end in ends:
+                apart = ops.maximum(end.get_source_output(), ops.constant(np.float32(-np.inf)))
+                end.replace_source_output(apart.output(0))
+
+
+def _readers(op: Any) -> list[Any]:
+    return [target.get_node() for port in op.outputs() for target in port.get_target_inputs()]
 
 
 def keep_places_inside(model: Any) -> None:
@@ -161,6 +190,7 @@ def _source(op: Any) -> str:
 
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
     round_before_limits,
+    subtract_whole_numbers,
     keep_places_inside,
     cover_other_axes,
     repeat_along_new_axes,

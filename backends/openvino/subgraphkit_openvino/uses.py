@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+import numpy as np
+
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType
 
@@ -12,6 +14,7 @@ _CORNERS: Final = 4
 _PEEPHOLES: Final = 7
 _LENGTHS: Final = 4
 _MADE_SCALE: Final = 6
+_SCALES: Final = (1, 4, _MADE_SCALE)
 _STEPS: Final = 4
 _SUMMAND: Final = 2
 _VOLUME: Final = 3
@@ -111,9 +114,14 @@ def _filters(node: Node) -> str:
 
 
 def _result_steps(node: Node) -> str:
-    if node.is_constant(_MADE_SCALE) and node.is_constant(_MADE_SCALE + 1):
+    if not node.is_constant(_MADE_SCALE) or not node.is_constant(_MADE_SCALE + 1):
+        return "a scale or zero point of the result that is fed, behind which OpenVINO rounds"
+    scales = [node.constant(place) for place in _SCALES]
+    wide = np.concatenate([np.float64(np.pi if one is None else one).reshape(-1) for one in scales])
+    has_few_digits = np.array([f"{one:.2g}" for one in wide]).astype(np.float32) == wide
+    if not has_few_digits.all() or not (wide * 2**20 % 1).any():  # or sums of halves
         return ""
-    return "a scale or zero point of the result known when running, behind which OpenVINO rounds"
+    return "scales of few digits, whose halves between steps OpenVINO rounds otherwise"
 
 
 def _logarithm(node: Node) -> str:
@@ -144,10 +152,10 @@ def _lrn(node: Node) -> str:
 def _layer_norm(node: Node) -> str:
     shape = node.shape(0) or (None,)
     axis = node.attribute("axis", -1) % len(shape)
-    wide = any(len(node.shape(place) or ()) > len(shape) - axis for place in (1, 2))
-    if not wide or all(isinstance(size, int) for size in shape):
+    ranks = {len(one) for place in (1, 2) if (one := node.shape(place)) is not None}
+    if ranks <= {len(shape) - axis} or all(isinstance(size, int) for size in shape):
         return ""
-    return "a shift along further axes of open size, which OpenVINO fails to apply"
+    return "a scale or shift along further axes of open size, which OpenVINO fails to apply"
 
 
 def _variadic(node: Node) -> str:
@@ -246,8 +254,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "Pad": _pad,
         "QLinearConv": lambda node: _conv(node) or _filters(node),
         "QLinearMatMul": _result_steps,
-        "ReduceLogSum": _logarithm,
-        "ReduceLogSumExp": _logarithm,
+        **dict.fromkeys(("ReduceLogSum", "ReduceLogSumExp"), _logarithm),
         "RoiAlign": _roi_align,
         "Slice": _slice,
         **dict.fromkeys(("LogSoftmax", "Softmax"), _softmax),

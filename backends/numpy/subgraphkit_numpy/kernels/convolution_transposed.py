@@ -68,7 +68,7 @@ def _spread(x: Array, w: Array, layout: _TransposedWindows, groups: int) -> Arra
             rows, spatial, kernel_shape, strict=True
         )
     ]
-    matrices = w.reshape(groups, channels // groups, -1).transpose(0, 2, 1)
+    matrices = w.reshape(groups, channels // groups, prod(w.shape[1:])).transpose(0, 2, 1)
     flat = x.reshape(batch, groups, channels // groups, prod(spatial))
     values = multiply(matrices, flat)
     taps = values.reshape(batch, filters, *kernel_shape, *spatial)

@@ -130,8 +130,9 @@ def log_softmax(x: Array, out: Array) -> None:
 
 def hardmax(x: Array, out: Array) -> None:
     """Write 1 where the first of the largest of every row is, and 0 elsewhere."""
+    first = x.argmax(1)  # before anything is written, for both may be the same memory
     out[...] = 0
-    out[np.arange(len(x)), x.argmax(1)] = 1
+    out[np.arange(len(x)), first] = 1
 
 
 def layer_normalize(
