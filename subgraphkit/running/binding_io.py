@@ -40,7 +40,9 @@ class IOBinding:
         self._inputs: dict[str, Any] = {}
         self._targets: dict[str, Any] = {}
         self._results: dict[str, Any] = {}
-        self._are_apart = True
+        # What is told of the targets, while they and the inputs that share their memory stay.
+        self._buffers: list[Any] | None = None
+        self._sharing: frozenset[str] = frozenset()
 
     # -- inputs ------------------------------------------------------------------------------
 
@@ -52,7 +54,10 @@ class IOBinding:
         """
         if name not in self._graph.inputs and name not in self._graph.defaults:
             raise InputError("SGK142", f"the model has no input {name!r}")
-        self._inputs[name] = array
+        if array is not self._inputs.get(name):
+            self._inputs[name] = array
+            if name in self._sharing or any(overlap(array, one) for one in self._targets.values()):
+                self._buffers = None
 
     bind_ortvalue_input = bind_cpu_input
     """As ``bind_cpu_input``, with an array of the host or of a device in place of an OrtValue."""
@@ -128,8 +133,7 @@ class IOBinding:
         else:
             target = device_type
         self._check_target(name, target)
-        self._targets[name] = target
-        self._are_apart = False
+        self._targets[name], self._buffers = target, None
 
     def bind_ortvalue_output(self, name: str, ortvalue: Any) -> None:
         """Write the output into an array of the host or of a device; see ``bind_output``."""
@@ -152,11 +156,13 @@ class IOBinding:
     def clear_binding_inputs(self) -> None:
         """Forget the inputs."""
         self._inputs.clear()
+        self._buffers = None
 
     def clear_binding_outputs(self) -> None:
         """Forget the output buffers and results."""
         self._targets.clear()
         self._results.clear()
+        self._buffers = None
 
     def get_outputs(self) -> list[Any]:
         """Return the bound outputs of the last run, in the order they were bound.
@@ -201,9 +207,14 @@ class IOBinding:
             InputError: A buffer has another dtype or shape than the output (SGK140, SGK141), or one
                 on a device shares memory with another (SGK145).
         """
-        if not self._are_apart:
+        if self._buffers is None:
             self._check_apart()
-        return [self._told(name) for name in self._graph.outputs]
+            inputs, targets = self._inputs.items(), self._targets.values()
+            self._sharing = frozenset(
+                name for name, array in inputs if any(overlap(array, one) for one in targets)
+            )
+            self._buffers = [self._told(name) for name in self._graph.outputs]
+        return self._buffers
 
     def accept(self, results: Sequence[Any]) -> None:
         """Take the results of a run; what an operator did not write in place is copied.
@@ -256,13 +267,12 @@ class IOBinding:
                     f"the buffers for outputs {name!r} and {other!r} share memory",
                     hint="Bind each to a buffer of its own, or to nothing.",
                 )
-        self._are_apart = True
 
     def _told(self, name: str) -> Any:
         target, type_ = self._targets.get(name), self._graph.types.get(name)
         if target is None or isinstance(target, Stay):
             return target
-        shared = [fed for fed, array in self._inputs.items() if overlap(target, array)]
+        shared = [fed for fed in self._sharing if overlap(target, self._inputs[fed])]
         if not isinstance(target, np.ndarray):
             if shared:
                 raise InputError(

@@ -2,6 +2,7 @@
 
 import re
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
@@ -92,6 +93,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         self._all_plain = all(map(is_plain, self._types))
         self._call = _quickest_run(session)
         self._profile = ""
+        self._bound: list[_Bound] = []  # as many as threads were inside at once
 
     def run_stoppable(
         self, progress: Progress, inputs: Sequence[Any], outputs: Sequence[Any] | None = None
@@ -158,6 +160,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         if session is not None and "profiling" in self._facts:
             self._profile = str(Path(session.end_profiling()).absolute())
         self._call = _closed
+        self._bound.clear()
         self._weights = HandedWeights({})
 
     def _with_text(self, inputs: Sequence[Any]) -> list[Any]:
@@ -170,35 +173,72 @@ class OnnxRuntimeOperator(SubgraphOperator):
     def _run_bound(
         self, inputs: Sequence[Any], buffers: Sequence[Any], options: Any
     ) -> Sequence[Any]:
-        binding = onnxruntime().IOBinding(self._session)
-        held = []
+        try:
+            bound = self._bound.pop()
+        except IndexError:
+            bound = _Bound(self._session, self.device)
         ins, outs = self._types[: len(self._inputs)], self._types[len(self._inputs) :]
-        for name, array, type_ in zip(self._inputs, inputs, ins, strict=True):
-            value, memory = self._value(array, name, type_)
-            held.append(memory)
-            binding.bind_ortvalue_input(name, value)
+        held = [
+            bound.bind(array, name, type_, self._settings, bound.binding.bind_ortvalue_input)
+            for name, array, type_ in zip(self._inputs, inputs, ins, strict=True)
+        ]
         targets = [_target(buffer, type_) for buffer, type_ in zip(buffers, outs, strict=True)]
-        kind, _, number = self.device.partition(":")
         for name, target, type_ in zip(self._outputs, targets, outs, strict=True):
-            if target is None:
-                binding.bind_output(name)
-            elif target is ON_DEVICE:
-                binding.bind_output(name, kind, int(number))
+            if target is None or target is ON_DEVICE:
+                bound.leave(name, on_device=target is ON_DEVICE)
             else:
-                value, memory = self._value(target, name, type_)
-                held.append(memory)
-                binding.bind_ortvalue_output(name, value)
-        self._session.run_with_iobinding(binding, options)
-        made = zip(binding.get_outputs(), self._dtypes, targets, strict=True)
+                bind = bound.binding.bind_ortvalue_output
+                held.append(bound.bind(target, name, type_, self._settings, bind))
+        self._session.run_with_iobinding(bound.binding, options)
+        values = bound.binding.get_outputs() if len(held) < len(self._types) else targets
+        made = zip(values, self._dtypes, targets, strict=True)
         results = [_result(value, dtype, target) for value, dtype, target in made]
+        for name, target in zip(self._outputs, targets, strict=True):
+            if target is None or target is ON_DEVICE:
+                bound.leave(name, on_device=target is ON_DEVICE)  # or it would be written again
+        self._bound.append(bound)
         buffers = [None if buffer is ON_DEVICE else buffer for buffer in buffers]
         return fill_buffers(self._outputs, buffers, results)
 
-    def _value(self, array: Any, name: str, type_: ValueType) -> tuple[Any, Any]:
-        """Return an ``OrtValue`` over the memory of an array, and what must live as long."""
-        if self.device != HOST and is_on_device(array):
-            return taken(array, name, type_, self._settings), array
-        return as_ort_value(np.asarray(array))
+
+class _Bound:
+    """A binding of ONNX Runtime, kept from run to run: what is bound already stays so.
+
+    Arrays are known by weak references, so that nothing lives longer because it was bound.
+    """
+
+    def __init__(self, session: Any, device: str) -> None:
+        self.binding = onnxruntime().IOBinding(session)
+        self._device = device
+        self._known: dict[str, weakref.ref[Any]] = {}
+
+    def bind(
+        self,
+        array: Any,
+        name: str,
+        type_: ValueType,
+        settings: SessionSettings,
+        bind: Callable[[str, Any], None],
+    ) -> Any:
+        """Bind the memory of an array; return what must live until the run has ended."""
+        known = self._known.get(name)
+        if known is not None and known() is array:
+            return array
+        self._known.pop(name, None)
+        if self._device != HOST and is_on_device(array):
+            bind(name, taken(array, name, type_, settings))
+            return array
+        value, held = as_ort_value(np.asarray(array))
+        bind(name, value)
+        if isinstance(array, np.ndarray) and array.flags.c_contiguous:
+            self._known[name] = weakref.ref(array)
+        return held
+
+    def leave(self, name: str, *, on_device: bool) -> None:
+        """Have ONNX Runtime allocate an output in the next run."""
+        self._known.pop(name, None)
+        kind, _, number = self._device.partition(":")
+        self.binding.bind_output(name, *((kind, int(number)) if on_device else ()))
 
 
 def _quickest_run(session: Any) -> Callable[..., list[Any]]:

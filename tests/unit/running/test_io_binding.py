@@ -1,5 +1,7 @@
 """Inputs and output buffers bound in advance."""
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -108,6 +110,44 @@ def test_an_input_may_be_overwritten_by_an_output() -> None:
     session.run_with_iobinding(binding)
     assert array.tolist() == [-1, -2]
     assert binding.get_outputs()[1].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])
+def test_what_is_bound_anew_between_runs_is_what_counts(backend: str) -> None:
+    model = parsed(
+        "g (float[3] a, float[3] b) => (float[3] s, float[3] d) { s = Add(a, b) d = Sub(a, b) }"
+    )
+    one, two = np.array([1, 2, 3], np.float32), np.array([10, 20, 30], np.float32)
+    with sk.InferenceSession(model, backend) as session:
+        binding = session.io_binding()
+        sums = np.zeros(3, np.float32)
+        for name, array in (("a", one), ("b", two)):
+            binding.bind_cpu_input(name, array)
+        binding.bind_output("s", sums)
+        binding.bind_output("d")
+
+        def run() -> list[list[float]]:
+            session.run_with_iobinding(binding)
+            return [array.tolist() for array in binding.get_outputs()]
+
+        assert run() == [[11, 22, 33], [-9, -18, -27]]
+        kept = binding.get_outputs()[1]
+        one += 1  # the same array with other numbers
+        assert run() == [[12, 23, 34], [-8, -17, -26]]
+        assert kept.tolist() == [-9, -18, -27]  # what was handed out is not written again
+        binding.bind_cpu_input("b", sums)  # an input is the buffer of an output from now on
+        assert run() == [[14, 26, 38], [-10, -20, -30]]
+        binding.bind_cpu_input("b", two)
+        assert run() == [[12, 23, 34], [-8, -17, -26]]
+        other = np.zeros(3, np.float32)
+        binding.bind_output("s", other)
+        assert run() == [[12, 23, 34], [-8, -17, -26]]
+        assert (sums.tolist(), other.tolist()) == ([12, 23, 34], [12, 23, 34])
+        gone = weakref.ref(one)
+        binding.bind_cpu_input("a", two)
+        del one
+        assert run() == [[20, 40, 60], [0, 0, 0]]
+        assert gone() is None  # nobody keeps what is bound no more
 
 
 @pytest.mark.parametrize(
