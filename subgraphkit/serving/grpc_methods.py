@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 import grpc
+import msgspec
 from google.protobuf import json_format
 from tritonclient.grpc import service_pb2 as messages
 from tritonclient.grpc.service_pb2_grpc import add_GRPCInferenceServiceServicer_to_server
@@ -78,7 +79,8 @@ async def _described(models: Models, procedure: str, request: Any) -> dict[str, 
         path = f"/{where}/{name}{f'/versions/{version}' if version else ''}{path}"
     elif procedure.startswith("Model"):
         refuse(400, "the request names no model")
-    said = await described(models, method, f"/v2{path}")
+    words = {"parameters": dict.fromkeys(getattr(request, "parameters", ()))}
+    said = await described(models, method, f"/v2{path}", msgspec.json.encode(words))
     made = getattr(messages, f"{procedure}Response")()
     json_format.ParseDict({field: said} if field else said or {}, made, ignore_unknown_fields=True)
     return {one.name: value for one, value in made.ListFields()}

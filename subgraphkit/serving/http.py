@@ -19,8 +19,10 @@ from subgraphkit.serving.inferring import (
 )
 from subgraphkit.serving.live_model import refuse
 from subgraphkit.serving.models import Models
+from subgraphkit.serving.oip.parsing import ChangeForm, parted
 
 _METRICS: Final = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+_MOST_WORDS: Final = 1 << 16
 _VERBS: Final = "ready|infer|stats|config"
 _DESCRIBED: Final[Mapping[str | None, Callable[[sk.Session, str, str], Any]]] = {
     None: lambda session, name, version: oip.model_metadata(session, name, [version]),
@@ -49,12 +51,12 @@ async def answer(
             model = models.working(found["name"], found["version"] or "")
             with counting(models, model, found["name"]):
                 return await inferred(models, model, found["name"], headers, body, caller)
-        return 200, JSON, msgspec.json.encode(await described(models, method, path))
+        return 200, JSON, msgspec.json.encode(await described(models, method, path, body))
     except Exception as error:  # noqa: BLE001 (the client is told)
         return answer_to(error)
 
 
-async def described(models: Models, method: str, path: str) -> Any:
+async def described(models: Models, method: str, path: str, body: Any = b"") -> Any:
     """Return what is answered to all but inferences, as it is in JSON.
 
     Raises:
@@ -65,6 +67,7 @@ async def described(models: Models, method: str, path: str) -> Any:
     if method != ("POST" if verb == "infer" or listed or change else "GET"):
         refuse(405, f"{path!r} is not to be asked by {method}")
     if change:
+        _refuse_words(change, body)
         return await repository.change(models, change, changed)
     if listed:
         return repository.index(models)
@@ -75,6 +78,13 @@ async def described(models: Models, method: str, path: str) -> Any:
         return {"live": True} if health else oip.server_metadata()
     model = models.find(name, version or "")
     return _DESCRIBED[verb](model.session, name, model.version)
+
+
+def _refuse_words(change: str, body: Any) -> None:
+    """Refuse a configuration, or files, that come with a request to load a model."""
+    said = parted(body[:_MOST_WORDS] or b"{}", None, ChangeForm)[0].parameters or {}
+    if said.keys() - {"unload_dependents"}:
+        refuse(400, f"to {change} a model takes its name alone", "All else is in the repository.")
 
 
 async def _pinged(models: Models, name: str | None, version: str) -> dict[str, Any]:

@@ -259,9 +259,9 @@ def test_a_server_says_which_models_it_has_and_what_they_did(served: Models) -> 
 def test_models_of_one_folder_are_loaded_and_unloaded_by_name(
     served: Models, models: Path, tmp_path: Path
 ) -> None:
-    def changed(verb: str, name: str) -> tuple[int, str]:
+    def changed(verb: str, name: str, body: bytes = b"{}") -> tuple[int, str]:
         path = f"/v2/repository/models/{name}/{verb}"
-        status, _, said = asyncio.run(answer(served, "POST", path, {}, b""))
+        status, _, said = asyncio.run(answer(served, "POST", path, {}, body))
         return status, said.decode()
 
     assert changed("load", "eight")[0] == 400
@@ -278,7 +278,9 @@ def test_models_of_one_folder_are_loaded_and_unloaded_by_name(
     assert states[2:] == [("eight", "READY"), ("broken", "UNAVAILABLE")]
     for name, status in (("outside", 404), ("..", 404), ("negation", 404), ("broken", 500)):
         assert changed("load", name)[0] == status
-    assert changed("unload", "eight")[0] == 200
+    for words in (b'{"parameters":{"config":"{}"}}', b'{"parameters":{"file:1/a":"', b"[]"):
+        assert changed("load", "eight", words)[0] == 400
+    assert changed("unload", "eight", b'{"parameters":{"unload_dependents":false}}')[0] == 200
     assert changed("unload", "eight")[0] == ask(served, "/v2/models/eight")[0] == 404
     assert served.find("doubling") is doubling
 

@@ -163,6 +163,7 @@ def test_grpc_speaks_the_protocol_with_the_messages_of_its_client(serve: Any, ha
         "INVALID_ARGUMENT.*priority": lambda: client.infer("negation", [x], priority=1),
         "DEADLINE_EXCEEDED.*SGK138": lambda: client.infer("negation", [x], timeout=1),
         "INVALID_ARGUMENT.*repository": lambda: client.load_model("eight"),
+        "INVALID_ARGUMENT.*name alone": lambda: client.load_model("eight", config="{}"),
         "UNIMPLEMENTED.*SystemSharedMemory": client.get_system_shared_memory_status,
     }.items():
         with pytest.raises(triton.InferenceServerException, match=says):

@@ -138,19 +138,15 @@ def _read(piece: bytes, kind: str) -> list[Any]:
 
 
 def _texts(data: memoryview, shape: tuple[int, ...], where: str) -> list[str]:
-    level: list[Any] = []
-    for sizes in ((math.prod(shape),), shape):
-        try:
-            level = [msgspec.json.decode(data, type=_nested_texts(len(sizes)))]
-        except ValueError as error:  # msgspec's own are such
-            if sizes is shape:
-                refuse(f"{where} is no BYTES of shape {list(shape)}: {error}")
-            continue
-        for axis, size in enumerate(sizes):
-            if any(len(one) != size for one in level):
-                refuse(f"{where} is nested otherwise than its shape {list(sizes)}, at axis {axis}")
-            level = list(chain.from_iterable(level))
-        break
+    sizes = (math.prod(shape),) if _FLAT.match(data) else shape
+    try:
+        level: list[Any] = [msgspec.json.decode(data, type=_nested_texts(len(sizes)))]
+    except ValueError as error:  # msgspec's own are such
+        refuse(f"{where} is no BYTES of shape {list(shape)}: {error}")
+    for axis, size in enumerate(sizes):
+        if any(len(one) != size for one in level):
+            refuse(f"{where} is nested otherwise than its shape {list(sizes)}, at axis {axis}")
+        level = list(chain.from_iterable(level))
     return level
 
 

@@ -55,6 +55,12 @@ class RequestForm(msgspec.Struct):
     parameters: Parameters = None
 
 
+class ChangeForm(msgspec.Struct):
+    """The JSON of a request to load or unload a model."""
+
+    parameters: dict[str, Any] | None = None
+
+
 class ResponseForm(msgspec.Struct):
     """The JSON of an answer, as far as a client reads it."""
 
