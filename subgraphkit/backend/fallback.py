@@ -56,8 +56,7 @@ class RegionFallback:
         Of nothing, and of less than a window, ONNX says what comes out, and many libraries do not.
         """
         sizes = [one.size for one in inputs if hasattr(one, "size")]
-        is_empty = 0 in sizes and self.has_open()
-        return is_empty or (sum(sizes) <= _FEW and self.has_open(_WINDOWS))
+        return self.has_open() if 0 in sizes else sum(sizes) <= _FEW and self.has_open(_WINDOWS)
 
     def has_open(self, op_types: Collection[str] | None = None) -> bool:
         """Say whether the first input of an operator, of these or of any, has an open size."""
@@ -102,8 +101,8 @@ class RegionFallback:
 
 def _is_open(node: Node) -> bool:
     type_ = node.input_type(0) if node.inputs else None
-    if not isinstance(type_, TensorType) or type_.element_count is not None:
-        return False
-    axes = node.attribute("axes", node.constant(1)) if node.op_type == "ReduceMean" else None
-    sizes = [type_.shape[axis] for axis in axes] if axes is not None and type_.shape else (None,)
-    return not sizes or not all(isinstance(size, int) for size in sizes)
+    shape = type_.shape if isinstance(type_, TensorType) else ()
+    if node.op_type == "ReduceMean" and shape:
+        axes = node.attribute("axes", node.constant(1))
+        shape = shape if axes is None or not len(axes) else tuple(shape[axis] for axis in axes)
+    return shape is None or not all(isinstance(size, int) for size in shape)

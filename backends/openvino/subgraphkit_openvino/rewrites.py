@@ -64,20 +64,24 @@ def subtract_whole_numbers(model: Any) -> None:
     """
     ops = library.runtime().opset13
     for op in _operations(model):
-        wide = op.input_value(0).get_node() if op.get_type_name() == "Subtract" else None
-        if wide is None or wide.get_type_name() != "Convert":
+        if op.get_type_name() != "Subtract":
             continue
-        data = wide.input_value(0)
-        is_stored = data.get_node().get_type_name() == "Constant"
-        read = {one.get_type_name() for scaled in _readers(op) for one in _readers(scaled)}
-        if data.get_element_type().is_integral() and not is_stored and read.isdisjoint(_PRODUCTS):
-            less = ops.subtract(ops.convert(data, "i32"), ops.convert(op.input_value(1), "i32"))
-            scaled = _readers(op)
-            op.output(0).replace(ops.convert(less, op.get_output_element_type(0)).output(0))
-            ends = [end for one in scaled for end in one.output(0).get_target_inputs()]
-            for end in ends:
-                apart = ops.maximum(end.get_source_output(), ops.constant(np.float32(-np.inf)))
-                end.replace_source_output(apart.output(0))
+        wide, scaled = [op.input_value(place).get_node() for place in range(2)], _readers(op)
+        read = {one.get_type_name() for multiplied in scaled for one in _readers(multiplied)}
+        if (
+            {one.get_type_name() for one in wide} != {"Convert"}
+            or {one.get_type_name() for one in scaled} != {"Multiply"}
+            or not all(one.get_input_element_type(0).is_integral() for one in wide)
+            or wide[0].input_value(0).get_node().get_type_name() == "Constant"
+            or not read.isdisjoint(_PRODUCTS)
+        ):
+            continue
+        kind = op.get_output_element_type(0)
+        less = ops.subtract(*(ops.convert(one.input_value(0), "i32") for one in wide))
+        op.output(0).replace(ops.convert(less, kind).output(0))
+        for end in [end for one in scaled for end in one.output(0).get_target_inputs()]:
+            low = ops.constant(np.full((), -np.inf), kind)
+            end.replace_source_output(ops.maximum(end.get_source_output(), low).output(0))
 
 
 def _readers(op: Any) -> list[Any]:

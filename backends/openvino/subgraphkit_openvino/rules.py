@@ -17,7 +17,7 @@ from subgraphkit_openvino.bodies import body_graphs
 from subgraphkit_openvino.geometry import pool_problem, resize_problem
 from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.memory import ELEMENT_TYPES
-from subgraphkit_openvino.uses import USES
+from subgraphkit_openvino.uses import USES, is_fixed
 
 _OUT_OF_LINE: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -116,8 +116,7 @@ def _doubles(node: Node) -> Refusal | None:
 def _operator(node: Node) -> Refusal | None:
     """Refuse what OpenVINO is known to compute otherwise than ONNX says."""
     if node.op_type in _LOSES_INFINITY and node.dtype(0) not in _FLOATS:
-        is_fixed = all(isinstance(size, int) for size in node.shape(0) or (None,))
-        if is_fixed or node.dtype(0) not in {DataType.INT64, DataType.UINT64}:
+        if is_fixed(node) or node.dtype(0) not in {DataType.INT64, DataType.UINT64}:
             return None
         return Refusal("shape", "may be of nothing, which OpenVINO begins at an end of 32 bits")
     otherwise = _OUT_OF_LINE.get(node.qualified_op_type)
@@ -256,8 +255,7 @@ def _top_k(node: Node) -> str:
 def _unique(node: Node) -> str:
     if not node.attribute("sorted", 1):
         return "no order, in which OpenVINO makes zeros"
-    is_open = not all(isinstance(size, int) for size in node.shape(0) or (None,))
-    return "sizes known when running, with which OpenVINO fails" if is_open else ""
+    return "" if is_fixed(node) else "sizes known when running, with which OpenVINO fails"
 
 
 def _is_read(node: Node, value: str) -> bool:

@@ -99,8 +99,7 @@ def _gather_elements(node: Node) -> str:
 def _gemm(node: Node) -> str:
     if node.attribute("transA", 0) and node.is_constant(0):
         return "a stored factor that is transposed, which OpenVINO takes as it lies"
-    is_fixed = all(isinstance(size, int) for size in node.shape(1) or (None,))
-    if len(node.inputs) > _SUMMAND and not is_fixed:
+    if len(node.inputs) > _SUMMAND and not is_fixed(node, 1):
         return "a factor of an open size, to whose product OpenVINO fails to add something"
     return ""
 
@@ -108,9 +107,12 @@ def _gemm(node: Node) -> str:
 def _filters(node: Node) -> str:
     if problem := _padded_point(node) or _result_steps(node):
         return problem
-    if all(isinstance(size, int) for size in node.shape(3) or (None,)):
-        return ""
-    return "filters of an open size, at which OpenVINO fails when running"
+    return "" if is_fixed(node, 3) else "filters of an open size, at which OpenVINO fails to run"
+
+
+def is_fixed(node: Node, place: int = 0) -> bool:
+    """Say whether all sizes of an input are known."""
+    return all(isinstance(size, int) for size in node.shape(place) or (None,))
 
 
 def _result_steps(node: Node) -> str:
@@ -130,10 +132,8 @@ def _logarithm(node: Node) -> str:
     has_axes = axes.size if axes is not None else len(node.inputs) > 1 and node.inputs[1]
     if node.attribute("noop_with_empty_axes", 0) and not has_axes:
         return "noop_with_empty_axes, for which OpenVINO takes no logarithm"
-    shape = node.shape(0) or (None,)
-    if all(isinstance(size, int) for size in shape):
-        return ""
-    return "sizes known when running, with which OpenVINO takes the logarithm over all axes"
+    text = "sizes known when running, with which OpenVINO takes the logarithm over all axes"
+    return "" if is_fixed(node) else text
 
 
 def _grid_sample(node: Node) -> str:
@@ -144,9 +144,7 @@ def _grid_sample(node: Node) -> str:
 def _lrn(node: Node) -> str:
     if node.attribute("bias", 1.0) < 1:
         return "a bias below 1, of which OpenVINO makes anything"
-    if all(isinstance(size, int) for size in node.shape(0) or (None,)):
-        return ""
-    return "sizes known when running, for which OpenVINO has no kernel"
+    return "" if is_fixed(node) else "sizes known when running, for which OpenVINO has no kernel"
 
 
 def _layer_norm(node: Node) -> str:
@@ -178,13 +176,19 @@ def _recurrent(node: Node) -> str:
         return "batches first, which OpenVINO lays out otherwise"
     if node.attribute("input_forget", 0):
         return "gates that are coupled, which OpenVINO takes one by one"
-    sizes = (*(node.shape(1) or (None,)), *(node.shape(2) or (None,)))
-    if not all(isinstance(size, int) for size in sizes):
-        return "weights of an open size, which OpenVINO fails to compile"
-    has_lengths = any(node.inputs[_LENGTHS:_PEEPHOLES][:1])
-    if has_lengths and not all(isinstance(size, int) for size in node.shape(0) or (None,)):
+    if problem := _weights(node):
+        return problem
+    if any(node.inputs[_LENGTHS:_PEEPHOLES][:1]) and not is_fixed(node):
         return "lengths beside an open size, behind which OpenVINO goes on"
     return ""
+
+
+def _weights(node: Node) -> str:
+    if not is_fixed(node, 1) or not is_fixed(node, 2):
+        return "weights of an open size, which OpenVINO fails to compile"
+    makers = (node.producer(place) for place in range(1, min(_LENGTHS, len(node.inputs))))
+    few = any(one is not None and one.op_type == "DequantizeLinear" for one in makers)
+    return "weights of few bits, which OpenVINO fails to compile" if few else ""
 
 
 def _roi_align(node: Node) -> str:
@@ -196,8 +200,8 @@ def _roi_align(node: Node) -> str:
 
 
 def _open_regions(node: Node, columns: int) -> str:
-    is_fixed = (node.shape(1) or ())[-1:] == (columns,)
-    return "" if is_fixed else "regions of an open shape, which OpenVINO refuses"
+    is_known = (node.shape(1) or ())[-1:] == (columns,)
+    return "" if is_known else "regions of an open shape, which OpenVINO refuses"
 
 
 def _softmax(node: Node) -> str:
@@ -211,8 +215,7 @@ def _softmax(node: Node) -> str:
 
 def _slice(node: Node) -> str:
     """Refuse what surely takes nothing along an axis of open size: other axes get lost as well."""
-    shape = node.shape(0)
-    if shape is not None and all(isinstance(size, int) for size in shape):
+    if is_fixed(node):
         return ""
     starts, ends = node.constant(1), node.constant(2)
     steps = node.constant(4) if len(node.inputs) > _STEPS else None
