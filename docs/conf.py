@@ -66,7 +66,7 @@ nitpick_ignore_regex = [
     ),
     (
         "py:class",
-        r"subgraphkit\.bundling\.(reading\.BundleFiles|manifest\.(OriginEntry|BundleManifest))",
+        r"subgraphkit\.bundling\.reading\.(BundleFiles|OriginEntry|BundleManifest)",
     ),
     ("py:class", r"subgraphkit\.compiling\.proving\.Proofs"),
     ("py:class", r"subgraphkit\.viewing\.sections\.(Text|Table|Drawing|Timeline)"),

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from measuring import Table, base_parser, show, store
 
 from subgraphkit import list_backends
-from subgraphkit.configuration.processors import processor_name
+from subgraphkit.configuration.layers import processor_name
 
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 BETWEEN = ("<!-- times: begin -->", "<!-- times: end -->")

@@ -19,7 +19,7 @@ from subgraphkit import errors
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding.shapes import shapes_of_inputs
-from subgraphkit.configuration.handing import plain_options, plain_settings, plain_value
+from subgraphkit.configuration.config import plain_options, plain_settings, plain_value
 from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS
 from subgraphkit.ir import Initializer
 from subgraphkit.logs import logger_of

@@ -5,15 +5,17 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, cast
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, cast
 
 from subgraphkit.backend.contract import Backend, EngineOrigin, stores_engines
 from subgraphkit.backend.operator import SubgraphOperator, maker_of
+from subgraphkit.backend.options import Option
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.bundling import messages
-from subgraphkit.bundling.carrying import carried_options
-from subgraphkit.bundling.manifest import BackendEntry, OriginEntry
-from subgraphkit.compiling import close_all, compile_subgraph, isolated
+from subgraphkit.bundling.reading import BackendEntry, OriginEntry
+from subgraphkit.compiling import IsolatedOperator, close_all, compile_subgraph
 from subgraphkit.compiling.caching.keying import name_implementation
 from subgraphkit.compiling.proving import (
     EngineFaultError,
@@ -23,12 +25,107 @@ from subgraphkit.compiling.proving import (
     came_back,
     engine_of,
 )
-from subgraphkit.errors import InternalError, describe_exception
+from subgraphkit.configuration.config import ResolvedConfig, plain_value
+from subgraphkit.errors import InternalError, OptionError, describe_exception
 from subgraphkit.ir import BoundGraph, Initializer, Subgraph
 from subgraphkit.ir.structure import NoKeyError, structure_digest
 from subgraphkit.logs import logger_of
 from subgraphkit.partitioning import Claim, Partitioning
 from subgraphkit.planning import Plan, Step
+
+_LAYER = "bundle"
+
+
+def carried_options(
+    backend: Backend, settings: ResolvedConfig, *, has_engines: bool
+) -> dict[str, Any]:
+    """Return the options to write into a bundle.
+
+    Raises:
+        OptionError: A value does not come back from JSON as it is (SGK111, SGK112).
+    """
+    given = settings.options_for(backend.name)
+    carried = {}
+    for option in backend.options:
+        value = getattr(backend.option_values, option.name, option.default)
+        asked = option.name in given
+        # What nobody asked for came from a neighbour's word, and decides what is computed.
+        if value == option.default or not (option.cache or (asked and not has_engines)):
+            continue
+        carried[option.name] = plain_value(value)
+        option.read(carried[option.name], "the bundle", backend.name)
+    return carried
+
+
+def with_carried_options(
+    settings: ResolvedConfig, entries: tuple[BackendEntry, ...], place: Path
+) -> ResolvedConfig:
+    """Return settings in which the options of a bundle hold where nobody here says anything.
+
+    Backends given as instances have their options already.
+    """
+    instances = {
+        choice.name
+        for choice in settings.backends
+        if choice.target is not None and not isinstance(choice.target, type)
+    }
+    sources = {name: dict(entries) for name, entries in settings.option_sources.items()}
+    for entry in entries:
+        if entry.name in instances:
+            continue
+        here = sources.setdefault(entry.name, {})
+        for name, value in entry.options.items():
+            here.setdefault(name, (value, _LAYER, f"the bundle {str(place)!r}"))
+    origin = f"the bundle {str(place)!r}"
+    return replace(
+        settings,
+        sources=MappingProxyType({**settings.sources, "backend": (_LAYER, origin)}),
+        option_sources=MappingProxyType(
+            {name: MappingProxyType(values) for name, values in sources.items() if values}
+        ),
+    )
+
+
+def check_options(backend: Backend, entry: BackendEntry, settings: ResolvedConfig) -> None:
+    """Make sure that the engines of a backend are those its options ask for.
+
+    Files may lie elsewhere than where the engines were made. What does not shape engines is no
+    bundle's to say, such as whether code inside them may run.
+
+    Raises:
+        BundleError: An option that shapes engines has another value here, or the bundle has one
+            that does not shape them (SGK185).
+    """
+    shaping = {option.name for option in backend.options if option.cache}
+    for name in entry.options.keys() - shaping:
+        raise messages.contradiction(
+            f"the bundle sets option {name!r} of backend {entry.name!r}, which is for whoever "
+            "opens it to say",
+            "No version of subgraphkit writes that; export the session again.",
+        )
+    for option in backend.options:
+        if not option.cache or option.kind == "path":
+            continue
+        here = getattr(backend.option_values, option.name, option.default)
+        there = _stored(option, entry)
+        if here != there:
+            given = settings.options_for(entry.name).get(option.name)
+            by = f" (given by {given[1]})" if given else ""
+            raise messages.contradiction(
+                f"option {option.name!r} of backend {entry.name!r} is {here!r}{by}, and the "
+                f"engines of the bundle were made with {there!r}",
+                "Leave the option out to run what the bundle has, or export it again.",
+            )
+
+
+def _stored(option: Option, entry: BackendEntry) -> Any:
+    if option.name not in entry.options:
+        return option.default
+    try:
+        return option.read(entry.options[option.name], "the bundle", entry.name)
+    except OptionError:
+        return entry.options[option.name]
+
 
 _logger = logger_of("bundle")
 
@@ -163,7 +260,7 @@ def restored(
         return claim.backend.deserialize(cast("bytes", engine), subgraph, context)
     how = {"shares": shares, "cached": False}
     demands = partitioning.constraints
-    return isolated(subgraph, claim, demands, context.progress, how, engine)
+    return IsolatedOperator(subgraph, claim, demands, context.progress, how, engine)
 
 
 def _engine(partitioning: Partitioning, step: Step, claim: Claim) -> bytes | None:

@@ -13,10 +13,15 @@ from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel, Shapes, bind
 from subgraphkit.bundling import messages
-from subgraphkit.bundling.carrying import check_options, with_carried_options
-from subgraphkit.bundling.collecting import compile_one, origin_here, restored, structure_of
-from subgraphkit.bundling.manifest import BackendEntry, BundleManifest, SubgraphEntry
-from subgraphkit.bundling.reading import BundleFiles
+from subgraphkit.bundling.collecting import (
+    check_options,
+    compile_one,
+    origin_here,
+    restored,
+    structure_of,
+    with_carried_options,
+)
+from subgraphkit.bundling.reading import BackendEntry, BundleFiles, BundleManifest, SubgraphEntry
 from subgraphkit.bundling.writing import versions_here
 from subgraphkit.compiling import CompiledSubgraphs, close_all
 from subgraphkit.compiling.proving import EngineFaultError, restored_by

@@ -18,8 +18,14 @@ from subgraphkit import __version__
 from subgraphkit.binding.shapes import shapes_of_inputs
 from subgraphkit.bundling import messages
 from subgraphkit.bundling.collecting import BundleContents, CollectedSubgraph
-from subgraphkit.bundling.manifest import BundleManifest, FileEntry, SubgraphEntry, write_manifest
-from subgraphkit.bundling.reading import MANIFEST, is_bundle
+from subgraphkit.bundling.reading import (
+    MANIFEST,
+    BundleManifest,
+    FileEntry,
+    SubgraphEntry,
+    is_bundle,
+    write_manifest,
+)
 from subgraphkit.errors import describe_exception
 from subgraphkit.ir.structure import data_digest
 from subgraphkit.onnx_io import write_bundled_model

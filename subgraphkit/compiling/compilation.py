@@ -15,9 +15,9 @@ from subgraphkit.backend.property import BindContext, PartitionSummary, Subgraph
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.binding import BoundModel
 from subgraphkit.boundary import pass_on, walking
-from subgraphkit.compiling.caching import EngineCache
+from subgraphkit.compiling.caching.engine_cache import EngineCache
 from subgraphkit.compiling.composition import CompiledSubgraphs, ComposedOperator, IdleOperator
-from subgraphkit.compiling.isolation import IsolatedOperator, isolated
+from subgraphkit.compiling.isolation import IsolatedOperator
 from subgraphkit.compiling.outcomes import attended, close_all, failure, given_back, tell_compiled
 from subgraphkit.compiling.proving import Proofs, ProofStep, Unproven
 from subgraphkit.errors import (
@@ -334,7 +334,8 @@ class Setup(NamedTuple):
     def _asked(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
         if self.partitioning.graph.settings.isolates(claim.backend.name):
             how = {"shares": self.is_shared, "cached": self.cache is not None}
-            return isolated(subgraph, claim, self.partitioning.constraints, self.progress, how)
+            demands = self.partitioning.constraints
+            return IsolatedOperator(subgraph, claim, demands, self.progress, how)
         operator: object = claim.property.create_operator(subgraph, self.context(claim))
         if not isinstance(operator, SubgraphOperator):
             raise SelectorContractError(

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, overload
 
 from subgraphkit.backend.operator import ON_DEVICE, InnerTime, SubgraphOperator, Traits
 from subgraphkit.backend.progress import Progress
-from subgraphkit.compiling.caching import EngineCache
+from subgraphkit.compiling.caching.engine_cache import EngineCache
 from subgraphkit.compiling.outcomes import close_all
 from subgraphkit.ir import Graph, Subgraph, last_uses
 from subgraphkit.partitioning import Partitioning

@@ -26,7 +26,7 @@ from subgraphkit.binding import BoundModel, bind
 from subgraphkit.binding.model_process import MODEL
 from subgraphkit.compiling.compilation import Setup
 from subgraphkit.compiling.proving import Proofs, ProofStep
-from subgraphkit.configuration.handing import plain_value
+from subgraphkit.configuration.config import plain_value
 from subgraphkit.configuration.selection import BackendChoice
 from subgraphkit.ir import Initializer, Subgraph
 from subgraphkit.limits import LoadLimits

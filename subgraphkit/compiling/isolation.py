@@ -9,7 +9,7 @@ import numpy as np
 from subgraphkit.backend.operator import SubgraphOperator, Traits, fill_buffers, set_maker
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
-from subgraphkit.binding.model_process import ModelProcess, ProcessEnded, described, with_last_words
+from subgraphkit.binding.model_process import ProcessEnded, described, with_last_words
 from subgraphkit.errors import BackendError, CompileError, ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Claim
@@ -19,38 +19,6 @@ from subgraphkit.texts import counted
 _LOOK_SECONDS: Final = 0.02
 _CLOSING_SECONDS: Final = 5.0
 """How long an operator may take to close before its process is ended."""
-
-
-def isolated(
-    subgraph: Subgraph,
-    claim: Claim,
-    constraints: ResolvedConstraints,
-    progress: Progress,
-    how: Mapping[str, bool],
-    engine: bytes | memoryview | None = None,
-) -> "IsolatedOperator":
-    """Have a region compiled, or its engine restored, in the process of its model.
-
-    Raises:
-        CompileError: The process went down (SGK136), or the backend failed to compile the region
-            (SGK130).
-        BackendError: The backend cannot be opened in another process (SGK137).
-        Unsupported: It gives nodes back.
-    """
-    graph = cast("BoundModel", subgraph.graph)
-    recipe = {
-        "backend": described(graph, claim.backend),
-        "property": claim.property_name,
-        "subgraph": {
-            name: getattr(subgraph, name)
-            for name in ("id", "backend", "nodes", "inputs", "outputs", "property_name")
-        },
-        "constants": list(subgraph.constants),
-        "pinned": list(constraints.pinned.items()),
-        "excluded": {name: sorted(nodes) for name, nodes in constraints.excluded.items()},
-        **how,
-    }
-    return IsolatedOperator(graph.process, subgraph, recipe, engine, progress)
 
 
 class IsolatedOperator(SubgraphOperator):
@@ -69,16 +37,34 @@ class IsolatedOperator(SubgraphOperator):
 
     def __init__(
         self,
-        process: ModelProcess,
         subgraph: Subgraph,
-        recipe: Mapping[str, Any],
-        engine: bytes | memoryview | None,
+        claim: Claim,
+        constraints: ResolvedConstraints,
         progress: Progress,
+        how: Mapping[str, bool],
+        engine: bytes | memoryview | None = None,
     ) -> None:
-        self._process = process
-        self._subgraph = subgraph
-        self._recipe = recipe
-        self._backend: str = recipe["backend"]["name"]
+        """Have a region compiled, or its engine restored, in the process of its model.
+
+        Raises:
+            CompileError: The process went down (SGK136), or the backend failed to compile the
+                region (SGK130).
+            BackendError: The backend cannot be opened in another process (SGK137).
+            Unsupported: It gives nodes back.
+        """
+        graph = cast("BoundModel", subgraph.graph)
+        fields = ("id", "backend", "nodes", "inputs", "outputs", "property_name")
+        self._recipe = {
+            "backend": described(graph, claim.backend),
+            "property": claim.property_name,
+            "subgraph": {name: getattr(subgraph, name) for name in fields},
+            "constants": list(subgraph.constants),
+            "pinned": list(constraints.pinned.items()),
+            "excluded": {name: sorted(nodes) for name, nodes in constraints.excluded.items()},
+            **how,
+        }
+        self._process = process = graph.process
+        self._subgraph, self._backend = subgraph, claim.backend.name
         self._engine = [] if engine is None else [np.frombuffer(engine, np.uint8)]
         self._weights = {
             name: one.array() for name, one in subgraph.constants.items() if one.version
@@ -92,9 +78,8 @@ class IsolatedOperator(SubgraphOperator):
                 self._make(progress)
             except ProcessEnded as ended:
                 process.leave(self)
-                raise ended_while(
-                    "compiling", CompileError, ended, self._backend, subgraph
-                ) from None
+                doing = "compiling"
+                raise ended_while(doing, CompileError, ended, self._backend, subgraph) from None
             except BaseException:
                 process.leave(self)
                 raise

@@ -5,20 +5,20 @@ file > default. ``backend`` replaces as a whole, ``options`` merge option by opt
 up. Everything outside the process is read when ``resolve`` is called and never at import.
 
 Threads: ``with config(...)`` holds for the current context. asyncio tasks inherit it; a plain
-thread does not (before Python 3.14), so wrap its function in ``config.copy_context_to``.
+thread does not (before Python 3.14), so call its function with ``contextvars.copy_context().run``.
 ``config.set`` holds for all threads.
 """
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Final, Literal, Self, Unpack
 
 from subgraphkit.backend.options import Option
 from subgraphkit.configuration.demands import EVERYBODY, Pin
@@ -28,9 +28,6 @@ from subgraphkit.configuration.names import BACKEND_NAMES
 from subgraphkit.configuration.selection import AUTO, BackendChoice, unnumbered
 from subgraphkit.configuration.settings import SETTINGS, SettingValues
 from subgraphkit.limits import LoadLimits
-
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
 
 _USUAL_FALLBACK: Final = "numpy"
 _context_layers: ContextVar[tuple[Layer, ...]] = ContextVar("subgraphkit_config", default=())
@@ -370,17 +367,29 @@ class Config:
         """Find out what would hold for a bind here and now; see ``resolve``."""
         return resolve(**settings)
 
-    @staticmethod
-    def copy_context_to(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-        """Return ``function`` bound to the settings that hold here, for use in another thread."""
-        context = copy_context()
-
-        def in_context(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-            # a context can be entered once at a time; a copy lets several threads run the function
-            return context.copy().run(function, *args, **kwargs)
-
-        return in_context
-
 
 config: Final = Config()
 """The configuration of this process: ``with config(strict=True): ...``."""
+
+
+def plain_settings(settings: ResolvedConfig, without: Collection[str]) -> dict[str, Any]:
+    """Return the settings of a bind by name, those left out that nobody gave."""
+    values = {name: getattr(settings, name) for name in SETTINGS if name not in without}
+    return {name: plain_value(value) for name, value in values.items() if value not in (None, ())}
+
+
+def plain_options(settings: ResolvedConfig) -> dict[str, dict[str, Any]]:
+    """Return the option values as written, by backend and option."""
+    return {
+        name: {key: plain_value(value) for key, (value, *_) in entries.items()}
+        for name, entries in settings.option_sources.items()
+    }
+
+
+def plain_value(value: Any) -> Any:
+    """Return a value as JSON can hold it and the settings can read it again."""
+    if isinstance(value, Mapping):
+        return {str(key): plain_value(one) for key, one in value.items()}
+    if isinstance(value, frozenset | list | tuple):
+        return [plain_value(one) for one in value]
+    return value if isinstance(value, str | int | float | None) else str(value)

@@ -309,7 +309,7 @@ class ExtensionManager:
         plugin = source.entry_point
         if plugin is None or self._resolved.plugins is not None or plugin.dist is None:
             return False
-        from subgraphkit.finding.quarantine import harm_of  # noqa: PLC0415 (few have extensions)
+        from subgraphkit.finding.child_probe import harm_of  # noqa: PLC0415 (few have extensions)
 
         harm = harm_of(plugin, plugin.dist.name, plugin.dist.version, self._resolved)
         if harm is not None and harm.is_news:

@@ -287,7 +287,7 @@ def _require_harmless(record: BackendRecord, resolved: ResolvedConfig) -> None:
     """Have a backend that nobody named tried elsewhere, unless it is ours or is here already."""
     if record.ships_with_us or record.distribution == IN_PROCESS or record.state != "registered":
         return
-    from subgraphkit.finding.quarantine import harm_of  # noqa: PLC0415 (few have such backends)
+    from subgraphkit.finding.child_probe import harm_of  # noqa: PLC0415 (few have such backends)
 
     plugin = EntryPoint(record.name, record.entry_point, BACKENDS_GROUP)
     harm = harm_of(plugin, record.distribution, record.version, resolved)

@@ -9,8 +9,11 @@ import heapq
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+
+_Member = TypeVar("_Member", int, str)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,6 +105,27 @@ class Adjacency:
             path.append(node)
             node = next(pred for pred in self.predecessors(node) if waiting[pred])
         return path[seen[node] :][::-1]
+
+
+def united(groups: Iterable[Sequence[_Member]]) -> list[list[_Member]]:
+    """Unite groups that share a member; return each ascending, in the order of their first."""
+    leader: dict[_Member, _Member] = {}
+
+    def find(member: _Member) -> _Member:
+        while leader[member] != member:
+            leader[member] = leader[leader[member]]
+            member = leader[member]
+        return member
+
+    for group in groups:
+        for member in group:
+            leader.setdefault(member, member)
+            low, high = sorted((find(group[0]), find(member)))
+            leader[high] = low
+    found: dict[_Member, list[_Member]] = {}
+    for member in sorted(leader):
+        found.setdefault(find(member), []).append(member)
+    return list(found.values())
 
 
 def _transpose(

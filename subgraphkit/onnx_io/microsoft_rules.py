@@ -251,21 +251,21 @@ def _tokens(call: Call) -> Types:
 _CONV: Final = as_standard("Conv", 11, slice(3))
 _QUANTIZED_CONV: Final = as_standard("QLinearConv", 10)
 
+_SAME_AS_FIRST: Final = (
+    "BiasGelu", "BiasSoftmax", "FastGelu", "Gelu", "Inverse", "QLinearLeakyRelu", "QLinearSigmoid",
+    "QLinearSoftmax", "QuickGelu", "RotaryEmbedding",
+)  # fmt: skip
 _RULES: Final[Mapping[str, Rule]] = {
+    **dict.fromkeys(_SAME_AS_FIRST, like(0)),
     "Attention": _attention,
-    "BiasGelu": like(0),
-    "BiasSoftmax": like(0),
     "DequantizeLinear": _dtype_of(like(0), 1),
     "DynamicQuantizeLSTM": _lstm_of_integers,
     "DynamicQuantizeMatMul": _product,
     "EmbedLayerNormalization": _embeddings,
-    "FastGelu": like(0),
     "FusedConv": _CONV,
     "FusedGemm": _gemm(1),
     "FusedMatMul": _fused_matmul,
-    "Gelu": like(0),
     "GroupQueryAttention": _group_query_attention,
-    "Inverse": like(0),
     "MatMulInteger16": _dtype_of(_product, otherwise=DataType.INT32),
     "MatMulIntegerToFloat": _dtype_of(_product, 2),
     "MatMulNBits": _matmul_of_blocks,
@@ -283,13 +283,8 @@ _RULES: Final[Mapping[str, Rule]] = {
         else _QUANTIZED_CONV
     )(call),
     "QLinearGlobalAveragePool": _global_average,
-    "QLinearLeakyRelu": like(0),
     "QLinearMul": as_standard("Mul", 13, (0, 3)),
-    "QLinearSigmoid": like(0),
-    "QLinearSoftmax": like(0),
     "QuantizeLinear": _quantized,
-    "QuickGelu": like(0),
-    "RotaryEmbedding": like(0),
     "SimplifiedLayerNormalization": _root_mean_square,
     "SkipLayerNormalization": _skip_normalization,
     "SkipSimplifiedLayerNormalization": _skip_normalization,

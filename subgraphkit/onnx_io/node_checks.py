@@ -24,21 +24,13 @@ _AGAIN: Final = "The model file is damaged or was written wrongly; export it aga
 _INTERNAL: Final = "__"
 """What names of attributes begin with that onnx leaves to those who pass models on."""
 
+_SHORT: Final = {
+    "FLOAT": "f", "GRAPH": "g", "INT": "i", "STRING": "s", "TENSOR": "t", "TYPE_PROTO": "tp",
+}  # fmt: skip
 _FIELDS: Final[Mapping[int, str]] = {
-    AttributeProto.FLOAT: "f",
-    AttributeProto.FLOATS: "floats",
-    AttributeProto.GRAPH: "g",
-    AttributeProto.GRAPHS: "graphs",
-    AttributeProto.INT: "i",
-    AttributeProto.INTS: "ints",
-    AttributeProto.SPARSE_TENSOR: "sparse_tensor",
-    AttributeProto.SPARSE_TENSORS: "sparse_tensors",
-    AttributeProto.STRING: "s",
-    AttributeProto.STRINGS: "strings",
-    AttributeProto.TENSOR: "t",
-    AttributeProto.TENSORS: "tensors",
-    AttributeProto.TYPE_PROTO: "tp",
-    AttributeProto.TYPE_PROTOS: "type_protos",
+    number: _SHORT.get(name, name.lower())
+    for name, number in AttributeProto.AttributeType.items()
+    if number
 }
 """Where the value of an attribute of each type is."""
 

@@ -1,10 +1,10 @@
+from .claiming.claim import RefusedBy as RefusedBy
 from .claims import Claim as Claim
 from .constraints import Constraints as Constraints
 from .constraints import NodeSelector as NodeSelector
 from .partitioning import Partitioning as Partitioning
 from .partitioning import partition as partition
 from .partitioning import partition_within as partition_within
-from .refusals import RefusedBy as RefusedBy
 from .reports.explanation import AskedProperty as AskedProperty
 from .reports.explanation import Explanation as Explanation
 from .reports.quality import BackendQuality as BackendQuality

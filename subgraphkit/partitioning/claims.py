@@ -265,13 +265,18 @@ def _check_declaration(claim: Claim) -> None:
         )
 
 
+def whole_number(value: Any) -> int | None:
+    """Return what Python takes for an index, and is no truth value; None of anything else."""
+    try:
+        return None if isinstance(value, bool) else index(value)
+    except TypeError:
+        return None
+
+
 def _node_count(claim: Claim, name: str) -> int:
     value = _declared(claim, name)
-    try:
-        count = 0 if isinstance(value, bool) else index(value)
-    except TypeError:
-        count = 0
-    if count < 1:
+    count = whole_number(value)
+    if count is None or count < 1:
         raise claim.fault("SGK122", f"{name} is {value!r}, expected a whole number from 1 on")
     return count
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import index
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -13,7 +12,7 @@ from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.ir.graph import with_bodies
-from subgraphkit.partitioning.claims import Claim
+from subgraphkit.partitioning.claims import Claim, whole_number
 from subgraphkit.types import DataType
 
 NodeSelector = str | int | Callable[[Node], bool]
@@ -183,11 +182,7 @@ class _Finder:
         return [node for node in found if not self._graph.is_constant_node(node)]
 
     def _place(self, selector: Any) -> int:
-        count = len(self._graph.nodes)
-        try:
-            place = None if isinstance(selector, bool) else index(selector)
-        except TypeError:
-            place = None
+        count, place = len(self._graph.nodes), whole_number(selector)
         if place is None:
             raise _unmet(
                 f"a constraint names nodes by {selector!r}, which is a {type(selector).__name__}",
@@ -195,7 +190,7 @@ class _Finder:
             )
         if not 0 <= place < count:
             raise _unmet(f"a constraint names node {place}; the model has {count} nodes")
-        return int(place)
+        return place
 
     def _wanted_by(self, predicate: Callable[[Node], object]) -> list[int]:
         graph, name = self._graph, getattr(predicate, "__name__", repr(predicate))

@@ -31,7 +31,6 @@ from subgraphkit.partitioning.constraints import (
     resolve_constraints,
 )
 from subgraphkit.partitioning.predictions import Predictions
-from subgraphkit.partitioning.refusals import RefusedBy, without_repeats
 
 
 def divided(
@@ -173,8 +172,7 @@ def require_all_claimed(
 
 
 def _advice_on_groups(passes: Passes, node: int) -> str:
-    found = (column.of(node) for column in passes.columns if column is not None)
-    if any(refusal is not None and refusal.code == "group" for refusal in found):
+    if any(one.refusal.code == "group" for one in passes.refusals_of(node)):
         return ". Pin every node of the group to the same backend."
     return ""
 
@@ -224,9 +222,5 @@ def _remedies(graph: BoundModel, left: Sequence[int], asked: Sequence[str]) -> l
 
 
 def _reasons(passes: Passes, node: int) -> str:
-    refused = without_repeats(
-        RefusedBy(claim.backend.name, claim.property_name, refusal)
-        for claim, column in zip(passes.claims, passes.columns, strict=True)
-        if column is not None and (refusal := column.of(node)) is not None
-    )
+    refused = passes.refusals_of(node)
     return "; ".join(f"{one.backend}: {one.refusal}" for one in refused) or "nobody was asked"

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.configuration.processors import processor_name
+from subgraphkit.configuration.layers import processor_name
 from subgraphkit.configuration.selection import (
     AUTO,
     NONE,
@@ -33,8 +33,8 @@ from subgraphkit.partitioning.plan_files import (
     read_placement,
     shapes_of,
 )
-from subgraphkit.storing.answers import Answers, Passing
 from subgraphkit.storing.folders import kept_folder
+from subgraphkit.storing.kept_files import Answers, Passing
 
 _logger = logger_of("placement")
 

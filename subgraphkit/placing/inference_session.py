@@ -16,7 +16,7 @@ from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.ir import Subgraph
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Constraints, partition
-from subgraphkit.placing.improving import ImprovingSession
+from subgraphkit.placing.background import ImprovingSession
 from subgraphkit.placing.outside import within_ceiling
 from subgraphkit.placing.specs import (
     OpenCall,

@@ -12,24 +12,55 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Self
 
+from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.differences import first_difference, relative_error
 from subgraphkit.backend.progress import Progress
+from subgraphkit.backend.tolerances import EXACT, Tolerance, ToleranceOf
 from subgraphkit.binding import BoundModel
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import BackendUnavailableError, SubgraphkitError
 from subgraphkit.finding.extensions import ExtensionManager
+from subgraphkit.finding.opening import declared_tolerances
 from subgraphkit.ir import Node
 from subgraphkit.ir.costs import weight_of
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.partitioning.plan_files import Placement, first_output
 from subgraphkit.partitioning.reports.explanation import Roots, find_causes
-from subgraphkit.placing.agreement import tolerances_of
 from subgraphkit.planning import plan
 from subgraphkit.running import Session
+from subgraphkit.types import DataType
+
+_QUANTISING: Final = frozenset(
+    {"QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul"}
+)
+_EIGHT_BITS: Final = frozenset({DataType.INT8, DataType.UINT8})
+_STEPS: Final = 2
+_STEPS_OF_RANGE: Final = 127
+"""How many steps results behind a quantisation may be apart, and steps from 0 to the largest."""
+
+
+def tolerances_of(bound: BoundModel, backends: Sequence[str]) -> ToleranceOf:
+    """Return what tells how far results may be off: as usual, or as one of the backends declares.
+
+    In a quantised model, the same number may round to the next step on any backend.
+    """
+    declared = declared_tolerances(backends, bound.settings)
+    allowed = Conformance(tolerances=declared.tolerances).tolerance_for
+    is_quantised = not _QUANTISING.isdisjoint(bound.table.op_types)
+    return partial(_by_steps, allowed) if is_quantised else allowed
+
+
+def _by_steps(allowed: ToleranceOf, dtype: DataType) -> Tolerance:
+    found = allowed(dtype)
+    if found == EXACT:  # 8-bit numbers are steps themselves
+        return found.widened(0.0, 1.0 if dtype in _EIGHT_BITS else 0.0)
+    return replace(found, scaled=max(found.scaled, _STEPS / _STEPS_OF_RANGE))
+
 
 WORTH: Final = 0.97
 """The part of a time from which on there is no gain: the same session takes hundredths more or less
@@ -61,11 +92,6 @@ class Candidate:
         turns: Seconds of a run, turn by turn.
         results: What its first run computed.
         error: The relative L2 error of these, if it was asked for.
-
-    Raises:
-        SubgraphkitError: As ``partition`` and ``compile_subgraphs``.
-
-    Thread-safety: used by one thread.
     """
 
     def __init__(
@@ -197,8 +223,6 @@ class TuningRun:
         max_error: The relative L2 error that results may have in shorter floats.
         seconds: About how long all of it may take.
         timeout_s: How long the first run of a candidate may take.
-
-    Thread-safety: used by one thread.
     """
 
     def __init__(
@@ -277,19 +301,14 @@ class TuningRun:
         except SubgraphkitError as error:
             self.out[label] = error.message
             return None
-        if self._expected is None:
-            if max_error:
-                self.out[label] = "its error is not known, because results vary from run to run"
-                one.close()
-            return None if max_error else one
-        one.error = relative_error(one.results, self._expected) if self.max_error else 0.0
-        if not max_error:
-            return None if self._is_out(one) else one
-        if one.error > max_error:
-            self.out[label] = f"relative error {one.error:.2g}, and max_error is {max_error:g}"
-            one.close()
-            return None
-        return one
+        if self._expected is not None and self.max_error:
+            one.error = relative_error(one.results, self._expected)
+        why = "" if max_error else self._wrong(one)
+        if max_error and self._expected is None:
+            why = "its error is not known, because results vary from run to run"
+        elif one.error > max_error > 0:
+            why = f"relative error {one.error:.2g}, and max_error is {max_error:g}"
+        return None if self._is_out(one, why) else one
 
     def hear_majority(self, several: Sequence[Candidate], first: str) -> list[Candidate]:
         """Take the results of most for right, and return who agrees with them.
@@ -306,17 +325,20 @@ class TuningRun:
             self.notes.append("results vary from run to run, so they are not compared")
             return list(several)
         self._expected = right.results
-        kept = [one for one in several if not self._is_out(one)]
+        kept = [one for one in several if not self._is_out(one, self._wrong(one))]
         if most == 1 and len(several) > 1:
             self.notes.append(f"no two agree, so {right.label} is taken to be right")
         return kept
 
-    def _is_out(self, one: Candidate) -> bool:
+    def _wrong(self, one: Candidate) -> str:
         wrong = "" if self._expected is None else one.difference(one.results, self._expected)
-        if wrong:
-            self.out[one.label] = f"out, because its results differ: {wrong}"
+        return f"out, because its results differ: {wrong}" if wrong else ""
+
+    def _is_out(self, one: Candidate, why: str) -> bool:
+        if why:
+            self.out[one.label] = why
             one.close()
-        return bool(wrong)
+        return bool(why)
 
     def nobody(self) -> BackendUnavailableError:
         """Return the error that no backend can run the model, with the reason of each (SGK104)."""

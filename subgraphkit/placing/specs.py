@@ -12,9 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from subgraphkit import bundling
 from subgraphkit.binding import BoundModel, Shapes, bind
-from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.configuration.config import ResolvedConfig, plain_value
 from subgraphkit.configuration.demands import Pin
-from subgraphkit.configuration.handing import plain_value
 from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.errors import CallerError, ConfigError
 from subgraphkit.finding.catalogue import CATALOGUE

@@ -11,8 +11,7 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.comparing.benchmark import candidate_table
 from subgraphkit.comparing.stored_values import make_feeds
 from subgraphkit.configuration import messages
-from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.configuration.handing import plain_value
+from subgraphkit.configuration.config import ResolvedConfig, plain_value
 from subgraphkit.configuration.selection import AUTO, BackendChoice, Selection, parse_selection
 from subgraphkit.errors import ConfigError, SubgraphkitError
 from subgraphkit.finding.opening import open_backends

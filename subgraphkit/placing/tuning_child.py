@@ -13,7 +13,7 @@ from subgraphkit.binding import BoundModel, bind
 from subgraphkit.comparing.benching import file_of
 from subgraphkit.comparing.stored_values import restore_values
 from subgraphkit.compiling import compile_subgraphs
-from subgraphkit.configuration.handing import plain_options, plain_settings, plain_value
+from subgraphkit.configuration.config import plain_options, plain_settings, plain_value
 from subgraphkit.configuration.selection import AUTO
 from subgraphkit.errors import CallerError, describe_exception
 from subgraphkit.loading import load

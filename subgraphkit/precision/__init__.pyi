@@ -1,11 +1,11 @@
 from .accuracy import AccuracyReport as AccuracyReport
 from .accuracy import LayerAccuracy as LayerAccuracy
+from .accuracy import ValueAccuracy as ValueAccuracy
 from .accuracy import measure_accuracy as measure_accuracy
 from .calibration import Histogram as Histogram
 from .calibration import Method as Method
 from .calibration import calibrate as calibrate
 from .calibration import threshold_of as threshold_of
-from .deviation import ValueAccuracy as ValueAccuracy
 from .models import KEPT_CODES as KEPT_CODES
 from .models import HighPrecision as HighPrecision
 from .models import Kept as Kept

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import onnx
 from onnx import helper
 
+from subgraphkit.ir.adjacency import united
 from subgraphkit.rewriting.draft import Draft, attribute, label_of
 from subgraphkit.rewriting.ranges import Range, Ranges
 from subgraphkit.rewriting.records import QUANTIZED, Kept, Precision
@@ -241,14 +242,15 @@ def _shared(
     draft: Draft, wanted: set[str], ranges: Ranges, precision: Precision
 ) -> dict[str, float]:
     """Return the threshold of each value, the same for all that one Concat joins."""
-    groups = {value: {value} for value in wanted}
-    for node in draft.nodes:
+    groups = [[value] for value in wanted]
+    for node in draft.nodes if wanted else ():
         joined = [value for value in (*node.input, *node.output) if value in wanted]
-        if node.op_type == "Concat" and len(joined) > 1:
-            merged = set().union(*(groups[value] for value in joined))
-            groups.update(dict.fromkeys(merged, merged))
-    most = {value: _most(ranges.values[value], precision) for value in wanted}
-    return {value: max(most[other] for other in groups[value]) for value in wanted}
+        groups += [joined] if node.op_type == "Concat" and joined else []
+    found: dict[str, float] = {}
+    for group in united(groups):
+        most = max(_most(ranges.values[value], precision) for value in group)
+        found.update(dict.fromkeys(group, most))
+    return found
 
 
 def _most(found: Range, precision: Precision) -> float:

@@ -1,6 +1,6 @@
 """The rewriting as a whole: operator set, folding, int8, and short floats node by node."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ import onnx
 from onnx import helper
 
 from subgraphkit.errors import CallerError, UnsupportedModelError
+from subgraphkit.ir.adjacency import united
 from subgraphkit.onnx_io.model import Model, load
 from subgraphkit.onnx_io.sources import ModelSource
 from subgraphkit.rewriting.draft import Draft, draft_of, label_of, skeleton_of
@@ -63,8 +64,7 @@ def _keep_between(draft: Draft, verdicts: list[Verdict]) -> None:
     for node, verdict in zip(draft.nodes, verdicts, strict=True):
         for place in verdict.inputs:
             wanted[node.input[place]] = wanted.get(node.input[place], 0) + 1
-    groups = _moving_groups(draft, verdicts)
-    for group in groups:
+    for group in _moving_groups(draft, verdicts):
         made = {value for i in group for value in draft.nodes[i].output if value in low}
         inner: dict[str, int] = {}
         entering = set()
@@ -82,29 +82,16 @@ def _keep_between(draft: Draft, verdicts: list[Verdict]) -> None:
             verdicts[i] = Verdict(kept=Kept(label_of(node), node.op_type, "between", ""))
 
 
-def _moving_groups(draft: Draft, verdicts: list[Verdict]) -> Iterator[list[int]]:
+def _moving_groups(draft: Draft, verdicts: list[Verdict]) -> list[list[int]]:
     """Return the connected groups of nodes that only move values."""
-    parent: dict[int, int] = {}
-
-    def root(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = parent[i]
-        return i
-
     made: dict[str, int] = {}
+    joined = []
     for i, node in enumerate(draft.nodes):
-        if node.op_type not in MOVING or not verdicts[i].inputs:
-            continue
-        parent[i] = i
-        for place in verdicts[i].inputs:
-            if (maker := made.get(node.input[place])) is not None:
-                parent[root(i)] = root(maker)
-        made.update((value, i) for value in node.output if value)
-    groups: dict[int, list[int]] = {}
-    for i in parent:
-        groups.setdefault(root(i), []).append(i)
-    yield from groups.values()
+        if node.op_type in MOVING and verdicts[i].inputs:
+            read = [node.input[place] for place in verdicts[i].inputs]
+            joined.append([i, *(made[value] for value in read if value in made)])
+            made.update((value, i) for value in node.output if value)
+    return united(joined)
 
 
 @dataclass(eq=False)

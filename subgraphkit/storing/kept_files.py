@@ -1,21 +1,32 @@
 """Files of a backend's own that make the next time quicker, and may be gone any day.
 
-They are signed with this user's key, as engines and answers are.
+Answers of a library are kept in them as well, so that no question is put to it twice. All are
+signed with this user's key, as engines are.
 """
 
 import contextlib
+import hashlib
 import hmac
+import json
 import os
+import re
 import secrets
+import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 from subgraphkit.errors import CacheError
 from subgraphkit.logs import logger_of
 from subgraphkit.storing import messages
-from subgraphkit.storing.files import locked, open_plain, write_whole
-from subgraphkit.storing.folders import default_state_dir, private_folder
+from subgraphkit.storing.files import locked, open_plain, remove_left_over, write_whole
+from subgraphkit.storing.folders import (
+    BACKENDS,
+    default_cache_dir,
+    default_state_dir,
+    private_folder,
+)
 
 _LENGTH: Final = 32
 _NAME: Final = "engine-cache.key"
@@ -125,3 +136,170 @@ class KeptFile:
         signature = hmac.new(key, self._head + os.fsencode(self.path.name) + b"\n", "sha256")
         signature.update(data)
         return self._head + signature.digest()
+
+
+_logger = logger_of("cache")
+
+_MOST_FILES: Final = 2_000
+_ANSWER: Final = re.compile(r"[0-9a-f]{64}\.(answer|json)")
+_UNKNOWN: Final = object()
+_OF_THE_MACHINE: Final = re.compile(
+    r"bad[ _]?alloc|out ?of ?memory|no space left|too many open files", re.IGNORECASE
+)
+
+_Said = TypeVar("_Said")
+
+
+class Passing(NamedTuple):
+    """An answer that holds for now alone, because the machine was at fault and not the question.
+
+    Attributes:
+        answer: The answer.
+    """
+
+    answer: Any
+
+
+class Answers:
+    """Answers by question: in memory for as long as the object lives, in files where there is room.
+
+    A question is text or bytes that hold all the answer depends on: its subject, as
+    ``onnx_io.node_key`` writes it, and the options that count. If answers are kept in files, it
+    also holds the versions of library and format, and the device. Questions that differ in nothing
+    are one.
+
+    The answers unused for longest go first. A file that is missing, damaged or not this user's
+    alone is a question to be asked again.
+
+    Args:
+        kind: What kind of answers; the name of the folder in which they are kept.
+        most: How many are remembered in memory.
+
+    Thread-safety: any number of threads and processes may ask; two that ask the same at the same
+    time may both have to ask the library.
+    """
+
+    def __init__(self, kind: str, most: int = 10_000) -> None:
+        self._kind = kind
+        self._most = most
+        self._known: dict[tuple[Path | None, str], Any] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        """Return how many answers are in memory."""
+        return len(self._known)
+
+    def recall(
+        self, question: str | bytes, ask: Callable[[], _Said | Passing], folder: Path | None = None
+    ) -> _Said:
+        """Return what was answered before, or ask.
+
+        Args:
+            question: The question.
+            ask: Puts it to the library. What it raises is not remembered, nor is an answer that is
+                ``Passing``; so ``lambda: Passing(None)`` looks without asking.
+            folder: The folder of the backend, see ``BindContext.kept_folder``; answers have to be
+                JSON then, and sequences are lists. None for memory alone.
+        """
+        digest = _digest(question)
+        found = self._find(digest, folder)
+        if found is _UNKNOWN:
+            found = ask()
+            if isinstance(found, Passing):
+                found = found.answer
+            else:
+                self._keep(digest, found, folder)
+        answer: _Said = found
+        return answer
+
+    def put(self, question: str | bytes, answer: Any, folder: Path | None = None) -> None:
+        """Remember an answer in place of what is known."""
+        self._keep(_digest(question), answer, folder)
+
+    def _find(self, digest: str, folder: Path | None) -> Any:
+        place = folder, digest
+        with self._lock:
+            if place in self._known:
+                found = self._known[place] = self._known.pop(place)  # the youngest is the last
+                return found
+        data = self._file(digest, folder).read() if folder is not None else b""
+        if not data:
+            return _UNKNOWN
+        found = json.loads(data)
+        self._remember(place, found)
+        return found
+
+    def _keep(self, digest: str, answer: Any, folder: Path | None) -> None:
+        self._remember((folder, digest), answer)
+        if folder is not None:
+            with contextlib.suppress(OSError):  # then there is no room for the file either
+                (folder / self._kind).mkdir(mode=0o700, exist_ok=True)
+            self._file(digest, folder).write(json.dumps(answer).encode(), durable=False)
+            _make_room(folder / self._kind)
+
+    def _remember(self, place: tuple[Path | None, str], answer: Any) -> None:
+        with self._lock:
+            self._known.pop(place, None)
+            self._known[place] = answer
+            if len(self._known) > self._most:
+                del self._known[next(iter(self._known))]
+
+    def _file(self, digest: str, folder: Path) -> KeptFile:
+        return KeptFile(folder / self._kind / f"{digest}.answer", self._kind)
+
+
+def is_machine_fault(said: BaseException | str) -> bool:
+    """Say whether a library failed for lack of memory, room or files, whatever it was asked.
+
+    Args:
+        said: What it raised, or its words.
+    """
+    return isinstance(said, MemoryError | OSError) or bool(_OF_THE_MACHINE.search(str(said)))
+
+
+def forget_answers(cache_dir: Path | None) -> int:
+    """Remove the answers that backends keep in files; their other files stay.
+
+    ``cache_dir``: The folder of the cache; None for the default.
+
+    Raises:
+        CacheError: The home directory is not known (SGK151).
+    """
+    removed = 0
+    above = (cache_dir or default_cache_dir()) / BACKENDS
+    for path in (
+        file for backend in _folders(above) for kind in _folders(backend) for file in _listed(kind)
+    ):
+        if not remove_left_over(path) and _ANSWER.fullmatch(path.name):
+            with contextlib.suppress(OSError):
+                path.unlink()
+                removed += 1
+    return removed
+
+
+def _digest(question: str | bytes) -> str:
+    data = question.encode(errors="surrogatepass") if isinstance(question, str) else question
+    return hashlib.sha256(data).hexdigest()
+
+
+def _make_room(folder: Path) -> None:
+    """Forget the oldest answers, where there are many, and what killed writers have left."""
+    files = [file for file in _listed(folder) if not remove_left_over(file)]
+    files = [file for file in files if _ANSWER.fullmatch(file.name)]
+    if len(files) <= _MOST_FILES:
+        return
+    with contextlib.suppress(OSError):  # another process may be making room as well
+        files.sort(key=lambda file: file.stat().st_mtime)
+        for file in files[: len(files) // 2]:
+            file.unlink(missing_ok=True)
+
+
+def _folders(above: Path) -> list[Path]:
+    return [one for one in _listed(above) if one.is_dir() and not one.is_symlink()]
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []

@@ -14,7 +14,7 @@ from subgraphkit.precision import (
     measure_accuracy,
     rewrite,
 )
-from subgraphkit.precision.deviation import Sums
+from subgraphkit.precision.accuracy import Sums
 from subgraphkit.testing import light_models
 
 NETWORKS = ("squeezenet", "shufflenet", "resnet50")

@@ -11,10 +11,10 @@ from subgraphkit.backend.option_values import read_bytes
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import Parser, tolerance
-from subgraphkit.compiling.caching import EngineStore, StoredEngine
+from subgraphkit.compiling.caching.store import EngineStore, StoredEngine
 from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import CallerError
-from subgraphkit.storing.answers import forget_answers
+from subgraphkit.storing.kept_files import forget_answers
 from subgraphkit.texts import counted, in_bytes
 
 _SHOWN_OF_KEY: Final = 8

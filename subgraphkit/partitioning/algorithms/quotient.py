@@ -150,18 +150,7 @@ _ROUNDS_ONE_BY_ONE = 8
 
 
 class CyclicGroupsError(ValueError):
-    """Groups cannot be contracted because they would wait on each other.
-
-    Attributes:
-        groups: Indices of the groups on one cycle, ascending; at least one.
-        path: The cycle as units. Even positions lead by an edge to the next position; odd positions
-            and what follows (the last is followed by the first) lie in one group.
-    """
-
-    def __init__(self, groups: list[int], path: list[int]) -> None:
-        self.groups = groups
-        self.path = path
-        super().__init__(f"groups {groups} wait on each other along units {path}")
+    """Groups cannot be contracted because they would wait on each other."""
 
 
 class Contraction(NamedTuple):
@@ -183,7 +172,7 @@ def contract(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> Contracti
     """
     home, leaders = _homes(adjacency.count, groups)
     small = _quotient(adjacency, home, len(leaders))
-    order = np.asarray(_emit(adjacency, small, home, groups), dtype=np.int64)
+    order = np.asarray(_emit(small), dtype=np.int64)
     number = np.empty_like(order)
     number[order] = np.arange(len(order))
     members: list[list[int]] = [[leader] for leader in leaders[order].tolist()]
@@ -206,7 +195,7 @@ def run_order(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> list[int
     index = [-1] * len(leaders)
     for position, group in enumerate(groups):
         index[home[group[0]]] = position
-    order = (index[leader] for leader in _emit(adjacency, small, home, groups))
+    order = (index[leader] for leader in _emit(small))
     return [position for position in order if position >= 0]
 
 
@@ -317,9 +306,7 @@ def _offsets(keys: Longs, size: int) -> "array[int]":
     return as_array(np.append(0, np.cumsum(np.bincount(keys, minlength=size))))
 
 
-def _emit(
-    adjacency: Adjacency, small: Adjacency, home: Longs, groups: Sequence[Sequence[int]]
-) -> list[int]:
+def _emit(small: Adjacency) -> list[int]:
     """Order the nodes of the quotient topologically, always the smallest that is ready."""
     waiting = [end - start for start, end in pairwise(small.pred_start)]
     succs, succ_start = small.succs.tolist(), small.succ_start.tolist()
@@ -337,33 +324,6 @@ def _emit(
                 waiting[successor] -= 1
                 if not waiting[successor] and successor <= scanned:
                     heapq.heappush(late, successor)
-    if len(order) == small.count:
-        return order
-    path = cycle_path(adjacency, home.tolist(), waiting)
-    on_path = {int(home[unit]) for unit in path}
-    found = [index for index, group in enumerate(groups) if int(home[group[0]]) in on_path]
-    raise CyclicGroupsError(found, path)
-
-
-def cycle_path(adjacency: Adjacency, home: Sequence[int], waiting: Sequence[int]) -> list[int]:
-    """Find a cycle among the groups that were never ready.
-
-    ``waiting``: For each group how many of its incoming edges come from groups that were never
-    ready; positive for at least one group, else zero.
-    """
-    entry: dict[int, tuple[int, int]] = {}
-    for unit in range(adjacency.count):
-        group = home[unit]
-        if waiting[group] and group not in entry:
-            for pred in adjacency.predecessors(unit):
-                if home[pred] != group and waiting[home[pred]]:
-                    entry[group] = (pred, unit)
-                    break
-    group = next(iter(entry))
-    seen: dict[int, int] = {}
-    edges: list[tuple[int, int]] = []
-    while group not in seen:
-        seen[group] = len(edges)
-        edges.append(entry[group])
-        group = home[entry[group][0]]
-    return [unit for edge in reversed(edges[seen[group] :]) for unit in edge]
+    if len(order) < small.count:
+        raise CyclicGroupsError
+    return order

@@ -4,7 +4,6 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import compress
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -24,10 +23,61 @@ from subgraphkit.errors import (
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.algorithms.levels import as_ints
-from subgraphkit.partitioning.claims import AT_FAULT, Claim
-from subgraphkit.partitioning.refusals import RefusalColumn
+from subgraphkit.partitioning.claims import AT_FAULT, Claim, whole_number
 
 _ABOUT_REGIONS = frozenset({"accept"})
+
+
+class RefusalColumn:
+    """For each node, why one property did not take it: one small integer.
+
+    A million refused nodes usually share a handful of reasons, so each reason is stored once.
+
+    Args:
+        node_count: Number of nodes of the model.
+    """
+
+    __slots__ = ("_code_of", "_codes", "_reasons")
+
+    def __init__(self, node_count: int) -> None:
+        self._codes = array("i", bytes(4 * node_count))
+        self._reasons: list[Refusal | None] = [None]
+        self._code_of: dict[Refusal, int] = {}
+
+    def refuse(self, node: int, refusal: Refusal) -> None:
+        """Keep the reason for a node, in place of an earlier one."""
+        code = self._code_of.get(refusal)
+        if code is None:
+            code = self._code_of[refusal] = len(self._reasons)
+            self._reasons.append(refusal)
+        self._codes[node] = code
+
+    def clear(self, nodes: Iterable[int]) -> None:
+        """Forget the reasons for nodes, because they were taken after all."""
+        codes = self._codes
+        for node in nodes:
+            codes[node] = 0
+
+    def of(self, node: int) -> Refusal | None:
+        """Return the reason for a node, or None if the property did not refuse it."""
+        return self._reasons[self._codes[node]]
+
+    def items(self) -> Iterator[tuple[int, Refusal]]:
+        """Go through all refused nodes, ascending."""
+        reasons = self._reasons
+        for node, code in enumerate(self._codes):
+            if code:
+                refusal = reasons[code]
+                assert refusal is not None  # noqa: S101 (only code 0 stands for none)
+                yield node, refusal
+
+    def copy(self) -> "RefusalColumn":
+        """Return an independent copy."""
+        twin = RefusalColumn(0)
+        twin._codes = self._codes[:]
+        twin._reasons = self._reasons[:]
+        twin._code_of = dict(self._code_of)
+        return twin
 
 
 class CheckedProperty:
@@ -128,12 +178,8 @@ class CheckedProperty:
         return groups
 
     def _node_index(self, member: Any) -> int:
-        count = len(self.graph.table.op_types)
-        try:
-            place = -1 if isinstance(member, bool) else index(member)
-        except TypeError:
-            place = -1
-        if not 0 <= place < count:
+        count, place = len(self.graph.table.op_types), whole_number(member)
+        if place is None or not 0 <= place < count:
             raise self.claim.fault(
                 "SGK122",
                 f"groups named {member!r}, expected indices of nodes from 0 to {count - 1}",

@@ -13,13 +13,12 @@ from subgraphkit.backend.property import PartitionSummary
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import BoundGraph
 from subgraphkit.partitioning.algorithms.quotient import weak_components
-from subgraphkit.partitioning.claiming.ask import CheckedProperty
+from subgraphkit.partitioning.claiming.ask import CheckedProperty, RefusalColumn
 from subgraphkit.partitioning.claiming.checks import CHECKS, forbidden_at_borders
 from subgraphkit.partitioning.claiming.graph import PartitionState, Pass, Region
 from subgraphkit.partitioning.claiming.grow import grow
 from subgraphkit.partitioning.claiming.merge import bound_of, merge
 from subgraphkit.partitioning.claims import Claim
-from subgraphkit.partitioning.refusals import RefusalColumn
 
 # How often regions are made again. After that those are dropped in which something is refused,
 # which makes no new edges. Of 5,478 passes on random graphs with sizes, reviews, groups and borders
@@ -40,6 +39,20 @@ class Bound(NamedTuple):
     maximal: bool
 
 
+class RefusedBy(NamedTuple):
+    """One property's refusal of one node.
+
+    Attributes:
+        backend: Name of the backend.
+        property: Name of its property.
+        refusal: The reason.
+    """
+
+    backend: str
+    property: str
+    refusal: Refusal
+
+
 class Passes(NamedTuple):
     """The outcome of the passes of all properties.
 
@@ -51,6 +64,26 @@ class Passes(NamedTuple):
     claims: tuple[Claim, ...]
     columns: tuple[RefusalColumn | None, ...]
     bounds: tuple[Bound | None, ...]
+
+    @property
+    def asked(self) -> list[tuple[Claim, RefusalColumn]]:
+        """The properties that were asked about something, with their refusals."""
+        pairs = zip(self.claims, self.columns, strict=True)
+        return [(claim, column) for claim, column in pairs if column is not None]
+
+    def refusals_of(self, node: int) -> tuple[RefusedBy, ...]:
+        """Return who refused a node, in the order of asking.
+
+        Several properties of a backend often share their rules: of what they say in the same words
+        a reader wants the first.
+        """
+        first: dict[tuple[str, Refusal], RefusedBy] = {}
+        for claim, column in self.asked:
+            name, refusal = claim.backend.name, column.of(node)
+            if refusal is not None:
+                one = RefusedBy(name, claim.property_name, refusal)
+                first.setdefault((name, refusal), one)
+        return tuple(first.values())
 
 
 def claim_all(

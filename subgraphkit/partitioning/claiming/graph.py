@@ -16,6 +16,7 @@ from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.binding import BoundModel
 from subgraphkit.ir import Adjacency, BoundGraph, Node
+from subgraphkit.ir.adjacency import united
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.algorithms.levels import (
     Nets,
@@ -24,9 +25,8 @@ from subgraphkit.partitioning.algorithms.levels import (
     nets_of_vertices,
 )
 from subgraphkit.partitioning.algorithms.quotient import contract_groups, run_order
-from subgraphkit.partitioning.claiming.ask import CheckedProperty
+from subgraphkit.partitioning.claiming.ask import CheckedProperty, RefusalColumn
 from subgraphkit.partitioning.claims import Claim
-from subgraphkit.partitioning.refusals import RefusalColumn
 
 _QUANTIZE = "QuantizeLinear"
 _DEQUANTIZE = "DequantizeLinear"
@@ -128,10 +128,11 @@ class PartitionState:
             and comes back; they are not contracted.
         """
         claimed = [region.ranks for region in self.regions]
-        united = _united([*(atom for atom in self.atoms if self.free[atom[0]]), *groups])
-        if not claimed and not united:
+        joined = united([*(atom for atom in self.atoms if self.free[atom[0]]), *groups])
+        joined = [ranks for ranks in joined if len(ranks) > 1]
+        if not claimed and not joined:
             return ContractedGraph(self.adjacency, array("i", range(self.count)), None, ()), []
-        found, kept, dropped = contract_groups(self.adjacency, claimed, united)
+        found, kept, dropped = contract_groups(self.adjacency, claimed, joined)
         return ContractedGraph(found.adjacency, found.unit_of, found.members, kept), dropped
 
     def claim(self, region: Region) -> None:
@@ -218,27 +219,6 @@ def _by_rank(graph: BoundGraph, order: "array[int]", rank_of: "array[int]") -> A
     return Adjacency.from_predecessors(
         [rank_of[p] for p in adjacency.predecessors(node) if rank_of[p] >= 0] for node in order
     )
-
-
-def _united(groups: Iterable[Sequence[int]]) -> list[list[int]]:
-    """Unite groups that share a rank; drop those of one rank."""
-    leader: dict[int, int] = {}
-
-    def find(rank: int) -> int:
-        while leader[rank] != rank:
-            leader[rank] = leader[leader[rank]]
-            rank = leader[rank]
-        return rank
-
-    for group in groups:
-        for rank in group:
-            leader.setdefault(rank, rank)
-            low, high = sorted((find(group[0]), find(rank)))
-            leader[high] = low
-    united: dict[int, list[int]] = {}
-    for rank in sorted(leader):
-        united.setdefault(find(rank), []).append(rank)
-    return [ranks for ranks in united.values() if len(ranks) > 1]
 
 
 @dataclass(eq=False)

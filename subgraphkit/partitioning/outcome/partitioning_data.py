@@ -13,12 +13,12 @@ from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.operator import Evidence
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
-from subgraphkit.configuration.handing import plain_value
+from subgraphkit.configuration.config import plain_value
 from subgraphkit.errors import BackendUnavailableError, ConfigError
 from subgraphkit.ir import Node, Subgraph, boundaries, make_subgraph
 from subgraphkit.ir.costs import estimate_flops
 from subgraphkit.lazy import cached_property
-from subgraphkit.partitioning.claiming.claim import Passes
+from subgraphkit.partitioning.claiming.claim import Passes, RefusedBy
 from subgraphkit.partitioning.claiming.graph import PartitionState, Region
 from subgraphkit.partitioning.claims import Claim
 from subgraphkit.partitioning.constraints import ResolvedConstraints
@@ -28,41 +28,6 @@ from subgraphkit.partitioning.outcome.verification import (
     verify_edges,
     verify_regions,
 )
-from subgraphkit.partitioning.refusals import RefusedBy, without_repeats
-
-
-class _Refusals(Mapping[int, tuple[RefusedBy, ...]]):
-    """By node, who refused it, in the order of asking; only nodes that somebody refused."""
-
-    def __init__(self, passes: Passes) -> None:
-        self._asked = [
-            (claim, column)
-            for claim, column in zip(passes.claims, passes.columns, strict=True)
-            if column is not None
-        ]
-
-    @cached_property
-    def _nodes(self) -> list[int]:
-        return sorted({node for _, column in self._asked for node, _ in column.items()})
-
-    def __getitem__(self, node: int) -> tuple[RefusedBy, ...]:
-        found = without_repeats(
-            RefusedBy(claim.backend.name, claim.property_name, refusal)
-            for claim, column in self._asked
-            if (refusal := column.of(node)) is not None
-        )
-        if not found:
-            raise KeyError(node)
-        return found
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._nodes)
-
-    def __len__(self) -> int:
-        return len(self._nodes)
-
-    def __repr__(self) -> str:
-        return repr(dict(self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,20 +138,21 @@ class PartitioningData:
             for source, names in crossing.items():
                 yield source, place, names
 
-    @property
+    @cached_property
     def refusals(self) -> Mapping[int, tuple[RefusedBy, ...]]:
         """By node, the properties that refused it and their reasons, in the order of asking.
 
         What several properties of a backend say in the same words is there once, as said by the
         first of them.
         """
-        return _Refusals(self.passes)
+        refused = {node for _, column in self.passes.asked for node, _ in column.items()}
+        return {node: self.passes.refusals_of(node) for node in sorted(refused)}
 
     def refusals_by(self, backend: str) -> Mapping[int, Refusal]:
         """Return why nodes are not on a backend, by node: what was said of each last."""
         said: dict[int, Refusal] = {}
-        for claim, column in zip(self.passes.claims, self.passes.columns, strict=True):
-            if column is not None and claim.backend.name == backend:
+        for claim, column in self.passes.asked:
+            if claim.backend.name == backend:
                 said.update(column.items())
         elsewhere = (n for n in sorted(said) if self.subgraphs[self._home[n]].backend != backend)
         return {node: said[node] for node in elsewhere}

@@ -18,7 +18,6 @@ from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import InternalError
 from subgraphkit.ir import Adjacency, BoundGraph, Node, Subgraph
 from subgraphkit.partitioning.algorithms.levels import Longs, as_ints, distinct
-from subgraphkit.partitioning.algorithms.quotient import cycle_path
 from subgraphkit.partitioning.claiming.ask import CheckedProperty
 from subgraphkit.partitioning.claiming.graph import PartitionState, Region
 
@@ -85,6 +84,30 @@ def _find_cycle(adjacency: Adjacency, home: Longs, count: int) -> Violation | No
     region_of = home.tolist()
     path = cycle_path(adjacency, region_of, waiting)
     return Violation("cycle", tuple(dict.fromkeys(region_of[unit] for unit in path)), tuple(path))
+
+
+def cycle_path(adjacency: Adjacency, home: Sequence[int], waiting: Sequence[int]) -> list[int]:
+    """Find a cycle among the groups that were never ready.
+
+    ``waiting``: For each group how many of its incoming edges come from groups that were never
+    ready; positive for at least one group, else zero.
+    """
+    entry: dict[int, tuple[int, int]] = {}
+    for unit in range(adjacency.count):
+        group = home[unit]
+        if waiting[group] and group not in entry:
+            for pred in adjacency.predecessors(unit):
+                if home[pred] != group and waiting[home[pred]]:
+                    entry[group] = (pred, unit)
+                    break
+    group = next(iter(entry))
+    seen: dict[int, int] = {}
+    edges: list[tuple[int, int]] = []
+    while group not in seen:
+        seen[group] = len(edges)
+        edges.append(entry[group])
+        group = home[entry[group][0]]
+    return [unit for edge in reversed(edges[seen[group] :]) for unit in edge]
 
 
 def _find_gap(

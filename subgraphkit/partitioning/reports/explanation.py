@@ -14,8 +14,8 @@ from typing import Final, Literal
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.lazy import cached_property
+from subgraphkit.partitioning.claiming.claim import RefusedBy
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
-from subgraphkit.partitioning.refusals import RefusedBy
 from subgraphkit.texts import counted, listed, printable
 from subgraphkit.types import TensorType, ValueType, slot
 

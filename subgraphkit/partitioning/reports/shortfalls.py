@@ -16,8 +16,6 @@ from subgraphkit.backend.hookspecs import FallbackEvent
 from subgraphkit.backend.messages import PLACEMENT_LOG
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import UnclaimedNodesError
-from subgraphkit.ir import Node
-from subgraphkit.ir.costs import estimate_flops
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.constraints import nodes_that_lose_nan
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
@@ -134,14 +132,17 @@ class _Work:
             self._nodes[one.backend] += working_nodes(self._graph, one)
 
     @cached_property
-    def _flops(self) -> dict[int, int]:
-        nodes = (node for several in self._nodes.values() for node in several)
-        return {node: estimate_flops(Node(self._graph, node)) for node in nodes}
+    def _flops(self) -> int:
+        return sum(map(self._partitioning.flops_of, self._nodes.values()))
 
     @cached_property
+    def _count(self) -> int:
+        return sum(map(len, self._nodes.values()))
+
+    @property
     def total(self) -> int:
         """All work: FLOPs, or nodes where a model has none."""
-        return sum(self._flops.values()) or len(self._flops)
+        return self._flops or self._count
 
     @cached_property
     def _shares_of(self) -> dict[str, float]:
@@ -215,8 +216,7 @@ class _Work:
         names = list(dict.fromkeys([*first, *have]))
         count = {name: len(self._nodes.get(name, ())) for name in names}
         shown = [
-            f"{name} has {count[name]} of {len(self._flops)} nodes "
-            f"({_shown(self.share(name))} of FLOPs)"
+            f"{name} has {count[name]} of {self._count} nodes ({_shown(self.share(name))} of FLOPs)"
             if place == 0
             else f"{name} {count[name]} ({_shown(self.share(name))})"
             for place, name in enumerate(names[:_SHOWN_BACKENDS])
@@ -232,9 +232,8 @@ class _Work:
         }
 
     def _weight(self, nodes: Collection[int]) -> float:
-        if not any(self._flops.values()):
-            return len(nodes) / (self.total or 1)
-        return sum(map(self._flops.__getitem__, nodes)) / self.total
+        amount = self._partitioning.flops_of(nodes) if self._flops else len(nodes)
+        return amount / (self.total or 1)
 
     def _has_little(self, name: str, refused: Collection[int]) -> bool:
         left, had = self._weight(refused), self.share(name)

@@ -11,7 +11,7 @@ import pytest
 from onnx import numpy_helper
 
 import subgraphkit as sk
-from subgraphkit.bundling.manifest import MARK
+from subgraphkit.bundling.reading import MARK
 from subgraphkit.ir.structure import canonical, data_digest
 from tests.models import parsed
 from tests.storing import Storing, storing

@@ -11,7 +11,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.bundling import BundleFiles
-from subgraphkit.bundling.manifest import MARK
+from subgraphkit.bundling.reading import MARK
 from subgraphkit.errors import BundleError
 from subgraphkit.partitioning import Constraints
 from tests.models import LINEAR, parsed

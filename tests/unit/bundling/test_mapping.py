@@ -17,7 +17,7 @@ from onnx import numpy_helper
 import subgraphkit as sk
 from subgraphkit.bundling import reading
 from subgraphkit.errors import SubgraphkitError
-from subgraphkit.storing.answers import Answers
+from subgraphkit.storing.kept_files import Answers
 from tests.models import parsed
 
 _LIBRARIES = {"numpy": "numpy", "onnxruntime": "onnxruntime", "openvino": "openvino"}

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from subgraphkit.configuration import processors
+from subgraphkit.configuration import layers
 from subgraphkit.configuration.config import resolve
-from subgraphkit.configuration.processors import thread_limit
+from subgraphkit.configuration.layers import thread_limit
 
 CPUS = 8
 
@@ -16,8 +16,8 @@ CPUS = 8
 def _machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: CPUS)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(CPUS), raising=False)
-    monkeypatch.setattr(processors, "_PROC", str(tmp_path / "own"))
-    monkeypatch.setattr(processors, "_GROUPS", str(tmp_path))
+    monkeypatch.setattr(layers, "_PROC", str(tmp_path / "own"))
+    monkeypatch.setattr(layers, "_GROUPS", str(tmp_path))
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
 

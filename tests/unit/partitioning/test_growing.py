@@ -14,11 +14,11 @@ from subgraphkit.ir import Adjacency, Node
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.merger import RunningOrder
 from subgraphkit.partitioning.algorithms.quotient import run_order
+from subgraphkit.partitioning.claiming.ask import RefusalColumn
 from subgraphkit.partitioning.claiming.claim import merge, open_pass
 from subgraphkit.partitioning.claiming.graph import PartitionState
 from subgraphkit.partitioning.claiming.grow import grow
 from subgraphkit.partitioning.claims import Claim
-from subgraphkit.partitioning.refusals import RefusalColumn
 from tests.property.partition_oracles import build, check_disjoint
 from tests.unit.partitioning.pass_support import graph_of, selecting
 

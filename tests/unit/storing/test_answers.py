@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from subgraphkit.storing import Answers, Passing, is_machine_fault
-from subgraphkit.storing.answers import forget_answers
 from subgraphkit.storing.folders import kept_folder
+from subgraphkit.storing.kept_files import forget_answers
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_what_is_unused_for_longest_goes_first() -> None:
 def test_files_are_no_more_than_there_is_room_for(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("subgraphkit.storing.answers._MOST_FILES", 10)
+    monkeypatch.setattr("subgraphkit.storing.kept_files._MOST_FILES", 10)
     answers = Answers("answers")
     for number in range(40):
         answers.put(str(number), number, folder)
