@@ -10,8 +10,9 @@ Source: interval arithmetic; operators as the ONNX specification defines them.
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
+from math import prod
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -147,27 +148,18 @@ def _one_of(*places: int, zero: bool = False) -> _Rule:
     return rule
 
 
-def _rising(function: Callable[[Sequence[int]], int]) -> _Rule:
-    """Return the rule of an operator whose result grows with every operand."""
+def _ends(function: Callable[[Sequence[int]], int], ends: Callable[..., Any] = zip) -> _Rule:
+    """Return the rule of an operator whose extremes are at the ends of its operands.
+
+    ``ends``: ``zip`` if the result grows with every operand, and ``product`` if not.
+    """
 
     def rule(here: _Pass, node: Node, _: int) -> Bounds | None:
         found = [one for name in node.inputs if (one := here.of(name)) is not None]
         if not found or len(found) < len(node.inputs):
             return None
-        return function([low for low, _ in found]), function([high for _, high in found])
-
-    return rule
-
-
-def _corners(function: Callable[..., int]) -> _Rule:
-    """Return the rule of an operator whose extremes are at the ends of its one or two operands."""
-
-    def rule(here: _Pass, node: Node, _: int) -> Bounds | None:
-        found = [one for name in node.inputs if (one := here.of(name)) is not None]
-        if len(found) < len(node.inputs):
-            return None
-        ends = [function(*corner) for corner in product(*found)]
-        return min(ends), max(ends)
+        made = list(map(function, ends(*found)))
+        return min(made), max(made)
 
     return rule
 
@@ -291,27 +283,27 @@ _RULES: Final[Mapping[str, _Rule]] = {
     **dict.fromkeys(("CumSum", "ReduceSum"), _summed),
     **dict.fromkeys(("ReduceMax", "ReduceMin"), _reduced),
     **dict.fromkeys(("ScatterElements", "ScatterND"), _updated),
-    **dict.fromkeys(("Add", "Sum"), _rising(sum)),
+    **dict.fromkeys(("Add", "Sum"), _ends(sum)),
     "Abs": _absolute,
     "Cast": _cast,
     "Clip": _clipped,
     "Concat": _one_of(),
     "ConstantOfShape": _filled,
     "Div": _divided,
-    "Max": _rising(max),
-    "Min": _rising(min),
+    "Max": _ends(max),
+    "Min": _ends(min),
     "Mod": _rest,
-    "Mul": _corners(int.__mul__),
-    "Neg": _corners(int.__neg__),
+    "Mul": _ends(prod, product),
+    "Neg": _ends(lambda ends: -ends[0], product),
     "NonZero": _place(None),
     "OneHot": _one_of(2),
     "Pad": _padded,
     "Range": _one_of(0, 1),
-    "Relu": _rising(lambda ends: max(*ends, 0)),
+    "Relu": _ends(lambda ends: max(*ends, 0)),
     "Shape": _shape,
     "Sign": _within_ends(-1, 1),
     "Size": lambda here, node, _: here.size(node.inputs[0]),
-    "Sub": _corners(int.__sub__),
+    "Sub": _ends(lambda ends: ends[0] - ends[1], product),
     "TopK": _place(-1),
     "Trilu": _one_of(0, zero=True),
     "Where": _one_of(1, 2),

@@ -38,6 +38,7 @@ class GraphWriter(Protocol):
         """Return the ``NodeProto`` of a node."""
 
 
+@dataclass(eq=False, repr=False, slots=True, weakref_slot=True)
 class Initializer:
     """A named constant whose data is read when asked for, and shared while anyone holds it.
 
@@ -51,21 +52,11 @@ class Initializer:
     Thread-safety: safe; two threads may at worst read the same data twice.
     """
 
-    __slots__ = ("__weakref__", "_read", "mapped", "name", "type", "version")
-
-    def __init__(
-        self,
-        name: str,
-        type: TensorType,  # noqa: A002 (ONNX's word)
-        read: Callable[[], npt.NDArray[Any]],
-        version: int = 0,
-        mapped: tuple[Path, int] | None = None,
-    ) -> None:
-        self.name = name
-        self.type = type
-        self.version = version
-        self.mapped = mapped
-        self._read = read
+    name: str
+    type: TensorType
+    _read: Callable[[], npt.NDArray[Any]]
+    version: int = 0
+    mapped: tuple[Path, int] | None = None
 
     def array(self) -> npt.NDArray[Any]:
         """Return the data, read-only; strings are objects.

@@ -14,7 +14,7 @@ import json
 import os
 import threading
 from collections import ChainMap
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
@@ -112,14 +112,9 @@ def file_digests(path: Path, pattern: str = "*") -> dict[str, str]:
     """
     if path.is_file():
         return {"": data_digest(path.read_bytes())}
-    return {
-        found.relative_to(path).as_posix(): data_digest(found.read_bytes())
-        for found in _sorted_files(path.rglob(pattern))
-    }
-
-
-def _sorted_files(paths: Iterable[Path]) -> list[Path]:
-    return sorted(path for path in paths if path.is_file() and "__pycache__" not in path.parts)
+    found = sorted(one for one in path.rglob(pattern) if "__pycache__" not in one.parts)
+    files = [one for one in found if one.is_file()]
+    return {one.relative_to(path).as_posix(): data_digest(one.read_bytes()) for one in files}
 
 
 _Places = MutableMapping[str, int]
@@ -167,16 +162,15 @@ class _Writer:
         self._hasher.update(len(line).to_bytes(8, "little") + line)
 
     def _introduce(self, names: Any, places: _Places, types: Mapping[str, ValueType]) -> list[Any]:
-        """Number new values; return a row for each."""
-        return [self._new(name, places, types) for name in names]
-
-    def _new(self, name: str, places: _Places, types: Mapping[str, ValueType]) -> Any:
-        if not name:
-            return None
-        places[name] = self._next_place
-        self._next_place += 1
-        row = [places[name], self._type(types.get(name))]
-        return [*row, name] if self._with_names else row
+        """Number new values; return a row for each, None for one that is left out."""
+        rows: list[Any] = []
+        for name in names:
+            if name:
+                places[name] = self._next_place
+                self._next_place += 1
+            row = [places[name], self._type(types.get(name)), *([name] if self._with_names else ())]
+            rows.append(row if name else None)
+        return rows
 
     def _node(self, node: Node, places: _Places) -> list[Any]:
         row = [
@@ -198,7 +192,7 @@ class _Writer:
             self._introduce(body.inputs, places, body.types),
             self._introduce(held, places, body.types),
             weight_digests(list(held.values())),
-            [self._node(node, places) for node in _in_order(body)],
+            [self._node(body.nodes[index], places) for index in body.order],
             [_place(name, places) for name in body.outputs],
         ]
 
@@ -248,7 +242,3 @@ def _place(name: str, places: Mapping[str, int]) -> int:
     if name not in places:
         raise NoKeyError(f"value {name!r} is read before it is made")
     return places[name]
-
-
-def _in_order(body: Graph) -> list[Node]:
-    return [body.nodes[index] for index in body.order]
