@@ -144,7 +144,7 @@ class Workshop:
         for name, array in changed.items():
             array.flags.writeable = False
             type_, version = constants[name].type, constants[name].version + 1
-            constants[name] = Initializer(name, type_, partial(_itself, array), version)
+            constants[name] = Initializer(name, type_, partial(np.asarray, array), version)
         fields: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in recipe["subgraph"].items()
@@ -180,7 +180,7 @@ def _bound(path: Path, job: Mapping[str, Any]) -> BoundModel:
     """Bind the model as it was bound."""
     bound = bind(
         load_read(path.read_bytes(), path),
-        {key: _shape(value) for key, value in job["shapes"].items()},
+        {key: tuple(v) if isinstance(v, list) else v for key, v in job["shapes"].items()},
         backend="none",
         options=job["options"],
         fold=False,
@@ -208,14 +208,6 @@ def _choice(backend: Mapping[str, Any]) -> BackendChoice:
     target = getattr(import_module(module), attribute) if module else None
     options = MappingProxyType(backend["options"])
     return BackendChoice(backend["name"], options=options, target=target, origin="isolate")
-
-
-def _itself(array: Any) -> Any:
-    return array
-
-
-def _shape(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _on_host(value: Any) -> Any:

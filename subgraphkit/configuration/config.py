@@ -219,7 +219,7 @@ def resolve(**settings: Unpack[SettingValues]) -> ResolvedConfig:
         SubgraphkitWarning: If the environment has a ``SUBGRAPH_*`` variable that means nothing
             (SGK114).
     """
-    call = make_layer("call", settings, _locate_argument)
+    call = make_layer("call", settings, _locating("argument {}", "the arguments"))
     layers = [call, *reversed(_context_layers.get()), *config.process_layers()]
     environment = read_environment(os.environ, lambda: _names(layers))
     files = read_config_files(os.environ, Path.cwd())
@@ -232,16 +232,9 @@ def _names(layers: list[Layer]) -> frozenset[str]:
     return BACKEND_NAMES.known() | {choice.name for choices in chosen for choice in choices}
 
 
-def _locate_argument(key: str, value: object) -> str:
-    return f"argument {key}={value!r}" if key else "the arguments"
-
-
-def _locate_context(key: str, value: object) -> str:
-    return f"config({key}={value!r})" if key else "config(...)"
-
-
-def _locate_process(key: str, value: object) -> str:
-    return f"config.set({key}={value!r})" if key else "config.set(...)"
+def _locating(place: str, whole: str) -> Callable[[str, object], str]:
+    """Return what says where a setting was given, or all of them."""
+    return lambda key, value: place.format(f"{key}={value!r}") if key else whole
 
 
 def _merge(layers: list[Layer]) -> ResolvedConfig:
@@ -334,7 +327,7 @@ class Config:
         Raises:
             ConfigError: If a setting cannot be read (SGK107, SGK108, SGK114).
         """
-        layer = make_layer("context", settings, _locate_context)
+        layer = make_layer("context", settings, _locating("config({})", "config(...)"))
         token = _context_layers.set((*_context_layers.get(), layer))
         try:
             yield
@@ -347,7 +340,8 @@ class Config:
         Raises:
             ConfigError: If a setting cannot be read (SGK107, SGK108, SGK114).
         """
-        layer = make_layer("process", settings, _locate_process)
+        locate = _locating("config.set({})", "config.set(...)")
+        layer = make_layer("process", settings, locate)
 
         def undo() -> None:
             with self._lock:

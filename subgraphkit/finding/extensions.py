@@ -84,10 +84,6 @@ def _label(entry_point: EntryPoint) -> str:
     return f"{entry_point.name!r} ({provider}, {entry_point.value})"
 
 
-def _used_up(result: object) -> object:
-    return list(result) if isinstance(result, Iterator) else result
-
-
 _SESSIONS: Final = count(1)
 
 
@@ -191,7 +187,8 @@ class ExtensionManager:
         results = []
         for source, caller in self._listeners(hook_name):
             try:
-                results += [_used_up(result) for result in caller(**arguments)]
+                found = caller(**arguments)
+                results += [list(one) if isinstance(one, Iterator) else one for one in found]
             except BaseException as error:  # noqa: BLE001 (what is not ours is passed on)
                 pass_on(error)
                 self._switch_off(source, hook_name, error)

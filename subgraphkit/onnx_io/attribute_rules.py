@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 from onnx import AttributeProto, helper
 
@@ -104,7 +103,7 @@ def constant_of(node: onnx.NodeProto, folders: DataFolders | None) -> Initialize
             dtype = _CONSTANT_DTYPES[attribute.name]
             array = np.asarray(_decode(attribute, folders), dtype=dtype.numpy)
             array.setflags(write=False)
-            return Initializer(name, TensorType(dtype, array.shape), partial(_itself, array))
+            return Initializer(name, TensorType(dtype, array.shape), partial(np.asarray, array))
     return None
 
 
@@ -116,10 +115,6 @@ _CONSTANT_DTYPES = {
     "value_string": DataType.STRING,
     "value_strings": DataType.STRING,
 }
-
-
-def _itself(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return array
 
 
 def _text(raw: bytes) -> str | bytes:

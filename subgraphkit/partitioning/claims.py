@@ -98,7 +98,8 @@ def choose_claimants(
     on_skip = partial(tell_skipped, bound, named)
     for opened in open_in_turn(resolved, on_skip=on_skip, among=among, dry_run=dry_run):
         chosen = [(backend, properties_of(backend)) for backend in opened]
-        if find and any(_compiles_on_fallback(one) for _, several in chosen for one in several):
+        creating = [type(one).create_operator for _, several in chosen for one in several]
+        if find and SubgraphProperty.create_operator in creating:
             fallback, find = _found_fallback(bound, resolved, takes_all), False
         yield _claims(bound, chosen, fallback)
     if find and (fallback := _found_fallback(bound, resolved, takes_all)) is not None:
@@ -122,10 +123,6 @@ def choose_again(
     if alone is not None:
         chosen = [one for one in chosen if one[0].name == alone]
     return _claims(bound, chosen, fallback or named)
-
-
-def _compiles_on_fallback(property_: SubgraphProperty) -> bool:
-    return type(property_).create_operator is SubgraphProperty.create_operator
 
 
 def _found_fallback(

@@ -53,9 +53,8 @@ def divided(
     weighs = demands is None and settings.auto is not None
     costs = Predictions(bound, settings) if weighs else None
     among = partial(costs.candidates, fallback=settings.fallback) if costs is not None else None
-    takes_all = partial(_takes_all, bound)
     choices = choose_claimants(
-        bound, settings, takes_all, named=named, among=among, dry_run=dry_run
+        bound, settings, partial(_takes_all, bound), named=named, among=among, dry_run=dry_run
     )
     # a demand may name any of them, so then all are opened at once
     claims = next(choices) if demands is None else list(choices)[-1]

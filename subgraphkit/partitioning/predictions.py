@@ -196,12 +196,12 @@ class Predictions:
     def _share(self, nodes: Iterable[int]) -> float:
         return self._by_total(nodes) / (self._seconds(_TOTAL, self._whole) or 1.0)
 
-    def _rate(self, kind: str, backend: str) -> float:
-        row = _COSTS.get(kind, {})
-        return row.get(backend, row.get(_TOTAL, 0.0)) / _scale(kind)
-
     def _seconds(self, backend: str, units: Mapping[str, int]) -> float:
-        return sum(count * self._rate(kind, backend) for kind, count in units.items())
+        seconds = 0.0
+        for kind, count in units.items():
+            row, scale = _COSTS.get(kind, {}), 1.0 if kind in {NODE, OPEN, RUN} else _UNITS
+            seconds += count * (row.get(backend, row.get(_TOTAL, 0.0)) / scale)
+        return seconds
 
     @cached_property
     def _whole(self) -> Mapping[str, int]:
@@ -218,7 +218,3 @@ class Predictions:
                 units[NODE] += 1
                 units[kind] = units.get(kind, 0) + count
         return units
-
-
-def _scale(kind: str) -> float:
-    return 1.0 if kind in {NODE, OPEN, RUN} else _UNITS

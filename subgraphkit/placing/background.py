@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from subgraphkit import placing
 from subgraphkit.backend.contract import stores_engines
 from subgraphkit.backend.operator import maker_of
-from subgraphkit.backend.progress import Progress, ProgressEvent
+from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
 from subgraphkit.compiling import CompiledSubgraphs, close_all, compile_subgraphs, compile_unproven
 from subgraphkit.compiling.proving import Proofs, ProofStep
@@ -126,16 +126,15 @@ class BackgroundBuild:
         self._starter = self._start.passes.claims[0].backend.name
         self._display = ExitStack()
         told, graph = self._display.enter_context(shown(how)), self._start.graph
-        self._progress = _BuildProgress(self._note, graph.extensions.hearing(told))
         self._wanted: Partitioning | None = None
         self._begun: set[str] = set()
+        begin = self._begun.add
+        heard = graph.extensions.hearing(told)
+        self._progress = _BuildProgress(lambda event: begin(event.subgraph), heard)
         self._problem = "the build was stopped"
         self._thread = threading.Thread(target=self._run, name="subgraphkit build")
         weakref.finalize(session, self._progress.cancel).atexit = False
         self._thread.start()
-
-    def _note(self, event: ProgressEvent) -> None:
-        self._begun.add(event.subgraph)
 
     @property
     def ready(self) -> bool:

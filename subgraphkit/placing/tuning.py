@@ -263,8 +263,11 @@ def tune(  # noqa: PLR0913 (keywords)
         return Tuning(found, measured=False, model=bound.name)
     chosen = settings.selecting(choices, "call", origin)
     opened = open_backends(chosen)
-    fed = _made_up(bound) if feeds is None else feeds
-    options = {one.name: _options(chosen, one.name) for one in opened}
+    fed = {n: it.array for n, it in make_feeds(bound, {}, 0).items()} if feeds is None else feeds
+    options = {
+        one.name: {key: plain_value(it) for key, (it, _) in chosen.options_for(one.name).items()}
+        for one in opened
+    }
     run = TuningRun(bound, options, fed, bound.extensions.hearing(progress), holds)
     shorter = _precisions(opened, run) if settings.max_error else {}
     if feeds is None and settings.max_error:
@@ -323,11 +326,3 @@ def _circumstances(bound: BoundModel) -> Mapping[str, Any]:
         return circumstances(bound, bound.settings)
     except NoKeyError:
         return {}
-
-
-def _made_up(bound: BoundModel) -> dict[str, Any]:
-    return {name: feed.array for name, feed in make_feeds(bound, {}, 0).items()}
-
-
-def _options(settings: ResolvedConfig, name: str) -> dict[str, Any]:
-    return {key: plain_value(value) for key, (value, _) in settings.options_for(name).items()}

@@ -259,11 +259,8 @@ class TuningLoop:
         }
         work.composed |= {(name,) * len(work.regions): one for name, one in whole.items()}
         alone = {name: one.median for name, one in whole.items()}
-        several = list(work.compose(alone, self._has_time))
+        several = list(work.compose(alone, lambda: self._run.left() > 2 * self._reserve()))
         self._best = self._duel([single, *self._near, *several], "comparing compositions")
-
-    def _has_time(self) -> bool:
-        return self._run.left() > 2 * self._reserve()
 
     def _exchange_regions(self) -> None:
         """Let each backend run every second region, the nearest to the best alone first."""

@@ -20,7 +20,7 @@ from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.running import Session
 from subgraphkit.running.tapping import tap_groups, tapped_session
 from subgraphkit.texts import aligned
-from subgraphkit.types import DataType, TensorType
+from subgraphkit.types import DataType
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +270,9 @@ def measure_accuracy(
     total = len(batches) if isinstance(batches, Sized) else None
     # outputs by themselves: libraries fuse across values that nobody looks at
     with _sessions(bounds, [outputs, *tap_groups(bounds[0], inner, lambda name: (name,))]) as pairs:
-        tolerance = _tolerance(pairs[0][2])
-        sums = {name: Sums(tolerance=tolerance) for name in (*inner, *outputs)}
+        tested = pairs[0][2]
+        declared = declared_tolerances(tested.partitioning.backends, tested.graph.settings)
+        sums = {name: Sums(tolerance=declared.tolerance_for) for name in (*inner, *outputs)}
         for done, feeds in enumerate(batches, 1):
             for names, one, other in pairs:
                 results = one.run(None, feeds), other.run(None, feeds)
@@ -297,7 +298,7 @@ def floating_outputs(bound: BoundGraph) -> list[str]:
     Raises:
         CallerError: There is none, so that any bound would seem to hold (SGK234).
     """
-    found = [name for name in dict.fromkeys(bound.outputs) if _is_floating(bound, name)]
+    found = [name for name in dict.fromkeys(bound.outputs) if bound.dtype(name) in _FLOATS]
     if not found:
         raise CallerError(
             "SGK234",
@@ -318,11 +319,6 @@ def _sessions(
             one, other = (stack.enter_context(tapped_session(b, names)) for b in bounds)
             pairs.append((names, one, other))
         yield pairs
-
-
-def _tolerance(tested: Session) -> ToleranceOf:
-    names, settings = tested.partitioning.backends, tested.graph.settings
-    return declared_tolerances(names, settings).tolerance_for
 
 
 def _layers(bound: BoundGraph, found: Mapping[str, ValueAccuracy]) -> list[LayerAccuracy]:
@@ -389,10 +385,5 @@ def _common(bounds: Sequence[BoundGraph]) -> list[str]:
         for name in first.table.outputs[node]
         if name in second.producers
         and name not in first.constants
-        and all(_is_floating(bound, name) for bound in bounds)
+        and all(bound.dtype(name) in _FLOATS for bound in bounds)
     ]
-
-
-def _is_floating(bound: BoundGraph, name: str) -> bool:
-    type_ = bound.types.get(name)
-    return isinstance(type_, TensorType) and type_.dtype in _FLOATS

@@ -20,7 +20,7 @@ from subgraphkit.rewriting import Range, Ranges, content_hash
 from subgraphkit.rewriting.records import check_word
 from subgraphkit.running import Session
 from subgraphkit.running.tapping import tap_groups, tapped_session
-from subgraphkit.types import DataType, TensorType
+from subgraphkit.types import DataType
 
 BINS: Final = 2048
 
@@ -257,7 +257,7 @@ def calibrate(  # noqa: PLR0913 (what is run, over what, and how)
 def _wanted(bound: BoundGraph, values: Sequence[str] | None) -> list[str]:
     fed = (*bound.inputs, *bound.defaults)
     made = (v for i in bound.order for v in bound.table.outputs[i] if v not in bound.constants)
-    known = [name for name in dict.fromkeys((*fed, *made)) if name and _is_float(bound, name)]
+    known = [name for name in dict.fromkeys((*fed, *made)) if bound.dtype(name) is DataType.FLOAT]
     if values is None:
         return known
     for name in values:
@@ -266,11 +266,6 @@ def _wanted(bound: BoundGraph, values: Sequence[str] | None) -> list[str]:
                 "SGK231", f"there is no float32 value {name!r} that is not constant in the model"
             )
     return list(dict.fromkeys(values))
-
-
-def _is_float(bound: BoundGraph, name: str) -> bool:
-    type_ = bound.types.get(name)
-    return isinstance(type_, TensorType) and type_.dtype is DataType.FLOAT
 
 
 def _values(

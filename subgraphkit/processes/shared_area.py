@@ -8,6 +8,7 @@ import mmap
 import os
 import weakref
 from collections.abc import Sequence
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -77,7 +78,8 @@ class SharedArea:
             entries: list[tuple[int, tuple[int, ...], int]] = []
             for dtype, shape in kinds:
                 entries.append((int(DataType.of(dtype)), shape, end))
-                end = _aligned(end + dtype.itemsize * _count(shape))
+                end += dtype.itemsize * prod(shape)
+                end += -end % _ALIGNMENT
             self._grow(end)
             known = [self._view(*entry) for entry in entries], json.dumps(entries)
             _remember(self._written, kinds, known)
@@ -125,7 +127,7 @@ class SharedArea:
 
     def _view(self, dtype: int, shape: Sequence[int], start: int) -> _Array:
         kind = DataType(dtype).numpy
-        end = start + kind.itemsize * _count(shape)
+        end = start + kind.itemsize * prod(shape)
         if end > len(self._bytes):
             self._map()  # the other process has let it grow
         return self._bytes[start:end].view(kind).reshape(shape)
@@ -154,17 +156,6 @@ def _made() -> int:
 
 def _is_plain(value: Any) -> bool:
     return type(value) is np.ndarray and value.dtype.kind not in "OSTU"
-
-
-def _count(shape: Sequence[int]) -> int:
-    count = 1
-    for dim in shape:
-        count *= dim
-    return count
-
-
-def _aligned(place: int) -> int:
-    return -(-place // _ALIGNMENT) * _ALIGNMENT
 
 
 def _placed(entry: Any, laid_out: Sequence[Any]) -> Any:

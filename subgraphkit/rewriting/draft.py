@@ -139,7 +139,11 @@ class Draft:
         model = onnx.ModelProto()
         model.CopyFrom(self.frame)
         read = self.readers()
-        nodes = [node for node in self.nodes if not self._is_idle(node, read)]
+        nodes = [
+            node
+            for node in self.nodes
+            if node.op_type != "Constant" or any(read[value] for value in node.output)
+        ]
         model.graph.node.extend(nodes)
         made = {value for node in nodes for value in node.output}
         listed = {value.name for value in model.graph.input}
@@ -165,9 +169,6 @@ class Draft:
             if name in made and self.is_tensor(name)
         )
         return model, data
-
-    def _is_idle(self, node: onnx.NodeProto, read: Counter[str]) -> bool:
-        return node.op_type == "Constant" and not any(read[value] for value in node.output)
 
 
 def skeleton_of(

@@ -18,16 +18,16 @@ import struct
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta, Struct
 
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io.model import Model
 from subgraphkit.storing.files import write_output
 
 _SCHEMA: Final = "subgraphkit.ranges/1"
-
-_DAMAGED: Final = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What reading a file raises that is not what ``save`` wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class Range:
             makes, in dB; None if unknown.
     """
 
-    threshold: float
+    threshold: Annotated[float, Meta(ge=0)]
     method: str
-    samples: int = 0
+    samples: Annotated[int, Meta(ge=0)] = 0
     lowest: float | None = None
     highest: float | None = None
     snr_db: float | None = None
@@ -98,14 +98,14 @@ class Ranges:
             CallerError: The file cannot be opened, or is not what ``save`` writes (SGK233).
         """
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
-            return cls(_values(document), str(document["model"]))
-        except _DAMAGED as error:
+            found = msgspec.json.decode(Path(path).read_bytes(), type=_Document)
+        except (OSError, RecursionError, msgspec.MsgspecError) as error:
             raise CallerError(
                 "SGK233",
                 f"the ranges in {str(path)!r} cannot be read: {error}",
                 hint=f"Expected a file of schema {_SCHEMA!r}, as Ranges.save writes it.",
             ) from error
+        return cls(found.values, found.model)
 
     def check_model(self, model: Model) -> None:
         """Make sure that the ranges were found on this model.
@@ -120,6 +120,14 @@ class Ranges:
                 f"{model.name!r} is {found[:12]}",
                 hint="Calibrate this model: names may mean something else in another one.",
             )
+
+
+class _Document(Struct):
+    """Ranges as a file has them."""
+
+    schema: Literal["subgraphkit.ranges/1"]
+    values: dict[str, Range]
+    model: str
 
 
 def content_hash(model: Model) -> str:
@@ -141,22 +149,6 @@ def content_hash(model: Model) -> str:
         digest.update(f"{name!r} {stored[name].type}".encode())
         digest.update(repr(array.tolist()).encode() if array.dtype == object else array.tobytes())
     return digest.hexdigest()
-
-
-def _values(document: Any) -> dict[str, Range]:
-    if document["schema"] != _SCHEMA:
-        raise ValueError(f"its schema is {document['schema']!r}")
-    return {str(name): _checked(Range(**facts)) for name, facts in document["values"].items()}
-
-
-def _checked(found: Range) -> Range:
-    numbers: list[Any] = [found.threshold, found.samples]
-    numbers += [end for end in (found.lowest, found.highest, found.snr_db) if end is not None]
-    if not all(type(n) in (int, float) and math.isfinite(n) for n in numbers):
-        raise ValueError(f"{found} is not made of finite numbers")
-    if found.threshold < 0 or found.samples < 0:
-        raise ValueError(f"{found} has a negative threshold or count")
-    return found
 
 
 _HEADER: Final = re.compile(r"TRT-\d+-(Entropy|MinMax|Legacy)?Calibration2?")

@@ -36,12 +36,6 @@ class Division(NamedTuple):
     maximal: bool
 
 
-def _default_work_limit(adjacency: Adjacency) -> int:
-    """Return the edges to look at: 50 per unit and edge up to some 35,000, 8 for each further."""
-    size = adjacency.count + len(adjacency.preds)
-    return 20_000 + min(50 * size, 8 * size + 1_500_000)
-
-
 @collector_paused()
 def connected_regions(
     adjacency: Adjacency,
@@ -62,7 +56,9 @@ def connected_regions(
     cyclic = cyclic_sets(adjacency, home) if not all(labels) or max(labels, default=0) > 1 else []
     regions = _whole_components(labels, home, cyclic)
     bound, work, maximal = len(regions), adjacency.count + len(adjacency.preds), True
-    limit = _default_work_limit(adjacency) if work_limit is None else work_limit
+    limit = work_limit
+    if limit is None:  # 50 edges per unit and edge up to some 35,000, 8 for each further
+        limit = 20_000 + min(50 * work, 8 * work + 1_500_000)
     size = sum(map(len, cyclic))
     for units in cyclic:
         merging = _Merging(adjacency, labels, units)

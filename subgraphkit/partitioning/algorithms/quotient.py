@@ -170,7 +170,7 @@ def contract(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> Contracti
     Raises:
         CyclicGroupsError: If the groups would wait on each other.
     """
-    home, leaders = _homes(adjacency.count, groups)
+    home, leaders = _numbered(_firsts(adjacency.count, groups))
     small = _quotient(adjacency, home, len(leaders))
     order = np.asarray(_emit(small), dtype=np.int64)
     number = np.empty_like(order)
@@ -190,7 +190,7 @@ def run_order(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> list[int
     Raises:
         CyclicGroupsError: If the groups would wait on each other.
     """
-    home, leaders = _homes(adjacency.count, groups)
+    home, leaders = _numbered(_firsts(adjacency.count, groups))
     small = _quotient(adjacency, home, len(leaders))
     index = [-1] * len(leaders)
     for position, group in enumerate(groups):
@@ -265,11 +265,6 @@ def _strong_components(adjacency: Adjacency, first: Longs) -> tuple[Longs, Longs
     return component[home], np.bincount(component)
 
 
-def _homes(size: int, groups: Sequence[Sequence[int]]) -> tuple[Longs, Longs]:
-    """Number units and groups by their first members; return those numbers and first members."""
-    return _numbered(_firsts(size, groups))
-
-
 def _firsts(size: int, groups: Sequence[Sequence[int]]) -> Longs:
     first = np.arange(size)
     for group in groups:
@@ -279,6 +274,7 @@ def _firsts(size: int, groups: Sequence[Sequence[int]]) -> Longs:
 
 
 def _numbered(first: Longs) -> tuple[Longs, Longs]:
+    """Number units and groups by their first members; return those numbers and first members."""
     # A unit that is its own first member leads; numbering the leaders needs no sorting.
     leads = first == np.arange(len(first))
     return (np.cumsum(leads) - 1)[first], np.flatnonzero(leads)

@@ -261,7 +261,8 @@ class CheckedProperty:
         """Ask a stateless selector about each candidate once."""
         graph, select = self.graph, selector.select
         wanted, left = bytearray(len(candidates)), candidates
-        if isinstance(selector, OpSelector) and _selects_by_operator(selector):
+        own = type(selector).select is OpSelector.select and "select" not in vars(selector)
+        if isinstance(selector, OpSelector) and own:  # nothing was put in place of it
             left = self._ask_by_operator(selector, order, candidates, wanted, refusals)
         node: Node | None = None
         try:
@@ -336,11 +337,6 @@ def _about(question: str, node: Node | None) -> str:
         return ""
     where = "the region that starts at node" if question in _ABOUT_REGIONS else "node"
     return f" for {where} {node.label}"
-
-
-def _selects_by_operator(selector: OpSelector) -> bool:
-    """Say whether nothing was put in place of ``OpSelector.select``."""
-    return type(selector).select is OpSelector.select and "select" not in vars(selector)
 
 
 _OPEN, _TAKEN = 0, 1

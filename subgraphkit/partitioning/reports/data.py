@@ -1,6 +1,5 @@
 """A partitioning as plain data for machines, as a graph for networkx, and as text for people."""
 
-from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -130,10 +129,11 @@ def as_text(
 
 def _summary(partitioning: PartitioningData, quality: Quality) -> list[str]:
     """Say in a few lines who runs which share, why not more, and what to do."""
-    given = partitioning.given_options
+    given = partitioning.given_options.items()
+    chosen = {name: [f"{key}={value}" for key, value in it.items()] for name, it in given}
     rows = [
         (
-            printable("  " + ":".join([one.backend, *_words(given.get(one.backend, {}))])),
+            printable("  " + ":".join([one.backend, *chosen.get(one.backend, ())])),
             counted(one.nodes, "node"),
             counted(one.regions, "subgraph"),
             f"{one.flops / quality.flops:.1%} of the FLOPs" if quality.flops else "",
@@ -154,7 +154,3 @@ def _summary(partitioning: PartitioningData, quality: Quality) -> list[str]:
         sizes = symbol_words(example_sizes(partitioning.graph, most.sizes))
         return [*lines, printable(f"what to do: give the sizes, such as {sizes}")]
     return [*lines, "what to do: 'plan --details', or report(details=True), has every reason"]
-
-
-def _words(options: Mapping[str, object]) -> list[str]:
-    return [f"{name}={value}" for name, value in options.items()]
