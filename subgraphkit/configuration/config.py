@@ -12,13 +12,13 @@ thread does not (before Python 3.14), so call its function with ``contextvars.co
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, Self, Unpack
+from typing import Any, Final, Literal, Unpack
 
 from subgraphkit.backend.options import Option
 from subgraphkit.configuration.demands import EVERYBODY, Pin
@@ -283,26 +283,15 @@ def _merge_options(layers: list[Layer]) -> Mapping[str, Mapping[str, tuple[Any, 
     return MappingProxyType({name: MappingProxyType(entries) for name, entries in merged.items()})
 
 
-class ConfigUndo:
+class ConfigUndo(ExitStack):
     """Undoes one ``config.set``: call it, or use it as a context manager.
 
-    Undoing twice does no harm, and the order in which several are undone does not matter.
+    Others that are established meanwhile stay, in whatever order they are taken back.
     """
-
-    def __init__(self, undo: Callable[[], None]) -> None:
-        self._undo = undo
 
     def __call__(self) -> None:
         """Take the settings back."""
-        self._undo()
-
-    def __enter__(self) -> Self:
-        """Return the object; the settings hold already."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Take the settings back."""
-        self._undo()
+        self.close()
 
 
 class Config:
@@ -349,7 +338,9 @@ class Config:
 
         with self._lock:
             self._process = (*self._process, layer)
-        return ConfigUndo(undo)
+        undone = ConfigUndo()
+        undone.callback(undo)
+        return undone
 
     def process_layers(self) -> list[Layer]:
         """Return what ``set`` established, the latest first."""

@@ -8,8 +8,7 @@ one of the two shows.
 
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import compress
-from operator import not_
+from itertools import chain
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -17,7 +16,8 @@ import numpy as np
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import InternalError
 from subgraphkit.ir import Adjacency, BoundGraph, Node, Subgraph
-from subgraphkit.partitioning.algorithms.levels import Longs, as_ints, distinct
+from subgraphkit.partitioning.algorithms.levels import Longs, distinct
+from subgraphkit.partitioning.algorithms.quotient import weak_components
 from subgraphkit.partitioning.claiming.ask import CheckedProperty
 from subgraphkit.partitioning.claiming.graph import PartitionState, Region
 
@@ -121,27 +121,11 @@ def _find_gap(
     members: list[list[int]] = [[] for _ in range(region_count)]
     for unit, region in enumerate(region_of):
         members[region].append(unit)
-    reached = bytearray(adjacency.count)
     for region, units in enumerate(members):
-        if len(units) == 1 or not connected[region]:
-            continue
-        _reach(adjacency, region_of, units[0], reached)
-        for unit in units:
-            if not reached[unit]:
-                return Violation("disconnected", (region,), (units[0], unit))
+        parts = weak_components(adjacency, units) if connected[region] else ()
+        if len(parts) > 1:
+            return Violation("disconnected", (region,), (units[0], parts[1][0]))
     return None
-
-
-def _reach(adjacency: Adjacency, region_of: Sequence[int], origin: int, reached: bytearray) -> None:
-    """Mark all units of a region that edges inside it join to ``origin``."""
-    reached[origin] = 1
-    stack = [origin]
-    while stack:
-        unit = stack.pop()
-        for other in (*adjacency.predecessors(unit), *adjacency.successors(unit)):
-            if region_of[other] == region_of[origin] and not reached[other]:
-                reached[other] = 1
-                stack.append(other)
 
 
 def region_by_rank(state: PartitionState, regions: Sequence[Region]) -> "array[int]":
@@ -196,11 +180,18 @@ def verify_edges(
         InternalError: A subgraph takes in something other than its nodes read, or hands out
             something other than others read.
     """
-    check = _EdgeCheck(state, subgraphs, also_wanted)
-    for field, at in (("inputs", check.wrong_inputs()), ("outputs", check.wrong_outputs())):
-        if at is not None:
-            name = subgraphs[at].id
-            raise InternalError(f"the {field} of subgraph {name!r} differ from what is read")
+    graph, constants = state.graph, state.graph.constants
+    made_by, inputs, bodies = graph.table.outputs, graph.table.inputs, graph.table.bodies
+    wanted = {*graph.outputs, *also_wanted}.union(*(one.inputs for one in subgraphs))
+    for one in subgraphs:
+        reads = inputs.__getitem__ if bodies.keys().isdisjoint(one.nodes) else graph.read_by
+        read = set(chain.from_iterable(map(reads, one.nodes)))
+        made = set(chain.from_iterable(map(made_by.__getitem__, one.nodes)))
+        for field, names in (("inputs", read - made), ("outputs", made & wanted)):
+            expected = {name for name in names if name and name not in constants}
+            found: tuple[str, ...] = getattr(one, field)
+            if len(found) != len(expected) or not expected.issuperset(found):
+                raise InternalError(f"the {field} of subgraph {one.id!r} differ from what is read")
 
 
 def verify_borders(state: PartitionState, made: Iterable[tuple[Subgraph, int]]) -> None:
@@ -242,114 +233,3 @@ def _forbidden(
         refusal = asked.may_leave(Node(graph, graph.producers[value]), value)
         if refusal is not None:
             yield value, refusal
-
-
-class _EdgeCheck:
-    """Pairs of subgraph and rank, as one number each, for nodes with one value; names for others.
-
-    Attributes:
-        needed: Pairs of the subgraph that reads a node's value and the node, which is not in it.
-    """
-
-    def __init__(
-        self, state: PartitionState, subgraphs: Sequence[Subgraph], also_wanted: Collection[str]
-    ) -> None:
-        graph = state.graph
-        self.state = state
-        self.subgraphs = subgraphs
-        self.count = max(state.count, 1)
-        self.wanted = [v for v in (*graph.outputs, *also_wanted) if v not in graph.constants]
-        self.home = self._home()
-        made = graph.table.outputs
-        widths = map(len, map(made.__getitem__, state.order))
-        self.several = np.fromiter(widths, np.int64, state.count) != 1
-        self.needed = self._needed_pairs()
-        self.several_in: dict[int, set[str]] = {}
-        self.several_out: dict[int, set[str]] = {}
-        self._name_several()
-
-    def wrong_inputs(self) -> int | None:
-        """Return the first subgraph whose inputs are wrong."""
-        graph = self.state.graph
-        given = {*graph.inputs, *graph.defaults}
-        expected: dict[int, set[str]] = {at: set(names) for at, names in self.several_in.items()}
-        for rank, values in self._reading(given):
-            if (at := int(self.home[rank])) >= 0:
-                expected.setdefault(at, set()).update(given.intersection(values))
-        return self._first_difference([one.inputs for one in self.subgraphs], self.needed, expected)
-
-    def wrong_outputs(self) -> int | None:
-        """Return the first subgraph whose outputs are wrong."""
-        rank_of, find = self.state.rank_of, self.state.graph.producers.get
-        outside = [rank_of[node] for value in self.wanted if (node := find(value)) is not None]
-        makers = np.concatenate([self.needed % self.count, np.array(outside, dtype=np.int64)])
-        makers = makers[makers >= 0]
-        makers = makers[(self.home[makers] >= 0) & ~self.several[makers]]
-        leaving = distinct(self.home[makers] * self.count + makers)
-        listed = [one.outputs for one in self.subgraphs]
-        return self._first_difference(listed, leaving, self.several_out)
-
-    def _first_difference(
-        self, listed: Sequence[Sequence[str]], pairs: Longs, also: dict[int, set[str]]
-    ) -> int | None:
-        """Compare names; those that only nodes outside the partition state make are left aside."""
-        state = self.state
-        made, find = state.graph.table.outputs, state.graph.producers.get
-        owners, ranks = np.divmod(pairs, self.count)
-        starts = np.searchsorted(owners, np.arange(len(listed) + 1)).tolist()
-        nodes = as_ints(state.order)[ranks].tolist()
-        for at, names in enumerate(listed):
-            expected = {made[node][0] for node in nodes[starts[at] : starts[at + 1]]}
-            expected |= also.get(at, set())
-            found = set(names)
-            if len(found) < len(names) or not expected <= found:
-                return at
-            for name in found - expected:
-                maker = find(name)
-                if maker is None or state.rank_of[maker] >= 0:
-                    return at
-        return None
-
-    def _home(self) -> Longs:
-        """Return the subgraph each rank is in."""
-        home = np.full(self.state.count, -1, dtype=np.int64)
-        rank_of = as_ints(self.state.rank_of)
-        for index, subgraph in enumerate(self.subgraphs):
-            home[rank_of[np.array(subgraph.nodes, dtype=np.int64)]] = index
-        return home
-
-    def _needed_pairs(self) -> Longs:
-        adjacency, count = self.state.adjacency, self.count
-        preds = as_ints(adjacency.preds)
-        degrees = np.diff(as_ints(adjacency.pred_start)).astype(np.int64)
-        reader = np.repeat(self.home, degrees)
-        crossing = (self.home[preds] != reader) & (reader >= 0) & ~self.several[preds]
-        return distinct(reader[crossing] * count + preds[crossing])
-
-    def _name_several(self) -> None:
-        """Find by name what crosses of the nodes that make several values."""
-        state = self.state
-        made = state.graph.table.outputs
-        for rank in np.flatnonzero(self.several).tolist():
-            values = {name for name in made[state.order[rank]] if name}
-            leaving = values.intersection(self.wanted)
-            for reader in state.adjacency.successors(rank):
-                at = int(self.home[reader])
-                if at not in {-1, self.home[rank]}:
-                    read = values.intersection(state.graph.read_by(state.order[reader]))
-                    self.several_in.setdefault(at, set()).update(read)
-                    leaving |= read
-            if self.home[rank] >= 0 and leaving:
-                self.several_out.setdefault(int(self.home[rank]), set()).update(leaving)
-
-    def _reading(self, values: Collection[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """Go through the nodes that read any of the values."""
-        state, wanted = self.state, frozenset(values)
-        columns, bodies = state.graph.table.inputs, state.graph.table.bodies
-        apart = map(wanted.isdisjoint, map(columns.__getitem__, state.order))
-        for rank in compress(range(state.count), map(not_, apart)):
-            yield rank, state.graph.read_by(state.order[rank])
-        for node in bodies:
-            rank = state.rank_of[node]
-            if rank >= 0 and not wanted.isdisjoint(state.graph.captures_of(node)):
-                yield rank, state.graph.captures_of(node)
