@@ -45,7 +45,7 @@ def measure(mode: str, family: str, count: int) -> dict[str, object]:
     elif mode == "torch.fx":
         regions = torch_regions(adjacency, eligible)
     else:
-        regions = level_regions(adjacency, eligible, nets)
+        regions = level_regions(adjacency, eligible, lambda: nets)
     seconds = time.process_time() - start
     contraction = contract(adjacency, regions)
     promised = [mode == "connected"] * len(contraction.members)

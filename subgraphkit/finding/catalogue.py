@@ -106,8 +106,11 @@ class Catalogue:
             shadowed = self._registered.keys()
             installed = [record for record in self._installed if record.name not in shadowed]
             records = [*installed, *self._registered.values()]
-            if self._outcomes:
-                records = [self._current(record) for record in records]
+            known = self._outcomes
+            records = [
+                replace(one, state=known[key][0], error=known[key][1]) if key in known else one
+                for one, key in zip(records, map(_KEY, records), strict=True)
+            ]
         return sorted(records, key=_KEY)
 
     def find(self, name: str, distribution: str = "") -> list[BackendRecord]:
@@ -148,10 +151,6 @@ class Catalogue:
         with self._lock:
             self._installed = None
             self._outcomes.clear()
-
-    def _current(self, record: BackendRecord) -> BackendRecord:
-        outcome = self._outcomes.get(_KEY(record))
-        return record if outcome is None else replace(record, state=outcome[0], error=outcome[1])
 
 
 CATALOGUE: Final = Catalogue()

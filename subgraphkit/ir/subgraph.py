@@ -70,12 +70,12 @@ class Subgraph:
     @property
     def input_types(self) -> tuple[ValueType | None, ...]:
         """Types of the inputs; None only for values of unknown operators."""
-        return tuple(self.graph.types.get(name) for name in self.inputs)
+        return tuple(map(self.graph.types.get, self.inputs))
 
     @property
     def output_types(self) -> tuple[ValueType | None, ...]:
         """Types of the outputs; None only for values of unknown operators."""
-        return tuple(self.graph.types.get(name) for name in self.outputs)
+        return tuple(map(self.graph.types.get, self.outputs))
 
     def to_model(self, *, weights: WeightsPlace = "inside", notes: bool = True) -> Any:
         """Return the subgraph as an ``onnx.ModelProto`` with typed inputs and outputs.
@@ -165,7 +165,7 @@ def _entering(graph: Graph, region: Collection[int]) -> tuple[tuple[str, ...], t
     if bodies and not bodies.keys().isdisjoint(region):
         rows = map(graph.read_by, region)
     crossing = dict.fromkeys(filterfalse(inside.__contains__, chain.from_iterable(rows)))
-    inputs = tuple(value for value in crossing if value and value not in constants)
+    inputs = tuple([value for value in crossing if value and value not in constants])
     return inputs, tuple(filter(constants.__contains__, crossing))
 
 

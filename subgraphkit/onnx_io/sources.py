@@ -101,10 +101,7 @@ def read_model(
     if isinstance(source, onnx.ModelProto):
         return ReadModel(_checked(source))
     if isinstance(source, bytes | bytearray | memoryview):
-        size = memoryview(source).nbytes
-        subject = f"a model of {size} bytes"
-        _require_size(size, subject, limits)
-        return _read_bytes(bytes(source), subject)
+        return _read_bytes(bytes(source), f"a model of {memoryview(source).nbytes} bytes", limits)
     if isinstance(source, str | os.PathLike):
         _refuse_url(os.fspath(source))
         path = Path(source)
@@ -122,7 +119,8 @@ def _of_an_object(source: Any, more: MoreFolders, limits: LimitsOf) -> ReadModel
     """Read what other libraries have; those that are not imported have made nothing."""
     ir = sys.modules.get("onnx_ir")
     if ir is not None and isinstance(held := getattr(source, "model", source), ir.Model):
-        made = _read_bytes(_checked(ir.to_proto(held)).SerializeToString(), "the model")
+        data = _checked(ir.to_proto(held)).SerializeToString()
+        made = _read_bytes(data, "the model", LoadLimits.unlimited)
         return made._replace(folders=_folder_of(held, ir, more), size=0)
     if callable(getattr(source, "to_model_proto", None)):
         return ReadModel(_checked(source.to_model_proto()))
@@ -130,8 +128,7 @@ def _of_an_object(source: Any, more: MoreFolders, limits: LimitsOf) -> ReadModel
         return ReadModel(_checked(held))
     data = source.read() if callable(getattr(source, "read", None)) else None
     if isinstance(data, bytes):
-        _require_size(len(data), "the stream", limits)
-        return _read_bytes(data, "the stream")
+        return _read_bytes(data, "the stream", limits)
     raise CallerError(
         "SGK213",
         f"a model cannot be loaded from {type(source).__name__}",
@@ -143,7 +140,8 @@ def _of_an_object(source: Any, more: MoreFolders, limits: LimitsOf) -> ReadModel
     )
 
 
-def _read_bytes(data: bytes, subject: str) -> ReadModel:
+def _read_bytes(data: bytes, subject: str, limits: LimitsOf) -> ReadModel:
+    _require_size(len(data), subject, limits)
     model, payloads = read_apart(io.BytesIO(data), len(data))
     return ReadModel(parse_model(model, subject), size=len(data), apart=payloads)
 

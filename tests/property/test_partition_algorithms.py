@@ -2,6 +2,7 @@
 
 import random
 from array import array
+from functools import partial
 
 import networkx as nx
 import pytest
@@ -52,7 +53,7 @@ def test_settling_levels_by_bytes_keeps_them_fewest_and_never_cuts_more() -> Non
     for seed, (adjacency, eligible) in enumerate(SMALL[:800] + MEDIUM):
         nets = nets_of(adjacency, seed)
         earliest = level_regions(adjacency, eligible)
-        settled = level_regions(adjacency, eligible, nets)
+        settled = level_regions(adjacency, eligible, partial(nets_of, adjacency, seed))
         check(adjacency, eligible, settled, connected=False)
         assert len(settled) == len(earliest)
         priced = Nets(

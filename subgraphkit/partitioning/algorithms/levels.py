@@ -17,7 +17,7 @@ Source:
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
@@ -180,13 +180,13 @@ _FEW = 8
 
 
 def level_regions(
-    adjacency: Adjacency, eligible: bytearray, nets: Nets | None = None
+    adjacency: Adjacency, eligible: bytearray, nets: Callable[[], Nets] | None = None
 ) -> list[list[int]]:
     """Partition the eligible units into the fewest regions that can run one after the other."""
-    levels, _ = _earliest_levels(adjacency, eligible)
+    levels = _earliest_levels(adjacency, eligible)
     count = max(compress(levels, eligible), default=0)
     if nets is not None and count > 1:
-        settling = _Settling(nets, eligible, levels)
+        settling = _Settling(nets(), eligible, levels)
         settling.sweep(adjacency)
         levels = settling.level if settling.gain else levels
     regions: list[list[int]] = [[] for _ in range(count)]
@@ -200,11 +200,11 @@ def level_bound(adjacency: Adjacency, eligible: bytearray) -> int:
 
     Exact where regions need not hang together; a lower bound where they must.
     """
-    levels, _ = _earliest_levels(adjacency, eligible)
+    levels = _earliest_levels(adjacency, eligible)
     return max(compress(levels, eligible), default=0)
 
 
-def _earliest_levels(adjacency: Adjacency, eligible: bytearray) -> tuple[list[int], list[int]]:
+def _earliest_levels(adjacency: Adjacency, eligible: bytearray) -> list[int]:
     """Compute for each unit the earliest level its consumers can run at."""
     inner: list[int] = []
     outer: list[int] = []
@@ -220,7 +220,7 @@ def _earliest_levels(adjacency: Adjacency, eligible: bytearray) -> tuple[list[in
         inner.append(level)
         outer.append(level + claimed)
         start = end
-    return inner, outer
+    return inner
 
 
 class _Settling:

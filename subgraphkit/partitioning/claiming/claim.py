@@ -17,7 +17,7 @@ from subgraphkit.partitioning.claiming.ask import CheckedProperty, RefusalColumn
 from subgraphkit.partitioning.claiming.checks import CHECKS, forbidden_at_borders
 from subgraphkit.partitioning.claiming.graph import PartitionState, Pass, Region
 from subgraphkit.partitioning.claiming.grow import grow
-from subgraphkit.partitioning.claiming.merge import bound_of, merge
+from subgraphkit.partitioning.claiming.merge import Grown, bound_of, merge
 from subgraphkit.partitioning.claims import Claim
 
 # How often regions are made again. After that those are dropped in which something is refused,
@@ -149,7 +149,10 @@ def _claim_regions(pass_: Pass) -> Bound:
     for attempt in count():
         if attempt < _ROUNDS:
             pass_.refuse(forbidden_at_borders(pass_, [pass_.ranks]))
-            regions, bound, maximal = merge(pass_, grow(pass_))
+            grown = Grown(pass_.eligible, whole=False, complete=True)
+            if any(pass_.eligible) and not pass_.asked.flag(pass_.selector, "stateless"):
+                grown = grow(pass_)
+            regions, bound, maximal = merge(pass_, grown)
         else:
             regions = [ranks for ranks in regions if refused.keys().isdisjoint(ranks)]
             bound, maximal = bound_of(pass_, regions), False

@@ -40,13 +40,11 @@ _FILTERED: Final = Refusal("filtered", "the selector's filter dropped the node")
 
 
 def grow(pass_: Pass) -> Grown:
-    """Let the selectors of a property take nodes of what is eligible.
+    """Let selectors that keep a state take nodes of what is eligible.
 
     Raises:
         SelectorContractError: A selector (SGK121) or the property (SGK122) broke its contract.
     """
-    if pass_.asked.flag(pass_.selector, "stateless") or not any(pass_.eligible):
-        return Grown(pass_.eligible, whole=False, complete=True)
     growth = _Growth(pass_)
     growth.seed(range(pass_.state.count))
     for attempt in count():

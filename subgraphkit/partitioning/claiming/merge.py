@@ -54,7 +54,7 @@ def merge(pass_: Pass, grown: Grown) -> tuple[list[list[int]], int, bool]:
     connectivity = pass_.asked.claim.property.connectivity
     if connectivity == "any" and not grown.whole:
         taken = bytearray(map(bool, pass_.graph.by_vertex(grown.labels)))
-        regions = level_regions(pass_.graph.adjacency, taken, pass_.nets)
+        regions = level_regions(pass_.graph.adjacency, taken, lambda: pass_.nets)
         bound, maximal = len(regions), True
         regions = [pass_.graph.ranks(region) for region in regions]
     else:
