@@ -28,8 +28,8 @@ from subgraphkit.onnx_io import Inferred, Model, ModelSource, infer, with_branch
 from subgraphkit.storing.folders import kept_folder
 from subgraphkit.types import Shape, ValueType
 
+# How often branches are taken in a row: as often as bodies may be nested.
 _MOST_BRANCHES: Final = 32
-"""How often branches are taken in a row: as often as bodies may be nested."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

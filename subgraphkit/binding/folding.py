@@ -37,34 +37,34 @@ from subgraphkit.lazy import cached_property
 from subgraphkit.onnx_io.weights import shared
 from subgraphkit.types import DataType, TensorType
 
+# What is computed may always be as large as this.
 _SMALL_BYTES: Final = 64 << 10
-"""What is computed may always be as large as this."""
 
+# Else no larger than this times the stored constants it is computed from.
 _GROWTH: Final = 2
-"""Else no larger than this times the stored constants it is computed from."""
 
+# Weights that one element fills, as in models without data, may be this many times the limit.
 _FILLED: Final = 8
-"""Weights that one element fills, as in models without data, may be this many times the limit."""
 
+# All that is computed may take this much for each element that the model stores, and as much as
+# is not noticed.
 _EFFORT: Final = 128
-"""All that is computed may take this much for each element that the model stores, and as much as
-is not noticed."""
 
 _PRODUCTS: Final = frozenset(
     {"Conv", "ConvTranspose", "Einsum", "GRU", "Gemm", "LSTM", "MatMul", "RNN"}
 )
+# Random ones; and those that say how a network is quantized, which libraries look for.
 _LEFT_ALONE: Final = frozenset(
     {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
      "RandomUniformLike", "Constant", "DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"}
 )  # fmt: skip
-"""Random ones; and those that say how a network is quantized, which libraries look for."""
 
 _COPIES: Final = frozenset({"Cast", "Dropout", "Identity"})
+# Dropout does nothing from this version on, unless it says that it trains.
 _FIRST_OPSET: Final = 7
-"""Dropout does nothing from this version on, unless it says that it trains."""
 
+# Values up to this size are kept; larger ones are computed again once nobody holds them.
 _KEPT_BYTES: Final = 64 << 10
-"""Values up to this size are kept; larger ones are computed again once nobody holds them."""
 
 _Array = npt.NDArray[Any]
 

@@ -31,17 +31,17 @@ MODEL: Final = "model.onnx"
 """The file in the folder that the process reads the model from."""
 
 _WEIGHTS: Final = "weights.bin"
+# The class whose instance lives in the process.
 _WORKSHOP: Final = "subgraphkit.compiling.isolated_child:Workshop"
-"""The class whose instance lives in the process."""
 
+# Settings that are not handed to the child, or not as they are.
 _OWN: Final = frozenset(
     {"backend", "fold", "isolate", "keep_off", "pin", "plugins", "progress", "require", "strict"}
     | {"timeout_s", "tune", "build", "max_memory", "verbose", "data_roots", "on_fallback"}
 )
-"""Settings that are not handed to the child, or not as they are."""
 
+# How often a process may go down before its model gets no other.
 _MOST_ENDINGS: Final = 10
-"""How often a process may go down before its model gets no other."""
 _LAST_OUTPUT: Final = 2000
 _LAST_LINES: Final = 10
 

@@ -199,14 +199,13 @@ def _resolved(graph: Graph, name: str, dims: Sequence[Dim], symbols: Mapping[str
     return tuple(symbols.get(dim, dim) if isinstance(dim, str) else dim for dim in merged)
 
 
+# Bits that NumPy takes for each text, beside the text itself.
 _REFERENCE: Final = 64
-"""Bits that NumPy takes for each text, beside the text itself."""
 
+# What an operator works in may always have this many times the elements that it reads and makes.
+#
+# Windows of convolutions overlap, and attention is computed from scores.
 _AMPLE: Final = 8
-"""What an operator works in may always have this many times the elements that it reads and makes.
-
-Windows of convolutions overlap, and attention is computed from scores.
-"""
 
 
 def require_bounded(graph: BoundGraph, limits: LoadLimits) -> None:
@@ -316,6 +315,7 @@ def _known_size(dim: object) -> int:
     return dim if isinstance(dim, int) else 1
 
 
+# Elements that operators work in beside what they read and make, from the first input's shape.
 _WORKED_IN: Final[Mapping[str, Callable[[Node, Shape], int]]] = {
     **dict.fromkeys(
         ("AveragePool", "Conv", "ConvInteger", "DeformConv", "LpPool", "MaxPool", "QLinearConv"),
@@ -324,11 +324,11 @@ _WORKED_IN: Final[Mapping[str, Callable[[Node, Shape], int]]] = {
     "ConvTranspose": _spread,
     "LRN": _beside,
 }
-"""Elements that operators work in beside what they read and make, from the first input's shape."""
 
 
 # -- sizes that are fed ------------------------------------------------------------------------
 
+# Operators, and the inputs whose contents decide how large the output is.
 _DECIDING: Final[Mapping[str, Sequence[int]]] = {
     "AffineGrid": (1,),
     "BlackmanWindow": (0,),
@@ -350,11 +350,10 @@ _DECIDING: Final[Mapping[str, Sequence[int]]] = {
     "Tile": (1, 2),
     "Upsample": (1,),
 }
-"""Operators, and the inputs whose contents decide how large the output is."""
 
 _DOMAINS: Final = frozenset({"", "com.microsoft"})
+# What these make is no larger than what they look at.
 _MEASURING: Final = frozenset({"ArgMax", "ArgMin", "NonZero", "SequenceLength", "Shape", "Size"})
-"""What these make is no larger than what they look at."""
 
 
 def size_fed_nodes(graph: Graph, entering: Collection[str]) -> Iterator[tuple[int, Node]]:

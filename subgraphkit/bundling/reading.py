@@ -200,13 +200,13 @@ MANIFEST: Final = "manifest.json"
 """Name of the file that makes a folder a bundle."""
 
 _LARGEST_MANIFEST: Final = 256 << 20
+# Bytes of a mapping that are hashed between two looks at whether somebody pressed Ctrl-C.
 _LARGE_CHUNK: Final = 64 << 20
-"""Bytes of a mapping that are hashed between two looks at whether somebody pressed Ctrl-C."""
 _VERIFIED: Final = Answers("verified", most=100)
+# Nanoseconds from which on whoever changes a file gives it another time; clocks tick slowly.
 _SETTLED: Final = 2 * 10**9
-"""Nanoseconds from which on whoever changes a file gives it another time; clocks tick slowly."""
+# Who may write anything anyway, such as the interpreter; files in an image are often root's.
 _ROOT: Final = 0
-"""Who may write anything anyway, such as the interpreter; files in an image are often root's."""
 
 
 def is_bundle(folder: Path) -> bool:

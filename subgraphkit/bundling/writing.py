@@ -35,15 +35,15 @@ from subgraphkit.storing.folders import ownership_problem
 _MODEL: Final = "model.onnx"
 _UNNAMED: Final = "weights.part"
 _PRIVATE: Final = 0o600
+# Others may read it, where that was asked for; nobody else may change it.
 _SHARED: Final = 0o644
-"""Others may read it, where that was asked for; nobody else may change it."""
 
 _ROOM: Final = "Make room there, or let yourself write there."
 _INSIDE: Final = "Name a new folder inside it."
+# What bundles have in them, of whatever content.
 _OWN: Final = re.compile(r"manifest\.json|model\.onnx|weights\.[0-9a-f]+\.bin|.+\.engine")
-"""What bundles have in them, of whatever content."""
+# How folders end that a bundle is in while it is written, and before it is removed.
 _HIDDEN: Final = r"\.[0-9a-f]{16}\.(part|old)"
-"""How folders end that a bundle is in while it is written, and before it is removed."""
 
 
 def write_bundle(

@@ -35,8 +35,8 @@ from subgraphkit.partitioning import Partitioning, partition, partition_within, 
 from subgraphkit.partitioning.claims import Claim
 from subgraphkit.processes.memory import give_back
 
+# Bytes of constants from which on it pays to look for memory that compilers have freed.
 _WORTH_GIVING: Final = 4 << 20
-"""Bytes of constants from which on it pays to look for memory that compilers have freed."""
 
 
 def compile_subgraphs(

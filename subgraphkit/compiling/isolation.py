@@ -17,8 +17,8 @@ from subgraphkit.partitioning.constraints import ResolvedConstraints
 from subgraphkit.texts import counted
 
 _LOOK_SECONDS: Final = 0.02
+# How long an operator may take to close before its process is ended.
 _CLOSING_SECONDS: Final = 5.0
-"""How long an operator may take to close before its process is ended."""
 
 
 class IsolatedOperator(SubgraphOperator):

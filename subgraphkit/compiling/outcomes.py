@@ -164,8 +164,8 @@ def tell_compiled(
 
 
 _LOOK_SECONDS: Final = 0.1
+# What a library that can be stopped, or one that is nearly done, gets to come to its end.
 _PATIENCE_SECONDS: Final = 1.0
-"""What a library that can be stopped, or one that is nearly done, gets to come to its end."""
 
 _Result = TypeVar("_Result")
 

@@ -112,8 +112,8 @@ _GROUPS: Final = "/sys/fs/cgroup"
 _INFO: Final = Path("/proc/cpuinfo")
 _VARIABLE: Final = "OMP_NUM_THREADS"
 _MOST_BYTES: Final = 65_536
+# Instruction sets that decide which kernels a library has.
 _TELLING: Final = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "asimd", "sve")
-"""Instruction sets that decide which kernels a library has."""
 
 
 def processor_name() -> str:

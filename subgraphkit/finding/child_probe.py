@@ -31,8 +31,8 @@ IS_PROBE: Final = "_SUBGRAPHKIT_TRIES_A_PLUGIN"
 """The variable of the environment that is set where plugins are tried."""
 
 _TRIED: Final = MappingProxyType({IS_PROBE: "1"})
+# How many lines of a plugin's traceback are kept.
 _LAST_LINES: Final = 10
-"""How many lines of a plugin's traceback are kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,8 +43,8 @@ _Callers = dict[str, tuple[tuple[_Source, Any], ...]]
 
 
 _LOCK: Final = threading.Lock()
+# The extensions registered by calls, in order.
 _REGISTERED: Final[dict[str, _Source]] = {}
-"""The extensions registered by calls, in order."""
 
 
 def register_extension(extension: object, name: str | None = None) -> None:

@@ -251,8 +251,8 @@ _Property = TypeVar("_Property", bound=type[SubgraphProperty])
 
 
 _LOCK: Final = threading.Lock()
+# The property classes added in this process, by backend.
 _ADDED: Final[dict[str, tuple[type[SubgraphProperty], ...]]] = {}
-"""The property classes added in this process, by backend."""
 
 
 def register_property(backend_name: str, property_cls: _Property) -> _Property:

@@ -24,11 +24,11 @@ from subgraphkit.types import DataType, Dim, TensorType
 Bounds = tuple[int, int]
 """The least and the greatest that an element may be."""
 
+# The largest dimension of a tensor that libraries with 32-bit sizes hold at all.
 _LONGEST: Final = 2**31 - 1
-"""The largest dimension of a tensor that libraries with 32-bit sizes hold at all."""
 
+# Elements of a constant that are looked at; of a larger one its type is all that is known.
 _READ: Final = 1 << 16
-"""Elements of a constant that are looked at; of a larger one its type is all that is known."""
 
 _BOOLEAN: Final = (0, 1)
 _UNKNOWN: Final[Mapping[str, Bounds]] = MappingProxyType({})
@@ -276,6 +276,7 @@ _ASKING: Final = (
     "Or", "Xor",
 )  # fmt: skip
 
+# By operator, a function from its inputs to the bounds of an output.
 _RULES: Final[Mapping[str, _Rule]] = {
     **dict.fromkeys((*PASSING_ON, "Compress", "ReverseSequence"), _one_of(0)),
     **dict.fromkeys((*_ASKING, "EyeLike"), _within_ends(*_BOOLEAN)),
@@ -308,4 +309,3 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "Trilu": _one_of(0, zero=True),
     "Where": _one_of(1, 2),
 }
-"""By operator, a function from its inputs to the bounds of an output."""

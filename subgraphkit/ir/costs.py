@@ -38,11 +38,11 @@ from subgraphkit.types import DataType, Shape, SparseTensorType, TensorType, Val
 MOST_AT_BIND: Final = 1 << 29
 """Operations of which computing something beforehand is not noticed."""
 
+# Assumed for a string, and for an element type that is not known: two words.
 _BITS_OF_TEXT: Final = 128
-"""Assumed for a string, and for an element type that is not known: two words."""
 
+# What to write an element weighs, beside the operations that compute it.
 _OF_AN_ELEMENT: Final = 10
-"""What to write an element weighs, beside the operations that compute it."""
 
 _Shape = tuple[int, ...]
 
@@ -217,14 +217,14 @@ _VIEWS: Final = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Squeeze",
 
 # -- what it takes at most, to compute something beforehand -------------------------------------
 
+# The estimate where sizes say nothing: what is computed follows from data or attributes.
 _WITHOUT_END: Final = 1 << 63
-"""The estimate where sizes say nothing: what is computed follows from data or attributes."""
 
+# An operator that looks at each element once takes as long for it as this many operations do.
 _PER_ELEMENT: Final = 32
-"""An operator that looks at each element once takes as long for it as this many operations do."""
 
+# The same where elements are texts, or looked up in what a node states.
 _PER_OBJECT: Final = 1024
-"""The same where elements are texts, or looked up in what a node states."""
 
 
 def effort_of(node: Node, read: Sequence[int] | None = None) -> int:

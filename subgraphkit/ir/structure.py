@@ -34,11 +34,11 @@ from subgraphkit.types import (
     ValueType,
 )
 
+# Bytes of weights from which on several threads hash them.
 _WORTH_THREADS: Final = 64 << 20
-"""Bytes of weights from which on several threads hash them."""
 
+# Reading from disk and the memory for one large weight per thread bound what more would give.
 _MOST_THREADS: Final = 4
-"""Reading from disk and the memory for one large weight per thread bound what more would give."""
 
 _lock = threading.Lock()
 _known: WeakKeyDictionary[Initializer, str] = WeakKeyDictionary()

@@ -301,14 +301,15 @@ _FITS: Final[Mapping[str, Fit]] = {
 OF_SHAPES: Final[Mapping[str, Fit]] = {"PRelu.slope": _one_way}
 """Inputs that are judged by their shapes, whatever is in them."""
 
+# Inputs that are judged where they are constant, beside axes.
 _OF_VALUES: Final[Mapping[str, Fit]] = {
     "Reshape.shape": _reshaped,
     "Resize.sizes": _sizes,
     "ReverseSequence.sequence_lens": _lengths,
 }
-"""Inputs that are judged where they are constant, beside axes."""
 
 _AXES: Final = frozenset({"axes", "axis"})
+# Without these onnx infers no shape: what does not fit comes up there, and is looked at then.
 _INFERRED_BY: Final = frozenset(
     {
         *(
@@ -321,7 +322,6 @@ _INFERRED_BY: Final = frozenset(
         "Transpose.perm",
     }
 )
-"""Without these onnx infers no shape: what does not fit comes up there, and is looked at then."""
 
 
 def fit_of(op_type: str, name: str, *, is_typed: bool) -> Fit:

@@ -139,8 +139,8 @@ def _decode(attribute: AttributeProto, folders: DataFolders | None) -> Any:
 
 
 _LEAST, _MOST = -(2**31), 2**31 - 1
+# Cells of what is shown of a value.
 _WIDTH: Final = 80
-"""Cells of what is shown of a value."""
 
 
 class Rule(NamedTuple):

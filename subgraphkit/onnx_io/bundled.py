@@ -24,10 +24,10 @@ from subgraphkit.types import DataType
 Write = Callable[[bytes | memoryview], object]
 """Takes data in order."""
 
+# Bytes; a cache line, for the data of one weight.
 _ALIGNMENT: Final = 64
-"""Bytes; a cache line, for the data of one weight."""
+# Bytes that a file of weights is a multiple of, so that nothing else is in its last page.
 _PAGE: Final = 4096
-"""Bytes that a file of weights is a multiple of, so that nothing else is in its last page."""
 _UNNAMED: Final = "weights-in-a-file"
 _FLOATS: Final = frozenset({DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16, DataType.DOUBLE})
 

@@ -26,8 +26,8 @@ from subgraphkit.onnx_io.payloads import read_into
 MoreFolders = Callable[[], Sequence[Path]]
 """Returns the folders that are trusted beside a model's own; asked only if data is elsewhere."""
 
+# Links that one path may go through; the limit of Linux.
 _LONGEST_WAY: Final = 40
-"""Links that one path may go through; the limit of Linux."""
 
 _HAS_DESCRIPTORS: Final = os.open in os.supports_dir_fd and os.readlink in os.supports_dir_fd
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
@@ -38,8 +38,8 @@ _FILE: Final = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(o
 
 _Parts = tuple[str, ...]
 _Read = TypeVar("_Read")
+# Size, times of the last change, and number of a file. One of the times can be set back.
 _State = tuple[int, ...]
-"""Size, times of the last change, and number of a file. One of the times can be set back."""
 
 
 class _RefusedError(Exception):

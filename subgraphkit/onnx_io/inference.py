@@ -34,11 +34,11 @@ _LIMITS: Final = LoadLimits()
 _UNKNOWN: Final = TensorType(DataType.UNDEFINED)
 _SIZES: Final = frozenset({"Shape", "Size"})
 _WHOLE: Final = frozenset({DataType.BOOL, DataType.INT32, DataType.INT64})
+# What onnx says of a type that is not known: it is no contradiction.
 _MISSING: Final = re.compile(r"but instead is null|(?:inferred|declared)=0\b")
-"""What onnx says of a type that is not known: it is no contradiction."""
 
+# What onnx puts before what it has to say.
 _PREFIXES: Final = r"^(?:\[\w+\] |Inference error\(s\): |\(op_type:\w+[^)]*\): )+"
-"""What onnx puts before what it has to say."""
 
 
 _Types = Sequence[ValueType | None]

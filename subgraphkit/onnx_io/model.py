@@ -22,8 +22,8 @@ from subgraphkit.onnx_io.sources import LimitsOf, ModelSource, ReadModel, parse_
 from subgraphkit.onnx_io.validation import check_graph, opsets_of, require_text
 from subgraphkit.onnx_io.weights import initializer_of
 
+# What inlining repeats counts as a node for each this many bytes, such as those of a constant.
 _NODE_BYTES: Final = 1024
-"""What inlining repeats counts as a node for each this many bytes, such as those of a constant."""
 
 _Key = tuple[str, str, str]
 _Nodes = Sequence[onnx.NodeProto]
@@ -169,8 +169,8 @@ def _inlined_size(nodes: _Nodes, sizes: Mapping[_Key, tuple[int, int]]) -> tuple
     return len(nodes) + sum(count for count, _ in called), sum(size for _, size in called)
 
 
+# What asks for no more is held against the limits when it is bound, where they are known.
 _SMALL: Final = LoadLimits(max_nodes=1000, max_operands=100, max_depth=4, max_rank=8)
-"""What asks for no more is held against the limits when it is bound, where they are known."""
 
 
 @dataclass(frozen=True, eq=False)

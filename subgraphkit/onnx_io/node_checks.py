@@ -21,25 +21,25 @@ from subgraphkit.onnx_io.protos import normal_domain
 from subgraphkit.types import DataType, ValueType
 
 _AGAIN: Final = "The model file is damaged or was written wrongly; export it again."
+# What names of attributes begin with that onnx leaves to those who pass models on.
 _INTERNAL: Final = "__"
-"""What names of attributes begin with that onnx leaves to those who pass models on."""
 
 _SHORT: Final = {
     "FLOAT": "f", "GRAPH": "g", "INT": "i", "STRING": "s", "TENSOR": "t", "TYPE_PROTO": "tp",
 }  # fmt: skip
+# Where the value of an attribute of each type is.
 _FIELDS: Final[Mapping[int, str]] = {
     number: _SHORT.get(name, name.lower())
     for name, number in AttributeProto.AttributeType.items()
     if number
 }
-"""Where the value of an attribute of each type is."""
 
+# What attributes of operators count: all outputs of a node, or some of its inputs.
 _COUNTED: Final[Mapping[tuple[str, str], str]] = {
     ("Scan", "num_scan_inputs"): "input",
     ("Split", "num_outputs"): "output",
     ("Split", "split"): "output",
 }
-"""What attributes of operators count: all outputs of a node, or some of its inputs."""
 
 _SINGLE: Final = defs.OpSchema.FormalParameterOption.Single
 _OPTIONAL: Final = defs.OpSchema.FormalParameterOption.Optional
@@ -206,8 +206,8 @@ def _broken(node: onnx.NodeProto, index: int, what: str) -> InvalidModelError:
 # -- beside the shapes that nodes read ------------------------------------------------------------
 
 _WHOLE: Final = frozenset({DataType.INT32, DataType.INT64})
+# Elements of a constant that is read to be judged.
 _MOST_READ: Final = 4096
-"""Elements of a constant that is read to be judged."""
 
 
 class _Judges(NamedTuple):

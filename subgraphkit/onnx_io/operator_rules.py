@@ -223,13 +223,13 @@ def _attention(call: Call) -> Types:
     ]
 
 
+# What broadcasts in operator set 1 broadcasts to its first input.
 _SAME_AS_FIRST: Final = (
     "Abs", "Add", "Ceil", "Clip", "Div", "Elu", "Exp", "Floor", "GroupNormalization",
     "HardSigmoid", "InstanceNormalization", "LeakyRelu", "Log", "Max", "Mean",
     "MeanVarianceNormalization", "Min", "Mul", "Neg", "PRelu", "Reciprocal", "Relu", "Selu",
     "Sigmoid", "Sqrt", "Sub", "Sum", "Tanh",
 )  # fmt: skip
-"""What broadcasts in operator set 1 broadcasts to its first input."""
 
 
 def _pooled(call: Call) -> Types:

@@ -33,8 +33,8 @@ BLIND: Final = frozenset(
 """Operators whose inference ends the process where the type of what they read is not known."""
 
 _HIDDEN: Final = "subgraphkit.hidden"
+# How many blind operators may read each other's results; of more no type is found.
 _MOST_ROUNDS: Final = 4
-"""How many of them may read each other's results; of more no type is found."""
 
 
 def inferred(

@@ -18,30 +18,30 @@ import numpy.typing as npt
 import onnx
 from google.protobuf.message import DecodeError
 
+# Payloads of this many bytes and fewer stay where they are: shape inference may look into them.
 _LARGE: Final = 4096
-"""Payloads of this many bytes and fewer stay where they are: shape inference may look into them."""
+# Bytes of a model below which it is parsed as it is.
 _WORTH_TAKING: Final = 1 << 20
-"""Bytes of a model below which it is parsed as it is."""
 _ALIGNMENT: Final = 64
+# Bytes of a page of the large kind. A payload of as many is given back alone; the smaller ones,
+# all or none.
 _LARGE_PAGE: Final = 1 << 21
-"""Bytes of a page of the large kind. A payload of as many is given back alone; the smaller ones,
-all or none."""
 
+# What stands for a file name where a payload was taken out; no model can name it.
 _MARK: Final = f"payload-{os.urandom(16).hex()}"
-"""What stands for a file name where a payload was taken out; no model can name it."""
 
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 _BYTES_OF_A_LENGTH, _BYTES_OF_A_NUMBER = 5, 10
 """What 32 and 64 bits take at most; protobuf refuses longer ones, as it does field 0."""
+# Seven bits of a number go into a byte.
 _LOWER_BITS: Final = 0x7F
-"""Seven bits of a number go into a byte."""
 _BYTES_OF_A_HEADER: Final = _BYTES_OF_A_LENGTH + _BYTES_OF_A_NUMBER
+# Bytes of the file that are read at once, but for payloads.
 _WINDOW: Final = 1 << 14
-"""Bytes of the file that are read at once, but for payloads."""
 _SMALL_FIELDS: Final = 1000
+# A model with more fields than one for each of so many bytes has too little weight to look for.
 _BYTES_OF_A_FIELD: Final = 4096
-"""A model with more fields than one for each of so many bytes has too little weight to look for."""
 
 
 class Payload:

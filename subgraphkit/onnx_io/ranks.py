@@ -91,18 +91,18 @@ def _broadcast(one: Dim, other: Dim) -> Dim:
 
 _DOUBLING: Final = frozenset({"Gather", "GatherND"})
 _ADDING: Final = frozenset({"ConcatFromSequence", "Einsum", "Loop", "OneHot", "STFT", "Scan"})
+# Operators with an input that has an element for each dimension, and its place.
 _STATING: Final = {**TARGETED, "Col2Im": 1, "MaxUnpool": 2, "Unsqueeze": 1}
-"""Operators with an input that has an element for each dimension, and its place."""
 
 RAISING: Final = _DOUBLING | _ADDING | _STATING.keys()
 """Operators whose outputs may have more dimensions than any of the inputs."""
 
+# The most dimensions that one term of an equation adds.
 _LETTERS: Final = 52
-"""The most dimensions that one term of an equation adds."""
 
 _UNKNOWN: Final = 8
+# How many times more dimensions than allowed a value may have before somebody looks.
 _LEEWAY: Final = 4
-"""How many times more dimensions than allowed a value may have before somebody looks."""
 
 
 class RankWatch:

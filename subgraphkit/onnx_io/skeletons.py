@@ -20,8 +20,8 @@ from subgraphkit.onnx_io.protos import drop_notes, substitute_symbols, write_val
 from subgraphkit.onnx_io.reading import read_bodies, read_types
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 
+# How the names begin.
 _MADE_UP: Final = "unk__"
-"""How the names begin."""
 
 
 class FreshNames:

@@ -59,8 +59,8 @@ ModelSource = (
 """What a model can be loaded from."""
 
 _LIMIT: Final = 2**31
+# Files up to this size are held against the limits when they are bound.
 _SMALL_BYTES: Final = 1 << 20
-"""Files up to this size are held against the limits when they are bound."""
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 

@@ -27,10 +27,10 @@ MAX_DEPTH: Final = 31
 
 _OF_WHOLE: Final = frozenset({"metadata_props", "opset_import"})
 _SUGGESTIONS = 1
+# Domains that nobody else gives operators to, whatever schemas are registered.
 _OF_ONNX: Final = frozenset(
     {"", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", "ai.onnx.training"}
 )
-"""Domains that nobody else gives operators to, whatever schemas are registered."""
 
 
 def require_text(model: onnx.ModelProto, *, everywhere: bool) -> None:

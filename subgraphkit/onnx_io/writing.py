@@ -18,12 +18,12 @@ _OLDEST_IR = 4
 OUTSIDE: Final = "weights-outside-the-model"
 """What stands for a file name in initializers whose data was left out of a model."""
 
+# Kinds of attributes in which a tensor may be that is in a file.
 _HELD: Final = frozenset({AttributeProto.GRAPH, AttributeProto.GRAPHS, AttributeProto.TENSOR})
-"""Kinds of attributes in which a tensor may be that is in a file."""
 
+# Constants of this many bytes and fewer stay inside: compilers look into shapes and axes. It is
+# the threshold of onnx's own ``save_model`` as well.
 _SMALL: Final = 1024
-"""Constants of this many bytes and fewer stay inside: compilers look into shapes and axes. It is
-the threshold of onnx's own ``save_model`` as well."""
 
 
 class OnnxGraphWriter:

@@ -23,8 +23,8 @@ from subgraphkit.finding.opening import Among, open_fallback, open_in_turn
 AT_FAULT = "This is a fault of the backend; report it to its author."
 """The hint where a backend's own code raised."""
 
+# Codes of backends that are not there, or have nothing to run on.
 _ABSENT = frozenset({"SGK101", "SGK102", "SGK104", "SGK117"})
-"""Codes of backends that are not there, or have nothing to run on."""
 
 _CONNECTIVITIES = ("connected", "any")
 

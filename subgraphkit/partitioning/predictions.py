@@ -30,6 +30,9 @@ RUN: Final = "run"
 OPEN: Final = "open node"
 """The class of what every node of a model with open sizes costs: its shapes, told at each run."""
 
+# Seconds for 10**9 operations or bytes on two quiet threads of an x86-64 processor with AVX2, for
+# one node on one thread, and for a run. OpenVINO's for open sizes is the median of 12 networks.
+# What is missing the backend does not take.
 _COSTS: Final[Mapping[str, Mapping[str, float]]] = MappingProxyType(
     {
         "convolution": {
@@ -59,36 +62,30 @@ _COSTS: Final[Mapping[str, Mapping[str, float]]] = MappingProxyType(
         OPEN: {"numpy": 0.0, "openvino": 2.5e-6},
     }
 )  # fmt: skip
-"""Seconds for 10**9 operations or bytes on two quiet threads of an x86-64 processor with AVX2, for
-one node on one thread, and for a run. OpenVINO's for open sizes is the median of 12 networks. What
-is missing the backend does not take.
-"""
 
 _UNITS: Final = 1e9
+# The backend that has every class.
 _TOTAL: Final = "numpy"
-"""The backend that has every class."""
 
+# Seconds for one more step of a run where nobody measured it, and for each value that crosses.
 _STEP: Final = 20e-6
 _VALUE: Final = 5e-6
-"""Seconds for one more step of a run where nobody measured it, and for each value that crosses."""
 
+# The part of a run that each cut costs inside the regions, where what would be fused is parted: 4
+# to 35 % in ten networks that were cut in 2 to 14 regions and run by one library.
 _CUTTING: Final = 0.05
-"""The part of a run that each cut costs inside the regions, where what would be fused is parted: 4
-to 35 % in ten networks that were cut in 2 to 14 regions and run by one library.
-"""
 
+# The part of the work from which on a region is handed over in any case.
 _SMALL: Final = 0.01
-"""The part of the work from which on a region is handed over in any case."""
 
+# A backend comes before one of higher priority where it is predicted to take less than this part
+# of its time; of small ones, on one thread or below so many seconds, there is less to gain.
+# Fusion is not in the predictions, which may be off by a fifth. Of 23 networks that libraries
+# take whole, on two threads, the first by 0.8 takes 1.36 times the best at most, 1.059 in the
+# mean, by 0.95 1.19 and 1.019; on one thread, 0.95 takes more than 0.8.
 _MARGIN: Final = 0.95
 _MARGIN_OF_SMALL: Final = 0.8
 _LEAST: Final = 1e-3
-"""A backend comes before one of higher priority where it is predicted to take less than this part
-of its time; of small ones, on one thread or below so many seconds, there is less to gain. Fusion is
-not in the predictions, which may be off by a fifth. Of 23 networks that libraries take whole, on
-two threads, the first by 0.8 takes 1.36 times the best at most, 1.059 in the mean, by 0.95 1.19 and
-1.019; on one thread, 0.95 takes more than 0.8.
-"""
 
 
 class Predictions:

@@ -228,10 +228,10 @@ class _BuildProgress(Progress):
 
 _cache_logger = logger_of("cache")
 
+# How long the first run is waited for: other processes wait as long for the engines.
 _FIRST_ANSWER_SECONDS: Final = 1.0
-"""How long the first run is waited for: other processes wait as long for the engines."""
+# How long a moment without runs is waited for; a busy session may have none.
 _PAUSE_SECONDS: Final = 10.0
-"""How long a moment without runs is waited for; a busy session may have none."""
 _LOOK_SECONDS: Final = 0.02
 
 

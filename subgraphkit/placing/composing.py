@@ -22,8 +22,8 @@ from subgraphkit.precision.search import fewest
 
 _MOST_VALUES: Final = 4
 _LEAST_REGIONS: Final = 4
+# How many nodes before and after a cut no place may be narrower.
 _WINDOW: Final = 3
-"""How many nodes before and after a cut no place may be narrower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,8 +301,8 @@ def _together(
     return gains
 
 
+# Regions of which some may be given back to float32.
 _MOST_SHORTENED: Final = 8
-"""Regions of which some may be given back to float32."""
 
 
 class ShorterFloats:

@@ -39,9 +39,9 @@ _QUANTISING: Final = frozenset(
     {"QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul"}
 )
 _EIGHT_BITS: Final = frozenset({DataType.INT8, DataType.UINT8})
+# How many steps results behind a quantisation may be apart, and steps from 0 to the largest.
 _STEPS: Final = 2
 _STEPS_OF_RANGE: Final = 127
-"""How many steps results behind a quantisation may be apart, and steps from 0 to the largest."""
 
 
 def tolerances_of(bound: BoundModel, backends: Sequence[str]) -> ToleranceOf:
@@ -66,21 +66,21 @@ WORTH: Final = 0.97
 """The part of a time from which on there is no gain: the same session takes hundredths more or less
 elsewhere."""
 
+# Seconds before a turn, in which threads that wait by spinning go to sleep.
 _PAUSE: Final = 0.05
-"""Seconds before a turn, in which threads that wait by spinning go to sleep."""
 
 _SECONDS_PER_TURN: Final = 0.05
+# Seconds of a run from which on waking the threads is not seen in it.
 _NO_WAKING: Final = 0.25
-"""Seconds of a run from which on waking the threads is not seen in it."""
 
+# Runs of a turn.
 _MOST_RUNS: Final = 1000
-"""Runs of a turn."""
 
+# Seconds of a run that is too short for the clock.
 _TICK: Final = 1e-9
-"""Seconds of a run that is too short for the clock."""
 
+# The part of the processors from which on other programs are in the way of measuring.
 _BUSY: Final = 0.1
-"""The part of the processors from which on other programs are in the way of measuring."""
 
 
 class Candidate:

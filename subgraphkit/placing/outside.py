@@ -69,6 +69,7 @@ def _both_isolated(one: frozenset[str], other: frozenset[str]) -> frozenset[str]
     return frozenset({EVERYBODY}) if EVERYBODY in one | other else one | other
 
 
+# Settings of which the tighter of two values holds, and which that is.
 _TIGHTER: Final[Mapping[str, Callable[[Any, Any], Any]]] = MappingProxyType(
     {
         "isolate": _both_isolated,
@@ -78,4 +79,3 @@ _TIGHTER: Final[Mapping[str, Callable[[Any, Any], Any]]] = MappingProxyType(
         "timeout_s": min,
     }
 )
-"""Settings of which the tighter of two values holds, and which that is."""

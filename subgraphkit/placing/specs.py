@@ -27,8 +27,8 @@ from subgraphkit.viewing.progress import ShownAs
 MARK: Final = "subgraphkit_spec"
 """The member that says that JSON is a spec, and of which schema."""
 
+# Number of the schema; it grows when an older version could not read what is written.
 _SCHEMA: Final = 1
-"""Number of the schema; it grows when an older version could not read what is written."""
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
@@ -40,15 +40,15 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "warm_up": (bool | Mapping, "true, false or shapes"),
 }
 _MOST_DEPTH: Final = 16
+# Of a spec as text; with what pickle puts around it, it stays below 4 KiB.
 _MOST_BYTES: Final = 4000
-"""Of a spec as text; with what pickle puts around it, it stays below 4 KiB."""
 _HOW: Final = "Specs are written by SessionSpec.to_json() and by 'subgraphkit deploy spec'."
 _PINS: Final = ("pin", "keep_off")
 _APART: Final = frozenset({"backend", "model_root", *_PINS})
+# Settings that say something of a machine; they are carried if the call says them.
 _OF_THE_PLACE: Final = frozenset(
     {"cache_dir", "data_roots", "trusted_folders", "trust_specs", "verbose", "progress"}
 )
-"""Settings that say something of a machine; they are carried if the call says them."""
 
 
 class OpenCall(NamedTuple):

@@ -30,8 +30,8 @@ from subgraphkit.running import Session
 
 _logger: Final = logger_of("placement")
 
+# Settings that are not handed to the child, or not as they are.
 _OWN: Final = frozenset({"backend", "tune", "verbose", "plugins"})
-"""Settings that are not handed to the child, or not as they are."""
 
 _OPENING_SECONDS: Final = 1800.0
 _NICENESS: Final = 10

@@ -22,24 +22,24 @@ from subgraphkit.partitioning.plan_files import Placement
 from subgraphkit.placing.composing import Compositions, ShorterFloats
 from subgraphkit.placing.measuring import WORTH, Candidate, TuningRun
 
+# How many times the time of the quickest a backend may take, in each of the first turns, and still
+# be considered.
 _SLOW: Final = 3.0
-"""How many times the time of the quickest a backend may take, in each of the first turns, and still
-be considered."""
 
 _FIRST_TURNS: Final = 3
+# The backend that everybody knows, and asks to be compared with.
 _USUAL: Final = "onnxruntime"
-"""The backend that everybody knows, and asks to be compared with."""
 
 _LEAST_SECONDS: Final = 17.0
 _MOST_SECONDS: Final = 90.0
+# Seconds that the first run of anybody may take, where all of them may take less.
 _LEAST_TIMEOUT: Final = 10.0
-"""Seconds that the first run of anybody may take, where all of them may take less."""
+# About how many runs a tuning takes, where nobody said how long it may take.
 _RUNS: Final = 300
-"""About how many runs a tuning takes, where nobody said how long it may take."""
 
 _TURNS_ALONE: Final = 10
+# Of fewer, no interval holds the median with confidence.
 _LEAST_TURNS: Final = 6
-"""Of fewer, no interval holds the median with confidence."""
 
 _MOST_TURNS: Final = 15
 _FOR_REGIONS, _FOR_COMPOSING = 0.7, 0.25

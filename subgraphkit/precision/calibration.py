@@ -127,8 +127,8 @@ LEVELS: Final = 128
 
 _WHOLE: Final = 100.0
 
+# Every so many bins ends a candidate of the squared error, which is flat about its least.
 _STRIDE: Final = 8
-"""Every so many bins ends a candidate of the squared error, which is flat about its least."""
 
 
 def check_method(method: str, percentile: float) -> None:

@@ -22,18 +22,18 @@ from subgraphkit.precision.accuracy import AccuracyReport, LayerAccuracy, measur
 from subgraphkit.rewriting import Precision, Ranges, Rewriting, rewrite
 from subgraphkit.texts import printable
 
+# What a node inherits of the blame of one that reads it: what cancelling brings out was made
+# before.
 _AHEAD: Final = 0.25
-"""What a node inherits of the blame of one that reads it: what cancelling brings out was made
-before."""
 
+# What a node inherits of one that overflows and that it reads: it would overflow again.
 _BEHIND: Final = 0.5
-"""What a node inherits of one that overflows and that it reads: it would overflow again."""
 
+# Noise above this, such as infinity, is all the same.
 _WORST: Final = 1e4
-"""Noise above this, such as infinity, is all the same."""
 
+# Kept nodes that people are shown; all are in ``kept``.
 _SHOWN: Final = 10
-"""Kept nodes that people are shown; all are in ``kept``."""
 
 
 @dataclass(frozen=True, eq=False)

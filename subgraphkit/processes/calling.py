@@ -32,8 +32,8 @@ _LOOK_SECONDS: Final = 0.1
 _PIECE: Final = 1 << 20
 _MOST_PRINTED: Final = 1 << 16
 _MOST_SHOWN: Final = 2000
+# How long to wait for the last words of a child that was stopped.
 _CLOSING_SECONDS: Final = 10.0
-"""How long to wait for the last words of a child that was stopped."""
 
 Place = Callable[..., Any] | str
 """A function or class at the top of a module, or a method of such a class; or its place."""

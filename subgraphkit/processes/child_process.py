@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 _PIECE: Final = 1 << 16
+# How long to wait for the last words of a process that may have ended.
 _SETTLING_SECONDS: Final = 0.1
-"""How long to wait for the last words of a process that may have ended."""
+# How long to wait if there are some and they have not been read, as on a machine that is busy.
 _READING_SECONDS: Final = 10.0
-"""How long to wait if there are some and they have not been read, as on a machine that is busy."""
 
 
 _MOST_CROWDED: Final = 4.0

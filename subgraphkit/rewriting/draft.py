@@ -18,8 +18,8 @@ from subgraphkit.onnx_io.protos import normal_domain, write_value_info
 from subgraphkit.onnx_io.writing import OUTSIDE, reference_to, tensor_of
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 
+# Constants of this many bytes and fewer stay in the message: inference looks into shapes.
 _SMALL: Final = 1024
-"""Constants of this many bytes and fewer stay in the message: inference looks into shapes."""
 
 _Array = npt.NDArray[Any]
 

@@ -182,14 +182,14 @@ def _fold(before: onnx.NodeProto, node: onnx.NodeProto, draft: Draft) -> None:
     draft.retype(node.output[0], DataType.FLOAT, node.output[0])
 
 
+# First version whose QuantizeLinear takes a scale per channel.
 _PER_CHANNEL: Final = 13
-"""First version whose QuantizeLinear takes a scale per channel."""
 
+# First version whose QuantizeLinear takes scales of short floats.
 _SHORT_SCALES: Final = 19
-"""First version whose QuantizeLinear takes scales of short floats."""
 
+# First version whose Conv and poolings take bfloat16.
 _BFLOAT16: Final = 22
-"""First version whose Conv and poolings take bfloat16."""
 
 _QUANTIZING: Final = {"QuantizeLinear", "DequantizeLinear"}
 

@@ -26,17 +26,17 @@ from subgraphkit.rewriting.records import QUANTIZED, Kept, Precision
 from subgraphkit.types import DataType, TensorType
 
 PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+# Fewer channels, rows or columns than this leave int8 units idle.
 _FEW: Final = 16
-"""Fewer channels, rows or columns than this leave int8 units idle."""
 
+# Elements of a kernel beyond which there are no convolutions in float8.
 _LARGEST_KERNEL: Final = 32
-"""Elements of a kernel beyond which there are no convolutions in float8."""
 _MULTIPLE: Final = 8
 _NARROW: Final = 3
 _MATRIX: Final = 2
 _SIDES: Final = 2
+# Products whose kernel does a residual Add.
 _ADDING: Final = frozenset({"Conv", "ConvTranspose"})
-"""Products whose kernel does a residual Add."""
 
 _SMALLEST_THRESHOLD: Final = 1e-7 * 127
 

@@ -28,8 +28,8 @@ from subgraphkit.rewriting.records import QUANTIZED, Kept, Precision, Rewriting,
 from subgraphkit.rewriting.rules import FREE, MOVING, Judge, Verdict
 from subgraphkit.types import DataType
 
+# Operators that give the same for a short float as for the float32 it is widened to.
 _INDIFFERENT: Final = FREE | {"Cast"}
-"""Operators that give the same for a short float as for the float32 it is widened to."""
 
 
 def _lowered(draft: Draft, judge: Judge, account: Rewriting) -> Rewriting:

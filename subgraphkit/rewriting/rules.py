@@ -73,20 +73,21 @@ MOVING: Final = frozenset(
 FREE: Final = frozenset({"Shape", "Size"})
 """Operators that read no element, so any type will do."""
 
+# Operators that never do: BitCast reads bits, not numbers, and the body that ONNX gives to
+# MeanVarianceNormalization has constants of float32.
 _NEVER: Final = frozenset(
     {"Bernoulli", "BitCast", "Celu", "CumProd", "CumSum", "EyeLike", "MeanVarianceNormalization",
      "Multinomial", "NegativeLogLikelihoodLoss", "NonMaxSuppression", "RandomNormal",
      "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Range", "RoiAlign", "Scan",
      "SoftmaxCrossEntropyLoss", "Upsample"}
 )  # fmt: skip
-"""Operators that never do: BitCast reads bits, not numbers, and the body that ONNX gives to
-MeanVarianceNormalization has constants of float32."""
 
 _STATED: Final = frozenset({"Cast"})
 _NORMALISING: Final = frozenset(
     {"GroupNormalization", "InstanceNormalization", "LayerNormalization", "LpNormalization",
      "RMSNormalization", "ReduceL2", "ReduceLogSumExp", "ReduceProd", "ReduceSumSquare"}
 )  # fmt: skip
+# Operators whose result may be as large as what they read.
 _CARRYING: Final = frozenset(
     [
         *("Abs", "Add", "Div", "Max", "Min", "Mul", "Neg", "ReduceMax", "ReduceMin", "Sub"),
@@ -96,13 +97,12 @@ _CARRYING: Final = frozenset(
         *("Squeeze", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where"),
     ]
 )
-"""Operators whose result may be as large as what they read."""
 
+# A float16 sum that has reached 2,048 takes no more ones.
 _LONG_AXIS: Final = 2048
-"""A float16 sum that has reached 2,048 takes no more ones."""
 
+# A smaller float16 scale is off by more than int8 itself.
 _COARSEST_SCALE: Final = 2.0**-17
-"""A smaller float16 scale is off by more than int8 itself."""
 
 _Array = npt.NDArray[Any]
 

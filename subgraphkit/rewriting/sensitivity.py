@@ -98,8 +98,8 @@ _ELEMENTWISE: Final = frozenset(
     ]
 )
 
+# Which inputs say how many elements the result has.
 _SIZING: Final = {"Range": (0, 1, 2), "Resize": (2,), "Upsample": (1,)}
-"""Which inputs say how many elements the result has."""
 
 
 def rounded_nodes(draft: Draft) -> Iterator[int]:

@@ -21,8 +21,8 @@ from subgraphkit.storing.folders import HAS_OWNERS, require_owner
 _UNFINISHED: Final[dict[Path, int]] = {}
 _PART: Final = re.compile(r"\.subgraphkit-[0-9a-f]{16}\.part")
 _OTHERS_MAY_READ: Final = stat.S_IRGRP | stat.S_IROTH
+# Errors of a folder in which nothing can be made or replaced, though the file may be written.
 _IN_THE_WAY: Final = frozenset({errno.EACCES, errno.EBUSY, errno.EPERM, errno.EROFS})
-"""Errors of a folder in which nothing can be made or replaced, though the file may be written."""
 
 
 def open_through_no_link(path: Path) -> BinaryIO:

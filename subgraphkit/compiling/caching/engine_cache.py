@@ -36,8 +36,8 @@ from subgraphkit.storing import messages
 Compile = Callable[[], SubgraphOperator]
 """Compiles a subgraph."""
 
+# Seconds to wait for another process that compiles the same engine; then compile it as well.
 _LOCK_TIMEOUT: Final = 600.0
-"""Seconds to wait for another process that compiles the same engine; then compile it as well."""
 
 _logger = logger_of("cache")
 

@@ -127,8 +127,8 @@ def _digest(place: Path, loaded: float) -> str:
 FORMAT: Final = 1
 """Number of the format of keys and entries; another number is another cache."""
 
+# Kinds of options whose values may name nodes, values or dimensions of the model.
 _NAMING_KINDS: Final = frozenset({"list", "shapes"})
-"""Kinds of options whose values may name nodes, values or dimensions of the model."""
 
 
 class EngineKey(NamedTuple):

@@ -122,8 +122,8 @@ _OURS: Final = re.compile(
     r"[0-9a-f]{64}\.(engine|json|lock)|\.(subgraphkit-|[0-9a-f]{64}\.)[0-9a-f]{16}\.part"
 )
 _LARGEST_DESCRIPTION: Final = 1 << 20
+# Seconds after which what nobody finished writing is taken for left over.
 _LEFT_OVER_AFTER: Final = 3600.0
-"""Seconds after which what nobody finished writing is taken for left over."""
 
 
 class StoredEngine(NamedTuple):

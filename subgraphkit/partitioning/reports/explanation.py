@@ -127,8 +127,8 @@ def _asked(partitioning: PartitioningData, node: Node) -> tuple[AskedProperty, .
 
 _Origins = frozenset[str | int]
 _NONE: Final[_Origins] = frozenset()
+# How many origins of one value are kept: the sets would grow with the graph otherwise.
 _MOST_ORIGINS: Final = 8
-"""How many origins of one value are kept: the sets would grow with the graph otherwise."""
 
 _DECIDED_BY_DATA: Final = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
 _OF_SHAPES: Final = frozenset({"Shape", "Size"})

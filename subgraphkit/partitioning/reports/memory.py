@@ -20,11 +20,11 @@ from subgraphkit.partitioning.claims import Claim
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.texts import counted, in_bytes
 
+# Bytes that reading a model takes beside its data, and a second copy of what protobuf parses.
 _PARSING: Final = 4 << 20
-"""Bytes that reading a model takes beside its data, and a second copy of what protobuf parses."""
 _BASE: Final = 1 << 20
+# Bytes of what a bound model and its plan are made of, beside data, per node.
 _OF_A_NODE: Final = 10 << 10
-"""Bytes of what a bound model and its plan are made of, beside data, per node."""
 _SHOWN_VALUES: Final = 5
 
 

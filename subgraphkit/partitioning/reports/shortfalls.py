@@ -43,8 +43,8 @@ _WILLED: Final = frozenset({"pinned", "excluded"})
 _SHOWN_SIZES: Final = 3
 _SHOWN_BACKENDS: Final = 3
 
+# The backends whose loss of NaN this process was told of.
 _reported: set[str] = set()
-"""The backends whose loss of NaN this process was told of."""
 
 
 @dataclass(frozen=True, slots=True)
