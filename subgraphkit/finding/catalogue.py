@@ -20,6 +20,7 @@ from typing import Final, Literal
 
 from subgraphkit.backend.manifest import Manifest, Requirement, find_manifest, read_manifest
 from subgraphkit.backend.messages import unavailable
+from subgraphkit.backend.options import Option
 from subgraphkit.backend.plugin_api import is_compatible, name_problem
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.names import BACKEND_NAMES, KNOWN_BACKENDS, normalised, ships_with_us
@@ -234,6 +235,12 @@ def list_backends(*, all: bool = False) -> list[BackendRecord]:  # noqa: A002 (r
         installed = {record.name for record in records}
         records += [_missing(name) for name in KNOWN_BACKENDS if name not in installed]
     return sorted(records, key=lambda record: record.key)
+
+
+def declared_options(name: str) -> list[Option]:
+    """Return the options that the manifests of a backend declare."""
+    found = [one.manifest for one in CATALOGUE.find(name) if one.manifest is not None]
+    return [option for manifest in found for option in manifest.options]
 
 
 def usable_names() -> list[str]:

@@ -66,9 +66,7 @@ class ChildProbe:
     operators: str = ""
 
 
-def probe_in_child(
-    name: str, timeout_seconds: float = 30.0, *, deep: bool = False, origin: str = ""
-) -> ChildProbe:
+def probe_in_child(name: str, timeout_seconds: float = 30.0) -> ChildProbe:
     """Load and probe an installed backend in a child process, and check the options given for it.
 
     A backend registered by a call is not known to the child, nor are settings made by a call.
@@ -78,7 +76,7 @@ def probe_in_child(
 
     Thread-safety: may be called from any thread; several children may run at once.
     """
-    return ask_child("backend", name, timeout_seconds, _probe_backend, origin, deep)
+    return ask_child("backend", name, timeout_seconds, _find_facts_of)
 
 
 def import_in_child(plugin: EntryPoint, timeout_seconds: float) -> ChildProbe:
@@ -149,9 +147,9 @@ def _import_plugin(begin: Callable[[Any], None], name: str, group: str, value: s
     return {"state": "ok"}
 
 
-def _probe_backend(begin: Callable[[Any], None], name: str, origin: str, deep: Any) -> Any:
+def _find_facts_of(begin: Callable[[Any], None], name: str) -> Any:
     begin(name)
-    return find_facts(name, origin, deep=deep)
+    return find_facts(name)
 
 
 def find_facts(name: str, origin: str = "", deep: Any = None) -> dict[str, Any]:

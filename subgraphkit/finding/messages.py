@@ -69,12 +69,10 @@ def load_failed(
     entry_point: str,
     problem: str,
     install: Sequence[str] = (),
-    *,
-    code: str = "SGK103",
 ) -> BackendLoadError:
     """SGK103: installed, but importing, registering or building it failed."""
     return BackendLoadError(
-        code,
+        "SGK103",
         f"backend {name!r} is installed ({provider}) but could not be loaded: {problem}",
         backend=name,
         hint=lines(

@@ -79,7 +79,7 @@ def configured(settings: ResolvedConfig, given: Constraints | None) -> Constrain
     for one in settings.keep_off:
         exclusions.setdefault(one.backend, []).append(one.node)
     for backend, selectors in demands.exclusions.items():
-        exclusions[backend] = [*exclusions.get(backend, ()), *_listed(selectors)]
+        exclusions[backend] = [*exclusions.get(backend, ()), *listed_selectors(selectors)]
     return Constraints({**pins, **demands.pins}, exclusions)
 
 
@@ -106,7 +106,7 @@ def resolve_constraints(
     excluded: dict[str, frozenset[int]] = {}
     for backend, selectors in constraints.exclusions.items():
         _check_backend(backend, backends)
-        nodes = frozenset(node for one in _listed(selectors) for node in finder.find(one))
+        nodes = frozenset(node for one in listed_selectors(selectors) for node in finder.find(one))
         excluded[backend] = nodes
         for node in sorted(nodes):
             if pinned.get(node) == backend:
@@ -143,7 +143,8 @@ def _check_kinds(constraints: Any) -> None:
             )
 
 
-def _listed(selectors: Any) -> Iterable[NodeSelector]:
+def listed_selectors(selectors: Any) -> Iterable[NodeSelector]:
+    """Return selectors, of which one may stand for a list of one."""
     several = isinstance(selectors, Iterable) and not isinstance(selectors, str)
     return selectors if several and not callable(selectors) else (selectors,)
 

@@ -13,7 +13,7 @@ from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.demands import EVERYBODY, more_folders
 from subgraphkit.configuration.messages import untrusted_spec
 from subgraphkit.configuration.settings import SETTINGS
-from subgraphkit.finding.catalogue import CATALOGUE
+from subgraphkit.finding.catalogue import declared_options
 from subgraphkit.limits import LoadLimits
 from subgraphkit.placing.specs import OpenCall
 
@@ -44,12 +44,9 @@ def _require_harmless(call: OpenCall, here: ResolvedConfig) -> None:
             raise untrusted_spec(f"{name}={given!r}")
     theirs = resolve(backend=call.backend, options=call.options)
     for backend, options in theirs.option_sources.items():
-        known = [
-            one.manifest.options for one in CATALOGUE.find(backend) if one.manifest is not None
-        ]
-        for option in (one for several in known for one in several if one.needs_trust):
+        for option in declared_options(backend):
             given = options.get(option.name)
-            if given and given[1] == "call":
+            if option.needs_trust and given and given[1] == "call":
                 raise untrusted_spec(f"option {backend}.{option.name}={given[0]!r}")
 
 

@@ -5,7 +5,7 @@ import math
 import os
 import re
 import reprlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -16,11 +16,11 @@ from subgraphkit.configuration.config import ResolvedConfig, plain_value
 from subgraphkit.configuration.demands import Pin
 from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.errors import CallerError, ConfigError
-from subgraphkit.finding.catalogue import CATALOGUE
+from subgraphkit.finding.catalogue import declared_options
 from subgraphkit.ir import Subgraph
 from subgraphkit.loading import load
 from subgraphkit.partitioning import Constraints
-from subgraphkit.partitioning.constraints import configured
+from subgraphkit.partitioning.constraints import configured, listed_selectors
 from subgraphkit.running.messages import OPEN_A_FILE, no_spec
 from subgraphkit.viewing.progress import ShownAs
 
@@ -193,8 +193,7 @@ def _options(settings: ResolvedConfig) -> dict[str, dict[str, Any]]:
 
 def _is_harmless(backend: str, name: str) -> bool:
     """Say whether it is known that an option names no code and widens nothing that is trusted."""
-    known = [one.manifest.options for one in CATALOGUE.find(backend) if one.manifest is not None]
-    mine = [option for options in known for option in options if option.name == name]
+    mine = [option for option in declared_options(backend) if option.name == name]
     return bool(mine) and not any(option.needs_trust for option in mine)
 
 
@@ -217,10 +216,12 @@ def _demands(settings: ResolvedConfig, constraints: Constraints | None) -> dict[
     demands = configured(settings, constraints)
     if demands is None:
         return {}
-    pairs = {
+    pairs: dict[str, list[tuple[Any, str]]] = {
         "pin": list(demands.pins.items()),
         "keep_off": [
-            (node, one) for one, nodes in demands.exclusions.items() for node in _each(nodes)
+            (node, one)
+            for one, several in demands.exclusions.items()
+            for node in listed_selectors(several)
         ],
     }
     for node, backend in (*pairs["pin"], *pairs["keep_off"]):
@@ -230,13 +231,6 @@ def _demands(settings: ResolvedConfig, constraints: Constraints | None) -> dict[
                 "Name the nodes, or their operators or places.",
             )
     return {key: [str(Pin(*one)) for one in found] for key, found in pairs.items() if found}
-
-
-def _each(nodes: Any) -> Iterator[Any]:
-    if isinstance(nodes, str | int) or callable(nodes):
-        yield nodes
-    else:
-        yield from nodes
 
 
 def plain_json(value: Any, what: str, depth: int = 0) -> Any:

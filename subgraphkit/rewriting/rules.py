@@ -131,16 +131,13 @@ class Judge:
     low: DataType
     ranges: Ranges
     _beyond: set[str] = field(default_factory=set)
-    _variances: set[int] = field(default_factory=set)
-    _rounded: set[int] = field(default_factory=set)
-    _angles: set[int] = field(default_factory=set)
     _extremes: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._rounded = set(rounded_nodes(self.draft))
         self._angles = set(angle_nodes(self.draft))
-        if self.low is DataType.FLOAT16:
-            self._variances = set(variance_nodes(self.draft))
+        halves = self.low is DataType.FLOAT16
+        self._variances = set(variance_nodes(self.draft) if halves else ())
 
     def judge(self, node: onnx.NodeProto) -> Verdict:
         """Say what becomes of a node."""

@@ -153,6 +153,6 @@ def test_other_edges_than_what_nodes_read_and_hand_out_are_found(
     middle = found["one_1"]
     others = [one for one in found if one is not middle]
     state = PartitionState(found.graph, found.passes.claims)
-    verify_edges(state, [*others, middle], ())
+    verify_edges(state, [middle, *others], ())
     with pytest.raises(InternalError, match=f"{field} of subgraph 'one_1'"):
-        verify_edges(state, [*others, replace(middle, **{field: wrong})], ())
+        verify_edges(state, [replace(middle, **{field: wrong}), *others], ())
