@@ -66,10 +66,9 @@ def given_shapes(
                 raise _unknown("input", name, inputs)
             whole[name] = tuple(_dim(name, dim) for dim in given)
         else:
-            raise BindError(
-                "SGK221",
+            raise _wrong(
                 f"shapes[{name!r}] is {given!r}, which is neither a size nor a shape",
-                hint="Give an int for a symbolic dimension, or a list of sizes for an input.",
+                "Give an int for a symbolic dimension, or a list of sizes for an input.",
             )
     for (name, axis), size in single.items():
         dims = list(whole.get(name) or (None,) * len(graph.shape(name) or ()))
@@ -139,6 +138,10 @@ def _unknown(kind: str, name: str, known: Sequence[str]) -> BindError:
     )
 
 
+def _wrong(problem: str, hint: str = "") -> BindError:
+    return BindError("SGK221", problem, hint=hint)
+
+
 def _is_size(given: object) -> bool:
     return isinstance(given, Integral) and not isinstance(given, bool)
 
@@ -147,19 +150,18 @@ def _dim(name: str, dim: Any) -> Dim:
     if dim is None or isinstance(dim, str):
         return named(dim) if dim is not None else None
     if not _is_size(dim):
-        raise BindError(
-            "SGK221",
+        raise _wrong(
             f"shapes gives input {name!r} the dimension {dim!r}, which is not a size",
-            hint="A dimension is an int, the name of a symbol, or None to leave it as it is.",
+            "A dimension is an int, the name of a symbol, or None to leave it as it is.",
         )
     return _size(name, dim)
 
 
 def _size(name: str, size: int) -> int:
     if size < 0:
-        raise BindError("SGK221", f"shapes gives {name!r} the size {size}; sizes are 0 or more")
+        raise _wrong(f"shapes gives {name!r} the size {size}; sizes are 0 or more")
     if size > _LARGEST:
-        raise BindError("SGK221", f"shapes gives {name!r} the size {size}; ONNX has 64 bits for it")
+        raise _wrong(f"shapes gives {name!r} the size {size}; ONNX has 64 bits for it")
     return int(size)
 
 
@@ -169,25 +171,23 @@ def _sizes_of_symbols(
     """Check a given input shape against the model's; yield symbols, their axes and their sizes."""
     declared = graph.shape(name)
     if not isinstance(graph.types.get(name), TensorType):
-        raise BindError("SGK221", f"input {name!r} is not a tensor, so it takes no shape")
+        raise _wrong(f"input {name!r} is not a tensor, so it takes no shape")
     if declared is None:
         return
     if len(declared) != len(dims):
-        raise BindError(
-            "SGK221",
+        raise _wrong(
             f"shapes gives input {name!r} the shape {dims}, of rank {len(dims)}; the model "
-            f"declares {graph.types[name]}, of rank {len(declared)}",
+            f"declares {graph.types[name]}, of rank {len(declared)}"
         )
     for axis, (have, given) in enumerate(zip(declared, dims, strict=True)):
         if not isinstance(given, int):
             continue
         expected = symbols.get(have) if isinstance(have, str) else have
         if expected is not None and expected != given:
-            raise BindError(
-                "SGK221",
+            raise _wrong(
                 f"shapes gives input {name!r} the shape {dims}, but dimension {axis} of "
                 f"{graph.types[name]} is {expected}",
-                hint="A fixed dimension cannot be changed, and a symbol has one value everywhere.",
+                "A fixed dimension cannot be changed, and a symbol has one value everywhere.",
             )
         if isinstance(have, str):
             yield have, axis, given

@@ -115,7 +115,8 @@ def _attended(setup: "Setup", *, proves: bool) -> CompiledSubgraphs:
             shortfall = compiled.partitioning.shortfall()
         if shortfall is not None:
             shortfall.report(partitioning)
-        setup.progress("compiling", len(compiled), len(compiled))
+        count = len(compiled.operators)
+        setup.progress("compiling", count, count)
     except BaseException:
         compiled.close()
         raise

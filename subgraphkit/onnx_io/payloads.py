@@ -20,8 +20,6 @@ from google.protobuf.message import DecodeError
 
 # Payloads of this many bytes and fewer stay where they are: shape inference may look into them.
 _LARGE: Final = 4096
-# Bytes of a model below which it is parsed as it is.
-_WORTH_TAKING: Final = 1 << 20
 _ALIGNMENT: Final = 64
 # Bytes of a page of the large kind. A payload of as many is given back alone; the smaller ones,
 # all or none.
@@ -110,12 +108,11 @@ def read_apart(file: BinaryIO, size: int) -> tuple[bytes, list[Payload]]:
         The model with numbers in place of payloads, and the payloads; all of it as it is, and none,
         where there is little to be gained.
     """
-    if size >= _WORTH_TAKING:
-        payloads: list[Payload] = []
-        try:
-            return _Reader(file, size, payloads).model(size), payloads
-        except _OtherwiseError:
-            file.seek(0)
+    payloads: list[Payload] = []
+    try:
+        return _Reader(file, size, payloads).model(size), payloads
+    except _OtherwiseError:
+        file.seek(0)
     return file.read(), []
 
 

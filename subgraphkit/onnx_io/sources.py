@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple, Protocol
+from typing import IO, Any, BinaryIO, Final, NamedTuple, Protocol
 
 import onnx
 from google.protobuf.message import DecodeError
@@ -16,6 +16,9 @@ from subgraphkit.errors import CallerError, InvalidModelError, ModelNotFoundErro
 from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io.external_data import DataFolders, MoreFolders
 from subgraphkit.onnx_io.payloads import Payload, read_apart
+
+# Bytes of a model below which it is parsed as it is.
+_WORTH_TAKING: Final = 1 << 20
 
 LimitsOf = Callable[[], LoadLimits]
 """Returns what a model may ask for."""
@@ -142,7 +145,7 @@ def _of_an_object(source: Any, more: MoreFolders, limits: LimitsOf) -> ReadModel
 
 def _read_bytes(data: bytes, subject: str, limits: LimitsOf) -> ReadModel:
     _require_size(len(data), subject, limits)
-    model, payloads = read_apart(io.BytesIO(data), len(data))
+    model, payloads = _read_open(io.BytesIO(data), len(data))
     return ReadModel(parse_model(model, subject), size=len(data), apart=payloads)
 
 
@@ -163,12 +166,16 @@ def _refuse_url(path: str) -> None:
         )
 
 
+def _read_open(file: BinaryIO, size: int) -> tuple[bytes, list[Payload]]:
+    return read_apart(file, size) if size >= _WORTH_TAKING else (file.read(), [])
+
+
 def _read_file(
     path: Path, more: MoreFolders
 ) -> tuple[bytes, Sequence[Payload], DataFolders | None]:
     if _is_name(path):
         folders = DataFolders(path, more)
-        found = folders.read_model(read_apart)
+        found = folders.read_model(_read_open)
         if found is not None:
             return *found, folders
     try:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, Final
 
+import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import AttributeProto, numpy_helper
@@ -129,9 +130,7 @@ def outside_weights(model: onnx.ModelProto, subgraph: Subgraph) -> dict[str, npt
 
 
 def _contiguous(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    if array.flags.c_contiguous:
-        return array
-    copy = array.copy(order="C")
+    copy = np.ascontiguousarray(array)  # which is the same one if it is so already
     copy.setflags(write=False)
     return copy
 

@@ -131,7 +131,7 @@ class Partitioning(PartitioningData):
         return reports.as_page(self, self.quality, against=against, times=times or {})
 
     def to_networkx(self) -> Any:
-        """Return the graph of the subgraphs as a ``networkx.DiGraph`` with its critical path.
+        """Return the graph of the subgraphs as a ``networkx.DiGraph``.
 
         Raises:
             ImportError: networkx is not installed.

@@ -101,7 +101,7 @@ def _planned(operators: CompiledSubgraphs) -> Plan:
     current = operators.partitioning
     pairs = [
         (subgraph, operator)
-        for subgraph, operator in zip(current.subgraphs, operators, strict=True)
+        for subgraph, operator in zip(current.subgraphs, operators.operators, strict=True)
         if subgraph.outputs
     ]
     _check_order(current.graph, [subgraph for subgraph, _ in pairs])

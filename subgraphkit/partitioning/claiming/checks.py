@@ -135,14 +135,13 @@ def _wrong_sizes(pass_: Pass, regions: Regions) -> Refused:
     least, most = property_.min_nodes, property_.max_nodes
     refused: dict[int, Refusal] = {}
     for ranks in regions:
-        size = counted(len(ranks), "node")
         if len(ranks) < least:
-            text = f"region of {size}, the property's minimum is {least}"
+            text = f"region of {counted(len(ranks), 'node')}, the property's minimum is {least}"
             refused |= dict.fromkeys(ranks, Refusal("too_small", text))
         elif most is not None and len(ranks) > most:
             is_group = len(pass_.group_of.get(ranks[0], ())) == len(ranks)
             what = "an atomic group" if is_group else "a region that may not be cut"
-            text = f"{what} has {size}, the property's maximum is {most}"
+            text = f"{what} has {counted(len(ranks), 'node')}, the property's maximum is {most}"
             refused |= dict.fromkeys(ranks, Refusal("too_large", text))
     return refused
 

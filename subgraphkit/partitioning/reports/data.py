@@ -1,6 +1,5 @@
 """A partitioning as plain data for machines, as a graph for networkx, and as text for people."""
 
-from operator import itemgetter
 from typing import Any
 
 from subgraphkit.ir.costs import bytes_of
@@ -64,9 +63,7 @@ def as_networkx(partitioning: PartitioningData) -> Any:
 
     Returns:
         Node attributes: ``backend``, ``property``, ``nodes`` (how many it runs), ``flops``. Edge
-        attributes: ``tensors`` (names), ``bytes``. Graph attributes: ``name``, ``critical_path``
-        (ids of the chain of subgraphs that does the most operations one after the other) and
-        ``critical_flops``.
+        attributes: ``tensors`` (names), ``bytes``. Graph attribute: ``name``.
 
     Raises:
         ImportError: networkx is not installed.
@@ -87,25 +84,7 @@ def as_networkx(partitioning: PartitioningData) -> Any:
         source, target = (partitioning.subgraphs[place].id for place in ends)
         size = sum(bytes_of(types.get(value)) for value in values)
         quotient.add_edge(source, target, tensors=tuple(values), bytes=size)
-    path, flops = _critical_path(partitioning, quotient)
-    quotient.graph["critical_path"] = path
-    quotient.graph["critical_flops"] = flops
     return quotient
-
-
-def _critical_path(partitioning: PartitioningData, quotient: Any) -> tuple[tuple[str, ...], int]:
-    """Return the heaviest chain; of equally heavy ones the longest, then the first in run order."""
-    best: dict[str, tuple[int, int, Any]] = {}  # operations, subgraphs, the last with those before
-    for name in (one.id for one in partitioning.subgraphs):
-        before = map(best.__getitem__, quotient.predecessors(name))
-        flops, length, path = max(before, key=itemgetter(0, 1), default=(0, 0, ()))
-        best[name] = flops + quotient.nodes[name]["flops"], length + 1, (name, path)
-    flops, _, path = max(best.values(), key=itemgetter(0, 1), default=(0, 0, ()))
-    names: list[str] = []
-    while path:
-        name, path = path
-        names.append(name)
-    return tuple(reversed(names)), flops
 
 
 def as_text(

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import subgraphkit as sk
-from subgraphkit.onnx_io import payloads
+from subgraphkit.onnx_io import payloads, sources
 from tests.models import parsed
 
 
@@ -28,7 +28,7 @@ def model(dtype: type = np.float32) -> tuple[onnx.ModelProto, np.ndarray]:
 
 @pytest.fixture(autouse=True)
 def _any_size_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(payloads, "_WORTH_TAKING", 1)
+    monkeypatch.setattr(sources, "_WORTH_TAKING", 1)
 
 
 @pytest.mark.parametrize("length", [0, 5_000, *range(16_250, 16_400, 3), 40_000])
@@ -155,5 +155,5 @@ def test_a_damaged_or_unusual_message_is_what_protobuf_takes_it_for(
     flipped = [whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :] for at in range(0, 120, 3)]
     tried = [*cut, *flipped, *said_twice(), *written_at_length()]
     apart = [outcome(data) for data in tried]
-    monkeypatch.setattr(payloads, "_WORTH_TAKING", 1 << 40)
+    monkeypatch.setattr(sources, "_WORTH_TAKING", 1 << 40)
     assert apart == [outcome(data) for data in tried]
