@@ -183,15 +183,21 @@ def verify_edges(
     graph, constants = state.graph, state.graph.constants
     made_by, inputs, bodies = graph.table.outputs, graph.table.inputs, graph.table.bodies
     wanted = {*graph.outputs, *also_wanted}.union(*(one.inputs for one in subgraphs))
-    for one in subgraphs:
+
+    def made(one: Subgraph) -> set[str]:
+        return set(chain.from_iterable(map(made_by.__getitem__, one.nodes)))
+
+    def require(one: Subgraph, field: str, names: set[str]) -> None:
+        expected = {name for name in names if name and name not in constants}
+        found: tuple[str, ...] = getattr(one, field)
+        if len(found) != len(expected) or not expected.issuperset(found):
+            raise InternalError(f"the {field} of subgraph {one.id!r} differ from what is read")
+
+    for one in subgraphs:  # all inputs first, since outputs are held against them
         reads = inputs.__getitem__ if bodies.keys().isdisjoint(one.nodes) else graph.read_by
-        read = set(chain.from_iterable(map(reads, one.nodes)))
-        made = set(chain.from_iterable(map(made_by.__getitem__, one.nodes)))
-        for field, names in (("inputs", read - made), ("outputs", made & wanted)):
-            expected = {name for name in names if name and name not in constants}
-            found: tuple[str, ...] = getattr(one, field)
-            if len(found) != len(expected) or not expected.issuperset(found):
-                raise InternalError(f"the {field} of subgraph {one.id!r} differ from what is read")
+        require(one, "inputs", set(chain.from_iterable(map(reads, one.nodes))) - made(one))
+    for one in subgraphs:
+        require(one, "outputs", made(one) & wanted)
 
 
 def verify_borders(state: PartitionState, made: Iterable[tuple[Subgraph, int]]) -> None:

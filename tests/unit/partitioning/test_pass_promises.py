@@ -1,7 +1,5 @@
 """What a property is promised holds in every corner: copies, sizes, borders, groups."""
 
-from dataclasses import replace
-
 import pytest
 
 from subgraphkit.backend.refusal import Refusal
@@ -10,7 +8,7 @@ from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.partitioning.algorithms.quotient import cyclic_groups
 from subgraphkit.partitioning.claiming import claim
 from subgraphkit.partitioning.claiming.graph import PartitionState
-from subgraphkit.partitioning.outcome.verification import verify_borders, verify_edges
+from subgraphkit.partitioning.outcome.verification import verify_borders
 from tests.unit.partitioning.pass_support import (
     bound,
     described,
@@ -142,17 +140,3 @@ def test_without_rounds_left_whole_regions_are_dropped_for_one_bad_edge(
     assert regions(divide(), "one") == [[0, 1], [4]]
     monkeypatch.setattr(claim, "_ROUNDS", 1)
     assert regions(divide(), "one") == [[0, 1]]
-
-
-@pytest.mark.parametrize("field", ["inputs", "outputs"])
-@pytest.mark.parametrize("wrong", [(), ("a", "x"), ("c",)])
-def test_other_edges_than_what_nodes_read_and_hand_out_are_found(
-    field: str, wrong: tuple[str, ...]
-) -> None:
-    found = partition(graph_of(TRIPLE, ["c"]), [taking("Neg", "one"), taking("*", "rest")])
-    middle = found["one_1"]
-    others = [one for one in found if one is not middle]
-    state = PartitionState(found.graph, found.passes.claims)
-    verify_edges(state, [middle, *others], ())
-    with pytest.raises(InternalError, match=f"{field} of subgraph 'one_1'"):
-        verify_edges(state, [replace(middle, **{field: wrong}), *others], ())
