@@ -22,7 +22,7 @@ from backends.tensorrt.tests.tensorrt_models import needs_rtx, options, rtx
 from subgraphkit.backend import BindContext
 from subgraphkit.errors import CompileError, OptionError
 from subgraphkit.partitioning import Partitioning
-from subgraphkit.storing.answers import forget_answers
+from subgraphkit.storing.kept_files import forget_answers
 from subgraphkit.testing.light_models import LIGHT_MODELS, light_model_path
 from subgraphkit_tensorrt import backend
 from subgraphkit_tensorrt.building.build import build_failure, fault_of_machine
