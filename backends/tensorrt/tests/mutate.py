@@ -17,10 +17,12 @@ from pathlib import Path
 from shutil import copytree, ignore_patterns
 
 # What every child needs is there before it begins, but for the package that has the fault.
+import hypothesis.strategies  # noqa: F401 (see above)
 import ml_dtypes  # noqa: F401 (see above)
 import onnxruntime  # noqa: F401 (see above)
 import pytest
 
+import subgraphkit.placing.inference_session
 import subgraphkit.testing.light_models
 import subgraphkit.testing.official_cases  # noqa: F401 (see above)
 
@@ -31,8 +33,8 @@ TESTS = (
     "device_faults.py", "device_rules.py", "running.py", "shapes.py", "engines.py", "device_io.py",
     "working_day.py", "arrays.py", "profiles.py", "sessions.py", "neighbours.py",
 )  # fmt: skip
-_PYTEST = ("-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--tb=no",
-           "-W", "ignore::pytest.PytestAssertRewriteWarning")  # fmt: skip
+_PYTEST = ("-q", "-x", "-n", "0", "-p", "no:cacheprovider", "-p", "no:anyio",
+           "--tb=no", "--assert=plain")  # fmt: skip
 _SECONDS = 600
 
 
