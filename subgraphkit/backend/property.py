@@ -63,18 +63,8 @@ def _no_options() -> Any:
     return PlainOptions()
 
 
-def _no_partition(subgraph: Subgraph, properties: "Sequence[SubgraphProperty]") -> PartitionSummary:
-    del properties
-    raise LookupError(f"subgraph {subgraph.id!r} is divided while it is compiled, and not before")
-
-
-def _no_compiler(what: Subgraph | PartitionSummary) -> SubgraphOperator:
-    name = what.id if isinstance(what, Subgraph) else what
-    raise LookupError(f"no fallback backend is available to run {name!r}")
-
-
-def _no_reshape(sizes: Mapping[str, int], shapes: Mapping[str, Shape]) -> Mapping[str, ValueType]:
-    raise LookupError(f"no model is bound that could have sizes {sizes} and shapes {shapes}")
+def _no_bind(*_: Any) -> Any:
+    raise LookupError("no fallback backend is available: the context is not that of a bind")
 
 
 def _no_folder() -> Path | None:
@@ -112,10 +102,10 @@ class BindContext(Generic[OptionsT]):
     """
 
     options: OptionsT = field(default_factory=_no_options)
-    compile: Callable[[Subgraph | PartitionSummary], SubgraphOperator] = _no_compiler
-    partition: "Callable[[Subgraph, Sequence[SubgraphProperty]], PartitionSummary]" = _no_partition
+    compile: Callable[[Subgraph | PartitionSummary], SubgraphOperator] = _no_bind
+    partition: "Callable[[Subgraph, Sequence[SubgraphProperty]], PartitionSummary]" = _no_bind
     kept_folder: Callable[[], Path | None] = _no_folder
-    reshape: Reshape = _no_reshape
+    reshape: Reshape = _no_bind
     threads: int | None = None
     shares_processors: bool = False
     limits: LoadLimits = field(default_factory=LoadLimits)

@@ -10,9 +10,15 @@ from typing import Final
 
 from subgraphkit.cli.commands import command_of
 from subgraphkit.cli.interrupts import is_interrupt
-from subgraphkit.cli.parser import CommandLine, completion_script
-from subgraphkit.cli.reporting import CommandReport, ExitCode, exit_code_of, plugin_output_apart
-from subgraphkit.errors import CallerError, MemoryLimitError, SubgraphkitError, describe_exception
+from subgraphkit.cli.parser import CommandLine
+from subgraphkit.cli.reporting import (
+    CommandReport,
+    ExitCode,
+    exit_code_of,
+    plugin_output_apart,
+    usage_error,
+)
+from subgraphkit.errors import MemoryLimitError, SubgraphkitError, describe_exception
 from subgraphkit.texts import Screen
 
 _UNWRITABLE: Final = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
@@ -45,7 +51,7 @@ def _delivered(words: Sequence[str]) -> int:
         return ExitCode.OK
     except OSError as error:  # a full disk, or no standard output at all
         _discard_stdout()
-        unwritten = CallerError("SGK301", f"standard output cannot be written: {error}")
+        unwritten = usage_error(f"standard output cannot be written: {error}")
         report.fail(unwritten)
         return exit_code_of(unwritten)
     return status
@@ -58,10 +64,6 @@ def _attempt(command: str, words: Sequence[str], report: CommandReport) -> int:
         if line.command is None:
             line.add_extension_commands()
         arguments = line.parse(words)
-        if arguments.completion:
-            report.data = {"script": completion_script(arguments.completion)}
-            report.show(report.data["script"], exactly=True)
-            return ExitCode.OK
         if line.command is None:
             report.as_json = False  # the command is an extension's, and so is its output
             with contextlib.redirect_stdout(getattr(sys.stdout, "stream", sys.stdout)):
@@ -81,7 +83,7 @@ def _named(error: BaseException) -> BaseException:
     end: SubgraphkitError
     if isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename:
         place = error.filename2 or error.filename
-        end = CallerError("SGK301", f"{str(place)!r} cannot be written: {error.strerror}")
+        end = usage_error(f"{str(place)!r} cannot be written: {error.strerror}")
     elif isinstance(error, MemoryError):
         end = MemoryLimitError(
             "SGK134",

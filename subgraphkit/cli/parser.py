@@ -14,17 +14,15 @@ from typing import Any, Final, NoReturn
 from subgraphkit import __version__
 from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.cli.commands import GROUPS, PURPOSES
-from subgraphkit.cli.reporting import EXIT_CODES, ExitCode
+from subgraphkit.cli.reporting import EXIT_CODES, ExitCode, usage_error
 from subgraphkit.cli.words import PROGRAM, Parser
 from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP
-from subgraphkit.errors import CallerError
 from subgraphkit.lazy import collector_paused
 
 _EXAMPLES: Final = (
     "run model.onnx --backend numpy",
     "plan model.onnx --backend tensorrt,numpy --details",
 )
-_SHELLS: Final = ("bash", "fish", "zsh", "tcsh")
 
 
 class CommandLine:
@@ -44,9 +42,6 @@ class CommandLine:
             epilog=f"exit codes:\n{codes}\n\n'{PROGRAM} COMMAND --help' says more about a command.",
         )
         self.parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
-        self.parser.word(
-            "--completion SHELL", f"write a script for {', '.join(_SHELLS)}", choices=_SHELLS
-        )
         self.command = _command(called) if called else None
         self.called, self._groups = self.parser, {"": _commands_of(self.parser)}
         for name, purpose in PURPOSES.items():
@@ -86,7 +81,7 @@ class CommandLine:
         """
         self._check_command(words)
         arguments, unknown = self.parser.parse_known_args(words)
-        if unknown or not (arguments.command or arguments.completion):
+        if unknown or not arguments.command:
             self._refuse([*unknown, *words], arguments.command)
         return arguments
 
@@ -103,7 +98,7 @@ class CommandLine:
             inner = (name for name in PURPOSES if name.rpartition(" ")[2] == word)
             guess = did_you_mean(word, known)
             guess = next((f"; did you mean {name!r}?" for name in inner), guess)
-            raise CallerError("SGK301", f"there is no command {word!r}{guess}", hint=hint)
+            raise usage_error(f"there is no command {word!r}{guess}", hint=hint)
 
     def _refuse(self, unknown: Sequence[str], command: str | None) -> NoReturn:
         word = next((word for word in unknown if word.startswith("-")), unknown[0])
@@ -115,29 +110,16 @@ class CommandLine:
             name = word.partition("=")[0].removeprefix("--").upper()
             if f" {name} " in f"{parser.format_usage()} ".replace("\n", " "):
                 guess = f": {name} goes without an option"
-        raise CallerError(
-            "SGK301", f"{parser.prog} does not take {word!r}{guess}", hint=f"Help: {parser.prog} -h"
+        raise usage_error(
+            f"{parser.prog} does not take {word!r}{guess}", hint=f"Help: {parser.prog} -h"
         )
 
 
-def completion_script(shell: str) -> str:
-    """Write what has a shell complete commands, words and files.
-
-    Raises:
-        CallerError: ``shtab``, which writes it, is not installed (SGK301).
-    """
-    try:
-        shtab = import_module("shtab")
-    except ImportError as error:
-        raise CallerError(
-            "SGK301",
-            "completion is written by shtab, which is not installed",
-            hint="pip install 'subgraphkit[cli]'",
-        ) from error
+def full_parser() -> Parser:
+    """Return the parser with every command, of which ``shtab`` writes what a shell completes."""
     line = CommandLine(every=True)
     line.add_extension_commands()
-    script: str = shtab.complete(line.parser, shell)
-    return script
+    return line.parser
 
 
 def _commands_of(parser: Parser) -> "argparse._SubParsersAction[Any]":

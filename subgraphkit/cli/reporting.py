@@ -143,6 +143,11 @@ def exit_code_of(error: BaseException | type[BaseException]) -> ExitCode:
     return ExitCode.FAILURE
 
 
+def usage_error(message: str, hint: str = "") -> CallerError:
+    """Word that a command line cannot be carried out as it is written (SGK301)."""
+    return CallerError("SGK301", message, hint=hint)
+
+
 SCHEMA_VERSION: Final = 1
 """Version of the JSON documents; members may be added within it, none changes or goes."""
 
@@ -204,7 +209,7 @@ class CommandReport:
             yield
         except OSError as error:
             problem = f"{str(file)!r} cannot be written: {error.strerror or error}"
-            raise CallerError("SGK301", problem) from error
+            raise usage_error(problem) from error
         self.note(words.format(file))
 
     @contextmanager
@@ -238,22 +243,14 @@ class CommandReport:
     def collecting_warnings(self) -> Iterator[None]:
         """Report warnings, those of the placement too, in our own form and keep them."""
 
-        def tell(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
-            del filename, lineno, file, line
+        def tell(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
             said = {"type": category.__name__, "message": in_flags(str(message))}
             if said not in self._warnings:
                 self._warnings.append(said)
                 self.note(f"warning: {said['message']}")
 
         def keep(record: logging.LogRecord) -> bool:
-            tell(record.getMessage(), SubgraphkitWarning, "", 0)
+            tell(record.getMessage(), SubgraphkitWarning)
             return False
 
         with warnings.catch_warnings():

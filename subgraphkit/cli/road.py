@@ -7,11 +7,11 @@ from typing import Any
 
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.binding.samples import Feed
-from subgraphkit.cli.reporting import CommandReport, in_flags
+from subgraphkit.cli.reporting import CommandReport, in_flags, usage_error
 from subgraphkit.comparing.stored_values import make_feeds
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.selection import AUTO, NONE, parse_selection
-from subgraphkit.errors import CallerError, SubgraphkitError
+from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.registry import find_record
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model
@@ -112,7 +112,7 @@ def spec_as_told(place: str, backend: str | None) -> SessionSpec:
     if not is_spec(place):
         return SessionSpec.of(place, backend=backend)
     if backend is not None:
-        raise CallerError("SGK301", f"--backend is given, and {place!r} says backends already")
+        raise usage_error(f"--backend is given, and {place!r} says backends already")
     return read_spec(place)
 
 
@@ -126,7 +126,7 @@ def read_spec(file: str) -> SessionSpec:
     try:
         text = Path(file).read_bytes()
     except (OSError, ValueError) as error:
-        raise CallerError("SGK301", f"cannot read the spec {file!r}: {error}") from error
+        raise usage_error(f"cannot read the spec {file!r}: {error}") from error
     try:
         return SessionSpec.from_json(text)
     except SubgraphkitError as error:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from subgraphkit.errors import CallerError
+from subgraphkit.cli.reporting import usage_error
 
 PROGRAM: Final = "subgraphkit"
 _FILES: Final = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
@@ -63,7 +63,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise a usage error (SGK301)."""
-        raise CallerError("SGK301", message, hint=f"Help: {self.prog} --help")
+        raise usage_error(message, hint=f"Help: {self.prog} --help")
 
 
 class Merged(argparse.Action):
@@ -73,23 +73,16 @@ class Merged(argparse.Action):
         CallerError: A name is given twice (SGK301).
     """
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
+    def __call__(self, _: Any, namespace: Any, values: Any, option: str | None = None) -> None:
         """Add a value."""
-        del parser
         merged = getattr(namespace, self.dest) or {}
         for *outer, name, value in values if isinstance(values, list) else [values]:
             inner = merged
             for one in outer:
                 inner = inner.setdefault(one, {})
             if name in inner:
-                given, place = ".".join([*outer, name]), option_string or self.metavar
-                raise CallerError("SGK301", f"{place} gives {given!r} twice")
+                given, place = ".".join([*outer, name]), option or self.metavar
+                raise usage_error(f"{place} gives {given!r} twice")
             inner[name] = value
         setattr(namespace, self.dest, merged)
 
@@ -194,8 +187,7 @@ def writable(text: str) -> Path:
     except OSError as error:  # such as a name that is too long
         problem = str(error.strerror)
     if problem:
-        raise CallerError(
-            "SGK301",
+        raise usage_error(
             f"{text!r} cannot be written: {problem}",
             hint="Give the path of a file in a folder that exists and that you may write to.",
         )

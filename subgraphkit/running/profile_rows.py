@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from subgraphkit.backend.hookspecs import RunEvent, StepEvent
 from subgraphkit.backend.operator import InnerTime
 from subgraphkit.ir import Subgraph
-from subgraphkit.texts import counted, in_seconds, printable, shortened
+from subgraphkit.texts import counted
 from subgraphkit.viewing import Span, Table, Timeline
 
 
@@ -169,56 +169,10 @@ def _ordered(rows: Iterable[ProfileRow]) -> Iterator[ProfileRow]:
     yield from others
 
 
-_HEAD: Final = f"{'TIME':>9} {'SHARE':>6} {'CALLS':>6}  "
 _MICRO: Final = 1e6
 _ROUNDING: Final = 1e-9
 _MOST_TRACKS: Final = 1000
 """Tracks of a thread."""
-
-
-def profile_lines(rows: Sequence[ProfileRow], most: int, width: int | None = None) -> Iterator[str]:
-    """Write rows as lines.
-
-    Subgraphs come in the order in which they ran, the largest parts inside of each below it; then
-    what is handed over, the largest first.
-
-    Args:
-        rows: The rows.
-        most: How many to write inside of each subgraph, and how many of the rest; what is left is
-            summed up.
-        width: Cells in a line, for which the middle of long names is left out; None for lines
-            without end.
-    """
-    yield f"{_HEAD}WHAT"
-    room = None if width is None else width - len(_HEAD)
-    for head, label in _lines(rows, most):
-        yield head + (label if room is None else shortened(label, room))
-
-
-def _lines(rows: Sequence[ProfileRow], most: int) -> Iterator[tuple[str, str]]:
-    groups: dict[str, list[ProfileRow]] = {}
-    for row in rows:
-        groups.setdefault(row.subgraph, []).append(row)
-    others = groups.pop("", [])
-    for whole, *inner in groups.values():
-        yield _line(whole.seconds, whole.part, whole.calls, whole.label)
-        yield from _largest(inner, most, "  ")
-    yield from _largest(others, most, "")
-
-
-def _largest(rows: Sequence[ProfileRow], most: int, indent: str) -> Iterator[tuple[str, str]]:
-    ranked = sorted(rows, key=lambda row: -row.seconds)
-    kept = ranked[:most] + [row for row in ranked[most:] if row.kind in {"unattributed", "clocks"}]
-    for row in kept:
-        yield _line(row.seconds, row.part, row.calls, indent + row.label)
-    rest = [row for row in ranked if row not in kept]
-    if rest:
-        sums = (sum(row.seconds for row in rest), sum(row.part for row in rest))
-        yield _line(*sums, sum(row.calls for row in rest), f"{indent}{len(rest)} more")
-
-
-def _line(seconds: float, part: float, calls: float, label: str) -> tuple[str, str]:
-    return f"{in_seconds(seconds):>9} {part:>6.1%} {calls:>6.4g}  ", printable(label)
 
 
 def totals(rows: Sequence[ProfileRow]) -> dict[str, tuple[float, float]]:
@@ -264,7 +218,7 @@ def profile_tables(rows: Sequence[ProfileRow]) -> Iterator[Table]:
         yield Table(columns, inside, "Inside of subgraphs", caption, columns[3:4]).filled()
     around = [
         (row.label, row.seconds * 1e3, row.part * 100, row.calls)
-        for row in rows
+        for row in sorted(rows, key=lambda one: -one.seconds)
         if not row.subgraph
     ]
     caption = "What the session does before, between and after subgraphs: checks, copies, waiting."

@@ -7,7 +7,7 @@ import threading
 import time
 from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
@@ -22,17 +22,15 @@ from subgraphkit.running.profile_rows import (
     ProfileRow,
     RunTimes,
     StepTimes,
-    profile_lines,
     profile_rows,
     profile_tables,
     timeline,
-    totals,
     trace,
 )
-from subgraphkit.texts import counted, in_seconds, printable
-from subgraphkit.viewing import Paged, Section, Text
+from subgraphkit.texts import counted, in_seconds
+from subgraphkit.viewing import Paged, Section, Table, Text
+from subgraphkit.viewing.sections import lines_of
 
-_SHOWN_TOTALS: Final = 5
 _TURNS: Final = 5
 
 
@@ -274,17 +272,19 @@ class Profile(Paged):
         """Return the profile as text.
 
         Args:
-            most: How many rows to show inside of each subgraph, and how many hand-overs.
-            width: Cells in a line, for which the middle of long names is left out; None for lines
-                without end.
+            most: How many rows to show of each table.
+            width: Cells in a line, to which tables are fitted; None for lines without end.
         """
-        head = [printable(self.model), self._summary()]
-        most_time = list(totals(self.rows).items())[:_SHOWN_TOTALS]
-        if most_time:
-            head.append(", ".join(f"{name} {part:.1%}" for name, (_, part) in most_time))
-        head.append("")
-        notes = [f"note: {printable(note)}" for note in self.notes]
-        return "\n".join([*head, *profile_lines(self.rows, most, width), *notes]) + "\n"
+        rows = self.rows
+        parts = [
+            (row.subgraph, row.backend, len(row.nodes), row.seconds * 1e3, row.part * 100)
+            for row in rows
+            if row.kind == "subgraph"
+        ]
+        whole = Table(("subgraph", "backend", "nodes", "ms", "% of a run"), parts)
+        tables = (_first_rows(one, most) for one in (whole, *profile_tables(rows)) if one.rows)
+        head, notes = f"{self.model}\n{self._summary()}", (f"note: {one}" for one in self.notes)
+        return "\n".join(lines_of((Text(head), *tables, *map(Text, notes)), width)) + "\n"
 
     def to_chrome(self, path: str | os.PathLike[str]) -> None:
         """Write every run in Chrome's trace format, which Perfetto and ``chrome://tracing`` open.
@@ -331,3 +331,9 @@ class Profile(Paged):
     def _know(self, plan: Plan) -> None:
         self._plan, self.model = plan, plan.graph.name
         self._subgraphs |= {step.subgraph.id: step.subgraph for step in plan.steps}
+
+
+def _first_rows(table: Table, most: int) -> Table:
+    more = len(table.rows) - most
+    caption = f"{table.caption} {more} rows more." if more > 0 else table.caption
+    return replace(table, rows=table.rows[:most], caption=caption.strip()).scaled()

@@ -13,8 +13,7 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
 from subgraphkit.compiling import close_all
 from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.errors import ExecutionError, InputError
-from subgraphkit.lazy import cached_property
+from subgraphkit.errors import ExecutionError
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.planning import Plan, PlanSource, Step
 from subgraphkit.running.answering import Answering
@@ -63,10 +62,6 @@ class Session(Answering):
         self._execute: Callable[..., list[Any]]
         self._take(plan)
         follow(self, self._gate)
-
-    @cached_property
-    def _inside(self) -> "running.InnerValues":
-        return running.InnerValues(self.graph)
 
     @property
     def number(self) -> int:
@@ -128,13 +123,7 @@ class Session(Answering):
             RunTimeoutError: It took longer than it may (SGK138); or it was cancelled (SGK139).
         """
         results: list[Any] | ExecutionError
-        try:
-            places = places_of(output_names, self._output_places) if output_names else None
-        except InputError:
-            inner = self._inside.session(output_names or ())
-            if inner is None or self._weights.versions or self._closed:
-                raise
-            return inner.run(output_names, input_feed, run_options, timeout_s=timeout_s)
+        places = places_of(output_names, self._output_places) if output_names else None
         if run_options is not None or timeout_s is not None:
             with self._stoppable.under_way(run_options, timeout_s) as progress:
                 results = self._run_variant(progress, input_feed)
@@ -312,8 +301,6 @@ class Session(Answering):
             return
         self._closed, self._execute = True, run_closed
         close_all(step.operator for step in self._plan.steps)
-        if "_inside" in vars(self):
-            self._inside.close()
 
     def leave_parent(self) -> None:
         """Go on in a forked child if all operators can, or refuse to; called there."""

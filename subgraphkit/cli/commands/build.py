@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from subgraphkit.backend.contract import stores_engines
 from subgraphkit.bundling import check_target, collect, write_bundle
-from subgraphkit.cli.reporting import CommandReport, ExitCode
+from subgraphkit.cli.reporting import CommandReport, ExitCode, usage_error
 from subgraphkit.cli.road import bind_as_told, chosen_backends
 from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import Parser, add_road_words, writable
 from subgraphkit.compiling import CompiledSubgraphs, compile_subgraphs
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.selection import AUTO
-from subgraphkit.errors import CacheError, CallerError
+from subgraphkit.errors import CacheError
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
 from subgraphkit.texts import counted
@@ -68,8 +68,7 @@ def _bundle_to_write(arguments: Namespace) -> Path | None:
     bundle = Path(arguments.bundle)
     check_target(bundle, overwrite=arguments.overwrite)
     if not os.path.isdir(bundle.absolute().parent):  # noqa: PTH112 (no name makes it raise)
-        raise CallerError(
-            "SGK301",
+        raise usage_error(
             f"the bundle cannot be written to {str(bundle)!r}: its folder is missing",
             hint="Name a place in a folder that exists.",
         )
@@ -79,8 +78,7 @@ def _bundle_to_write(arguments: Namespace) -> Path | None:
 def _check_that_something_stays(settings: ResolvedConfig, *, is_written: bool) -> None:
     if settings.cache or is_written:
         return
-    raise CallerError(
-        "SGK301",
+    raise usage_error(
         "nothing would stay of what is built, because engines are not kept (cache=off, from "
         f"{settings.sources['cache'][1]})",
         hint="Leave SUBGRAPH_CACHE=off out, or write what is built with --engine FILE or "
@@ -131,16 +129,14 @@ def _refused(compiled: CompiledSubgraphs) -> list[CacheError]:
 def _engine(compiled: CompiledSubgraphs) -> bytes:
     idle = _idle_backend(compiled)
     if idle:
-        raise CallerError(
-            "SGK301",
+        raise usage_error(
             f"no subgraph is on backend {idle!r}, so there is no engine of it to write",
             hint="'subgraphkit plan MODEL --details', with the same backends and options, says "
             "why.",
         )
     if len(compiled) != 1:
         named = ", ".join(one.id for one in compiled.partitioning.subgraphs[:4])
-        raise CallerError(
-            "SGK301",
+        raise usage_error(
             "--engine writes one engine, and the model becomes "
             f"{counted(len(compiled), 'subgraph')}: {named}",
             hint="'subgraphkit plan MODEL --details' says why nodes were not taken.",
@@ -148,8 +144,7 @@ def _engine(compiled: CompiledSubgraphs) -> bytes:
     engine = compiled[0].bare_engine()
     if engine is None:
         backend = compiled.partitioning.subgraphs[0].backend
-        raise CallerError(
-            "SGK301",
+        raise usage_error(
             f"backend {backend!r} has no single engine that tools of its library would take",
             hint="Leave --engine out: what can be kept is kept for the next bind.",
         )

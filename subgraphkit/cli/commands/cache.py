@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend.option_values import read_bytes
-from subgraphkit.cli.reporting import CommandReport, ExitCode
+from subgraphkit.cli.reporting import CommandReport, ExitCode, usage_error
 from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import Parser, tolerance
 from subgraphkit.compiling.caching.store import EngineStore, StoredEngine
 from subgraphkit.configuration.config import resolve
-from subgraphkit.errors import CallerError
 from subgraphkit.storing.kept_files import forget_answers
 from subgraphkit.texts import counted, in_bytes
 
@@ -28,8 +27,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Carry it out."""
     given = (arguments.size, arguments.older_than, arguments.backend)
     if arguments.action != "prune" and any(value is not None for value in given):
-        raise CallerError(
-            "SGK301",
+        raise usage_error(
             f"--size, --older-than and --backend say what to prune, not what to {arguments.action}",
             hint="Help: subgraphkit deploy cache --help",
         )

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import onnx
 
 from subgraphkit.binding import bind
-from subgraphkit.cli.reporting import CommandReport, ExitCode, members
+from subgraphkit.cli.reporting import CommandReport, ExitCode, members, usage_error
 from subgraphkit.cli.road import load_as_told, tell_feeds
 from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import Parser, add_bind_words, counting, tolerance, writable
@@ -62,7 +62,7 @@ class Batches:
                 batch = dict(zip(self.inputs, [stored], strict=False)) if is_array else dict(stored)
         except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             problem = f"the batch {str(file)!r} cannot be read: {error}"
-            raise CallerError("SGK301", problem) from error
+            raise usage_error(problem) from error
         if is_array and len(self.inputs) != 1:
             names = ", ".join(self.inputs)
             raise _unfit(
@@ -77,7 +77,7 @@ class Batches:
 
 def _unfit(problem: str) -> CallerError:
     hint = "Store batches with numpy.savez(path, **feeds), by input name."
-    return CallerError("SGK301", problem, hint=hint)
+    return usage_error(problem, hint=hint)
 
 
 def batches_in(places: Sequence[str], inputs: Sequence[str]) -> Batches:
@@ -289,8 +289,7 @@ def _session_settings(arguments: Namespace) -> dict[str, Any]:
 
 def _stored(model: onnx.ModelProto) -> bytes:
     if model.ByteSize() > _LARGEST_MESSAGE:
-        raise CallerError(
-            "SGK301",
+        raise usage_error(
             f"the model would be {model.ByteSize()} bytes; a file of one part has "
             f"{_LARGEST_MESSAGE} at most",
             hint="Use subgraphkit.precision.rewrite with weights=, and store them beside.",

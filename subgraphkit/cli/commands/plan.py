@@ -6,10 +6,9 @@ from functools import partial
 from typing import Any
 
 from subgraphkit.backend.messages import did_you_mean
-from subgraphkit.cli.reporting import CommandReport, ExitCode, in_json
+from subgraphkit.cli.reporting import CommandReport, ExitCode, in_json, usage_error
 from subgraphkit.cli.road import bind_as_told, chosen_backends, load_as_told
 from subgraphkit.cli.words import Parser, add_road_words, writable
-from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import Model
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.partitioning.reports.memory import Memory, check_memory
@@ -89,8 +88,7 @@ def _named(partitioning: Partitioning, text: str) -> list[int]:
         return [int(number)]
     if not found:
         guess = did_you_mean(text, {*filter(None, names), *operators})
-        raise CallerError(
-            "SGK301",
+        raise usage_error(
             f"the model has no node {text!r}{guess}",
             hint=f"Give a name, an operator, or a number from 0 to {len(names) - 1}.",
         )

@@ -44,6 +44,6 @@ def add_words(parser: Parser) -> None:
     add_road_words(parser)
     add_feed_words(parser)
     parser.word("--runs N", "runs to measure", counting(1), 20)
-    parser.word("--top N", "rows to show of each subgraph; the rest is summed up", counting(1), 10)
+    parser.word("--top N", "rows to show of each table", counting(1), 10)
     parser.word("--html FILE", "write one page with the picture and tables", writable)
     parser.word("--chrome FILE", "write every run as a trace that Perfetto opens", writable)

@@ -17,13 +17,12 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
 from subgraphkit.binding.samples import Feed
 from subgraphkit.bundling import BundleCall, BundleFiles, open_bundle
-from subgraphkit.cli.reporting import CommandReport, ExitCode
+from subgraphkit.cli.reporting import CommandReport, ExitCode, usage_error
 from subgraphkit.cli.road import bind_as_told, chosen_backends, feeds_as_told, load_as_told
 from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import Parser, add_feed_words, add_road_words, writable
 from subgraphkit.comparing.stored_values import store_npz
 from subgraphkit.compiling import close_all, compile_subgraphs
-from subgraphkit.errors import CallerError
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.planning import Plan, plan
 from subgraphkit.running import Session
@@ -82,7 +81,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 def _write_example(place: str, report: CommandReport) -> None:
     path = writable(place)
     if path.exists():
-        raise CallerError("SGK301", f"{place!r} is there already; --example writes a new file")
+        raise usage_error(f"{place!r} is there already; --example writes a new file")
     models = import_module("subgraphkit.testing.light_models")
     report.keep(path, lambda: models.seeded_model(_EXAMPLE).SerializeToString(), "wrote {}")
 

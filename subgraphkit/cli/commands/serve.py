@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Any, Final
 
-from subgraphkit.cli.reporting import CommandReport, ExitCode
+from subgraphkit.cli.reporting import CommandReport, ExitCode, usage_error
 from subgraphkit.cli.road import is_spec, spec_as_told
 from subgraphkit.cli.words import A_SPEC, Merged, Parser, counting, pair
 from subgraphkit.errors import CallerError
@@ -116,25 +116,25 @@ def _check(arguments: Namespace) -> None:
     """Refuse what would not fail before Ray runs, or not at all."""
     if find_spec("ray") is None:
         hint = "pip install 'subgraphkit[ray]'"
-        raise CallerError("SGK301", "the engine 'ray' is not installed", hint=hint)
+        raise usage_error("the engine 'ray' is not installed", hint=hint)
     if arguments.grpc_port is not None and arguments.host not in {"0.0.0.0", "::"}:  # noqa: S104 (asked for)
         problem = "Ray listens for gRPC at every address of this machine"
-        raise CallerError("SGK301", problem, hint="Say --host 0.0.0.0 as well, if you want that.")
+        raise usage_error(problem, hint="Say --host 0.0.0.0 as well, if you want that.")
     if arguments.grpc_port is not None and find_spec("tritonclient") is None:
         hint = "pip install 'subgraphkit[grpc]'"
-        raise CallerError("SGK301", "the messages of gRPC are not installed", hint=hint)
+        raise usage_error("the messages of gRPC are not installed", hint=hint)
     if arguments.repository is not None and arguments.replicas > 1:
         problem = f"models are loaded by name in one replica, not in {arguments.replicas}"
-        raise CallerError("SGK301", problem, hint="Leave --repository or --replicas out.")
+        raise usage_error(problem, hint="Leave --repository or --replicas out.")
     wanted, there = arguments.replicas * arguments.num_cpus, os.cpu_count() or 1
     if wanted > there:
         problem = f"the replicas want {wanted} processors; this machine has {there}"
-        raise CallerError("SGK301", problem, hint="Lower --replicas or --num-cpus.")
+        raise usage_error(problem, hint="Lower --replicas or --num-cpus.")
     try:
         socket.create_server((arguments.host, arguments.port)).close()
     except (OSError, ValueError) as error:
         place = f"{arguments.host}:{arguments.port}"
-        raise CallerError("SGK301", f"{place!r} cannot be listened at: {error}") from error
+        raise usage_error(f"{place!r} cannot be listened at: {error}") from error
 
 
 def add_words(parser: Parser) -> None:

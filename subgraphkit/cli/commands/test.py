@@ -13,10 +13,9 @@ from importlib import import_module
 from math import inf
 from typing import Any, Final
 
-from subgraphkit.cli.reporting import CommandReport, ExitCode
+from subgraphkit.cli.reporting import CommandReport, ExitCode, usage_error
 from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import Parser, counting, seconds
-from subgraphkit.errors import CallerError
 from subgraphkit.texts import paragraph
 
 _MOST_SHOWN: Final = 40
@@ -51,8 +50,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         result = kit.Report(arguments.name, findings, **told)
         _show(report, result)
     if not findings:
-        raise CallerError(
-            "SGK301",
+        raise usage_error(
             f"no case up to level {arguments.level} matches {arguments.only!r}",
             hint="Cases are called like L3/Conv/test_conv_with_strides_padding/alone.",
         )

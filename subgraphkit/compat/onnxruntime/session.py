@@ -21,10 +21,10 @@ from subgraphkit.configuration.config import resolve
 from subgraphkit.onnx_io import Model
 from subgraphkit.placing import InferenceSession as _InferenceSession
 from subgraphkit.running.feeds import NodeArg
-from subgraphkit.running.messages import METHODS
 from subgraphkit.types import TensorType
 
 _IGNORED: Final = frozenset({"disabled_optimizers", "enable_fallback", "read_config_from_model"})
+_PROFILE: Final = "Measure with 'subgraphkit bench', or watch runs with an observer."
 
 
 class InferenceSession:
@@ -146,7 +146,7 @@ class InferenceSession:
         Raises:
             CallerError: Always (SGK114).
         """
-        raise no_equivalent("end_profiling", METHODS["end_profiling"].capitalize() + ".")
+        raise no_equivalent("end_profiling", _PROFILE)
 
     def get_profiling_start_time_ns(self) -> int:
         """Refuse: there is no such profile.
@@ -154,7 +154,7 @@ class InferenceSession:
         Raises:
             CallerError: Always (SGK114).
         """
-        raise no_equivalent("get_profiling_start_time_ns", METHODS["end_profiling"].capitalize())
+        raise no_equivalent("get_profiling_start_time_ns", _PROFILE)
 
     # -- running -----------------------------------------------------------------------------
 

@@ -1,12 +1,12 @@
 """The script that completes what is typed, in the shells themselves where they are installed."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.scripts import run_child
-from tests.unit.cli.conftest import Cli
 
 TYPED = {
     "prof": ["profile"],
@@ -19,9 +19,10 @@ TYPED = {
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
-def test_bash_completes_commands_words_and_files(cli: Cli) -> None:
+def test_bash_completes_commands_words_and_files() -> None:
     Path("model.onnx").touch()
-    Path("completion.bash").write_text(cli("--completion", "bash").out, encoding="utf-8")
+    made = run_child([sys.executable, "-m", "shtab", "subgraphkit.cli.parser.full_parser"])
+    Path("completion.bash").write_text(made.stdout, encoding="utf-8")
     lines = ["set -u", "source completion.bash"]
     for typed in TYPED:
         words = f"subgraphkit {typed}".split(" ")
