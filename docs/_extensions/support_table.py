@@ -17,6 +17,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from subgraphkit.testing import Finding, Outcome
+
 HEAD = ("operator", "versions", "element types", "right / offered")
 COLUMNS = ("operator", "domain", "versions", "dtypes", "offered", "claimed", "right", "wrong")
 _WIDTHS = (3, 3, 6, 2)
@@ -43,18 +45,24 @@ def read_rows(path: Path) -> list[Mapping[str, str]]:
 
 def table_of(report: Mapping[str, Any]) -> str:
     """Return the operators of a report of the kit as comma-separated values."""
-    rows = [
-        {
-            name: " ".join(map(str, one)) if isinstance(one, list | tuple) else one
-            for name, one in operator.items()
-        }
-        for operator in report["operators"]
-    ]
+    grouped: dict[tuple[str, str], list[Finding]] = {}
+    for one in map(Finding.from_dict, report["findings"]):
+        if one.operator and one.offers:
+            grouped.setdefault((one.domain, one.operator), []).append(one)
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(_counts(*names, found) for names, found in sorted(grouped.items()))
     return stream.getvalue()
+
+
+def _counts(domain: str, operator: str, found: Sequence[Finding]) -> tuple[str | int, ...]:
+    offered = [one for one in found if one.is_offer]
+    right = [one for one in offered if one.outcome is Outcome.RIGHT]
+    versions = " ".join(map(str, sorted({one.version for one in right})))
+    dtypes = " ".join(sorted({dtype for one in right for dtype in one.dtypes}))
+    claimed, wrong = sum(one.is_claimed for one in offered), sum(one.is_wrong for one in found)
+    return operator, domain, versions, dtypes, len(offered), claimed, len(right), wrong
 
 
 def summary(rows: Sequence[Mapping[str, str]]) -> str:

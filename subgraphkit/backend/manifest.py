@@ -28,20 +28,28 @@ MANIFEST_FILE: Final = "subgraphkit-backend.toml"
 OPTIONS_FILE: Final = "backend_options.py"
 """Name of the module beside it whose class ``Options`` is written from it."""
 
-_COPIED_KEYS: Final = (
-    *("type", "default", "help", "choices", "unit", "scope", "cache", "needs_trust"),
-)
-_OPTION_KEYS: Final = {
-    **{key: key for key in (*_COPIED_KEYS, "expected", "elsewhere")},
-    "min": "minimum",
-    "max": "maximum",
+_TEXTS: Final = frozenset({"summary", "homepage", "docs", "license"})
+_KEYS: Final[Mapping[str, type]] = {
+    **dict.fromkeys(("name", "api", *_TEXTS), str),
+    "priority": int,
+    "devices": list,
+    "requires": list,
+    "options": dict,
 }
-_KINDS_OF_KEYS: Final = {
-    **dict.fromkeys(("help", "unit", "expected"), str),
-    "cache": bool,
-    "needs_trust": bool,
+"""The keys of a manifest with the types of their values; those of its tables are below."""
+
+_REQUIREMENT_KEYS: Final[Mapping[str, type]] = dict.fromkeys(
+    ("module", "min", "pip", "library", "hint"), str
+)
+_OPTION_KEYS: Final[Mapping[str, type]] = {
+    **dict.fromkeys(("type", "help", "unit", "expected"), str),
+    **dict.fromkeys(("cache", "needs_trust"), bool),
+    **dict.fromkeys(("default", "min", "max", "scope"), object),  # which Option checks
+    "choices": list,
     "elsewhere": dict,
 }
+_ATTRIBUTES: Final = {"min": "minimum", "max": "maximum"}
+"""Attributes of an option or a requirement that are not called as their keys are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,6 @@ class Manifest:
         license: SPDX expression.
         requires: What it needs besides its Python dependencies.
         options: The options it understands.
-        conformance: Result of the last conformance run, as written.
     """
 
     name: str
@@ -155,7 +162,51 @@ def parse_manifest(text: str, backend: str = "", *, source: str = MANIFEST_FILE)
 
 
 def _parse(text: str) -> Manifest:
-    return _Reader(tomllib.loads(text)).manifest()
+    found = _checked(tomllib.loads(text), _KEYS, required=("name", "api"))
+    name, api = found["name"], found["api"]
+    if BACKEND_NAME.fullmatch(name) is None:
+        raise _MalformedError(f"name = {name!r} is not a lower-case identifier of 1 to 32 letters")
+    try:
+        version = parse_api(api)
+    except ValueError:
+        raise _MalformedError(f'api = {api!r}, expected "MAJOR.MINOR"') from None
+    requires = [
+        Requirement(**_checked(one, _REQUIREMENT_KEYS, f"requires[{at}]."))
+        for at, one in enumerate(found.get("requires", ()))
+    ]
+    for at, one in enumerate(requires):
+        if bool(one.module) == bool(one.library):
+            raise _MalformedError(f"requires[{at}] needs either a module or a library")
+    options = [
+        Option(one, **_checked(given, _OPTION_KEYS, f"options.{one}.", required=("type",)))
+        for one, given in found.get("options", {}).items()
+    ]
+    lists = {"devices": found.get("devices", ()), "requires": requires, "options": options}
+    tuples = {key: tuple(values) for key, values in lists.items()}
+    return Manifest(**{**found, "api": version, **tuples})
+
+
+def _checked(
+    table: object, keys: Mapping[str, type], where: str = "", required: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return a table, with attributes for keys, whose values are of the types of the keys."""
+    if not isinstance(table, dict):
+        raise _MalformedError(f"{where.rstrip('.')} = {table!r}, expected a table")
+    for key in required:
+        if key not in table:
+            raise _MalformedError(f"{where}{key} is missing")
+    for key, value in table.items():
+        kind = keys.get(key)
+        if kind is None:
+            guess = did_you_mean(key, keys)
+            raise _MalformedError(f"{where}{key} is not a key of a manifest{guess}")
+        # TOML has booleans, and Python counts them as integers
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+            raise _MalformedError(f"{where}{key} = {value!r} has the wrong type")
+        texts = value.values() if key == "elsewhere" else value if key == "devices" else ()
+        if not all(isinstance(one, str) for one in texts):
+            raise _MalformedError(f"{where}{key} = {value!r}, expected texts")
+    return {_ATTRIBUTES.get(key, key): value for key, value in table.items()}
 
 
 def _read(read: Callable[[], Manifest], backend: str, source: str) -> Manifest:
@@ -200,110 +251,3 @@ def options_of(declared: type) -> tuple[Option, ...]:
 
 class _MalformedError(ValueError):
     """The manifest breaks its schema; the text says where."""
-
-
-class _Reader:
-    """Takes typed fields out of one table and complains about what is left."""
-
-    def __init__(self, table: Mapping[str, Any], where: str = "") -> None:
-        self.table = dict(table)
-        self.where = where
-        self.seen: list[str] = []
-
-    def manifest(self) -> Manifest:
-        name = self.text("name", required=True)
-        if BACKEND_NAME.fullmatch(name) is None:
-            raise _MalformedError(
-                f"name = {name!r} is not a lower-case identifier of 1 to 32 letters"
-            )
-        api = self.text("api", required=True)
-        try:
-            version = parse_api(api)
-        except ValueError:
-            raise _MalformedError(f'api = {api!r}, expected "MAJOR.MINOR"') from None
-        manifest = Manifest(
-            name,
-            version,
-            summary=self.text("summary"),
-            priority=self.number("priority", 0),
-            devices=self.texts("devices"),
-            homepage=self.text("homepage"),
-            docs=self.text("docs"),
-            license=self.text("license"),
-            requires=tuple(_requirement(reader) for reader in self.tables("requires")),
-            options=tuple(_option(name, reader) for name, reader in self.named("options")),
-        )
-        self.finish()
-        return manifest
-
-    def take(self, key: str, kind: type | tuple[type, ...], default: Any) -> Any:
-        self.seen.append(key)
-        value = self.table.pop(key, default)
-        # TOML has booleans, and Python counts them as integers
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
-            raise _MalformedError(f"{self.where}{key} = {value!r} has the wrong type")
-        return value
-
-    def text(self, key: str, *, required: bool = False) -> str:
-        if required and key not in self.table:
-            raise _MalformedError(f"{self.where}{key} is missing")
-        return str(self.take(key, str, ""))
-
-    def number(self, key: str, default: int) -> int:
-        return int(self.take(key, int, default))
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        values = self.take(key, list, [])
-        if not all(isinstance(value, str) for value in values):
-            raise _MalformedError(f"{self.where}{key} = {values!r}, expected a list of strings")
-        return tuple(values)
-
-    def tables(self, key: str) -> Sequence["_Reader"]:
-        values = self.take(key, list, [])
-        if not all(isinstance(value, dict) for value in values):
-            raise _MalformedError(f"{key} = {values!r}, expected [[{key}]] tables")
-        return [_Reader(value, f"{key}[{index}].") for index, value in enumerate(values)]
-
-    def named(self, key: str) -> Sequence[tuple[str, "_Reader"]]:
-        values = self.take(key, dict, {})
-        for name, value in values.items():
-            if not isinstance(value, dict):
-                raise _MalformedError(f"{key}.{name} = {value!r}, expected a [{key}.{name}] table")
-        return [(name, _Reader(value, f"{key}.{name}.")) for name, value in values.items()]
-
-    def finish(self) -> None:
-        for key in self.table:
-            guess = did_you_mean(key, self.seen)
-            raise _MalformedError(f"{self.where}{key} is not a key of a manifest{guess}")
-
-
-def _requirement(reader: _Reader) -> Requirement:
-    requirement = Requirement(
-        module=reader.text("module"),
-        minimum=reader.text("min"),
-        pip=reader.text("pip"),
-        library=reader.text("library"),
-        hint=reader.text("hint"),
-    )
-    reader.finish()
-    if bool(requirement.module) == bool(requirement.library):
-        raise _MalformedError(f"{reader.where.rstrip('.')} needs either a module or a library")
-    return requirement
-
-
-def _option(name: str, reader: _Reader) -> Option:
-    given: dict[str, Any] = {"type": reader.text("type", required=True)}
-    for key, attribute in _OPTION_KEYS.items():
-        if key in reader.table:
-            # Option checks the values; a manifest only says under which keys they are written
-            given[attribute] = reader.take(key, object, None)
-    reader.seen.extend(_OPTION_KEYS)
-    reader.finish()
-    for key, kind in _KINDS_OF_KEYS.items():
-        if not isinstance(given.get(key, kind()), kind):
-            raise _MalformedError(f"{reader.where}{key} = {given[key]!r} has the wrong type")
-    if not isinstance(given.get("choices", []), list):
-        raise _MalformedError(f"{reader.where}choices = {given['choices']!r}, expected a list")
-    if not all(isinstance(word, str) for word in given.get("elsewhere", {}).values()):
-        raise _MalformedError(f"{reader.where}elsewhere = {given['elsewhere']!r}, expected texts")
-    return Option(name, **given)

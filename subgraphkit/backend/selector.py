@@ -8,8 +8,10 @@ convex, and disjoint from what others claimed, is the pass's business and never 
 Source: MXNet subgraph API, ``SubgraphSelector`` and ``ContainOpSelector``.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import accumulate
 from typing import ClassVar
 
 from subgraphkit.backend.refusal import Answer, Refusal
@@ -18,9 +20,6 @@ from subgraphkit.ir import Graph, Node
 
 Predicate = Callable[[Node], Answer]
 """A question about one node."""
-
-_Step = tuple[frozenset[str], bool]
-"""The operators of a step, and whether it may be absent."""
 
 
 class SubgraphSelector(ABC):
@@ -161,7 +160,8 @@ class PatternSelector(SubgraphSelector):
         self, graph: Graph, patterns: Sequence[Sequence[str]], where: Predicate | None = None
     ) -> None:
         self.graph = graph
-        self._patterns = _parse_patterns(patterns)
+        self._patterns = [re.compile("".join(map(_step, one))) for one in _checked(patterns)]
+        self._longest = max((len(one) for one in patterns), default=0)
         self._where = where
         self._match: list[int] = []
         # How many nodes of the match are a match themselves, the first to be tried first.
@@ -170,13 +170,35 @@ class PatternSelector(SubgraphSelector):
     def select(self, node: Node) -> Answer:
         """Match every pattern from ``node`` on."""
         self.reset()
-        walk = _Walk(self.graph, node, self._where)
+        refusal = Refusal("pattern", f"no pattern matches the chain from {node.label}")
+        chain: list[Node] = []
+        at: Node | None = node
+        while at is not None and len(chain) < self._longest:
+            chain.append(at)
+            at = self._only_consumer(at)
+        words = list(accumulate(f"{one.qualified_op_type} " for one in chain))
         for pattern in self._patterns:
-            self._lengths += walk.matches(pattern)
-        if self._lengths:
-            self._match = walk.path[: self._lengths[0]]
-            return True
-        return walk.refusal
+            self._lengths += [
+                n for n in range(len(chain), 0, -1) if pattern.fullmatch(words[n - 1])
+            ]
+        for place, one in enumerate(chain[: max(self._lengths, default=0)]):
+            if self._where is not None and not (answer := self._where(one)):
+                refused = Refusal("pattern", f"the predicate of the pattern refuses {one.label}")
+                refusal = answer if isinstance(answer, Refusal) else refused
+                self._lengths = [length for length in self._lengths if length <= place]
+                break
+        if not self._lengths:
+            return refusal
+        self._match = [one.id for one in chain[: self._lengths[0]]]
+        return True
+
+    def _only_consumer(self, node: Node) -> Node | None:
+        """Return the one node that reads the outputs of ``node``, if there is no side exit."""
+        consumers = {consumer.id for consumer in node.consumers()}
+        if len(consumers) != 1 or any(self.graph.is_output(name) for name in node.outputs):
+            return None
+        consumer = self.graph.nodes[consumers.pop()]
+        return consumer if consumer.inputs and node.outputs[0] in consumer.inputs else None
 
     def select_input(self, node: Node, producer: Node) -> Answer:
         """Take nothing upstream: a match grows downwards from its first node."""
@@ -201,72 +223,7 @@ class PatternSelector(SubgraphSelector):
         self._match, self._lengths = [], []
 
 
-class _Walk:
-    """The way down from a node, each node the only reader of the one before it.
-
-    Every match that starts at the node is a beginning of this one way, so that each node is looked
-    at once for all patterns.
-    """
-
-    def __init__(self, graph: Graph, start: Node, where: Predicate | None) -> None:
-        self.path = [start.id]
-        self.refusal = Refusal(
-            "pattern", f"no pattern starts at operator {start.qualified_op_type}"
-        )
-        self._graph = graph
-        self._where = where
-        self._ended = False
-        self._wanted: dict[int, bool] = {}
-
-    def matches(self, pattern: Sequence[_Step]) -> list[int]:
-        """Return how many nodes the matches of a pattern have, the longest first."""
-        reached = {0}
-        for operators, optional in pattern:
-            further = {at + 1 for at in reached if self._fits(at, operators)}
-            further |= reached if optional else set()
-            if not further:
-                self._note_break(max(reached))
-                return []
-            reached = further
-        return sorted(reached - {0}, reverse=True)
-
-    def _fits(self, at: int, operators: frozenset[str]) -> bool:
-        node = self._node(at)
-        if node is None or node.qualified_op_type not in operators:
-            return False
-        if self._where is not None and at not in self._wanted:
-            answer = self._where(node)
-            self._wanted[at] = bool(answer)
-            if not answer:
-                refused = Refusal("pattern", f"the predicate of the pattern refuses {node.label}")
-                self.refusal = answer if isinstance(answer, Refusal) else refused
-        return self._wanted.get(at, True)
-
-    def _note_break(self, at: int) -> None:
-        if at and False not in self._wanted.values():
-            start, last = (self._graph.nodes[self.path[place]].label for place in (0, at - 1))
-            self.refusal = Refusal("pattern", f"the chain from {start} breaks off after {last}")
-
-    def _node(self, at: int) -> Node | None:
-        """Return the node in one place of the way, or None if the way ends before."""
-        while len(self.path) <= at and not self._ended:
-            consumer = self._only_consumer(self._graph.nodes[self.path[-1]])
-            if consumer is None:
-                self._ended = True
-            else:
-                self.path.append(consumer.id)
-        return self._graph.nodes[self.path[at]] if at < len(self.path) else None
-
-    def _only_consumer(self, node: Node) -> Node | None:
-        """Return the one node that reads the outputs of ``node``, if there is no side exit."""
-        consumers = {consumer.id for consumer in node.consumers()}
-        if len(consumers) != 1 or any(self._graph.is_output(name) for name in node.outputs):
-            return None
-        consumer = self._graph.nodes[consumers.pop()]
-        return consumer if consumer.inputs and node.outputs[0] in consumer.inputs else None
-
-
-def _parse_patterns(patterns: Sequence[Sequence[str]]) -> list[list[_Step]]:
+def _checked(patterns: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
     if isinstance(patterns, str):
         raise _misused(
             f"PatternSelector got the text {patterns!r}, expected a list of patterns",
@@ -280,12 +237,13 @@ def _parse_patterns(patterns: Sequence[Sequence[str]]) -> list[list[_Step]]:
             )
         if not pattern:
             raise _misused("PatternSelector got a pattern without steps")
-    return [[_parse_step(step) for step in pattern] for pattern in patterns]
+    return patterns
 
 
-def _parse_step(step: str) -> _Step:
-    optional = step.endswith("?")
-    return frozenset(step.removesuffix("?").split("|")), optional
+def _step(step: str) -> str:
+    """Write a step as a regular expression over operators with a blank behind each."""
+    names = "|".join(map(re.escape, step.removesuffix("?").split("|")))
+    return f"(?:(?:{names}) )" + "?" * step.endswith("?")
 
 
 def _misused(problem: str, hint: str = "") -> ConfigError:

@@ -124,6 +124,12 @@ class Finding:
         """Whether it counts as offered, when the claimed and right ones are counted."""
         return self.offers and self.outcome.is_offer
 
+    @property
+    def is_claimed(self) -> bool:
+        """Whether the backend took some of what it was offered."""
+        never = {Outcome.UNCLAIMED, Outcome.FAIL_PROBE, Outcome.FAIL_SELECT}
+        return bool(self.taken) or self.outcome not in never
+
     def said_of(self, what: str) -> "Finding":
         """Return it with a word on what it is about, if it is wrong."""
         return replace(self, detail=f"{what}: {self.detail}") if what and self.is_wrong else self

@@ -134,21 +134,14 @@ def compare(
 
 def find_shared_memory(feeds: Mapping[str, Any], results: Sequence[Any]) -> Finding | None:
     """Look for memory that results share with inputs or with one another."""
-    fed = [(f"input {name!r}", array) for name, value in feeds.items() for array in _arrays(value)]
+    fed = [(f"input {name!r}", one) for name, value in feeds.items() for one in _arrays(value)]
     made = [
         (f"output {place}", one) for place, value in enumerate(results) for one in _arrays(value)
     ]
-    every = [(place, name, one) for place, (name, one) in enumerate(fed + made) if one.size]
-    spans = [(*np.lib.array_utils.byte_bounds(one), place, name, one) for place, name, one in every]
-    still: list[Any] = []
-    # in order of address, what overlaps anything before it overlaps one of those still open
-    for span in sorted(spans, key=lambda span: span[:3]):
-        still = [before for before in still if before[1] > span[0]]
-        for before in still:
-            first, second = sorted((before, span), key=lambda one: int(one[2]))
-            if second[2] >= len(fed) and np.shares_memory(first[4], second[4]):
-                return Finding(Outcome.FAIL_ALIAS, f"{second[3]} shares memory with {first[3]}")
-        still.append(span)
+    for at, (name, array) in enumerate(made, len(fed)):
+        for other, another in (*fed, *made)[:at]:
+            if np.shares_memory(another, array):
+                return Finding(Outcome.FAIL_ALIAS, f"{name} shares memory with {other}")
     return None
 
 

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from subgraphkit import __version__
 from subgraphkit.lazy import cached_property
@@ -97,30 +97,6 @@ class LevelSummary:
         if self.result == NOTHING_CLAIMED and self.counts.get(Outcome.UNTRIED):
             return "it took no node of what there was time for; give more by --within SECONDS"
         return _ADVICE.get(self.result, "")
-
-
-class OperatorSummary(NamedTuple):
-    """The results of the cases of one operator.
-
-    Attributes:
-        operator: Its name.
-        domain: Its domain; empty for the default one.
-        versions: Versions of the operator set in which a case was claimed and right, ascending.
-        dtypes: Element types of inputs in such cases, in order of name.
-        offered: How many cases were offered.
-        claimed: How many of them the backend claimed.
-        right: How many of those were right.
-        wrong: How many cases went wrong.
-    """
-
-    operator: str
-    domain: str
-    versions: tuple[int, ...]
-    dtypes: tuple[str, ...]
-    offered: int
-    claimed: int
-    right: int
-    wrong: int
 
 
 class Report:
@@ -251,16 +227,7 @@ class Report:
 
     @property
     def _claims(self) -> bool:
-        return any(finding.is_offer and _is_claimed(finding) for finding in self.findings)
-
-    @cached_property
-    def operators(self) -> tuple[OperatorSummary, ...]:
-        """The operators of which there are cases, by domain and name."""
-        grouped: dict[tuple[str, str], list[Finding]] = {}
-        for finding in self.findings:
-            if finding.operator and finding.offers:
-                grouped.setdefault((finding.domain, finding.operator), []).append(finding)
-        return tuple(_support(grouped[key]) for key in sorted(grouped))
+        return any(finding.is_offer and finding.is_claimed for finding in self.findings)
 
     @property
     def skips(self) -> Mapping[str, int]:
@@ -295,7 +262,6 @@ class Report:
                 }
                 for one in self.levels
             ],
-            "operators": [one._asdict() for one in self.operators],
             "findings": [finding.to_dict() for finding in self.findings],
         }
 
@@ -312,24 +278,3 @@ class Report:
             ]
             for one in self.levels
         ]
-
-
-def _is_claimed(finding: Finding) -> bool:
-    # What crashed, hung or failed was claimed, unless it never came to that.
-    never = {Outcome.UNCLAIMED, Outcome.FAIL_PROBE, Outcome.FAIL_SELECT}
-    return bool(finding.taken) or finding.outcome not in never
-
-
-def _support(findings: list[Finding]) -> OperatorSummary:
-    offered = [finding for finding in findings if finding.is_offer]
-    right = [finding for finding in offered if finding.outcome is Outcome.RIGHT]
-    return OperatorSummary(
-        findings[0].operator,
-        findings[0].domain,
-        tuple(sorted({finding.version for finding in right})),
-        tuple(sorted({dtype for finding in right for dtype in finding.dtypes})),
-        len(offered),
-        sum(map(_is_claimed, offered)),
-        len(right),
-        sum(finding.is_wrong for finding in findings),
-    )

@@ -72,25 +72,6 @@ def test_one_wrong_case_fails_its_level_and_all_above() -> None:
     assert [one.case for one in report.wrong] == ["L3/Conv/dilated/alone"]
 
 
-def test_operators_are_listed_with_what_was_right() -> None:
-    half = found(
-        "L3/Conv/half/alone", Outcome.RIGHT, operator="Conv", version=22, dtypes=("float16",)
-    )
-    report = Report("mine", [RIGHT, WRONG, UNCLAIMED, SKIPPED, half])
-    conv, loop = report.to_dict()["operators"]
-    assert conv == {
-        "operator": "Conv",
-        "domain": "",
-        "versions": (17, 22),
-        "dtypes": ("float16", "float32"),
-        "offered": 3,
-        "claimed": 3,
-        "right": 2,
-        "wrong": 1,
-    }
-    assert (loop["offered"], loop["claimed"], loop["right"]) == (1, 0, 0)
-
-
 def test_a_sample_is_said_to_be_one() -> None:
     untried = found("L3/Relu/plain/alone", Outcome.UNTRIED)
     report = Report("mine", [STATIC, RIGHT, UNCLAIMED, untried], seed=7)
