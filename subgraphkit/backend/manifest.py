@@ -187,7 +187,7 @@ def _parse(text: str) -> Manifest:
 
 
 def _checked(
-    table: object, keys: Mapping[str, type], where: str = "", required: Sequence[str] = ()
+    table: Any, keys: Mapping[str, Any], where: str = "", required: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return a table, with attributes for keys, whose values are of the types of the keys."""
     if not isinstance(table, dict):
@@ -206,7 +206,7 @@ def _checked(
         texts = value.values() if key == "elsewhere" else value if key == "devices" else ()
         if not all(isinstance(one, str) for one in texts):
             raise _MalformedError(f"{where}{key} = {value!r}, expected texts")
-    return {_ATTRIBUTES.get(key, key): value for key, value in table.items()}
+    return {str(_ATTRIBUTES.get(key, key)): value for key, value in table.items()}
 
 
 def _read(read: Callable[[], Manifest], backend: str, source: str) -> Manifest:

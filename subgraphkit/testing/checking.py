@@ -137,20 +137,12 @@ class _Run:
     ) -> Iterator[Finding]:
         """Carry out the cases of a level; those that are large wait, if it is a drawn one."""
         try:
-            listed = pool.listed(level)
+            listed = pool.listed(level, self.timeout_seconds)
         except Stopped as stop:
             name = f"L{level}/list of cases"
             yield replace(stop.finding, case=name, level=level, offers=False)
             return
-        tasks = [
-            Task(
-                Finding.from_dict(one["case"]),
-                self.timeout_seconds * one["timeout_factor"],
-                one["batch_key"],
-            )
-            for one in listed
-            if _matches(one["case"]["case"], self.only)
-        ]
+        tasks = [one for one in listed if _matches(one.case.case, self.only)]
         if level not in _SHARES:
             yield from pool.findings([task] for task in tasks)
             return

@@ -40,6 +40,7 @@ class Task:
     Attributes:
         case: A finding that says which case it is, and nothing yet of how it ended.
         seconds: How long it may take, where nobody else wants the processors.
+        batch_key: As that of the ``Case``.
     """
 
     case: Finding
@@ -168,14 +169,16 @@ class Pool:
         self._workers = [_Worker(subject, most) for _ in range(size)]
         self._is_closed = False
 
-    def listed(self, level: int) -> Sequence[Mapping[str, Any]]:
+    def listed(self, level: int, seconds: float) -> list[Task]:
         """Ask for the cases of a level.
 
         Raises:
             Stopped: The child went down on the way.
         """
-        found: Sequence[Mapping[str, Any]] = self._workers[0].cases(level)
-        return found
+        return [
+            Task(Finding.from_dict(one["case"]), seconds * one["timeout_factor"], one["batch_key"])
+            for one in self._workers[0].cases(level)
+        ]
 
     def findings(
         self, batches: Iterable[Sequence[Task]], until: float = math.inf

@@ -94,7 +94,6 @@ class ConformanceFile(pytest.File):
         super().__init__(**arguments)
         checking = import_module(f"{_PACKAGE}.checking")
         children = import_module(f"{_PACKAGE}.children")
-        self._task = children.Task
         option = self.config.option
         subject = checking.subject_of(option.subgraph_backend, {}) | {"seed": option.subgraph_seed}
         # pytest asks for one case after the other; who wants more at once has pytest-xdist.
@@ -111,18 +110,16 @@ class ConformanceFile(pytest.File):
         """
         for level in range(self.config.option.subgraph_level + 1):
             try:
-                listed = self.pool.listed(level)
+                listed = self.pool.listed(level, _SECONDS)
             except Exception as error:
                 raise self.CollectError(f"the cases of level {level}: {error}") from error
             for one in listed:
-                yield ConformanceCase.from_parent(self, name=one["case"]["case"], listed=one)
+                yield ConformanceCase.from_parent(self, name=one.case.case, task=one)
 
-    def carry_out(self, listed: Any) -> Any:
+    def carry_out(self, task: Any) -> Any:
         """Have a case carried out; return what is found."""
-        blank = import_module(f"{_PACKAGE}.cases").Finding.from_dict(listed["case"])
         if self.ended_by:
-            return replace(blank, detail=f"not tried after {self.ended_by}")
-        task = self._task(blank, _SECONDS * listed["timeout_factor"])
+            return replace(task.case, detail=f"not tried after {self.ended_by}")
         (found,) = self.pool.findings([[task]])
         if found.is_wrong and found.case in self.required:
             self.ended_by = found.case
@@ -132,9 +129,9 @@ class ConformanceFile(pytest.File):
 class ConformanceCase(pytest.Item):
     """One case."""
 
-    def __init__(self, *, listed: Any, **arguments: Any) -> None:
+    def __init__(self, *, task: Any, **arguments: Any) -> None:
         super().__init__(**arguments)
-        self._listed = listed
+        self._task = task
 
     def runtest(self) -> None:
         """Carry the case out and report its end to pytest.
@@ -142,7 +139,7 @@ class ConformanceCase(pytest.Item):
         What the backend does not claim is skipped, not passed, so that claiming nothing shows.
         """
         parent: Any = self.parent
-        found = parent.carry_out(self._listed)
+        found = parent.carry_out(self._task)
         self.user_properties.append(("subgraphkit", found.to_dict()))
         text = f"{found.outcome.value}: {found.detail}" if found.detail else found.outcome.value
         if found.is_wrong:

@@ -122,23 +122,6 @@ def _spread(array: _Array) -> _Array:
     return wide[..., ::2]
 
 
-def _backwards(array: _Array) -> _Array:
-    return np.flip(np.ascontiguousarray(np.flip(array)))
-
-
-def _columns_first(array: _Array) -> _Array:
-    return np.asfortranarray(array)
-
-
-def _broadcast(array: _Array) -> _Array:
-    # one row seen many times: a stride of 0
-    return np.broadcast_to(array[:1], array.shape)
-
-
-def _foreign_bytes(array: _Array) -> _Array:
-    return array.astype(array.dtype.newbyteorder(">"))
-
-
 def _unaligned(array: _Array) -> _Array:
     room = np.zeros(array.nbytes + 1, np.uint8)
     moved = room[1:].view(array.dtype).reshape(array.shape)
@@ -150,10 +133,10 @@ LAYOUTS: Final[Mapping[str, Callable[[_Array], _Array]]] = MappingProxyType(
     {
         "read_only": _read_only,
         "not_contiguous": _spread,
-        "backwards": _backwards,
-        "columns_first": _columns_first,
-        "stride_zero": _broadcast,
-        "big_endian": _foreign_bytes,
+        "backwards": lambda array: np.flip(np.ascontiguousarray(np.flip(array))),
+        "columns_first": np.asfortranarray,
+        "stride_zero": lambda array: np.broadcast_to(array[:1], array.shape),
+        "big_endian": lambda array: array.astype(array.dtype.newbyteorder(">")),
         "not_aligned": _unaligned,
     }
 )

@@ -15,7 +15,6 @@ from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import Parser, add_road_words, writable
 from subgraphkit.compiling import CompiledSubgraphs, compile_subgraphs
 from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.configuration.selection import AUTO
 from subgraphkit.errors import CacheError
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
@@ -86,16 +85,6 @@ def _check_that_something_stays(settings: ResolvedConfig, *, is_written: bool) -
     )
 
 
-def _idle_backend(compiled: CompiledSubgraphs) -> str:
-    """Name the backend that was named first, if others got everything; empty otherwise."""
-    named = compiled.partitioning.graph.settings.backends
-    if not named or named[0].name == AUTO or not len(compiled):
-        return ""
-    name = str(named[0].name)
-    used = {one.backend for one in compiled.partitioning.subgraphs}
-    return "" if name in used else name
-
-
 def _rows(compiled: CompiledSubgraphs, *, is_kept: bool) -> Iterator[dict[str, Any]]:
     partitioning = compiled.partitioning
     took = compiled.cache.proofs.seconds if compiled.cache is not None else {}
@@ -127,13 +116,6 @@ def _refused(compiled: CompiledSubgraphs) -> list[CacheError]:
 
 
 def _engine(compiled: CompiledSubgraphs) -> bytes:
-    idle = _idle_backend(compiled)
-    if idle:
-        raise usage_error(
-            f"no subgraph is on backend {idle!r}, so there is no engine of it to write",
-            hint="'subgraphkit plan MODEL --details', with the same backends and options, says "
-            "why.",
-        )
     if len(compiled) != 1:
         named = ", ".join(one.id for one in compiled.partitioning.subgraphs[:4])
         raise usage_error(

@@ -30,7 +30,7 @@ ORDER = (
 
 
 def carried_out(pool: Pool, names: Sequence[str]) -> list[Finding]:
-    listed = {one["case"]["case"]: Finding.from_dict(one["case"]) for one in pool.listed(2)}
+    listed = {one.case.case: one.case for one in pool.listed(2, SECONDS)}
     hanging = {"same_input_twice": HANGING_SECONDS}
     tasks = [Task(listed[f"L2/{name}"], hanging.get(name, SECONDS)) for name in names]
     return list(pool.findings([task] for task in tasks))
