@@ -311,13 +311,9 @@ def candidate_table(first: str, rows: Sequence[Sequence[Cell]], what: str, *more
 
 def _further(found: Benchmark) -> Table:
     columns = (
-        "candidate",
-        "99 % of runs below, ms",
-        "first run, ms",
-        "to open, s",
-        "memory, MiB",
+        "candidate", "99 % of runs below, ms", "first run, ms", "to open, s", "memory, MiB",
         "largest difference",
-    )
+    )  # fmt: skip
     rows = [
         (
             one.selection,

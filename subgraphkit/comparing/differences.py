@@ -4,10 +4,6 @@ from subgraphkit.backend.differences import Difference, compare_values, first_di
 from subgraphkit.backend.tolerances import DEFAULT_TOLERANCES, Tolerance, tolerance_for
 
 __all__ = [
-    "DEFAULT_TOLERANCES",
-    "Difference",
-    "Tolerance",
-    "compare_values",
-    "first_difference",
+    "DEFAULT_TOLERANCES", "Difference", "Tolerance", "compare_values", "first_difference",
     "tolerance_for",
-]
+]  # fmt: skip

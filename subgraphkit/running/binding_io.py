@@ -13,6 +13,7 @@ from subgraphkit.errors import CallerError, InputError
 from subgraphkit.ir import BoundGraph
 from subgraphkit.running.devices import HOST, DeviceBuffer, Stay, is_on_device, overlap, to_host
 from subgraphkit.running.in_place import Shared, is_same_memory
+from subgraphkit.running.messages import unfit
 from subgraphkit.types import DataType, Shape, TensorType
 
 _Array = npt.NDArray[Any]
@@ -231,8 +232,7 @@ class IOBinding:
 
     def _check_kind(self, name: str, kind: str) -> None:
         if kind not in self._kinds:
-            raise InputError(
-                "SGK145",
+            raise unfit(
                 f"output {name!r} is wanted on {kind!r}, expected one of "
                 f"{', '.join(map(repr, sorted(self._kinds)))}",
                 hint="The GPU of CUDA and TensorRT is called 'cuda'.",
@@ -243,8 +243,7 @@ class IOBinding:
             return
         is_array = isinstance(target, np.ndarray) and target.flags.writeable
         if not is_array and not isinstance(target, Stay) and not is_on_device(target):
-            raise InputError(
-                "SGK145",
+            raise unfit(
                 f"the buffer for output {name!r} is not an array that can be written to",
                 hint="Pass a NumPy array, or an array on a device that speaks DLPack or "
                 "__cuda_array_interface__.",
@@ -252,7 +251,7 @@ class IOBinding:
         type_ = self._graph.types.get(name)
         if not isinstance(type_, TensorType):
             what = "left on a device" if isinstance(target, Stay) else "written into a buffer"
-            raise InputError("SGK145", f"output {name!r} is {type_}, which is not {what}")
+            raise unfit(f"output {name!r} is {type_}, which is not {what}")
 
     def _check_apart(self) -> None:
         buffers = [
@@ -262,8 +261,7 @@ class IOBinding:
         ]
         for (name, target), (other, another) in combinations(buffers, 2):
             if overlap(target, another):
-                raise InputError(
-                    "SGK145",
+                raise unfit(
                     f"the buffers for outputs {name!r} and {other!r} share memory",
                     hint="Bind each to a buffer of its own, or to nothing.",
                 )
@@ -275,8 +273,7 @@ class IOBinding:
         shared = [fed for fed in self._sharing if overlap(target, self._inputs[fed])]
         if not isinstance(target, np.ndarray):
             if shared:
-                raise InputError(
-                    "SGK145",
+                raise unfit(
                     f"the buffer for output {name!r} shares memory with input {shared[0]!r}",
                     hint="Bind another buffer: the input may be read after the output is written.",
                 )
@@ -296,8 +293,7 @@ def _delivered(name: str, result: Any, target: Any) -> Any:
         return to_host(result)
     if isinstance(target, Stay):
         if not is_on_device(result):
-            raise InputError(
-                "SGK145",
+            raise unfit(
                 f"output {name!r} is wanted on {target.device}, but its operator has it on the "
                 "host",
                 hint="Bind it to the host; the engine computes it there, or in another element "
@@ -325,16 +321,14 @@ def _at(
         if min(sizes, default=0) < 0 or (address <= 0 and 0 not in sizes):
             raise ValueError(f"there is no shape {sizes} at {address:#x}")  # noqa: TRY301 (likewise)
     except (TypeError, ValueError, KeyError) as error:
-        raise InputError(
-            "SGK145",
+        raise unfit(
             f"the memory bound to {name!r} is not described: {error}",
             hint="Give element_type and shape with buffer_ptr, np.float32 and (1, 3) say.",
         ) from error
     if kind == _CUDA:
         return DeviceBuffer.at(address, sizes, dtype, index)
     if kind != HOST:
-        raise InputError(
-            "SGK145",
+        raise unfit(
             f"the memory bound to {name!r} is on {kind!r}, expected 'cpu' or 'cuda'",
             hint="Memory of other devices is not read by its address.",
         )

@@ -16,6 +16,7 @@ from subgraphkit.backend.operator import ON_DEVICE
 from subgraphkit.errors import InputError
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.in_place import Shared, find_outputs_in_place
+from subgraphkit.running.messages import unfit
 
 HOST: Final = "cpu"
 """The device of operators that take arrays of NumPy."""
@@ -153,8 +154,7 @@ def _computed_elsewhere(name: str, wanted: str, maker: Step | None) -> InputErro
     where = "by no operator"
     if maker is not None:
         where = f"on {maker.operator.device} by backend {maker.subgraph.backend!r}"
-    return InputError(
-        "SGK145",
+    return unfit(
         f"output {name!r} is wanted on {wanted}, but it is computed {where}",
         hint="Bind it to an array of the host, or to nothing and have it allocated there; or give "
         "the node that makes it to a backend of that device.",

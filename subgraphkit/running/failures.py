@@ -20,6 +20,7 @@ from subgraphkit.errors import (
 )
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.emission import Emitted
+from subgraphkit.running.messages import unfit
 from subgraphkit.running.stopping import refuse_stopped
 
 
@@ -133,8 +134,7 @@ def _step_failed(
 
 def _not_feeds(feeds: object) -> InputError:
     """Word that feeds are no mapping (SGK145)."""
-    return InputError(
-        "SGK145",
+    return unfit(
         f"the feeds are a {type(feeds).__name__}, expected a mapping from input names to arrays",
         hint='Pass a dict, such as {"x": array}.',
     )

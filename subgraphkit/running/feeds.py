@@ -19,7 +19,7 @@ from subgraphkit.binding import BoundModel, renaming
 from subgraphkit.errors import InputError, SubgraphkitWarning
 from subgraphkit.ir import BoundGraph
 from subgraphkit.running.devices import DeviceBuffer, is_on_device
-from subgraphkit.running.messages import no_output, not_a_list
+from subgraphkit.running.messages import no_output, not_a_list, unfit
 from subgraphkit.texts import listed, printable
 from subgraphkit.types import (
     DataType,
@@ -303,8 +303,7 @@ def _breadth(dtype: DataType) -> int:
 
 
 def _unreadable(name: str, type_: ValueType, value: Any, why: str) -> InputError:
-    return InputError(
-        "SGK145",
+    return unfit(
         f"input {name!r} needs {type_}; a {type(value).__name__} cannot be read as that{why}",
         hint="Pass a NumPy array, or an object that speaks __array__ or DLPack.",
         input=name,

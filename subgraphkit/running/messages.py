@@ -48,6 +48,11 @@ def check_seconds(name: str, value: object, *, may_be_none: bool = True) -> None
         )
 
 
+def unfit(message: str, hint: str = "", **context: Any) -> InputError:
+    """Word that what was given for an input or an output is of no kind that is taken (SGK145)."""
+    return InputError("SGK145", message, hint=hint, **context)
+
+
 def no_spec(why: str, fix: str) -> CallerError:
     """Word that a session, or the call that would open one, has no spec (SGK192)."""
     return CallerError("SGK192", f"there is no spec of this session: {why}", hint=fix)

@@ -189,14 +189,8 @@ def totals(rows: Sequence[ProfileRow]) -> dict[str, tuple[float, float]]:
 def profile_tables(rows: Sequence[ProfileRow]) -> Iterator[Table]:
     """Return the rows as tables: totals by operator, inside of subgraphs, and around them."""
     columns = (
-        "subgraph",
-        "backend",
-        "what",
-        "ms",
-        "% of a run",
-        "calls",
-        "as the library calls it",
-    )
+        "subgraph", "backend", "what", "ms", "% of a run", "calls", "as the library calls it",
+    )  # fmt: skip
     sums = [(kinds, one * 1e3, part * 100) for kinds, (one, part) in totals(rows).items()]
     if sums:
         yield Table(("operator", *columns[3:5]), sums, "By operator", bars=columns[3:4])

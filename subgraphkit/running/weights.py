@@ -65,10 +65,9 @@ class Weights:
             WeightUpdateError: The weights do not fit, or an operator cannot take them (SGK133).
         """
         if not isinstance(changed, Mapping):
-            raise WeightUpdateError(
-                "SGK133",
+            raise _refused(
                 f"the new weights are a {type(changed).__name__}, expected a mapping from names "
-                f"to arrays",
+                f"to arrays"
             )
         arrays = {name: self._checked(name, value) for name, value in changed.items()}
         renewed = {name: self._renewed(name, array) for name, array in arrays.items()}
@@ -110,22 +109,19 @@ class Weights:
         folding = self._graph.folding
         if folding is not None and (sources := folding.sources.get(name)) is not None:
             made_from = ", ".join(map(repr, sorted(sources))) or "sizes"
-            raise WeightUpdateError(
-                "SGK133",
+            raise _refused(
                 f"the value of {name!r} is computed at bind from {made_from}",
                 hint="Replace what it is computed from.",
             )
         if stored is None:
-            raise WeightUpdateError(
-                "SGK133",
+            raise _refused(
                 f"the model has no weight {name!r} that can be replaced",
                 hint="Only initializers can; an input with a default is fed to run() instead.",
             )
         array = _native(np.array(value))
         wanted = stored.type.dtype.numpy
         if array.dtype != wanted or array.shape != stored.type.shape:
-            raise WeightUpdateError(
-                "SGK133",
+            raise _refused(
                 f"weight {name!r} is {stored.type}; the new value is "
                 f"{array.dtype}{list(array.shape)}",
                 hint="Dtype and shape must stay as they are; load another model otherwise.",
@@ -156,6 +152,10 @@ class Weights:
         return Initializer(name, stored.type, lambda: array, stored.version + 1)
 
 
+def _refused(problem: str, hint: str = "") -> WeightUpdateError:
+    return WeightUpdateError("SGK133", problem, hint=hint)
+
+
 def _native(array: _Array) -> _Array:
     """Return the array in the machine's byte order, and text as objects."""
     if array.dtype.kind in "UST":
@@ -168,8 +168,7 @@ def _may_decide_shapes(stored: Initializer) -> bool:
 
 
 def _decides_shapes(renewed: Mapping[str, Initializer], why: str) -> WeightUpdateError:
-    return WeightUpdateError(
-        "SGK133",
+    return _refused(
         f"the new values of {', '.join(map(repr, renewed))} would change shapes or branches: {why}",
         hint="The session is made for what was known at bind; store the value in the model and "
         "make a new session.",
@@ -250,8 +249,7 @@ def _restore(touched: list[_Touched]) -> None:
 
 
 def _failed(step: Step, error: Exception) -> WeightUpdateError:
-    return WeightUpdateError(
-        "SGK133",
+    return _refused(
         f"subgraph {step.subgraph.id!r} on backend {step.subgraph.backend!r} cannot take the new "
         f"weights: {type(error).__name__}: {text_of(error)}",
         hint="The old weights are in place; make a new session for the new ones.",

@@ -6,9 +6,9 @@ they are first used, so that pytest may load the plugin at no cost to those who 
 
 Who looks for something finds it by the question: what is tried in ``levels``, ``sweep_cases``,
 ``run_checks`` and ``operator_checks``; on what models in ``official_cases``, ``light_models``,
-``small_models``, ``claimed`` and ``sweeps``, whose lines are in ``operators.txt``; when it is right
-in ``comparison``, and whose fault it is if not in ``attribution``; in which process in
-``children`` and ``process_checks``; what is said of it in ``report``.
+``small_models``, ``claimed`` and ``sweeps``, whose lines are in ``operators.txt`` and
+``older.txt``; when it is right, and whose fault it is if not, in ``comparison``; in which process
+in ``children`` and ``process_checks``; what is said of it in ``report``.
 ``try_backend`` asks less: whether one small model compiles, runs and computes rightly.
 """
 

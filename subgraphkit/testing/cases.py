@@ -9,15 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Self, TypeVar
 
 LEVELS: Final = (
-    "static",
-    "contract",
-    "partitioning",
-    "operators",
-    "models",
-    "running",
-    "artefacts",
+    "static", "contract", "partitioning", "operators", "models", "running", "artefacts",
     "stress",
-)
+)  # fmt: skip
 """The levels, by number; each is a module of ``subgraphkit.testing.levels``."""
 
 

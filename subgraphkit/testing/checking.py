@@ -87,14 +87,11 @@ def check_backend(  # noqa: PLR0913 (what is tried, and how long)
     Thread-safety: several generators may be used at once, each by one thread.
     """
     if not 0 <= level <= LAST_LEVEL:
-        raise ConfigError(
-            "SGK310",
-            f"the conformance kit has no level {level}",
-            hint=f"Levels: 0 to {LAST_LEVEL}.",
+        raise _untestable(
+            f"the conformance kit has no level {level}", hint=f"Levels: 0 to {LAST_LEVEL}."
         )
     if models and not any(Path(models).rglob("*.onnx")):
-        raise ConfigError(
-            "SGK310",
+        raise _untestable(
             f"the directory {models!r} holds no models",
             hint="Models are files NAME.onnx, or NAME/model.onnx with NAME/test_data_set_0 beside.",
         )
@@ -230,17 +227,19 @@ def _place(backend: type) -> str:
     except (ImportError, AttributeError):
         found = None
     if found is not backend or module == "__main__":
-        raise ConfigError(
-            "SGK310",
+        raise _untestable(
             f"the class {module}.{name} cannot be imported by a process of its own",
             hint="Each case runs in a new process. Define the class at the top level of a module.",
         )
     return f"{module}:{name}"
 
 
+def _untestable(problem: str, hint: str) -> ConfigError:
+    return ConfigError("SGK310", problem, hint=hint)
+
+
 def _not_a_backend(backend: object) -> ConfigError:
-    return ConfigError(
-        "SGK310",
+    return _untestable(
         f"expected the name of one backend or a Backend class to be tested, got {backend!r}",
         hint='Name it as in "numpy", "numpy:max_loop_iterations=9" or "module:Class".',
     )

@@ -284,17 +284,8 @@ def closing_twice(bench: Workbench) -> Finding:
 
 
 OPERATOR_CHECKS: Final[tuple[Callable[[Workbench], Finding], ...]] = (
-    results,
-    repeated_runs,
-    inputs_left_alone,
-    read_only_inputs,
-    strided_inputs,
-    no_shared_memory,
-    results_are_given_away,
-    buffers,
-    information,
-    times_inside,
-    new_weights,
+    results, repeated_runs, inputs_left_alone, read_only_inputs, strided_inputs,
+    no_shared_memory, results_are_given_away, buffers, information, times_inside, new_weights,
     closing_twice,
-)
+)  # fmt: skip
 """Every check; its name is that of its case."""

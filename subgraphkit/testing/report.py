@@ -14,18 +14,9 @@ SCHEMA: Final = "subgraphkit.conformance/1"
 
 
 LEVEL_COLUMNS: Final = (
-    "level",
-    "right",
-    "unclaimed",
-    "passed",
-    "refused",
-    "xfail",
-    "skip",
-    "untried",
-    "wrong",
-    "seconds",
-    "result",
-)
+    "level", "right", "unclaimed", "passed", "refused", "xfail", "skip", "untried", "wrong",
+    "seconds", "result",
+)  # fmt: skip
 """The columns of the table of levels; all but the first and the last two are counts."""
 
 NOTHING_CLAIMED: Final = "nothing claimed"

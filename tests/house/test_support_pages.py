@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from subgraphkit.testing import Finding, Outcome
 from tests.house.tree import ROOT
 from tests.scripts import load_script
 
@@ -43,17 +42,3 @@ def test_a_file_is_one_that_the_kit_writes_and_nothing_in_it_is_wrong(path: Any)
     assert len(found) >= 190
     assert sum(int(row["wrong"]) for row in found) == 0
     assert all(int(row["right"]) <= int(row["claimed"]) <= int(row["offered"]) for row in found)
-
-
-def test_operators_are_listed_with_what_was_right() -> None:
-    conv: dict[str, Any] = {"operator": "Conv", "version": 17, "dtypes": ("float32",)}
-    half = conv | {"version": 22, "dtypes": ("float16",)}
-    found = [
-        Finding(Outcome.RIGHT, **conv),
-        Finding(Outcome.FAIL_VALUE, **conv),
-        Finding(Outcome.SKIP, **conv),
-        Finding(Outcome.UNCLAIMED, operator="Loop", version=17),
-        Finding(Outcome.RIGHT, **half),
-    ]
-    text = support_table().table_of({"findings": [one.to_dict() for one in found]})
-    assert text.splitlines()[1:] == ["Conv,,17 22,float16 float32,3,3,2,1", "Loop,,,,1,0,0,0"]

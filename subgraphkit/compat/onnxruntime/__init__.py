@@ -24,27 +24,12 @@ from subgraphkit.compat.onnxruntime.values import IOBinding, OrtDevice, OrtValue
 from subgraphkit.running.feeds import NodeArg
 
 __all__ = [
-    "ExecutionMode",
-    "ExecutionOrder",
-    "GraphOptimizationLevel",
-    "IOBinding",
-    "InferenceSession",
-    "ModelMetadata",
-    "NodeArg",
-    "OrtDevice",
-    "OrtValue",
-    "RunOptions",
-    "SessionOptions",
-    "disable_telemetry_events",
-    "enable_telemetry_events",
-    "get_all_providers",
-    "get_available_providers",
-    "get_device",
-    "preload_dlls",
-    "set_default_logger_severity",
-    "set_default_logger_verbosity",
-    "set_seed",
-]
+    "ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel", "IOBinding", "InferenceSession",
+    "ModelMetadata", "NodeArg", "OrtDevice", "OrtValue", "RunOptions", "SessionOptions",
+    "disable_telemetry_events", "enable_telemetry_events", "get_all_providers",
+    "get_available_providers", "get_device", "preload_dlls", "set_default_logger_severity",
+    "set_default_logger_verbosity", "set_seed",
+]  # fmt: skip
 
 __version__ = "1.23.0"
 """The release of ONNX Runtime whose interface this is; programs compare it with what they need."""

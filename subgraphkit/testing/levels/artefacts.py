@@ -41,13 +41,9 @@ def cases(subject: Subject) -> Iterator[Case]:
     """List the checks."""
     del subject
     for check in (
-        _restored_here,
-        _restored_by_another_process,
-        _stored_while_in_use,
-        _new_weights_after_restoring,
-        _foreign_weights,
-        _options_told_apart,
-    ):
+        _restored_here, _restored_by_another_process, _stored_while_in_use,
+        _new_weights_after_restoring, _foreign_weights, _options_told_apart,
+    ):  # fmt: skip
         yield _case(check.__name__[1:], _with_blob(check))
     for name, damage in _DAMAGES.items():
         yield _case(f"damaged/{name}", _with_blob(_surviving(damage)))

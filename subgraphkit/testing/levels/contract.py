@@ -33,19 +33,10 @@ def cases(subject: Subject) -> Iterator[Case]:
     """List the checks."""
     del subject
     for check in (
-        _probe_again,
-        _deep_probe,
-        _options,
-        _fingerprint,
-        _pool,
-        _keeps_to_one_thread,
-        _properties,
-        _instances_apart,
-        _answers,
-        _stateless,
-        _works_after_a_failed_bind,
+        _probe_again, _deep_probe, _options, _fingerprint, _pool, _keeps_to_one_thread,
+        _properties, _instances_apart, _answers, _stateless, _works_after_a_failed_bind,
         _leaves_the_process_alone,
-    ):
+    ):  # fmt: skip
         needs = ("bounded_threads",) if check is _keeps_to_one_thread else ()
         yield Case(f"L1/{check.__name__[1:]}", _LEVEL, check, needs=needs, offers=False)
     for of_operator in OPERATOR_CHECKS:

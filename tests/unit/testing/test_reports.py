@@ -1,6 +1,12 @@
 """What findings come to: headline, levels, operators."""
 
+from typing import Any
+
+import pytest
+
 from subgraphkit.testing import Finding, Outcome, Report
+from tests.house.tree import ROOT
+from tests.scripts import load_script
 
 
 def found(case: str, outcome: Outcome, **more: object) -> Finding:
@@ -97,3 +103,20 @@ def test_a_level_that_was_cut_short_is_not_passed() -> None:
     report = Report("mine", [STATIC, operator], cut_short="ended by SIGTERM")
     assert (report.level_passed, report.is_passed) == (0, False)
     assert report.level_rows()[1][-1] == "cut short"
+
+
+def test_operators_are_listed_with_what_was_right() -> None:
+    pytest.importorskip("sphinx")
+    conv: dict[str, Any] = {"operator": "Conv", "version": 17, "dtypes": ("float32",)}
+    half = conv | {"version": 22, "dtypes": ("float16",)}
+    found = [
+        Finding(Outcome.RIGHT, **conv),
+        Finding(Outcome.FAIL_VALUE, **conv),
+        Finding(Outcome.SKIP, **conv),
+        Finding(Outcome.UNCLAIMED, operator="Loop", version=17),
+        Finding(Outcome.RIGHT, **half),
+    ]
+    text = load_script(ROOT / "docs/_extensions/support_table.py").table_of(
+        {"findings": [one.to_dict() for one in found]}
+    )
+    assert text.splitlines()[1:] == ["Conv,,17 22,float16 float32,3,3,2,1", "Loop,,,,1,0,0,0"]
