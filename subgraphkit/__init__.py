@@ -5,10 +5,28 @@ The road is ``load``, ``bind``, ``partition``, ``compile_subgraphs``, ``plan`` a
 the package costs milliseconds and pulls in neither NumPy nor onnx.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import lazy_loader
 
 __version__: Final = "0.1.0"
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+_ELSEWHERE: Final = {
+    "bisect": "comparing.bisect",
+    "calibrate": "precision.calibrate",
+    "convert": "precision.rewrite",
+    "rewrite": "precision.rewrite",
+}
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return _attribute(name)
+    except AttributeError:
+        from subgraphkit.backend.messages import did_you_mean  # noqa: PLC0415 (only where it fails)
+
+        place = _ELSEWHERE.get(name)
+        near = f"; it is subgraphkit.{place}" if place else did_you_mean(name, __all__)
+        raise AttributeError(f"subgraphkit has no attribute {name!r}{near}") from None

@@ -12,6 +12,8 @@ from .backend.selector import OpSelector as OpSelector
 from .backend.selector import PatternSelector as PatternSelector
 from .backend.selector import SubgraphSelector as SubgraphSelector
 from .binding import bind as bind
+from .comparing import bench as bench
+from .comparing import verify as verify
 from .compiling import compile_subgraphs as compile_subgraphs
 from .configuration.config import config as config
 from .errors import SubgraphkitError as SubgraphkitError
@@ -32,6 +34,7 @@ from .partitioning import Constraints as Constraints
 from .partitioning import partition as partition
 from .placing import InferenceSession as InferenceSession
 from .placing import SessionSpec as SessionSpec
+from .placing import tune as tune
 from .planning import plan as plan
 from .running import Batcher as Batcher
 from .running import RunOptions as RunOptions

@@ -17,4 +17,5 @@ from .finiteness import NotFinite as NotFinite
 from .finiteness import find_not_finite as find_not_finite
 from .stored_values import Feed as Feed
 from .stored_values import make_feeds as make_feeds
+from .stored_values import random_feeds as random_feeds
 from .verification import verify as verify

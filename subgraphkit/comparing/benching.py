@@ -20,9 +20,10 @@ from subgraphkit.backend.differences import compare_values
 from subgraphkit.backend.messages import PLACEMENT_LOG
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.tolerances import ToleranceOf
+from subgraphkit.binding import bind
 from subgraphkit.comparing.benchmark import Benchmark, Measured, Schedule, Share
 from subgraphkit.comparing.candidates import BenchEntry, MeasuredCandidate
-from subgraphkit.comparing.stored_values import restore_values, store_values
+from subgraphkit.comparing.stored_values import random_feeds, restore_values, store_values
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import parse_selection
 from subgraphkit.errors import CallerError
@@ -39,8 +40,8 @@ _USUAL: Final = Schedule()
 
 def bench(
     source: ModelSource,
-    feeds: Mapping[str, Any],
-    backends: Sequence[str | None],
+    feeds: Mapping[str, Any] | None = None,
+    backends: Sequence[str | None] = (None,),
     *,
     schedule: Schedule = _USUAL,
     tolerance: ToleranceOf | None = None,
@@ -54,7 +55,7 @@ def bench(
 
     Args:
         source: A path, the bytes of a model, or a ``ModelProto``.
-        feeds: Arrays by input name, the same for all.
+        feeds: Arrays by input name, the same for all; None for seeded random ones.
         backends: A selection of backends for each candidate, such as ``["numpy",
             "openvino,numpy"]``; None for what is configured.
         schedule: How often and how long.
@@ -77,7 +78,8 @@ def bench(
         if selection is not None:
             parse_selection(selection, f"backends={selection!r}")
     with tempfile.TemporaryDirectory(prefix="subgraphkit-bench-") as folder, ExitStack() as stack:
-        store_values(feeds, Path(folder) / "feeds")
+        fed = random_feeds(bind(source, **settings)) if feeds is None else feeds
+        store_values(fed, Path(folder) / "feeds")
         job = {
             "model": file_of(source, Path(folder)),
             "feeds": os.fspath(Path(folder) / "feeds"),

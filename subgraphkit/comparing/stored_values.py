@@ -122,6 +122,15 @@ def _value(entry: Mapping[str, Any], folder: Path) -> Any:
 __all__ = ["Feed", "make_feeds"]
 
 
+def random_feeds(bound: BoundModel) -> dict[str, Any]:
+    """Return seeded random arrays for every input, by name.
+
+    Raises:
+        CallerError: An input cannot be made up (SGK197).
+    """
+    return {name: feed.array for name, feed in make_feeds(bound, {}, 0).items()}
+
+
 def make_feeds(bound: BoundModel, files: Mapping[str, str], seed: int) -> dict[str, Feed]:
     """Read or make up an array for every input.
 

@@ -18,6 +18,7 @@ from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.comparing.findings import SubgraphFinding, Verification
 from subgraphkit.comparing.messages import meaningless
+from subgraphkit.comparing.stored_values import random_feeds
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import ExecutionError, SubgraphkitError
 from subgraphkit.finding.opening import declared_tolerances
@@ -33,8 +34,8 @@ from subgraphkit.running.tapping import tap_groups
 
 def verify(
     source: ModelSource | Model,
-    feeds: Mapping[str, Any],
-    backend: Any,
+    feeds: Mapping[str, Any] | None = None,
+    backend: Any = None,
     reference: Any = "numpy",
     *,
     per_subgraph: bool = False,
@@ -45,7 +46,7 @@ def verify(
 
     Args:
         source: The model, as for ``InferenceSession``.
-        feeds: Arrays by input name.
+        feeds: Arrays by input name; None for seeded random ones.
         backend: The backends under test, in order, as for ``SUBGRAPH_BACKEND``; None for what is
             configured.
         reference: The backends that are believed.
@@ -64,8 +65,9 @@ def verify(
         SubgraphkitError: Whatever a step of the road raises, and what the reference fails with.
     """
     tested, trusted = bind_both(source, backend, reference, inlined=per_subgraph, **settings)
+    fed = random_feeds(tested) if feeds is None else feeds
     found = verify_plan(
-        planned(tested), trusted, feeds, per_subgraph=per_subgraph, tolerance=tolerance
+        planned(tested), trusted, fed, per_subgraph=per_subgraph, tolerance=tolerance
     )
     nothing = {one.name: one.nothing for one in found.outputs if one.nothing}
     if nothing and found.outcome != "differs":

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, overload
 
+import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.ir.adjacency import Adjacency
@@ -65,6 +66,14 @@ class Initializer:
             InvalidModelError: If the payload cannot be read (SGK208, SGK211).
         """
         return self._read()
+
+    def __array__(
+        self,
+        dtype: npt.DTypeLike | None = None,
+        copy: bool | None = None,  # noqa: FBT001 (as NumPy calls it)
+    ) -> npt.NDArray[Any]:
+        """Return the data as ``array`` does, for functions of NumPy."""
+        return np.array(self._read(), dtype, copy=copy)
 
     def __repr__(self) -> str:
         """Render as ``Initializer('w', float32[64,3,7,7])``."""

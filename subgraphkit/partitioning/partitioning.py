@@ -73,16 +73,17 @@ class Partitioning(PartitioningData):
         """
         return None if self.is_as_asked else reports.find_shortfall(self)
 
-    def explain(self, node: int | Node) -> "reports.Explanation":
+    def explain(self, node: int | str | Node) -> "reports.Explanation":
         """Tell which backends were asked about a node, in which order, and what each said.
 
         Args:
-            node: The node or its index.
+            node: The node, its index, its name, or the name of a value that it makes. Of nodes of
+                one name it is the first.
 
         Raises:
             ConfigError: The model has no such node (SGK123).
         """
-        return reports.explain(self, node.id if isinstance(node, Node) else node)
+        return reports.explain(self, self.index_of(node))
 
     def report(self, *, details: bool = False, width: int | None = None) -> str:
         """Say in a few lines which backend runs which share, and why not more.

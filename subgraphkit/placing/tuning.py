@@ -7,9 +7,9 @@ from typing import Any
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.progress import Progress
-from subgraphkit.binding import BoundModel
+from subgraphkit.binding import BoundModel, bind
 from subgraphkit.comparing.benchmark import candidate_table
-from subgraphkit.comparing.stored_values import make_feeds
+from subgraphkit.comparing.stored_values import random_feeds
 from subgraphkit.configuration import messages
 from subgraphkit.configuration.config import ResolvedConfig, plain_value
 from subgraphkit.configuration.selection import AUTO, BackendChoice, Selection, parse_selection
@@ -17,6 +17,7 @@ from subgraphkit.errors import ConfigError, SubgraphkitError
 from subgraphkit.finding.opening import open_backends
 from subgraphkit.finding.registry import find_record, probe_record
 from subgraphkit.ir.structure import NoKeyError
+from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import partition
 from subgraphkit.partitioning.placements import circumstances, find_placement, keep_placement
 from subgraphkit.partitioning.plan_files import Placement
@@ -209,7 +210,7 @@ def _ratio(ratio: Sequence[float]) -> str:
 
 
 def tune(  # noqa: PLR0913 (keywords)
-    bound: BoundModel,
+    model: BoundModel | ModelSource | Model,
     *,
     seconds: float | None = None,
     backends: Selection | None = None,
@@ -225,7 +226,8 @@ def tune(  # noqa: PLR0913 (keywords)
     setting ``max_error`` above 0, shorter floats take part where the machine computes in them.
 
     Args:
-        bound: The model, with the shapes it is to be measured with.
+        model: The model, bound with the shapes it is to be measured with, or what ``bind`` makes
+            that of.
         seconds: About how long it may take; None for what suits the model, 17 to 90.
         backends: The backends that take part, as for ``partition``; None for all that ``auto``
             stands for. A placement of some does not take the place of one of all.
@@ -243,6 +245,7 @@ def tune(  # noqa: PLR0913 (keywords)
         SubgraphkitError: As ``partition``, for backends that are named and cannot be used.
         KeyboardInterrupt: It was stopped before anything was measured.
     """
+    bound = model if isinstance(model, BoundModel) else bind(model)
     settings = bound.settings
     if settings.pin or settings.keep_off:
         raise ConfigError(
@@ -252,26 +255,25 @@ def tune(  # noqa: PLR0913 (keywords)
         )
     origin = f"argument backends={backends!r}"
     choices = parse_selection(AUTO if backends is None else backends, origin)
+    asked = ",".join(map(str, choices))
     if any(one.plan is not None for one in choices):
         raise messages.bad_selection(origin, "tune measures backends, and a plan is none")
-    asked = ",".join(map(str, choices))
     anybody = settings.selecting((BackendChoice(AUTO, origin=origin),), "call", origin)
-    found = find_placement(bound, anybody)
-    holds = _circumstances(bound)
+    found, holds = find_placement(bound, anybody), _circumstances(bound)
     now = found.figures if found is not None and found.circumstances == holds else {}
     if found is not None and now.get("asked") == asked and now["complete"] and not again:
         return Tuning(found, measured=False, model=bound.name)
     chosen = settings.selecting(choices, "call", origin)
     opened = open_backends(chosen)
-    fed = {n: it.array for n, it in make_feeds(bound, {}, 0).items()} if feeds is None else feeds
+    fed = random_feeds(bound) if feeds is None else feeds
     options = {
         one.name: {key: plain_value(it) for key, (it, _) in chosen.options_for(one.name).items()}
         for one in opened
     }
     run = TuningRun(bound, options, fed, bound.extensions.hearing(progress), holds)
     shorter = _precisions(opened, run) if settings.max_error else {}
-    if feeds is None and settings.max_error:
-        run.notes.append("the error was measured on random inputs")
+    made_up = feeds is None and settings.max_error
+    run.notes += ["the error was measured on random inputs"] if made_up else []
     stays = now.get("asked") == AUTO != asked
     run.notes += ["auto stays with what was measured for all backends"] if stays else []
     placement = TuningLoop(run, seconds, found or _divided_now(bound, run, anybody), shorter).run()

@@ -321,8 +321,21 @@ class Answering(ABC):
             return streamed_async(run, options, items, depth)
         return streamed(run, options, items, depth)
 
-    def __call__(self, **feeds: Any) -> dict[str, Any]:
-        """Compute all outputs from inputs given by name; returns them by name."""
+    def __call__(self, *arrays: Any, **feeds: Any) -> dict[str, Any]:
+        """Compute all outputs from inputs given in order or by name; returns them by name.
+
+        Raises:
+            InputError: There are more arrays than inputs, or one is given twice (SGK142).
+            SubgraphkitError: As for ``run``.
+        """
+        named = dict(zip(self.graph.inputs, arrays, strict=False))
+        if len(arrays) > len(named) or named.keys() & feeds:
+            raise InputError(
+                "SGK142",
+                f"{len(arrays)} inputs are given in order, and {', '.join(feeds) or 'none'} by "
+                f"name; the model has {', '.join(self.graph.inputs) or 'none'}",
+            )
+        feeds |= named
         return dict(zip(self.graph.outputs, self.run(None, feeds), strict=True))
 
     def __enter__(self) -> Self:

@@ -65,9 +65,9 @@ def places_of(names: Sequence[str], outputs: Mapping[str, int]) -> list[int]:
         outputs: The places of all, by name.
 
     Raises:
-        InputError: There is none of a name, or the names are one text (SGK143).
+        InputError: There is none of a name, or the names are one text or inputs (SGK143).
     """
-    if isinstance(names, str):
+    if isinstance(names, str | Mapping):
         raise not_a_list(names)
     try:
         return [outputs[name] for name in names]

@@ -67,8 +67,15 @@ def unknown_run_options(options: object) -> CallerError:
     )
 
 
-def not_a_list(output_names: str) -> InputError:
-    """Word that the names of outputs are one text (SGK143)."""
+def not_a_list(output_names: str | Mapping[str, object]) -> InputError:
+    """Word that the names of outputs are one text, or inputs in their place (SGK143)."""
+    if isinstance(output_names, Mapping):
+        return InputError(
+            "SGK143",
+            "output_names is a mapping, as inputs are",
+            hint="run(output_names, feeds) takes the outputs first, as in ONNX Runtime;\n"
+            "arun(feeds, output_names) and submit(feeds, output_names) take them last.",
+        )
     return InputError("SGK143", f"output_names is a str; pass a list, [{output_names!r}]")
 
 

@@ -1,6 +1,8 @@
 """The public names are a short list that changes on purpose only."""
 
+import importlib
 import os
+import re
 import subprocess
 import sys
 
@@ -15,7 +17,7 @@ PUBLIC = [
     "Batcher", "Graph", "Refusal", "Unsupported", "Backend", "Option", "LoadLimits",
     "ProbeResult", "register_backend", "unregister_backend", "list_backends", "get_backend",
     "register_extension", "unregister_extension", "config", "hookimpl", "errors",
-    "SubgraphkitError", "unregister_property", "Constraints",
+    "SubgraphkitError", "unregister_property", "Constraints", "bench", "tune", "verify",
 ]  # fmt: skip
 
 
@@ -46,6 +48,16 @@ def test_a_public_name_can_be_used_first_of_all() -> None:
     assert done.stdout.splitlines() == PUBLIC, done.stderr
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="attribute partitoin"):
-        _ = subgraphkit.partitoin
+def test_a_name_that_is_not_there_is_answered_with_the_one_that_is() -> None:
+    for name, text in (
+        ("partitoin", "did you mean 'partition'?"),
+        ("convert", "it is subgraphkit.precision.rewrite"),
+    ):
+        with pytest.raises(AttributeError, match=re.escape(text)):
+            getattr(subgraphkit, name)
+
+
+def test_names_that_live_elsewhere_are_there() -> None:
+    for place in subgraphkit._ELSEWHERE.values():
+        room, name = place.split(".")
+        assert callable(getattr(importlib.import_module(f"subgraphkit.{room}"), name))

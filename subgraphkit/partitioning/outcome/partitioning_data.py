@@ -233,6 +233,22 @@ class PartitioningData:
         self.check_node(node)
         return self.subgraphs[self._home[node]]
 
+    def index_of(self, node: int | str | Node) -> int:
+        """Return the index of a node, given as such, by its name or by that of a value it makes.
+
+        Raises:
+            ConfigError: The model has no node of that name (SGK123).
+        """
+        if not isinstance(node, str):
+            return node.id if isinstance(node, Node) else node
+        names, producers = self.graph.table.names, self.graph.producers
+        if node in names:
+            return names.index(node)
+        if node not in producers:
+            guess = did_you_mean(node, {*filter(None, names), *producers})
+            raise ConfigError("SGK123", f"the model has no node and no value {node!r}{guess}")
+        return producers[node]
+
     def check_node(self, node: int) -> None:
         """Raise unless the model has a node of that index.
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import onnx
 
-from subgraphkit.comparing import make_feeds
+from subgraphkit.comparing import random_feeds
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.testing.cases import Case, Finding, Outcome
 from subgraphkit.testing.comparison import REFERENCE, reference_results
@@ -75,5 +75,5 @@ def _data_of(path: Path, subject: Subject) -> Iterator[DataSet]:
         inputs, outputs = stored_data(folder, model)
         yield dict(zip(names, inputs, strict=False)), outputs
     if not folders:
-        feeds = {name: one.array for name, one in make_feeds(subject.bind(path), {}, 0).items()}
+        feeds = random_feeds(subject.bind(path))
         yield feeds, reference_results(path, feeds)

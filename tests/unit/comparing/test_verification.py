@@ -56,6 +56,12 @@ def _verified(text: str, backend: Any, feeds: Any = None, **settings: Any) -> Ve
     return verify(parsed(text), feeds or {"x": X / 8}, [backend, "numpy"], **settings)
 
 
+def test_inputs_are_made_up_where_none_are_given() -> None:
+    assert sk.verify(
+        parsed("g (float[2] x) => (float[2] y) { y = Neg(x) }"), backend="numpy"
+    ).agrees
+
+
 def test_a_right_backend_agrees() -> None:
     found = _verified(CHAIN, claiming(["Abs"], "right"), per_subgraph=True)
     assert found.agrees

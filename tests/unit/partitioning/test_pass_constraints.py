@@ -54,6 +54,10 @@ def test_nodes_can_be_pinned_by_operator_place_and_predicate() -> None:
 def test_a_pinned_node_is_not_offered_to_others_even_if_they_come_first() -> None:
     found = divide(pins={"head": "two"})
     assert [asked.verdict for asked in found.explain(0).asked] == ["refused", "claimed"]
+    made = found.graph.nodes[0].outputs[0]
+    assert found.explain(made) == found.explain(found.graph.nodes[0]) == found.explain(0)
+    with pytest.raises(ConfigError, match=r"SGK123.*did you mean"):
+        found.explain(made + "x")
 
 
 def test_nodes_can_be_excluded() -> None:

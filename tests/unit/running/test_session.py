@@ -1,5 +1,6 @@
 """Sessions: what goes in, what comes out, and what is refused at the door."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,7 +38,18 @@ def test_a_session_answers_like_onnx_runtimes() -> None:
 
 
 def test_a_session_is_a_function_from_names_to_names() -> None:
-    assert list(session(LINEAR)(x=ones(1, 3))) == ["y"]
+    s = session(LINEAR)
+    assert list(s(x=ones(1, 3))) == list(s(ones(1, 3))) == ["y"]
+    for wrong in (lambda: s(ones(1, 3), ones(1)), lambda: s(ones(1, 3), x=ones(1, 3))):
+        with pytest.raises(InputError, match=r"SGK142.*the model has x"):
+            wrong()
+
+
+def test_inputs_in_the_place_of_names_of_outputs_are_said_to_be_such() -> None:
+    s = session(LINEAR)
+    with pytest.raises(InputError, match=r"SGK143.*is a mapping") as caught:
+        asyncio.run(s.arun(None, {"x": ones(1, 3)}))  # type: ignore[arg-type]
+    assert "arun(feeds, output_names)" in str(caught.value)
 
 
 def test_outputs_come_in_the_order_they_are_asked_for() -> None:
