@@ -275,7 +275,7 @@ def test_weights_that_were_replaced_are_exported_as_they_are_now(
     with sk.InferenceSession(wide() if text is None else parsed(text), backend="numpy") as session:
         session.export("bundle")
     with sk.InferenceSession("bundle") as opened:
-        assert set(opened.update_weights(fresh).values()) == {"refitted"}
+        assert set(opened.update_weights(fresh).values()) == {"recompiled"}
         want = opened.run(None, feeds)
         opened.export("bundle", overwrite=True)
     with sk.InferenceSession("bundle") as opened:
