@@ -47,17 +47,14 @@ def test_results_are_the_callers_own(double: Double) -> None:
     np.testing.assert_array_equal(opened(X)[0], summed(X))
 
 
-def test_a_buffer_that_is_given_is_filled(double: Double) -> None:
+def test_a_buffer_that_is_given_is_filled_if_it_fits(double: Double) -> None:
     opened = Opened(SUM, double)
     buffer = np.zeros((3, 2), np.float32).T
     (y,) = opened(X, outputs=[buffer])
     assert y is buffer
     np.testing.assert_array_equal(buffer, summed(X))
-
-
-def test_a_buffer_that_does_not_fit_is_refused_by_name(double: Double) -> None:
     with pytest.raises(ValueError, match="buffer for output 'y'"):
-        Opened(SUM, double)(X, outputs=[np.zeros((2, 2), np.float32)])
+        opened(X, outputs=[np.zeros((2, 2), np.float32)])
 
 
 @pytest.mark.parametrize("size", [0, 1])
