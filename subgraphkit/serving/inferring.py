@@ -73,8 +73,8 @@ async def inferred(
     is_stated = length is not None and re.fullmatch("[0-9]{1,19}", length)
     text = min(int(length or 0), len(body)) if is_stated else len(body)
     if text > models.max_json_bytes:
-        most = f"JSON of more than {models.max_json_bytes} bytes"
-        refuse(413, f"the request has {most}", "Send tensors as binary data.")
+        excess = f"JSON of more than {models.max_json_bytes} bytes"
+        refuse(413, f"the request has {excess}", "Send tensors as binary data.")
     asked = await _beside(len(body), lambda: oip.decode_request(body, length, _pause), text)
     results = await computed(model, asked, caller)
     sizes = {one: getattr(array, "nbytes", 0) for one, array in results.items()}

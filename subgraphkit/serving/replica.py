@@ -73,14 +73,14 @@ class Replica(Procedures):
             return await self._models.find(model).run(request, outputs)
         try:
             async with asyncio.timeout(self._seconds):
-                body = await self._body(request)
+                asked = await self._body(request)
         except (sk.SubgraphkitError, TimeoutError) as error:
             status, headers, body = answer_to(error)
             status = status if isinstance(error, sk.SubgraphkitError) else 408
         else:
             path, host = request.scope["path"], getattr(request.client, "host", "")
             status, headers, body = await answer(
-                self._models, request.method, path, request.headers, body, host
+                self._models, request.method, path, request.headers, asked, host
             )
         return Response(body, status, dict(headers))
 
