@@ -160,9 +160,8 @@ _NO_ZERO_POINT: Final = "without a zero point, what is moved before or behind is
 
 
 def _empty(node: Node) -> str:
-    if 0 not in (node.shape(0) or ())[_BATCH:]:
-        return ""
-    return "tensors without elements are an error, or end the process"
+    is_empty = 0 in (node.shape(0) or ())[_BATCH:]
+    return "tensors without elements are an error, or end the process" if is_empty else ""
 
 
 def _pool(node: Node) -> str:
@@ -225,9 +224,8 @@ def _resize(node: Node) -> str:
     sizes = node.constant(3)
     if sizes is not None and not sizes.all():
         return "sizes of 0 are an error"
-    if node.attribute("coordinate_transformation_mode", "") != "align_corners":
-        return ""
-    if not _has(node.inputs, 2):
+    aligned = node.attribute("coordinate_transformation_mode", "") == "align_corners"
+    if not aligned or not _has(node.inputs, 2):
         return ""
     scales = node.constant(2)
     if scales is not None and (scales == scales.round()).all():
@@ -249,6 +247,11 @@ def _slice(node: Node) -> str:
     if ends is None or steps is None or not (np.isin(ends, _FARTHEST) & (steps < 0)).any():
         return ""
     return "the greatest number is taken for the end before the first element"
+
+
+def _split_to_sequence(node: Node) -> str:
+    squeezes = _has(node.inputs, 1) and not node.attribute("keepdims", 1)
+    return "keepdims is heard although sizes are stated" if squeezes else ""
 
 
 def _stft(node: Node) -> str:
@@ -299,5 +302,6 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         **dict.fromkeys(("ScatterElements", "ScatterND"), _scatter),
         "Slice": _slice,
         "STFT": _stft,
+        "SplitToSequence": _split_to_sequence,
     }
 )
