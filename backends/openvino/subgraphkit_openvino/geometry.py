@@ -66,11 +66,13 @@ def pool_problem(node: Node) -> str:
     is known when running, and by the shape that onnx's own inference says before operator set 22.
     OpenVINO divides by what lies outside of the padding as well.
     """
-    if not node.attribute("ceil_mode", 0) or node.attribute("auto_pad", "NOTSET") != "NOTSET":
+    if not node.attribute("ceil_mode", 0):
         return ""
     kernel = tuple(node.attribute("kernel_shape"))
     ones = (1,) * len(kernel)
     strides = tuple(node.attribute("strides", None) or ones)
+    if node.attribute("auto_pad", "NOTSET") != "NOTSET":
+        return "far steps, that OpenVINO rounds up" if any(map(int.__gt__, strides, kernel)) else ""
     dilations = tuple(node.attribute("dilations", None) or ones)
     pads = tuple(node.attribute("pads", None) or (0,) * 2 * len(kernel))
     sizes = (node.shape(0) or ())[_CHANNELS:] or (None,) * len(kernel)

@@ -197,8 +197,7 @@ def _split(node: Node) -> str:
 
 
 def _space_to_depth(node: Node) -> str:
-    in_columns = node.attribute("mode", "DCR") != "DCR"
-    return "mode CRD, which OpenVINO does not read" if in_columns else ""
+    return "mode CRD, which OpenVINO does not read" if node.attribute("mode", "") == "CRD" else ""
 
 
 def _cast(node: Node) -> str:

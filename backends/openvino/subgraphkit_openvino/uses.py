@@ -132,13 +132,16 @@ def _logarithm(node: Node) -> str:
     has_axes = axes.size if axes is not None else len(node.inputs) > 1 and node.inputs[1]
     if node.attribute("noop_with_empty_axes", 0) and not has_axes:
         return "noop_with_empty_axes, for which OpenVINO takes no logarithm"
-    text = "sizes known when running, with which OpenVINO takes the logarithm over all axes"
-    return "" if is_fixed(node) else text
+    return "" if is_fixed(node) else "open sizes, with which OpenVINO takes it over all axes"
 
 
 def _grid_sample(node: Node) -> str:
-    is_plain = node.dtype(1) is DataType.FLOAT
-    return "" if is_plain else "places of few bits, which OpenVINO widens before it computes"
+    return "" if node.dtype(1) is DataType.FLOAT else "places of few bits, which OpenVINO widens"
+
+
+def _dequantize(node: Node) -> str:
+    is_open = node.attribute("block_size", 0) and not is_fixed(node)
+    return "blocks along an open size, with which OpenVINO fails to run" if is_open else ""
 
 
 def _lrn(node: Node) -> str:
@@ -149,9 +152,8 @@ def _lrn(node: Node) -> str:
 
 def _layer_norm(node: Node) -> str:
     shape = node.shape(0) or (None,)
-    axis = node.attribute("axis", -1) % len(shape)
     ranks = {len(one) for place in (1, 2) if (one := node.shape(place)) is not None}
-    if ranks <= {len(shape) - axis} or all(isinstance(size, int) for size in shape):
+    if ranks <= {len(shape) - node.attribute("axis", -1) % len(shape)} or is_fixed(node):
         return ""
     return "a scale or shift along further axes of open size, which OpenVINO fails to apply"
 
@@ -246,6 +248,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "Conv": lambda node: _conv(node) or _padded_point(node) or _added_up(node),
         "ConvInteger": lambda node: _conv(node) or _padded_point(node),
         "ConvTranspose": lambda node: _conv_transpose(node) or _added_up(node),
+        "DequantizeLinear": _dequantize,
         "GatherElements": _gather_elements,
         "Gemm": _gemm,
         "GridSample": _grid_sample,
