@@ -57,7 +57,6 @@ SAMPLED = {
     "folded-graphs": (80, 10_000, "random graphs that are run folded and unfolded"),
     "interrupted-builds": (1, 100, "instants at which a build of each backend is interrupted"),
     "valid-graphs": (300, 20_000, "valid graphs of all operators, a share on each backend"),
-    "swept-families": (2, 8, "families of operators that the kit tries on a right backend"),
     "mixed-models": (2, 9, "real models that are run on several libraries in one session"),
     "claimed-cases": (120, 2000, "official cases that TensorRT's parser is asked about"),
     "followed-cases": (1, 100, "nodes of each version of operators, bound with others behind"),
@@ -71,6 +70,7 @@ SAMPLED = {
 WHOLE = {
     "large-networks": "bvlc_alexnet, vgg19 and zfnet512 are run: by oneDNN, cut, and in int8",
     "foreign-operators": "a new backend's own test runs official cases that it leaves alone, too",
+    "all-that-is-asked": "NumPy is asked for 2^33 elements in every way, not in one of four",
     "operators-alone": "NumPy runs each official case in a model of its own, not with others",
     "older-versions": "NumPy runs older versions with all of their element types, not one in four",
 }

@@ -1,16 +1,22 @@
-"""The example of a third-party backend, really installed by pip and used by its name."""
+"""Backends of others: a selector with a budget, and a distribution."""
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
+import subgraphkit as sk
+from subgraphkit.finding.loading import unregister_property
+from subgraphkit.finding.registry import unregister_backend
 from tests.models import parsed
-from tests.scripts import EXAMPLES, install_project, run_python
+from tests.ready import python_command
+from tests.scripts import EXAMPLES, install_project, load_script, run_child, run_python
 
 PROJECT = EXAMPLES / "third_party_backend"
 SOURCE = PROJECT / "subgraphkit_fastmath" / "__init__.py"
@@ -77,3 +83,25 @@ for _ in range(2):
     plain.update_weights(changed)
 """
     command("-W", "error", "-c", program)
+
+
+def test_the_selector_keeps_its_budget() -> None:
+    example = load_script(EXAMPLES / "custom_selector.py")
+    try:
+        with sk.InferenceSession(example.build(), backend="layered") as session:
+            layered = [s for s in session.partitioning.subgraphs if s.backend == "layered"]
+            products = [sum(n.op_type == "MatMul" for n in s.members) for s in layered]
+            x = np.array([[1, 2], [3, -4]], np.float32)
+            answer = session(x=x)["y"]
+        with sk.InferenceSession(example.build(), backend="numpy") as plain:
+            np.testing.assert_array_equal(answer, plain(x=x)["y"])
+    finally:
+        unregister_property("layered", example.Layers)
+        unregister_backend("layered")
+        del sys.modules[example.__name__]
+    assert products == [2, 2, 1]
+
+
+def test_the_selector_example_runs_as_a_script() -> None:
+    done = run_child(python_command(str(EXAMPLES / "custom_selector.py")))
+    assert "10 nodes in 3 subgraphs, backends layered (declared), numpy (declared)" in done.stdout

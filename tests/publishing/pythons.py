@@ -23,11 +23,11 @@ ENVIRONMENTS: Final = ROOT / "build" / "pythons"
 FOR_TESTS: Final = ("pytest>=9.0", "hypothesis>=6.130")
 CHOICE: Final = (
     *(f"tests/unit/{room}" for room in ("ir", "onnx_io", "storing", "finding", "binding")),
-    "tests/unit/partitioning/test_pass_golden.py",
+    "tests/unit/partitioning/test_pass_promises.py",
     *(f"tests/unit/{room}" for room in ("planning", "bundling", "running")),
     "tests/unit/test_errors.py",
     *(f"backends/numpy/tests/test_{name}.py" for name in ("control_flow", "numpy_backend")),
-    *(f"backends/numpy/tests/test_{name}.py" for name in ("fusing", "window_kernels", "threads")),
+    *(f"backends/numpy/tests/test_{name}.py" for name in ("window_kernels", "parallel")),
 )
 """What is run of the tests: the rooms from the file to the run, and some of NumPy's."""
 

@@ -22,7 +22,7 @@ def test_operators_of_a_backend_do_as_the_contract_says(backend: str) -> None:
     subject = Subject(backend)
     found = [
         carry_out(case, subject)
-        for level in (1, 5, 6)
+        for level in ((1, 6) if backend == "numpy" else (1, 5, 6))  # which is in its own tests
         for name, case in cases_of_level(level, subject).items()
         if any(fnmatch(name, pattern) for pattern in _ASKED)
     ]

@@ -1,15 +1,25 @@
-"""Compiled regions: fusion, layouts, memory, weights and concurrent callers."""
+"""Operators of oneDNN: models, casts, errors, threads."""
 
 import sys
+import warnings
+from collections import defaultdict
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import helper
+from onnx.backend.test.runner import Runner
 
+import subgraphkit as sk
 from backends.onednn.tests.onednn_road import compile_model, conv_net, make_model, refusals
 from subgraphkit import InferenceSession
+from subgraphkit.testing.light_models import LIGHT_MODELS, seeded_feeds, seeded_model
+from subgraphkit.testing.official_cases import OfficialCase, official_cases
+from subgraphkit_onednn.lowering import LOWERINGS
+from tests.models import skip_if_large
 from tests.scripts import run_child
 
 NET_PARTITIONS = [
@@ -215,3 +225,117 @@ def test_a_prelu_of_more_than_five_axes_is_refused() -> None:
     body = "(float[1,1,1,1,2,3] x, float[3] s) => (float[1,1,1,1,2,3] y) { y = PRelu(x, s) }"
     model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> g {body}')
     assert refusals(model) == ["rank: oneDNN has no PRelu of 6 axes"]
+
+
+FLOAT, BFLOAT16 = onnx.TensorProto.FLOAT, onnx.TensorProto.BFLOAT16
+
+
+def _model(*steps: tuple[str, int]) -> onnx.ModelProto:
+    """Make a chain of operators; the second of each pair is the element type it makes."""
+    nodes, value = [], "x"
+    for place, (operator, made) in enumerate(steps):
+        attributes = {"to": made} if operator == "Cast" else {}
+        nodes.append(helper.make_node(operator, [value], [f"y{place}"], **attributes))
+        value = f"y{place}"
+    first = BFLOAT16 if steps[0] == ("Cast", FLOAT) else FLOAT
+    graph = helper.make_graph(
+        nodes,
+        "casts",
+        [helper.make_tensor_value_info("x", first, [6, 4096])],
+        [helper.make_tensor_value_info(value, steps[-1][1], None)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def _numbers() -> Any:
+    """Return bits of all kinds: numbers large and tiny, ties, infinities, NaN."""
+    bits = np.random.default_rng(0).integers(0, 1 << 32, (6, 4096), np.uint64).astype(np.uint32)
+    bits[0] = bits[0] & 0xFFFF0000 | 0x8000  # half-way between two of bfloat16
+    bits[1, :4] = 0x7F800000, 0xFF800000, 0x7FC00000, 0x7F7FFFFF
+    x = bits.view(np.float32)
+    x[(np.abs(x) < np.finfo(np.float32).tiny)] = 0
+    return x
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [("Cast", BFLOAT16)],
+        [("Cast", FLOAT)],
+        [("Cast", BFLOAT16), ("Cast", FLOAT)],
+        [("Abs", FLOAT), ("Cast", BFLOAT16), ("Cast", FLOAT), ("Abs", FLOAT)],
+    ],
+    ids=["down", "up", "down and up", "between others"],
+)
+def test_casts_round_as_bfloat16_does(steps: list[tuple[str, int]]) -> None:
+    model = _model(*steps)
+    with np.errstate(all="ignore"), sk.InferenceSession(model, backend="onednn") as session:
+        given = _numbers()
+        if steps[0] == ("Cast", FLOAT):
+            given = given.astype(ml_dtypes.bfloat16)
+        (found,) = session.run(None, {"x": given})
+        expected = given
+        for operator, made in steps:
+            dtype = ml_dtypes.bfloat16 if made == BFLOAT16 else np.float32
+            is_cast = operator == "Cast"
+            expected = expected.astype(dtype) if is_cast else np.abs(expected)
+    np.testing.assert_array_equal(found.astype(np.float32), expected.astype(np.float32))
+
+
+def test_casts_are_taken_though_nothing_may_be_computed_in_bfloat16(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("subgraphkit_onednn.library.DnnlLibrary.has_bfloat16", False)
+    model = _model(("Cast", BFLOAT16), ("Relu", BFLOAT16), ("Cast", FLOAT))
+    (refusal,) = refusals(model)
+    assert "value 'y0' is bfloat16; oneDNN takes float32 here" in refusal
+
+
+FED = {"Pow", "ReduceMean", "ReduceSum", "Reshape", "Resize", "Squeeze", "Unsqueeze", "Upsample"}
+"""Operators whose official cases feed what must be constant here, such as axes or scales."""
+CASES: dict[str, list[OfficialCase]] = defaultdict(list)
+for _case in official_cases("node"):
+    if _case.operator in LOWERINGS or _case.operator in {"Attention", "GroupNormalization"}:
+        CASES[_case.operator].append(_case)
+
+MODELS = ("squeezenet", "shufflenet", "resnet50")
+MODELS = (*MODELS, *sorted({*LIGHT_MODELS} - {*MODELS}))
+"""One of each kind first: concatenations, groups, and branches that are added up."""
+
+
+@pytest.mark.parametrize("operator", sorted(CASES))
+def test_whatever_is_claimed_of_the_official_cases_is_right(operator: str) -> None:
+    claimed = 0
+    for case in CASES[operator]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # onnx's own generators warn
+            session = InferenceSession(case.model, backend="onednn,numpy")
+            backends = [subgraph.backend for subgraph in session.partitioning.subgraphs]
+            if "onednn" not in backends:
+                continue
+            claimed += 1
+            for inputs, outputs in case.data_sets():
+                found = list(session.run(None, case.feeds(inputs)))
+                Runner.assert_similar_outputs(outputs, found, rtol=case.rtol, atol=case.atol)
+    assert claimed or operator in FED, (
+        f"none of {len(CASES[operator])} cases of {operator} was claimed"
+    )
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_real_model_agrees_with_onnxruntime(name: str, pytestconfig: pytest.Config) -> None:
+    skip_if_large(name, pytestconfig)
+    if MODELS.index(name) > pytestconfig.getoption("--mixed-models"):
+        pytest.skip("a long check: --mixed-models 9")
+    model = seeded_model(name)
+    feeds = seeded_feeds(model, seed=1)
+    runtime = onnxruntime.InferenceSession(model.SerializeToString())
+    (expected,) = runtime.run(None, feeds)
+    session = InferenceSession(model, backend="onednn,numpy")
+    taken = sum(len(g.members) for g in session.partitioning.subgraphs if g.backend == "onednn")
+    assert taken > 0.8 * sum(len(g.members) for g in session.partitioning.subgraphs)
+    for _ in range(2):
+        (actual,) = session.run(None, feeds)
+        scale = float(np.abs(expected).max())
+        np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=2e-5 * scale)
+    session.close()

@@ -1,4 +1,4 @@
-"""What was exported computes the same where it is opened, whatever the model."""
+"""Bundles that are written and opened, with backends and without."""
 
 import shutil
 from pathlib import Path
@@ -10,7 +10,8 @@ import pytest
 from onnx import numpy_helper
 
 import subgraphkit as sk
-from subgraphkit.errors import InvalidModelError, WeightUpdateError
+from subgraphkit.configuration.selection import BackendChoice
+from subgraphkit.errors import BackendUnavailableError, InvalidModelError, WeightUpdateError
 from tests.models import CHAIN, DIAMOND, LINEAR, parsed
 from tests.storing import ProgramOperator, Storing
 from tests.unit.bundling.conftest import X, wide
@@ -301,3 +302,31 @@ def test_what_a_subgraph_moved_to_the_fallback_computes_is_exported_without_an_e
     with sk.InferenceSession("bundle", backend=[backend]) as opened:
         np.testing.assert_allclose(opened.run(None, {"x": X})[0], expected, rtol=1e-5)
     assert (backend.compilations, backend.restorations) == (2, 0)
+
+
+class Gone(Storing):
+    """The backend of the bundle, on a machine without its device."""
+
+    @classmethod
+    def probe(cls, *, deep: bool = False) -> sk.ProbeResult:
+        return sk.ProbeResult(available=False, problems=("there is no device",), hint="Plug it in.")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "settings"),
+    [
+        ([Gone], {}),
+        ([Gone], {"on_missing": "warn"}),
+        ([BackendChoice("storing", optional=True, target=Gone)], {}),
+    ],
+)
+def test_a_bundle_says_which_backend_it_cannot_run_without(
+    bundle: Path, chosen: Any, settings: dict[str, Any]
+) -> None:
+    with pytest.raises(
+        BackendUnavailableError, match=r"2 of its 3 .*'storing'.*no device"
+    ) as caught:
+        sk.InferenceSession(bundle, backend=chosen, **settings)
+    assert (caught.value.code, caught.value.backend) == ("SGK104", "storing")
+    assert caught.value.hint.startswith("Plug it in.\nA bundle runs on its own backends alone")
+    assert "SUBGRAPH_ON_MISSING" not in caught.value.hint

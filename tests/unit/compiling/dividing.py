@@ -11,7 +11,7 @@ from subgraphkit.ir import BoundGraph
 from tests.fakes import ReferenceOperator
 from tests.models import parsed
 
-CHAIN = """
+DIVIDED = """
 chain (float[N, 2] x) => (float[N, 2] y, float[N, 2] z)
 <float[2] w = {1, 2}, float[2] b = {3, 4}>
 {
@@ -76,5 +76,5 @@ OUTER = ("Mul", "Add", "Relu", "Neg")
 
 
 def session(make: Make, operators: Sequence[str] = OUTER, **settings: Any) -> sk.Session:
-    model = parsed(settings.pop("model", CHAIN))
+    model = parsed(settings.pop("model", DIVIDED))
     return sk.InferenceSession(model, [backend(Inner(operators, make))], **settings)

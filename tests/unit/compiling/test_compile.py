@@ -1,15 +1,34 @@
-"""Compiling: one operator per subgraph, and what happens when a backend cannot."""
+"""Operators of subgraphs, and of subgraphs that are divided a second time."""
 
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import subgraphkit as sk
-from subgraphkit.errors import CompileError, SelectorContractError
+from subgraphkit.backend import BindContext
+from subgraphkit.backend.operator import maker_of
+from subgraphkit.errors import CompileError, ConfigError, SelectorContractError
+from subgraphkit.ir import BoundGraph, Graph
+from subgraphkit.partitioning import Partitioning
 from tests.fakes import ReferenceOperator, claiming, extended
 from tests.models import CHAIN, bound, parsed
+from tests.unit.compiling.dividing import (
+    DIVIDED,
+    EXPECTED,
+    OUTER,
+    Inner,
+    X,
+    backend,
+    dividing,
+    session,
+)
 
 ALL = ("Relu", "Neg", "Abs", "Add")
 
@@ -17,7 +36,7 @@ ALL = ("Relu", "Neg", "Abs", "Add")
 def refusing(*nodes: int) -> Any:
     """A maker of operators that gives back the nodes, where they are in the subgraph."""
 
-    def make(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
+    def make(subgraph: sk.Subgraph, _: object = None) -> sk.SubgraphOperator:
         mine = tuple(node for node in nodes if node in subgraph.nodes)
         if mine:
             raise sk.Unsupported("too hard", nodes=mine)
@@ -131,3 +150,217 @@ def test_extensions_hear_of_compiling_giving_back_and_running(listener: Listener
         ("compiled", "rest_1"),
     ]
     assert listener.events[4:] == [("run", 0)]
+
+
+# -- the division --------------------------------------------------------------------------------
+
+
+def test_nodes_keep_their_numbers_and_the_edge_is_that_of_the_subgraph() -> None:
+    whole = bound(DIVIDED, N=2)
+    (outer,) = sk.partition(whole, [backend(Inner(("Add", "Relu", "Neg")))]).subgraphs[1:2]
+    assert outer.nodes == (1, 2, 3, 4)
+    found = sk.partition(outer, [Inner(["Add"])])
+    assert [one.nodes for one in found.subgraphs] == [(1,), (2, 3), (4,)]
+    assert [one.backend for one in found.subgraphs] == ["acme", "numpy", "acme"]
+    assert [one.inputs for one in found.subgraphs] == [("a",), ("c",), ("e", "d")]
+    assert [one.outputs for one in found.subgraphs] == [("c",), ("d", "e"), ("y",)]
+    assert (found.graph.inputs, found.graph.outputs) == (outer.inputs, outer.outputs)
+    assert found.home_of(2).id == "numpy_2"
+    assert repr(found) == "Partitioning('acme_1', 4 nodes in 3 subgraphs: acme 2, numpy 1)"
+    assert found.to_dict()["node_count"] == found.quality.nodes == 4
+    assert "4 nodes in 3 subgraphs" in found.report()
+    with pytest.raises(ConfigError, match="node 5 is not in the subgraph"):
+        found.home_of(5)
+    for one in found.subgraphs:
+        onnx.checker.check_model(one.to_model(), full_check=True)
+
+
+@pytest.mark.parametrize("among", ["numpy", None, [Inner, Inner()], Inner()])
+def test_a_subgraph_is_divided_among_properties_only(among: Any) -> None:
+    (outer,) = sk.partition(bound(DIVIDED, N=2), [backend(Inner(OUTER))]).subgraphs
+    with pytest.raises(ConfigError, match=r"SGK123.*expected a list of SubgraphProperty"):
+        sk.partition(outer, among)
+
+
+def test_a_subgraph_of_a_graph_that_was_not_bound_cannot_be_divided() -> None:
+    (outer,) = sk.partition(bound(DIVIDED, N=2), [backend(Inner(OUTER))]).subgraphs
+    plain = {name: getattr(outer.graph, name) for name in Graph.__dataclass_fields__}
+    with pytest.raises(ConfigError, match="not cut out of a bound model"):
+        sk.partition(replace(outer, graph=BoundGraph(**plain)), [Inner()])
+
+
+# -- one operator --------------------------------------------------------------------------------
+
+
+def by_lot(seed: str, share: float) -> sk.SubgraphProperty:
+    class ByLot(sk.SubgraphSelector):
+        stateless = True
+
+        def select(self, node: sk.Node) -> bool:
+            return random.Random(f"{seed} {node.id}").random() < share
+
+    made = Inner()
+    made.create_selector = lambda graph: ByLot()  # type: ignore[method-assign]
+    made.connectivity = random.Random(seed).choice(["any", "connected"])
+    return made
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> str:
+    """Make the text of a model of up to eight nodes over values of one shape."""
+    values, nodes = ["x0", "x1", "w0", "w1"], []
+    for index in range(draw(st.integers(2, 8))):
+        a, b = (draw(st.sampled_from(values)) for _ in "ab")
+        branches = (
+            f"<then_branch = t () => (float[2] p) {{ p = Add({a}, w0) }}, "
+            f"else_branch = e () => (float[2] q) {{ q = Neg({b}) }}>"
+        )
+        calls = [f"Add({a}, {b})", f"Mul({a}, {b})", f"Relu({a})", f"Neg({a})"]
+        nodes.append(f"v{index} = {draw(st.sampled_from([*calls, f'If (flag) {branches}']))}")
+        values.append(f"v{index}")
+    nodes.append(f"y = Concat<axis = 0>({', '.join(values)})")
+    head = "g (bool flag, float[2] x0, float[2] x1) => (float[n] y)"
+    return f"{head} <float[2] w0 = {{0, 2.5}}, float[2] w1 = {{1, 2.5}}> {{ {' '.join(nodes)} }}"
+
+
+@given(texts(), st.integers(0, 1 << 30))
+def test_a_model_divided_twice_at_random_computes_the_same(text: str, seed: int) -> None:
+    model = parsed(text)
+    feeds = {
+        "flag": np.array(seed % 2 == 0),
+        "x0": np.array([1.5, -2], np.float32),
+        "x1": np.array([-3, 4], np.float32),
+    }
+    log: list[tuple[sk.Subgraph, Partitioning]] = []
+    outer = by_lot(f"outer {seed}", 0.8)
+    outer.create_operator = dividing(  # type: ignore[method-assign]
+        by_lot(f"one {seed}", 0.4), by_lot(f"two {seed}", 0.4), log=log
+    )
+    (expected,) = sk.InferenceSession(model, "numpy").run(None, feeds)
+    with sk.InferenceSession(model, [backend(outer)]) as run:
+        np.testing.assert_array_equal(run.run(None, feeds)[0], expected)
+    for subgraph, inner in log:
+        home = [node for one in inner.subgraphs for node in one.nodes]
+        assert sorted(home) == sorted(subgraph.nodes)
+        made = {*subgraph.inputs}
+        for one in inner.subgraphs:
+            assert made.issuperset(one.inputs)
+            made.update(one.outputs)
+        assert made.issuperset(subgraph.outputs)
+
+
+LOOPING = """
+looping (float[2] x, bool flag, int64 trips) => (float[2] y)
+<float[2] w = {1, 2}, bool go = {1}>
+{
+  a = Mul(x, w)
+  b = Neg(a)
+  c = If (flag) <
+    then_branch = yes () => (float[2] p) { p = Add(b, w) },
+    else_branch = no () => (float[2] q) {
+      q = If (flag) <
+        then_branch = never () => (float[2] r) { r = Neg(b) },
+        else_branch = deep () => (float[2] s) { s = Mul(a, b) }
+      >
+    }
+  >
+  d = Loop (trips, go, c) <
+    body = again (int64 i, bool on, float[2] held) => (bool still, float[2] next) {
+      still = Identity(on)
+      next = Add(held, a)
+    }
+  >
+  y = Relu(d)
+}
+"""
+
+
+@pytest.mark.parametrize("flag", [True, False])
+@pytest.mark.parametrize("inner", [["Neg", "Loop"], ["If"], ["Mul", "If", "Relu"], ["Loop"]])
+def test_what_bodies_capture_crosses_inner_edges(*, flag: bool, inner: list[str]) -> None:
+    feeds = {"x": X[0], "flag": np.array(flag), "trips": np.array(3)}
+    (expected,) = sk.InferenceSession(parsed(LOOPING), "numpy").run(None, feeds)
+    make = dividing(Inner(inner, lambda subgraph, context: context.compile(subgraph)))
+    operators = ["Mul", "Neg", "If", "Loop", "Relu"]
+    with session(make, operators, model=LOOPING) as run:
+        assert len(run.plan.steps) == 1
+        np.testing.assert_array_equal(run.run(None, feeds)[0], expected)
+
+
+# -- giving back ---------------------------------------------------------------------------------
+
+
+def test_nodes_given_back_inside_are_run_inside() -> None:
+    with session(dividing(Inner(["Mul", "Add"], refusing(1)))) as run:
+        assert [step.subgraph.id for step in run.plan.steps] == ["acme_0"]
+        regions = run.plan.steps[0].operator.info()["regions"]
+        assert [(one["backend"], one["node_count"]) for one in regions] == [
+            ("acme", 1),
+            ("numpy", 1),
+            ("numpy", 2),
+            ("acme", 2),
+        ]
+        np.testing.assert_array_equal(run.run(None, {"x": X})[0], EXPECTED[0])
+
+
+@pytest.mark.parametrize("inner", [Inner(["Mul", "Add", "Neg"]), Inner(OUTER, refusing(2))])
+def test_nodes_that_nobody_takes_inside_go_back_to_the_first_level(inner: Inner) -> None:
+    both = [backend(Inner(OUTER, dividing(inner))), backend(Inner(["Relu"]), name="other")]
+    with sk.InferenceSession(parsed(DIVIDED), both, strict=True) as run:
+        steps = [(step.subgraph.backend, step.subgraph.nodes) for step in run.plan.steps]
+        assert steps == [("acme", (0, 1)), ("other", (2,)), ("acme", (3, 4, 5))]
+        np.testing.assert_array_equal(run.run(None, {"x": X})[0], EXPECTED[0])
+
+
+def test_the_fallback_backend_is_not_its_own_fallback() -> None:
+    class Total(sk.Backend):
+        name = "total"
+
+        def properties(self) -> Sequence[sk.SubgraphProperty]:
+            return [Inner(OUTER, dividing(Inner(), Inner(["Relu", "Neg"])))]
+
+    sk.register_backend(Total)
+    try:
+        with sk.InferenceSession(parsed(DIVIDED), "none", fallback="total") as run:
+            regions = run.plan.steps[0].operator.info()["regions"]
+            assert {one["backend"] for one in regions} == {"total"}
+        elsewhere = backend(Inner(OUTER, lambda subgraph, context: context.compile(subgraph)))
+        with sk.InferenceSession(parsed(DIVIDED), [elsewhere], fallback="total") as run:
+            assert maker_of(run.plan.steps[0].operator) == "total"
+            np.testing.assert_array_equal(run.run(None, {"x": X})[0], EXPECTED[0])
+    finally:
+        sk.unregister_backend("total")
+
+
+def test_a_failure_inside_names_the_region() -> None:
+    def failing(subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
+        if 4 in subgraph.nodes:
+            raise RuntimeError("no kernel")
+        return ReferenceOperator(subgraph)
+
+    with pytest.raises(CompileError, match=r"'acme_4' \(2 nodes, #4 Add .. #5 Mul\).*no kernel"):
+        session(dividing(Inner(["Mul", "Add"], failing)))
+
+
+def test_a_property_cannot_divide_its_own_region_again() -> None:
+    class Endless(Inner):
+        def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
+            return context.compile(context.partition(subgraph, [self]))
+
+    with pytest.raises(sk.errors.SelectorContractError, match=r"SGK122.*would never end"):
+        sk.InferenceSession(parsed(DIVIDED), [backend(Endless(OUTER))])
+
+
+def test_only_a_subgraph_or_a_division_can_be_compiled() -> None:
+    with pytest.raises(sk.errors.SelectorContractError, match=r"compile\(\) was given \[\]"):
+        session(lambda subgraph, context: context.compile([]))
+
+
+def test_regions_are_divided_while_they_are_compiled_and_not_before() -> None:
+    class Early(Inner):
+        def prepare(self, graph: BoundGraph, context: BindContext) -> None:
+            if self.name == "inner":
+                context.partition(sk.partition(graph, "numpy").subgraphs[0], [])  # type: ignore[arg-type]
+
+    with pytest.raises(sk.errors.SelectorContractError, match="while it is compiled"):
+        sk.InferenceSession(parsed(DIVIDED), [backend(Early(OUTER))])

@@ -15,7 +15,7 @@ from subgraphkit.errors import ExecutionError
 from tests.fakes import ReferenceOperator, WeightedOperator, failing
 from tests.models import bound, parsed
 from tests.storing import Storing, StoringProperty, storing
-from tests.unit.compiling.dividing import CHAIN, OUTER, Inner, Make, X, backend, dividing, session
+from tests.unit.compiling.dividing import DIVIDED, OUTER, Inner, Make, X, backend, dividing, session
 
 # -- running -------------------------------------------------------------------------------------
 
@@ -33,7 +33,7 @@ class Noting(ReferenceOperator):
 
 
 def composed(subgraph_operators: Mapping[str, type[ReferenceOperator]]) -> ComposedOperator:
-    (outer,) = sk.partition(bound(CHAIN, N=2), [backend(Inner(OUTER))]).subgraphs
+    (outer,) = sk.partition(bound(DIVIDED, N=2), [backend(Inner(OUTER))]).subgraphs
     found = sk.partition(outer, [Inner(["Mul", "Add"]), Inner(["Relu", "Neg"])])
     parts = [(one, subgraph_operators[one.id](one)) for one in found.subgraphs]
     return ComposedOperator(found.graph, parts)
@@ -136,7 +136,7 @@ def weighted(of: Callable[[sk.Subgraph], type[ReferenceOperator]]) -> Make:
 
 
 def with_weights(**weights: Any) -> list[np.ndarray]:
-    with sk.InferenceSession(parsed(CHAIN.replace("Add(e, d)", "Add(e, c)")), "numpy") as run:
+    with sk.InferenceSession(parsed(DIVIDED.replace("Add(e, d)", "Add(e, c)")), "numpy") as run:
         run.update_weights(weights)
         return run.run(None, {"x": X})
 
@@ -147,7 +147,7 @@ def with_weights(**weights: Any) -> list[np.ndarray]:
 def test_all_operators_inside_take_new_weights_or_the_region_is_compiled_again(
     last: type[ReferenceOperator], outcome: str
 ) -> None:
-    model = CHAIN.replace("Add(e, d)", "Add(e, c)")
+    model = DIVIDED.replace("Add(e, d)", "Add(e, c)")
     make = weighted(lambda subgraph: last if 5 in subgraph.nodes else WeightedOperator)
     new = np.array([5, 7], np.float32)
     with session(dividing(Inner(["Mul", "Add"], make)), model=model) as run:

@@ -1,10 +1,7 @@
-"""The work of a pass grows with the graph and not with its square, whatever the graph is like.
-
-Work is counted in lines of Python run, which does not depend on the machine.
-"""
+"""Large graphs, and those of nothing but constants: time grows with their size."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -16,12 +13,14 @@ from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.backend.selector import OpSelector, SubgraphSelector
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import SelectorContractError
-from subgraphkit.ir import Node
+from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.partitioning import partition
 from tests.unit.partitioning.pass_support import (
     DescribedProperty,
     backend,
+    bound,
     graph_of,
+    regions,
     selecting,
     taking,
 )
@@ -208,3 +207,96 @@ def test_giving_back_nothing_is_refused_instead_of_trying_for_ever() -> None:
         SelectorContractError, match=r"SGK122.*gave back no node of subgraph 'one_0'"
     ):
         found.repartition("one_0", {})
+
+
+Rows = list[tuple[str, list[str], list[str]]]
+
+
+def unet(depth: int) -> Rows:
+    rows: Rows = []
+    for at in range(depth):
+        rows += [("exp", [f"e{at}"], [f"e{at + 1}"]), ("cos", [f"e{at + 1}"], [f"s{at + 1}"])]
+    last = f"e{depth}"
+    for at in range(depth, 0, -1):
+        rows.append(("add", [last, f"s{at}"], [f"d{at}"]))
+        last = f"d{at}"
+    return rows
+
+
+def ladder(steps: int) -> Rows:
+    rows: Rows = []
+    for at in range(steps):
+        rows += [
+            ("cos", [f"a{at}"], [f"u{at}"]),
+            ("exp", [f"u{at}"], [f"e{at}"]),
+            ("add", [f"e{at}", f"u{at}"], [f"a{at + 1}"]),
+        ]
+    return rows
+
+
+@pytest.mark.parametrize("connectivity", ["any", "connected"])
+@pytest.mark.parametrize("size", [4, 300, 10_000])
+def test_the_families_that_take_torch_fx_and_mxnet_minutes(size: int, connectivity: str) -> None:
+    backends = [taking("exp add", connectivity=connectivity), taking("*", "rest")]
+    found = partition(graph_of(unet(size), ["d1"]), backends)
+    assert len(regions(found, "fake")) == 2
+    found = partition(graph_of(ladder(size), [f"a{size}"]), backends)
+    assert len(regions(found, "fake")) == size
+
+
+def test_a_graph_of_nothing_but_constants_has_one_subgraph_that_hands_nothing_out() -> None:
+    text = """
+    constant () => (float[2] k) {
+      k = Constant<value = float[2] {1, 2}>()
+    }
+    """
+    found = partition(bound(text), [taking("*", "one"), taking("*", "rest")])
+    (only,) = found.subgraphs
+    assert (only.nodes, only.members, only.inputs, only.outputs) == ((0,), (), (), ())
+    assert only.backend == "rest"
+    assert "constant: travels with its first reader" in str(found.explain(0))
+
+
+def test_a_constant_that_a_body_reads_travels_with_the_node_that_holds_the_body() -> None:
+    text = """
+    branches (bool c, float[4] x) => (float[4] z) {
+      k = Constant<value = float[4] {1, 2, 3, 4}>()
+      a = Relu(x)
+      y = If (c) <
+        then_branch = yes () => (float[4] t) { t = Add(a, k) },
+        else_branch = no () => (float[4] e) { e = Identity(a) }
+      >
+      z = Relu(y)
+    }
+    """
+    found = partition(bound(text), [taking("Relu", "one"), taking("*", "rest")])
+    assert found.home_of(0) is found.home_of(2)
+    assert set(found.home_of(0).constants) == {"k"}
+
+
+@pytest.fixture(scope="module")
+def long_chain(pytestconfig: pytest.Config) -> BoundGraph:
+    count = pytestconfig.getoption("--chained-nodes")
+    return graph_of(_Chain(count), [f"v{count}"])
+
+
+@pytest.mark.parametrize("connectivity", ["any", "connected"])
+def test_a_chain_of_very_many_nodes(long_chain: BoundGraph, connectivity: str) -> None:
+    found = partition(long_chain, [taking("Exp", "one", connectivity=connectivity)])
+    (only,) = found.subgraphs
+    assert len(only.nodes) == len(long_chain.nodes)
+    assert (only.inputs, only.outputs) == (("v0",), (f"v{len(long_chain.nodes)}",))
+
+
+class _Chain(Sequence[tuple[str, Sequence[str], Sequence[str]]]):
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
+        return (("Exp", (f"v{at}",), (f"v{at + 1}",)) for at in range(self.count))
+
+    def __getitem__(self, at: object) -> object:
+        raise NotImplementedError

@@ -1,19 +1,26 @@
-"""What a property is promised holds in every corner: copies, sizes, borders, groups."""
+"""What holds of every partitioning, and after nodes were given back."""
 
 import pytest
 
+from subgraphkit.backend.contract import Backend
+from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
-from subgraphkit.errors import InternalError
+from subgraphkit.backend.selector import OpSelector
+from subgraphkit.errors import ConfigError, InternalError, SelectorContractError, SubgraphkitError
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.partitioning.algorithms.quotient import cyclic_groups
 from subgraphkit.partitioning.claiming import claim
 from subgraphkit.partitioning.claiming.graph import PartitionState
 from subgraphkit.partitioning.outcome.verification import verify_borders
+from tests.golden_support import GOLDEN, GoldenCheck
 from tests.unit.partitioning.pass_support import (
+    DescribedProperty,
+    backend,
     bound,
     described,
     graph_of,
     regions,
+    shown,
     taking,
 )
 
@@ -140,3 +147,172 @@ def test_without_rounds_left_whole_regions_are_dropped_for_one_bad_edge(
     assert regions(divide(), "one") == [[0, 1], [4]]
     monkeypatch.setattr(claim, "_ROUNDS", 1)
     assert regions(divide(), "one") == [[0, 1]]
+
+
+FOLDER = GOLDEN / "partitionings"
+CASES = sorted(path.stem for path in FOLDER.glob("*.txt"))
+MODES = ("any", "connected")
+
+
+def read(name: str) -> tuple[str, str, list[str], dict[str, int]]:
+    """Return the text above the line, the model, the backends, and the expected counts."""
+    above = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").split("\n---\n")[0]
+    lines = above.splitlines()
+    remarks = [line.removeprefix("# ") for line in lines if line.startswith("# ")]
+    model = "\n".join(line for line in lines if not line.startswith("# "))
+    backends = [text.removeprefix("backend ") for text in remarks if text.startswith("backend ")]
+    counts = next((text for text in remarks if text.startswith("fewest ")), "fewest")
+    expected = dict(pair.split("=") for pair in counts.split()[1:])
+    return above, model, backends, {mode: int(count) for mode, count in expected.items()}
+
+
+def result_of(model: str, backends: list[str], mode: str) -> str:
+    try:
+        graph = bound(model)
+    except SubgraphkitError as error:
+        return str(error)
+    return shown(partition(graph, [described(line, mode) for line in backends]))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_tricky_graph_is_partitioned_as_written_down(name: str, golden: GoldenCheck) -> None:
+    above, model, backends, _ = read(name)
+    results = {mode: result_of(model, backends, mode) for mode in MODES}
+    if len(set(results.values())) == 1:
+        below = f"{' and '.join(MODES)}:\n{results['any']}"
+    else:
+        below = "\n\n".join(f"{mode}:\n{text}" for mode, text in results.items())
+    golden(f"partitionings/{name}", f"{above}\n---\n{below}")
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if read(name)[3]])
+@pytest.mark.parametrize("mode", MODES)
+def test_the_first_backend_has_as_few_regions_as_possible(name: str, mode: str) -> None:
+    _, model, backends, expected = read(name)
+    made = [described(line, mode) for line in backends]
+    found = partition(bound(model), made)
+    assert len(regions(found, made[0].name)) == expected[mode]
+
+
+SHAPES = """
+shapes (float[N, 4] x) => (float[M, K] y, int64[2] s) {
+  s = Shape(x)
+  a = Exp(x)
+  u = Cos(a)
+  y = Reshape(u, s)
+}
+"""
+
+
+def test_the_reader_of_a_forbidden_value_stays_out() -> None:
+    found = partition(
+        bound(SHAPES), [described("main: Shape Reshape Exp; border=int64"), described("rest: *")]
+    )
+    assert regions(found, "main") == [[1]]
+    (refused,) = found.refusals[3]
+    assert refused.refusal == Refusal(
+        "border", "value 's' (int64[2]) may not enter a subgraph of the backend here"
+    )
+
+
+def properties(*operators: str) -> Backend:
+    """Make a backend with one property for each list of operators."""
+    made: list[SubgraphProperty] = []
+    for at, listed in enumerate(operators):
+        property_ = DescribedProperty(
+            lambda graph, listed=listed: OpSelector(graph, listed.split())
+        )  # type: ignore[misc]
+        property_.name = f"p{at}"  # type: ignore[misc]
+        made.append(property_)
+    return backend("fake", *made)
+
+
+def chain(operators: str, *backends: Backend) -> Partitioning:
+    listed = operators.split()
+    rows = [(operator, [f"v{at}"], [f"v{at + 1}"]) for at, operator in enumerate(listed)]
+    return partition(graph_of(rows, [f"v{len(listed)}"]), [*backends, taking("*", "rest")])
+
+
+def test_what_another_property_of_the_backend_took_is_not_refused_by_it() -> None:
+    found = chain("Relu Neg Relu Abs Relu", properties("Relu", "Neg Abs"))
+    assert "REFUSED BY" not in found.report(details=True)
+    assert found.to_dict()["refusals"] == []
+    # The property that refused it did so all the same.
+    assert [(one.property, one.refusal.code) for one in found.refusals[1]] == [
+        ("p0", "op_unsupported")
+    ]
+
+
+def test_a_node_that_several_properties_refuse_is_one_node() -> None:
+    found = chain("Relu Neg Sin", properties("Relu", "Neg", "Relu"))
+    lines = [one.split() for one in found.report(details=True).splitlines()]
+    assert [one[1:2] for one in lines if one[:1] == ["fake"]] == [
+        ["1"],
+        ["2"],
+    ]  # nodes refused; subgraphs
+    listed = [(one["node"], one["property"]) for one in found.to_dict()["refusals"]]
+    assert listed == [(2, "p0")]  # in the same words it is listed once
+    assert [one.property for one in found.explain(2).asked[:3]] == ["p0", "p1", "p2"]
+
+
+ROWS = [
+    ("Exp", ["x"], ["a"]),
+    ("Neg", ["a"], ["b"]),
+    ("Exp", ["b"], ["c"]),
+    ("Cos", ["c"], ["d"]),
+    ("Exp", ["d"], ["e"]),
+    ("Neg", ["e"], ["f"]),
+]
+
+
+def divide() -> Partitioning:
+    backends = [taking("Exp Neg", "one"), taking("Neg", "two"), taking("*", "rest")]
+    return partition(graph_of(ROWS, ["f"]), backends)
+
+
+def test_a_node_given_back_goes_to_the_next_backend_and_the_rest_stays() -> None:
+    before = divide()
+    after = before.repartition("one_0", {1: FAILED})
+    assert [(one.id, one.nodes) for one in after.subgraphs] == [
+        ("one_0", (0,)),
+        ("two_1", (1,)),
+        ("one_2", (2,)),
+        ("rest_3", (3,)),
+        ("one_4", (4, 5)),
+    ]
+    assert after.subgraph("one_4") is before.subgraph("one_4")
+    assert after.subgraph("rest_3") is before.subgraph("rest_3")
+    assert [tuple(one) for one in after.refusals[1]] == [("one", "main", FAILED)]
+    assert after.claim_of(after.subgraph("two_1")).backend.name == "two"
+
+
+def test_the_partitioning_it_was_made_from_does_not_change() -> None:
+    before = divide()
+    text = before.report(details=True)
+    before.repartition("one_0", {1: FAILED})
+    assert before.report(details=True) == text
+    assert 1 not in before.refusals
+
+
+def test_a_whole_subgraph_can_be_given_back() -> None:
+    after = divide().give_back("one_0", FAILED)
+    assert [(one.id, one.nodes) for one in after.subgraphs][:3] == [
+        ("rest_0", (0,)),
+        ("two_1", (1,)),
+        ("rest_2", (2,)),
+    ]
+
+
+def test_an_unknown_subgraph_is_refused_with_a_guess() -> None:
+    with pytest.raises(ConfigError, match=r"SGK123.*no subgraph 'rest_33'; did you mean 'rest_3'"):
+        divide().repartition("rest_33", {1: FAILED})
+
+
+def test_a_node_of_another_subgraph_is_the_backends_fault() -> None:
+    with pytest.raises(SelectorContractError, match=r"SGK122.*gave back node 3, which is not in"):
+        divide().repartition("one_0", {3: FAILED})
+
+
+def test_a_reason_that_is_no_refusal_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"SGK123.*because of 'slow', expected a Refusal"):
+        divide().repartition("one_0", {1: "slow"})  # type: ignore[dict-item]

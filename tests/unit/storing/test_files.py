@@ -1,13 +1,17 @@
-"""Files that are written whole, and outputs that users ask for."""
+"""Files that are written whole, kept, locked, and for the user alone."""
 
+import logging
 import os
 import stat
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from subgraphkit.storing.files import new_file, write_output, write_whole
+from subgraphkit.storing import KeptFile
+from subgraphkit.storing.files import locked, new_file, write_output, write_whole
+from subgraphkit.storing.folders import kept_folder
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes and links are those of POSIX")
 
@@ -126,3 +130,170 @@ def test_a_file_that_cannot_be_replaced_is_written(
     monkeypatch.setattr(Path, "replace", busy)
     write_output(tmp_path / "mounted", b"two")
     assert (tmp_path / "mounted").read_bytes() == b"two"
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUBGRAPH_CONFIG", "none")
+    monkeypatch.delenv("SUBGRAPH_CACHE_DIR", raising=False)
+
+
+def test_it_lies_beside_the_engines_and_is_the_users_alone(tmp_path: Path) -> None:
+    folder = kept_folder(tmp_path / "cache", "acme")
+    assert folder == tmp_path / "cache" / "backends" / "acme"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_folder_that_others_can_write_to_is_not_used(tmp_path: Path) -> None:
+    folder = kept_folder(tmp_path / "cache", "acme")
+    assert folder is not None
+    folder.chmod(0o777)
+    assert kept_folder(tmp_path / "cache", "acme") is None
+
+
+pytest.importorskip("fcntl", reason="this system has no forks and no links")
+
+
+def test_who_holds_a_lock_already_waits_for_it_no_longer_than_the_timeout(tmp_path: Path) -> None:
+    told: list[str] = []
+    with locked(tmp_path / "a.lock", 5):
+        started = time.monotonic()
+        with locked(tmp_path / "a.lock", 0.2, lambda: told.append("waiting")):
+            assert 0.2 <= time.monotonic() - started < 4
+        assert (tmp_path / "a.lock").exists()
+        with locked(tmp_path / "a.lock", 0, lambda: told.append("still held")):
+            pass
+    assert told == ["waiting", "still held"]
+    assert not (tmp_path / "a.lock").exists()
+
+
+def test_a_forked_child_that_leaves_the_block_frees_nothing(tmp_path: Path) -> None:
+    told: list[str] = []
+    child = 1
+    with locked(tmp_path / "a.lock", 5):
+        child = os.fork()
+        if child:
+            assert os.waitpid(child, 0)[1] == 0
+            with locked(tmp_path / "a.lock", 0, lambda: told.append("still held")):
+                pass
+    if not child:
+        os._exit(0)
+    assert told == ["still held"]
+
+
+def test_the_child_of_a_holder_that_died_does_not_hold_the_lock(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    holder = os.fork()
+    if not holder:
+        with locked(tmp_path / "a.lock", 5):
+            if not os.fork():
+                os.read(reader, 1)
+            os._exit(0)
+    os.waitpid(holder, 0)
+    told: list[str] = []
+    with locked(tmp_path / "a.lock", 5, lambda: told.append("waiting")):
+        assert told == []
+    os.write(writer, b"x")
+    os.close(writer)
+    os.close(reader)
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "a.lock").symlink_to(tmp_path / "far")
+    with locked(tmp_path / "a.lock", 5):
+        assert not (tmp_path / "far").exists()
+    assert (tmp_path / "a.lock").is_symlink()
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    file = KeptFile(tmp_path / "a", "acme timings")
+    assert file.read() == b""
+    file.write(b"one")
+    file.write(b"two", durable=False)
+    assert KeptFile(tmp_path / "a", "acme timings").read() == b"two"
+    assert [one.name for one in tmp_path.iterdir()] == ["a"]
+
+
+def test_what_is_of_something_else_or_damaged_is_not_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    KeptFile(tmp_path / "a", "acme timings").write(b"one")
+    with caplog.at_level(logging.WARNING, "subgraphkit.cache"):
+        assert KeptFile(tmp_path / "a", "acme kernels").read() == b""
+        data = (tmp_path / "a").read_bytes()
+        for damaged in (data[:-1], data + b"x", b"", data[:40], data[:-1] + b"x"):
+            (tmp_path / "a").write_bytes(damaged)
+            assert KeptFile(tmp_path / "a", "acme timings").read() == b""
+    assert caplog.text.count("are damaged and not used") == 6
+
+
+def test_what_came_with_a_project_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("XDG_STATE_HOME", str(tmp_path / "another user"))
+        KeptFile(tmp_path / "a", "acme timings").write(b"planted")
+        assert KeptFile(tmp_path / "a", "acme timings").read() == b"planted"
+    assert KeptFile(tmp_path / "a", "acme timings").read() == b""
+
+
+def test_a_file_is_not_read_under_the_name_of_another(tmp_path: Path) -> None:
+    KeptFile(tmp_path / "a", "acme timings").write(b"one")
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert KeptFile(tmp_path / "b", "acme timings").read() == b""
+
+
+def test_without_a_key_nothing_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = KeptFile(tmp_path / "a", "acme timings")
+    file.write(b"one")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    (tmp_path / "subgraphkit").symlink_to(tmp_path / "open")
+    with caplog.at_level(logging.INFO, "subgraphkit.cache"):
+        assert file.read() == b""
+        file.write(b"two")
+    assert caplog.text.count("is a symbolic link") == 2
+
+
+def test_what_others_could_have_written_is_not_read(tmp_path: Path) -> None:
+    file = KeptFile(tmp_path / "a", "acme timings")
+    file.write(b"one")
+    file.path.chmod(0o666)
+    assert file.read() == b""
+    file.write(b"two")
+    assert file.read() == b"two"
+
+
+def test_without_room_what_was_there_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = KeptFile(tmp_path / "a", "acme timings")
+    file.write(b"one")
+
+    def full(*given: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with caplog.at_level(logging.INFO, "subgraphkit.cache"):
+        file.write(b"two")
+    assert "No space left" in caplog.text
+    assert file.read() == b"one"
+
+
+def test_who_holds_the_lock_loses_nothing_that_others_add(tmp_path: Path) -> None:
+    file = KeptFile(tmp_path / "a", "acme timings")
+
+    def work() -> None:
+        for _ in range(10):
+            with file.lock():
+                file.write(file.read() + b"x", durable=False)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert file.read() == b"x" * 30

@@ -12,10 +12,9 @@ from subgraphkit.running import Session
 from subgraphkit.testing import Finding, Outcome, Subject
 from subgraphkit.testing.checking import drawn_batches
 from subgraphkit.testing.children import Task
-from subgraphkit.testing.combinations import PRODUCERS
 from subgraphkit.testing.execution import carry_out
-from subgraphkit.testing.levels import cases_of_level, running
-from subgraphkit.testing.operator_variants import FAMILIES, OperatorVariant, older_operations
+from subgraphkit.testing.levels import cases_of_level
+from subgraphkit.testing.operator_variants import OperatorVariant, older_operations
 from subgraphkit.testing.small_models import random_graph
 from subgraphkit.testing.sweeps import Sweep
 from subgraphkit.testing.variants import LAYOUTS, without_foreign
@@ -23,31 +22,9 @@ from subgraphkit.testing.variants import LAYOUTS, without_foreign
 CASES = cases_of_level(5, Subject("numpy"))
 
 
-ODD = ("L5/shapes/", "L5/values/", "L5/errors/", "L5/limits/", "L5/processes/", "L5/random_graphs/")
-CHECKS = [f"L5/{name}" for name in running._CHECKS]
-
-
 def found(case: str, backend: str) -> Finding:
     """Carry a case out on a backend of the kit."""
     return carry_out(CASES[f"L5/{case}"], Subject(target=backend))
-
-
-@pytest.mark.parametrize("case", [name for name in CASES if name.startswith(ODD) or name in CHECKS])
-def test_a_right_backend_passes_odd_shapes_values_errors_and_random_graphs(case: str) -> None:
-    finding = found(case.removeprefix("L5/"), "subgraphkit.testing.foreign:LoopbackBackend")
-    assert (finding.outcome, finding.detail) == (Outcome.RIGHT, "")
-
-
-def test_a_right_backend_passes_what_is_tried_of_many_operators_at_once(
-    pytestconfig: pytest.Config,
-) -> None:
-    families = FAMILIES[-pytestconfig.getoption("--swept-families") :]
-    forms = ("operators", "sizes/open", "sizes/fixed", "threads/large")
-    wanted = {f"L5/{form}/{family}" for form in forms for family in families}
-    wanted |= {f"L5/fused/{kind}" for kind in list(PRODUCERS)[1 : len(families)]}
-    for case in sorted(wanted):
-        finding = found(case.removeprefix("L5/"), "subgraphkit.testing.foreign:LoopbackBackend")
-        assert not finding.is_wrong, finding
 
 
 @pytest.mark.parametrize(

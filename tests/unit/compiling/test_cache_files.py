@@ -1,8 +1,11 @@
-"""Nothing that somebody else could have put there is used, and no disk spoils a result."""
+"""What lies in the folder of the cache: damaged, too large, or written by others."""
 
 import errno
 import os
+import random
+import shutil
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import pytest
 
 from subgraphkit.compiling.caching.store import EngineStore
 from subgraphkit.errors import SubgraphkitWarning
+from subgraphkit.storing.files import claimed
 from tests.storing import storing
 from tests.unit.compiling.cache_checks import (
     EXPECTED,
@@ -19,7 +23,124 @@ from tests.unit.compiling.cache_checks import (
     refused,
     the_entry,
 )
-from tests.unit.compiling.conftest import run
+from tests.unit.compiling.conftest import LINEAR, run
+
+
+def test_no_bit_of_an_entry_can_be_flipped_unnoticed(engines: Path) -> None:
+    run(storing())
+    chance = random.Random(0)
+    for path in the_entry(engines):
+        sound = path.read_bytes()
+        for place in chance.sample(range(len(sound)), min(40, len(sound))):
+            damaged = bytearray(sound)
+            damaged[place] ^= 1 << chance.randrange(8)
+            path.write_bytes(damaged)
+            backend = storing()
+            _, results = run(backend)
+            np.testing.assert_array_equal(results[0], EXPECTED)
+            # A changed blank is the one thing that leaves a description what it was.
+            assert backend.compilations == 1 or sound[place : place + 1].isspace(), place
+
+
+@pytest.mark.parametrize("which", ["engine", "json"])
+@pytest.mark.parametrize("left", [0, 1, 0.5, -1])
+def test_a_file_cut_short_is_compiled_again(engines: Path, which: str, left: float) -> None:
+    run(storing())
+    (path,) = engines.glob(f"*.{which}")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * left) if 0 < left < 1 else int(left)])
+    if which == "json" and left == -1:  # the line's end alone
+        path.write_bytes(whole[:-2])
+    assert_compiled_again(engines)
+
+
+@pytest.mark.parametrize("which", ["engine", "json"])
+def test_a_file_that_is_missing_or_longer_is_compiled_again(engines: Path, which: str) -> None:
+    run(storing())
+    (path,) = engines.glob(f"*.{which}")
+    path.write_bytes(path.read_bytes() + b"x")
+    assert_compiled_again(engines)
+    path.unlink()
+    assert_compiled_again(engines)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", '{"schema": 1}', "[" * 100_000, "\0" * 9])
+def test_what_is_no_description_is_compiled_again(engines: Path, text: str) -> None:
+    run(storing())
+    the_entry(engines)[1].write_text(text)
+    assert_compiled_again(engines)
+
+
+def test_entries_that_were_swapped_or_copied_are_not_used(engines: Path) -> None:
+    run(storing())
+    first = the_entry(engines)
+    run(storing(), OTHER)
+    second = [path for path in engines.iterdir() if path not in first]
+    for ours, theirs in zip(sorted(first), sorted(second), strict=True):
+        kept = ours.read_bytes()
+        shutil.copyfile(theirs, ours)
+        theirs.write_bytes(kept)
+    assert_compiled_again(engines)
+
+
+def numbered(number: int) -> str:
+    return LINEAR.replace("{10, -20}", f"{{{number}, 2}}")
+
+
+def age(engines: Path, seconds: float) -> None:
+    for path in engines.glob("*.json"):
+        moment = path.stat().st_mtime - seconds
+        os.utime(path, (moment, moment))
+
+
+def test_the_engine_least_recently_used_goes_first(engines: Path) -> None:
+    for number in range(3):
+        run(storing(), numbered(number))
+        age(engines, 10)
+    run(storing(), numbered(0))  # used again, so it is younger than the other two
+    size = sum(entry.size for entry in EngineStore.open(None).entries())
+    run(storing(), numbered(3), cache_size=size + 100)  # they differ by a few bytes
+    survivors = []
+    for number in range(4):
+        backend = storing()
+        run(backend, numbered(number))
+        survivors += [number] if not backend.compilations else []
+    assert survivors == [0, 2, 3]
+
+
+def test_an_engine_larger_than_the_limit_is_not_kept(engines: Path) -> None:
+    run(storing(), cache_size=10)
+    assert list(engines.iterdir()) == []
+
+
+def test_what_killed_writers_left_goes_once_it_is_old(engines: Path) -> None:
+    run(storing())
+    digest = "0" * 64
+    left = [engines / f"{digest}.engine", engines / f"{digest}.lock"]
+    left.append(engines / f".{digest}.{'1' * 16}.part")
+    strange = engines / "notes.txt"
+    for path in (*left, strange):
+        path.write_text("x")
+    run(storing(), numbered(1))
+    assert all(path.exists() for path in left)
+    for path in (*left, strange):
+        os.utime(path, (time.time() - 7200,) * 2)
+    run(storing(), numbered(2))
+    assert [path.exists() for path in (*left, strange)] == [False, False, False, True]
+
+
+def test_what_is_being_written_counts_and_goes_with_its_writer(engines: Path) -> None:
+    run(storing())
+    store = EngineStore.open(None)
+    (one,) = store.entries()
+    part = engines / f".subgraphkit-{'1' * 16}.part"
+    part.write_bytes(b"x" * 1000)
+    with claimed(part):
+        assert store.shrink(10_000, keep=one.digest) == 10_000 - one.size - 1000
+        assert part.exists()
+    assert store.shrink(10_000, keep=one.digest) == 10_000 - one.size
+    assert not part.exists()
+
 
 # -- trust ---------------------------------------------------------------------------------------
 

@@ -1,16 +1,24 @@
-"""Level 3: the official cases in every form; what is wrong is caught, what is not taken is told."""
+"""Cases of operators and models: those of ONNX, and those of ones own."""
+
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.backend.test.case.test_case import TestCase
 
 from subgraphkit.comparing import tolerance_for
-from subgraphkit.testing import Case, Finding, Outcome, Subject
+from subgraphkit.testing import Case, Finding, Outcome, Subject, check_backend
+from subgraphkit.testing import official_cases as official
 from subgraphkit.testing.checking import drawn_batches
 from subgraphkit.testing.children import Task
 from subgraphkit.testing.comparison import difference_of_draws, draws, repeated
 from subgraphkit.testing.execution import carry_out, carry_out_in_one_model
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.official_cases import official_cases
+from tests.models import CHAIN, parsed
 
 LOOPBACK = Subject(target="subgraphkit.testing.foreign:LoopbackBackend")
 CASES = cases_of_level(3, LOOPBACK)
@@ -163,3 +171,149 @@ def test_every_group_has_its_turn_and_the_same_seed_draws_the_same_order() -> No
     for batch in batches:
         assert len({task.batch_key for task in batch}) == 1
         assert len(batch) == 1 or batch[0].batch_key
+
+
+pytestmark = pytest.mark.usefixtures("ready_children")
+
+TARGET = "subgraphkit.testing.foreign:LoopbackBackend"
+WRONG = "tests.faulty:WrongValue"
+STRINGS = "g (string[2] x) => (string[2] y) { y = Identity(x) }"
+
+
+def test_every_kind_of_model_is_there_and_each_network() -> None:
+    names = list(cases_of_level(4, Subject(target=TARGET)))
+    kinds = ("simple", "pytorch-converted", "pytorch-operator", "seeded", "own")
+    counts = {kind: sum(name.startswith(f"L4/{kind}/") for name in names) for kind in kinds}
+    assert counts["simple"] >= 23
+    assert counts["pytorch-converted"] >= 82
+    assert counts["pytorch-operator"] >= 35
+    assert (counts["seeded"], counts["own"]) == (9, 0)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "simple/test_sequence_model1",
+        "simple/test_strnorm_model_monday_casesensintive_upper",
+        "pytorch-converted/test_Conv2d",
+        "pytorch-operator/test_operator_reduced_mean",
+        "seeded/squeezenet",
+    ],
+)
+def test_a_model_is_right_on_a_right_backend_and_wrong_on_a_wrong_one(case: str) -> None:
+    for target, outcome in ((TARGET, Outcome.RIGHT), (WRONG, Outcome.FAIL_VALUE)):
+        subject = Subject(target=target)
+        if target is WRONG and "strnorm" in case:
+            continue  # there is nothing to add to a string
+        finding = carry_out(cases_of_level(4, subject)[f"L4/{case}"], subject)
+        assert finding.outcome is outcome, finding.detail
+
+
+def test_what_nobody_runs_is_skipped_with_the_reason() -> None:
+    subject = Subject("numpy")
+    finding = carry_out(cases_of_level(4, subject)["L4/simple/test_gradient_of_add"], subject)
+    assert finding.outcome is Outcome.SKIP
+    assert "claimed by no backend" in finding.detail
+
+
+OWN = {
+    "L4/own/chain": Outcome.RIGHT,
+    "L4/own/deep/bad": Outcome.FAIL_VALUE,
+    "L4/own/good": Outcome.RIGHT,
+    "L4/own/strings": Outcome.SKIP,
+}
+
+
+def _write_models(folder: Path) -> None:
+    """Write two models without data, one with data that are right, and one with wrong ones."""
+    onnx.save(parsed(CHAIN), folder / "chain.onnx")
+    onnx.save(parsed(STRINGS), folder / "strings.onnx")
+    negated = parsed("g (float[2] x) => (float[2] y) { y = Neg(x) }")
+    for name, output in (("good", [-1, -2]), ("deep/bad", [-1, 2])):
+        data = folder / name / "test_data_set_0"
+        data.mkdir(parents=True)
+        onnx.save(negated, folder / name / "model.onnx")
+        for kind, values in (("input", [1, 2]), ("output", output)):
+            tensor = numpy_helper.from_array(np.float32(values))
+            (data / f"{kind}_0.pb").write_bytes(tensor.SerializeToString())
+
+
+def test_models_of_ones_own_are_compared_with_what_is_stored_or_with_the_numpy_backend(
+    tmp_path: Path,
+) -> None:
+    _write_models(tmp_path)
+    subject = Subject(target=TARGET, models=str(tmp_path))
+    cases = [case for name, case in cases_of_level(4, subject).items() if "/own/" in name]
+    ends = {case.id: carry_out(case, subject) for case in cases}
+    assert {name: finding.outcome for name, finding in ends.items()} == OWN
+    assert "cannot be made up" in ends["L4/own/strings"].detail
+
+
+def test_the_directory_goes_with_the_backend_into_the_process_that_tests_it(tmp_path: Path) -> None:
+    _write_models(tmp_path)
+    found = check_backend("numpy", 4, only="L4/own/*", models=str(tmp_path))
+    assert {finding.case: finding.outcome for finding in found} == OWN
+
+
+TEXTS = np.array([["a", "ä"]], dtype=object)
+INPUTS = [
+    np.float32([[1, -0.0, np.nan]]),
+    np.float64(2.5),
+    None,
+    [np.int64([1]), [np.bool_([True, False])], []],
+    TEXTS,
+    helper.make_tensor("nibbles", TensorProto.INT4, [3], [-8, 0, 7]),
+]
+
+
+@pytest.fixture
+def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the kinds that onnx was asked to compute, of which there is one case."""
+    case = TestCase("test_a", "", None, None, parsed(CHAIN), [(INPUTS, [TEXTS])], "node", 0.25, 0.5)
+    asked: list[str] = []
+
+    def collect(operator: str | None) -> list[TestCase]:
+        assert operator is None
+        asked.append("node")
+        return [case]
+
+    monkeypatch.setattr(official, "collect_testcases", collect)
+    monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
+    return asked
+
+
+def kept(folder: Path) -> Path:
+    return folder / "cache" / "backends" / "official-cases" / "node"
+
+
+def written_down(value: Any) -> Any:
+    """Write down types and bits of a value."""
+    if value is None or isinstance(value, list):
+        return value and [written_down(element) for element in value]
+    bits = value.tolist() if value.dtype == object else value.tobytes()
+    return type(value), value.dtype, value.shape, bits, value.flags.writeable
+
+
+def test_what_was_computed_once_is_read_bit_by_bit(computed: list[str]) -> None:
+    expected = [written_down(official.as_value(value)) for value in INPUTS]
+    for _ in range(2):
+        (case,) = official._node_cases()
+        assert (case.name, case.rtol, case.atol) == ("test_a", 0.25, 0.5)
+        assert case.model == parsed(CHAIN)
+        ((inputs, outputs),) = case.data_sets
+        assert [written_down(official.as_value(value)) for value in inputs] == expected
+        assert official.as_value(outputs[0]).tolist() == TEXTS.tolist()
+    assert computed == ["node"]
+
+
+def test_cases_of_other_versions_and_damaged_ones_are_computed_again(
+    computed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    official._node_cases()
+    monkeypatch.setattr(official, "_VERSIONS", b"onnx 1.99.0")
+    assert len(official._node_cases()) == 1
+    assert len(computed) == 2
+    kept(tmp_path).write_bytes(kept(tmp_path).read_bytes()[:-1])
+    assert len(official._node_cases()) == 1
+    assert len(computed) == 3
+    assert b"onnx 1.99.0" in kept(tmp_path).read_bytes()
