@@ -209,7 +209,7 @@ class _Pool:
     def _serve(self) -> None:
         np.seterr(all="ignore")
         np.setbufsize(BUFFER)
-        _set(_blas.of_threads, itertools.repeat(1))
+        _set(_blas.libraries[0], itertools.repeat(1))
         while True:
             # no name may keep the job, and the arrays in it, alive while waiting
             self.jobs.get().help()
@@ -289,37 +289,27 @@ class _Blas:
             self._libraries = openmp, [one for one in blas if one not in openmp]
         return self._libraries
 
-    @property
-    def of_threads(self) -> list[Any]:
-        """The libraries with a number for every thread."""
-        return self.libraries[0]
-
-    @property
-    def of_process(self) -> list[Any]:
-        """The libraries with one number."""
-        return self.libraries[1]
-
     def enter(self) -> list[int]:
         """Let BLAS work on the calling thread alone; return what ``leave`` needs."""
         with self._lock:
             if not self._users:
-                self._before = _set(self.of_process, itertools.repeat(1))
+                self._before = _set(self.libraries[1], itertools.repeat(1))
             self._users += 1
-        return _set(self.of_threads, itertools.repeat(1))
+        return _set(self.libraries[0], itertools.repeat(1))
 
     def successor(self) -> "_Blas":
         """Return what a forked child goes on with; BLAS has its threads back there."""
         if self._before:  # only then have the libraries been looked up
-            _set(self.of_process, self._before)
+            _set(self.libraries[1], self._before)
         return _Blas()
 
     def leave(self, before: list[int]) -> None:
         """Give the threads back when nobody needs BLAS alone any more."""
-        _set(self.of_threads, before)
+        _set(self.libraries[0], before)
         with self._lock:
             self._users -= 1
             if not self._users:
-                _set(self.of_process, self._before)
+                _set(self.libraries[1], self._before)
 
 
 def _is_openmp(library: Any) -> bool:

@@ -22,7 +22,6 @@ SMALL = 60
 
 PAIRS = pytest.mark.parametrize("types", [(U8, U8), (U8, S8), (S8, S8)], ids=str)
 BYTES = pytest.mark.parametrize("dtype", [U8, S8], ids=str)
-SEEDS = pytest.mark.parametrize("seed", range(3))
 
 
 def _weights(numbers: Numbers, dtype: Any, *shape: int) -> Array:
@@ -37,13 +36,10 @@ def _scaled_weights(numbers: Numbers, dtype: Any, *, by_column: bool) -> tuple[A
 
 
 @PAIRS
-@SEEDS
 @pytest.mark.parametrize("by_column", [False, True])
 @pytest.mark.parametrize("is_quantized", [False, True])
-def test_a_quantised_gemm_agrees(
-    *, types: Any, seed: int, by_column: bool, is_quantized: bool
-) -> None:
-    numbers = Numbers(seed)
+def test_a_quantised_gemm_agrees(*, types: Any, by_column: bool, is_quantized: bool) -> None:
+    numbers = Numbers()
     left, right = types
     b, b_scale, b_zero = _scaled_weights(numbers, right, by_column=by_column)
     a_scale, a_zero = numbers.scale(), numbers.bytes(left)
@@ -56,13 +52,10 @@ def test_a_quantised_gemm_agrees(
 
 
 @PAIRS
-@SEEDS
 @pytest.mark.parametrize("by_column", [False, True])
 @pytest.mark.parametrize("has_bias", [False, True])
-def test_products_of_bytes_become_numbers(
-    *, types: Any, seed: int, by_column: bool, has_bias: bool
-) -> None:
-    numbers = Numbers(seed)
+def test_products_of_bytes_become_numbers(*, types: Any, by_column: bool, has_bias: bool) -> None:
+    numbers = Numbers()
     left, right = types
     b, b_scale, b_zero = _scaled_weights(numbers, right, by_column=by_column)
     bias = numbers.floats(6) if has_bias else None
@@ -88,11 +81,10 @@ SHAPES = [((4, 33), (4, 33)), ((4, 33), (1,)), ((), (5,)), ((2, 3, 37), (3, 1))]
 
 
 @BYTES
-@SEEDS
 @pytest.mark.parametrize("op_type", ["QLinearAdd", "QLinearMul"])
 @pytest.mark.parametrize("shapes", SHAPES, ids=str)
-def test_bytes_are_combined(op_type: str, shapes: Any, seed: int, dtype: Any) -> None:
-    numbers = Numbers(seed)
+def test_bytes_are_combined(op_type: str, shapes: Any, dtype: Any) -> None:
+    numbers = Numbers()
     inputs: list[Any] = []
     for shape in shapes:
         inputs += [numbers.bytes(dtype, *shape), numbers.scale(), numbers.bytes(dtype)]
@@ -113,15 +105,12 @@ def test_halves_are_rounded_alike(scales: list[float], zeros: list[int], op_type
 
 
 @BYTES
-@SEEDS
 @pytest.mark.parametrize(
     ("op_type", "attributes"),
     [("QLinearSigmoid", {}), ("QLinearLeakyRelu", {}), ("QLinearLeakyRelu", {"alpha": 0.3})],
 )
-def test_a_function_of_bytes_is_a_table(
-    op_type: str, attributes: Any, seed: int, dtype: Any
-) -> None:
-    numbers = Numbers(seed)
+def test_a_function_of_bytes_is_a_table(op_type: str, attributes: Any, dtype: Any) -> None:
+    numbers = Numbers()
     every = np.arange(256, dtype=U8).view(dtype)
     tail = [numbers.scale(), numbers.bytes(dtype)]
     agrees(op_type, [every, numbers.scale(), numbers.bytes(dtype), *tail], **attributes)
@@ -129,10 +118,9 @@ def test_a_function_of_bytes_is_a_table(
 
 
 @BYTES
-@SEEDS
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_bytes_of_several_scales_are_concatenated(count: int, seed: int, dtype: Any) -> None:
-    numbers = Numbers(seed)
+def test_bytes_of_several_scales_are_concatenated(count: int, dtype: Any) -> None:
+    numbers = Numbers()
     inputs: list[Any] = [numbers.scale(), numbers.bytes(dtype)]
     for place in range(count):
         inputs += [numbers.bytes(dtype, 2, place + 3, 5), numbers.scale(), numbers.bytes(dtype)]
@@ -154,11 +142,10 @@ def _picture(numbers: Numbers, dtype: Any, *, last: int) -> Array:
 
 
 @BYTES
-@SEEDS
 @pytest.mark.parametrize("last", [0, 1])
 @pytest.mark.parametrize("attributes", POOLS, ids=str)
-def test_bytes_are_averaged(attributes: Any, last: int, seed: int, dtype: Any) -> None:
-    numbers = Numbers(seed)
+def test_bytes_are_averaged(attributes: Any, last: int, dtype: Any) -> None:
+    numbers = Numbers()
     inputs = [_picture(numbers, dtype, last=last)]
     inputs += [numbers.scale(), numbers.bytes(dtype), numbers.scale(), numbers.bytes(dtype)]
     agrees("QLinearAveragePool", inputs, channels_last=last, **attributes)
@@ -180,10 +167,9 @@ def test_halves_of_averages_are_rounded_alike(
 
 
 @BYTES
-@SEEDS
 @pytest.mark.parametrize("last", [0, 1])
-def test_whole_pictures_of_bytes_are_averaged(last: int, seed: int, dtype: Any) -> None:
-    numbers = Numbers(seed)
+def test_whole_pictures_of_bytes_are_averaged(last: int, dtype: Any) -> None:
+    numbers = Numbers()
     inputs = [_picture(numbers, dtype, last=last)]
     inputs += [numbers.scale(), numbers.bytes(dtype), numbers.scale(), numbers.bytes(dtype)]
     agrees("QLinearGlobalAveragePool", inputs, channels_last=last)
@@ -196,14 +182,11 @@ def test_bytes_with_channels_last_have_maxima(dtype: Any) -> None:
 
 
 @PAIRS
-@SEEDS
 @pytest.mark.parametrize("last", [0, 1])
 @pytest.mark.parametrize("group", [1, 4])
 @pytest.mark.parametrize("by_filter", [False, True])
-def test_bytes_are_convolved(
-    *, types: Any, last: int, group: int, by_filter: bool, seed: int
-) -> None:
-    numbers = Numbers(seed)
+def test_bytes_are_convolved(*, types: Any, last: int, group: int, by_filter: bool) -> None:
+    numbers = Numbers()
     left, right = types
     weights = _weights(numbers, right, 8, 4 // group, 3, 3)
     scale = numbers.scale(*((8,) if by_filter else ())) * np.float32(0.2)
@@ -247,11 +230,10 @@ def test_attention_projects_bytes(*, right: Any, has_mask: bool, has_past: bool)
 
 
 @BYTES
-@SEEDS
 @pytest.mark.parametrize("axis", [-1, 0, 1])
 @pytest.mark.parametrize("opset", [11, 13])
-def test_a_softmax_of_bytes_is_a_table(axis: int, opset: int, seed: int, dtype: Any) -> None:
-    numbers = Numbers(seed)
+def test_a_softmax_of_bytes_is_a_table(axis: int, opset: int, dtype: Any) -> None:
+    numbers = Numbers()
     zero, y_scale = numbers.bytes(dtype), np.array(1 / 256, np.float32)
     inputs = [numbers.bytes(dtype, 3, 4, 30), numbers.scale(), zero, y_scale, numbers.bytes(dtype)]
     # ONNX Runtime wants to know the shape

@@ -18,6 +18,7 @@ from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_numpy.kernels.microsoft import is_foreign, schema_of
+from subgraphkit_numpy.kernels.reference import qualified_name
 
 Elements = tuple[int, ...]
 """Element types as numbers of ``DataType``; 0 where there is none or it is not known."""
@@ -74,16 +75,12 @@ def refused_type(
     for place, refused in table.items():
         element = inputs[place] if place < len(inputs) else 0
         if element in refused:
-            return _refusal(_label(domain, op_type), opset, _listed((element,)))
+            return _refusal(qualified_name(domain, op_type), opset, _listed((element,)))
     for schema in _versions(domain, op_type, opset):
         if _fits(schema, inputs, outputs):
             return None
     given = inputs if any(inputs) else outputs
-    return _refusal(_label(domain, op_type), opset, _listed(given))
-
-
-def _label(domain: str, op_type: str) -> str:
-    return f"{domain}::{op_type}" if domain else op_type
+    return _refusal(qualified_name(domain, op_type), opset, _listed(given))
 
 
 def _listed(elements: Elements) -> str:

@@ -45,7 +45,7 @@ def reference_entry(domain: str, op_type: str, opset: int) -> Implementation | R
         return refusal
     implementation = _load(domain, op_type, opset)
     if implementation is None:
-        text = f"operator {_label(domain, op_type)} has no implementation for opset {opset}"
+        text = f"operator {qualified_name(domain, op_type)} has no implementation for opset {opset}"
         return Refusal("op_unsupported", text)
 
     def factory(site: Site) -> Kernel:
@@ -62,7 +62,7 @@ _INSTEAD: Final = {"Scatter": "ScatterElements", "Upsample": "Resize"}
 @lru_cache(maxsize=1024)
 def missing_operator(domain: str, op_type: str, opset: int) -> Refusal | None:
     """Return a refusal if neither ONNX has such an operator in an opset nor we have, else None."""
-    label = _label(domain, op_type)
+    label = qualified_name(domain, op_type)
     if is_foreign(domain, op_type):
         return None
     if domain not in _MODULES:
@@ -83,7 +83,8 @@ def missing_operator(domain: str, op_type: str, opset: int) -> Refusal | None:
     return None
 
 
-def _label(domain: str, op_type: str) -> str:
+def qualified_name(domain: str, op_type: str) -> str:
+    """Return an operator with its domain, if that is not the default one."""
     return f"{domain}::{op_type}" if domain else op_type
 
 

@@ -1,6 +1,6 @@
 """Operators with spatial axes: convolutions, pools, and interpolation where roundings agree."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from subgraphkit.ir import Node
@@ -38,74 +38,75 @@ def is_spatial(dims: tuple[int, ...]) -> bool:
     return _LEAST_AXES <= len(dims) <= _MOST_AXES
 
 
-def windows_of(
-    node: Node, kernel: tuple[int, ...], source: tuple[int, ...], result: tuple[int, ...]
-) -> Windows:
-    """Read the geometry of a convolution or a pool, and settle its padding from what it makes.
+def _stated(node: Node, kernel: tuple[int, ...]) -> Windows:
+    """Return the geometry as the attributes of a node state it."""
+    rank = len(kernel)
+    pads = tuple(node.attribute("pads", None) or (0,) * 2 * rank)
+    strides, dilations = (
+        tuple(node.attribute(name, None) or (1,) * rank) for name in ("strides", "dilations")
+    )
+    return Windows(kernel, strides, dilations, pads[:rank], pads[rank:])
+
+
+def _padded(stated: Windows, begin: list[int], end: list[int]) -> Windows:
+    """Return the geometry with the padding that was settled.
 
     Raises:
-        RefusedError: Padding is negative.
+        RefusedError: It is negative.
     """
-    rank = len(kernel)
-    strides = tuple(node.attribute("strides", None) or (1,) * rank)
-    dilations = tuple(node.attribute("dilations", None) or (1,) * rank)
-    auto = node.attribute("auto_pad", "NOTSET")
-    pads = tuple(node.attribute("pads", None) or (0,) * 2 * rank)
-    bare = Windows(kernel, strides, dilations, pads[:rank], pads[rank:])
+    require(min(*begin, *end) >= 0, "attribute", "padding is negative")
+    return replace(stated, pads_begin=tuple(begin), pads_end=tuple(end))
+
+
+def _windows(
+    node: Node, kernel: tuple[int, ...], source: tuple[int, ...], result: tuple[int, ...]
+) -> Windows:
+    """Read the geometry of a convolution or a pool, and settle its padding from what it makes."""
+    stated, auto = _stated(node, kernel), node.attribute("auto_pad", "NOTSET")
+    require(min(*stated.pads_begin, *stated.pads_end) >= 0, "attribute", "padding is negative")
     begin, end = [], []
-    for axis in range(rank):
-        spanned = (result[axis] - 1) * strides[axis] + bare.reach[axis] - source[axis]
-        if auto == "NOTSET":
-            first = pads[axis]
-        elif auto == "VALID":
-            first = 0
-        else:
-            total = max(spanned, 0)
-            first = total // 2 if auto == "SAME_UPPER" else total - total // 2
-        begin.append(first)
+    for axis, first in enumerate(stated.pads_begin):
+        spanned = (result[axis] - 1) * stated.strides[axis] + stated.reach[axis] - source[axis]
+        half = max(spanned, 0) // 2
+        chosen = {"NOTSET": first, "VALID": 0, "SAME_UPPER": half}
+        begin.append(chosen.get(auto, max(spanned, 0) - half))
         # What the last window does not reach needs no padding, what it reaches beyond does.
-        end.append(max(spanned - first, 0))
-    require(min(begin) >= 0 and min(pads) >= 0, "attribute", "padding is negative")
-    return Windows(kernel, strides, dilations, tuple(begin), tuple(end))
+        end.append(max(spanned - begin[axis], 0))
+    return _padded(stated, begin, end)
 
 
 @lowers("Conv")
 def convolution(draft: GraphDraft, node: Node) -> None:
     """Lower a convolution in one, two or three dimensions."""
-    x, w = draft.value(node.inputs[0]), draft.value(node.inputs[1])
-    y = draft.value(single_output(node))
-    _require_rank(x, "convolves", fits=len(w.dims) == len(x.dims))
-    windows = windows_of(node, w.dims[2:], x.dims[2:], y.dims[2:])
-    draft.add(
-        "convolution",
-        [x, w, *_bias(draft, node, w.dims[0])],
-        y,
-        weights_format="OIX",
-        groups=_groups(node, x, w.dims[1]),
-        **_geometry(windows),
-    )
+    x, w, y, groups = _convolved(draft, node)
+    _require_channels(x.dims[1] == w.dims[1] * groups)
+    geometry = _geometry(_windows(node, w.dims[2:], x.dims[2:], y.dims[2:]))
+    inputs = [x, w, *_bias(draft, node, w.dims[0])]
+    draft.add("convolution", inputs, y, weights_format="OIX", groups=groups, **geometry)
 
 
 @lowers("ConvTranspose")
 def transposed_convolution(draft: GraphDraft, node: Node) -> None:
     """Lower a transposed convolution in one, two or three dimensions."""
+    x, w, y, groups = _convolved(draft, node)
+    _require_channels(x.dims[1] == w.dims[0])
+    added = tuple(node.attribute("output_padding", None) or (0,) * (len(x.dims) - 2))
+    windows = _transposed_windows(node, w.dims[2:], x.dims[2:], y.dims[2:], added)
+    inputs = [x, w, *_bias(draft, node, w.dims[1] * groups)]
+    more = {"output_padding": added, **_geometry(windows)}
+    draft.add("conv_transpose", inputs, y, weights_format="IOX", groups=groups, **more)
+
+
+def _convolved(draft: GraphDraft, node: Node) -> tuple[DraftTensor, DraftTensor, DraftTensor, int]:
+    """Return what a convolution reads, the filters, what it makes, and the number of groups."""
     x, w = draft.value(node.inputs[0]), draft.value(node.inputs[1])
     y = draft.value(single_output(node))
     _require_rank(x, "convolves", fits=len(w.dims) == len(x.dims))
-    rank = len(x.dims) - 2
-    groups = int(node.attribute("group", 1))
-    require(x.dims[1] == w.dims[0], "shape", "the weights have another number of channels")
-    added = tuple(node.attribute("output_padding", None) or (0,) * rank)
-    windows = _transposed_windows(node, w.dims[2:], x.dims[2:], y.dims[2:], added)
-    draft.add(
-        "conv_transpose",
-        [x, w, *_bias(draft, node, w.dims[1] * groups)],
-        y,
-        weights_format="IOX",
-        groups=groups,
-        output_padding=added,
-        **_geometry(windows),
-    )
+    return x, w, y, int(node.attribute("group", 1))
+
+
+def _require_channels(fits: bool) -> None:  # noqa: FBT001 (reads as an assertion)
+    require(fits, "shape", "the weights have another number of channels")
 
 
 def _transposed_windows(
@@ -116,25 +117,13 @@ def _transposed_windows(
     added: tuple[int, ...],
 ) -> Windows:
     """Settle the padding that gives the output its length."""
-    rank = len(kernel)
-    strides = tuple(node.attribute("strides", None) or (1,) * rank)
-    dilations = tuple(node.attribute("dilations", None) or (1,) * rank)
-    pads = tuple(node.attribute("pads", None) or (0,) * 2 * rank)
-    auto = node.attribute("auto_pad", "NOTSET")
-    bare = Windows(kernel, strides, dilations, pads[:rank], pads[rank:])
-    totals = [
-        strides[axis] * (source[axis] - 1) + added[axis] + bare.reach[axis] - result[axis]
-        for axis in range(rank)
-    ]
-    begin = list(pads[:rank])
+    stated, auto = _stated(node, kernel), node.attribute("auto_pad", "NOTSET")
+    rows = zip(stated.strides, source, added, stated.reach, result, strict=True)
+    totals = [step * (old - 1) + more + reach - new for step, old, more, reach, new in rows]
+    begin = list(stated.pads_begin)
     if node.attribute("output_shape", None) or auto in {"SAME_UPPER", "SAME_LOWER"}:
-        halves = [total // 2 for total in totals]
-        begin = (
-            halves if auto == "SAME_UPPER" else [t - h for t, h in zip(totals, halves, strict=True)]
-        )
-    end = [total - first for total, first in zip(totals, begin, strict=True)]
-    require(min(*begin, *end) >= 0, "attribute", "padding is negative")
-    return Windows(kernel, strides, dilations, tuple(begin), tuple(end))
+        begin = [total // 2 if auto == "SAME_UPPER" else -(-total // 2) for total in totals]
+    return _padded(stated, begin, [t - first for t, first in zip(totals, begin, strict=True)])
 
 
 def _geometry(windows: Windows, *, dilates: bool = True) -> dict[str, Any]:
@@ -153,12 +142,6 @@ def _bias(draft: GraphDraft, node: Node, channels: int) -> list[DraftTensor]:
     bias = draft.value(node.inputs[2])
     require(bias.dims == (channels,), "shape", f"the bias has {bias.dims}, not one per channel")
     return [bias]
-
-
-def _groups(node: Node, x: DraftTensor, channels: int) -> int:
-    groups = int(node.attribute("group", 1))
-    require(x.dims[1] == channels * groups, "shape", "the weights have another number of channels")
-    return groups
 
 
 def _require_rank(x: DraftTensor, does: str, *, fits: bool = True) -> None:
@@ -212,7 +195,7 @@ def _pool(draft: GraphDraft, node: Node) -> tuple[DraftTensor, DraftTensor, Wind
     """
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     _require_rank(x, "pools")
-    windows = windows_of(node, tuple(node.attribute("kernel_shape")), x.dims[2:], y.dims[2:])
+    windows = _windows(node, tuple(node.attribute("kernel_shape")), x.dims[2:], y.dims[2:])
     pads = (*windows.pads_begin, *windows.pads_end)
     fits = all(pad < k for pad, k in zip(pads, windows.kernel * 2, strict=True))
     require(fits, "attribute", "padding as long as the window, which oneDNN does not take")
@@ -234,27 +217,22 @@ def resize(draft: GraphDraft, node: Node) -> None:
     for place in range(1, len(node.inputs)):
         draft.read(node, place)
     _require_plain(node, x, y)
-    factors = [new // old for old, new in zip(x.dims[2:], y.dims[2:], strict=True)]
     _require_scales(draft, node, x, y)
-    mode = node.attribute("mode", "nearest")
-    rule = _rule(node)
+    mode, (rule, nearest) = node.attribute("mode", "nearest"), _rules(node)
     if mode == "nearest":
-        nearest = _nearest(node)
         rounds = rule == "half_pixel" and nearest.startswith("round_prefer")
         agrees = rounds or (rule == "asymmetric" and nearest == "floor")
         require(agrees, "attribute", f"nearest by {rule} and {nearest}")
-        kind = "nearest"
     else:
-        require(
-            mode == "linear", "attribute", f"oneDNN interpolates nearest and linear, not {mode}"
-        )
+        told = f"oneDNN interpolates nearest and linear, not {mode}"
+        require(mode == "linear", "attribute", told)
         require(rule == "half_pixel", "attribute", f"linear by {rule}; oneDNN has half_pixel")
-        kind = _LINEAR[len(factors)]
+        mode = _LINEAR[len(y.dims) - 2]
     draft.add(
         "interpolate",
         [x],
         y,
-        mode=kind,
+        mode=mode,
         sizes=y.dims[2:],
         coordinate_transformation_mode="half_pixel",
         data_format="NCX",
@@ -266,19 +244,16 @@ def _is_plain(node: Node) -> bool:
     return node.op_type == "Upsample" or node.opset < _FIRST_WITH_RULES
 
 
-def _rule(node: Node) -> str:
-    """Return how coordinates are transformed; ``half_pixel`` for what comes to the same here."""
+def _rules(node: Node) -> tuple[str, str]:
+    """Return how coordinates are transformed and rounded.
+
+    ``half_pixel`` stands for what comes to the same here.
+    """
     if _is_plain(node):
-        return "asymmetric"
+        return "asymmetric", "floor"
     rule = str(node.attribute("coordinate_transformation_mode", "half_pixel"))
-    return "half_pixel" if rule in {"pytorch_half_pixel", "half_pixel_symmetric"} else rule
-
-
-def _nearest(node: Node) -> str:
-    """Return how coordinates are rounded."""
-    if _is_plain(node):
-        return "floor"
-    return str(node.attribute("nearest_mode", "round_prefer_floor"))
+    rule = "half_pixel" if rule in {"pytorch_half_pixel", "half_pixel_symmetric"} else rule
+    return rule, str(node.attribute("nearest_mode", "round_prefer_floor"))
 
 
 def _require_plain(node: Node, x: DraftTensor, y: DraftTensor) -> None:
@@ -291,16 +266,11 @@ def _require_plain(node: Node, x: DraftTensor, y: DraftTensor) -> None:
 
 def _require_scales(draft: GraphDraft, node: Node, x: DraftTensor, y: DraftTensor) -> None:
     """Refuse scales that are not the ratio of the lengths, which is what oneDNN computes with."""
-    if _is_plain(node):
-        scales = draft.read(node, 1)
-        given = node.attribute("scales", None) if scales is None else scales.tolist()
-    else:
-        scales = draft.read(node, 2)
-        given = None if scales is None or not scales.size else scales.tolist()
-    if given is None:
+    scales = draft.read(node, 1 if _is_plain(node) else 2)
+    given = node.attribute("scales", None) if scales is None else scales.tolist()
+    if not given:
         return
     axes = node.attribute("axes", None) or range(len(given))
-    fits = all(
-        scale * x.dims[axis] == y.dims[axis] for axis, scale in zip(axes, given, strict=True)
-    )
+    pairs = zip(axes, given, strict=True)
+    fits = all(scale * x.dims[axis] == y.dims[axis] for axis, scale in pairs)
     require(fits, "shape", "scales that are not the ratio of the lengths")
