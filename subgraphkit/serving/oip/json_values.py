@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.serving.oip.datatypes import BINARY_ONLY, DATATYPES, refuse
+from subgraphkit.serving.oip.datatypes import DATATYPES, refuse
 from subgraphkit.serving.oip.reading import objects
 
 _Array = npt.NDArray[Any]
@@ -39,8 +39,6 @@ _BETWEEN: Final = b"[] \t\r\n"
 _COMMA, _QUOTE, _FLAT = (re.compile(one) for one in (b",", b'"', rb"\[\s*[^\s[]"))
 _PIECE: Final = 1 << 11
 """Bytes that are read at a stroke, which no other thread can interrupt."""
-_TEXT_BYTES: Final = 72
-"""What a text takes as an object of Python, its letters apart."""
 
 
 def from_json(
@@ -61,14 +59,14 @@ def from_json(
         return objects(_texts(data, shape, where), shape)
     if _QUOTE.search(data):
         refuse(f"{where} has text, which is no {datatype}")
-    count, values = math.prod(shape), 1 + sum(piece.count(b",") for piece in _pieces(data))
+    count, values = math.prod(shape), 1 + sum(piece.count(b",") for piece in pieces(data))
     if count and values != count:
         refuse(f"{where} has {values} values; shape {list(shape)} takes {count}")
     sizes = (*shape[: shape.index(0)], 1) if count == 0 else shape
     if _FLAT.match(data):
         sizes = (max(count, 1),)
     made, at = np.empty(count, DATATYPES[datatype][1]), 0
-    for piece in _pieces(data):
+    for piece in pieces(data):
         end = at + piece.count(b",") + (not piece.endswith(b","))
         if piece.translate(None, _VALUES) != _form(sizes, at, end):
             refuse(f"{where} is nested otherwise than its shape {list(shape)}")
@@ -81,21 +79,7 @@ def from_json(
     return made.reshape(shape)
 
 
-def bytes_of(datatype: str, shape: tuple[int, ...], data: memoryview, where: str) -> int:
-    """Return about how much memory the array takes, however wrong its values are.
-
-    Raises:
-        InputError: It is not for JSON (SGK343).
-    """
-    if datatype in BINARY_ONLY:
-        refuse(f"{where} is {datatype} in JSON", "Send it as binary data.")
-    if datatype != "BYTES":
-        return math.prod(shape) * DATATYPES[datatype][1].itemsize
-    quotes = (piece.count(b'"') - piece.count(b'\\"') for piece in _pieces(data))
-    return sum(quotes) // 2 * _TEXT_BYTES + len(data)
-
-
-def _pieces(data: memoryview) -> Iterator[bytes]:
+def pieces(data: memoryview) -> Iterator[bytes]:
     """Cut JSON after commas."""
     start = 0
     while start < len(data):

@@ -1,29 +1,22 @@
 """Messages of the Open Inference Protocol: a request or an answer as JSON with data behind it."""
 
-import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from subgraphkit.serving.oip.datatypes import datatype_of, refuse, to_binary, to_json
-from subgraphkit.serving.oip.json_values import bytes_of, from_json
+from subgraphkit.serving.oip.datatypes import datatype_of, to_binary, to_json
 from subgraphkit.serving.oip.parsing import (
     HEADER,
     RequestForm,
     ResponseForm,
-    TensorForm,
     flag,
     named,
     parameters,
     parted,
 )
-from subgraphkit.serving.oip.reading import checked_shape, from_binary
-
-_MORE_THAN_JSON: Final = 2
-"""How many times the bytes of JSON its arrays may take, from some bytes on."""
-_FREE_BYTES: Final = 2 << 20
+from subgraphkit.serving.oip.tensors import arrays_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +64,14 @@ def decode_request(
         wanted = parameters(one.parameters, where)
         outputs[one.name] = flag(wanted, "binary_data", default=binary)
     return InferenceRequest(
-        _arrays(head.inputs, data, "inputs", pause), outputs, binary, head.id, settings
+        arrays_of(head.inputs, data, "inputs", pause), outputs, binary, head.id, settings
     )
 
 
 def decode_response(body: Any, header_length: str | int | None = None) -> dict[str, Any]:
     """Read the outputs of an answer by name, as a client does; otherwise as a request is read."""
     head, data = parted(body, header_length, ResponseForm)
-    return _arrays(head.outputs, data, "outputs")
+    return arrays_of(head.outputs, data, "outputs")
 
 
 def encode_request(request: InferenceRequest) -> Message:
@@ -129,33 +122,3 @@ def _message(
     headers = {"Content-Type": "application/octet-stream" if chunks else "application/json"}
     headers |= {HEADER: str(len(text))} if chunks else {}
     return Message(b"".join([text, *chunks]), headers)
-
-
-def _arrays(
-    tensors: list[TensorForm],
-    data: memoryview,
-    key: str,
-    pause: Callable[[], object] = lambda: None,
-) -> dict[str, Any]:
-    arrays, place = {}, 0
-    room = max(_MORE_THAN_JSON * sum(len(memoryview(one.data)) for one in tensors), _FREE_BYTES)
-    for one, where in named(tensors, key):
-        size: Any = parameters(one.parameters, where).get("binary_data_size")
-        shape = checked_shape(one, where)
-        values = memoryview(one.data)
-        if (size is None) is (bytes(values[:5]) in {b"", b"null"}):
-            refuse(f"{where} has neither or both of 'data' and 'binary_data_size'; expected one")
-        if size is None:
-            room -= bytes_of(one.datatype, shape, values, where)
-            if room < 0:
-                refuse("its JSON makes arrays of more than twice its bytes", "Send binary data.")
-            arrays[one.name] = from_json(one.datatype, shape, values, where, pause)
-            continue
-        rest = len(data) - place
-        if type(size) is not int or not 0 <= size <= rest:
-            refuse(f"{where} has the binary_data_size {reprlib.repr(size)}; {rest} bytes are left")
-        arrays[one.name] = from_binary(one.datatype, shape, data[place : place + size], where)
-        place += size
-    if place != len(data):
-        refuse(f"{len(data) - place} bytes are left behind its last tensor")
-    return arrays
