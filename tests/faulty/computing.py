@@ -153,7 +153,7 @@ COMPUTATIONS: Final[Mapping[str, Fault]] = {
     "ForgetsWeights": Fault(
         "Takes the first of several new weights.", "", "L1/operator/new_weights",
         operator={"update_weights": lambda self, changed:
-                  self.inner.update_weights(dict(list(changed.items())[:1]))}),
+                  self.inner.update_weights(dict(list(changed.items())[:1])) or True}),
     "RaisesInRun": Fault(
         "Raises when it is run.", "", _ONE, by.raising(RuntimeError("device lost")), _RUN),
     "ExitsInRun": Fault(
