@@ -22,7 +22,7 @@ def load(
     node list after that. A node list that is not in topological order is fine.
 
     Args:
-        source: A path, an open file or the bytes of a model, in any form that ``onnx.load`` reads.
+        source: A path, an open file or the bytes of a model in protobuf.
             Or an ``onnx.ModelProto`` (kept, not copied: do not change it afterwards), an
             ``onnx_ir.Model``, an ``ONNXProgram`` of ``torch.onnx`` or a function of onnxscript. A
             subgraph is a model of its own. A loaded model is returned as it is.
