@@ -241,7 +241,10 @@ def _not_a_model(data: bytes, subject: str, why: str) -> InvalidModelError:
     if not data:
         hint = "The file is empty."
     elif _looks_like_text(data):
-        hint = f"It looks like text, beginning with {data[:24].decode()!r}."
+        hint = (
+            f"It looks like text, beginning with {data[:24].decode()!r}.\n"
+            "If it is a model written as text, give load(onnx.load(path))."
+        )
     else:
         hint = "It may be cut short, of another format, or nested more than 31 bodies deep."
     return InvalidModelError("SGK202", f"{subject} is not an ONNX model: {why}", hint=hint)
