@@ -280,6 +280,9 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
         "Split": _split,
         **dict.fromkeys(("Div", "Mod"), _divided),
         **dict.fromkeys(_WITH_AXES, _axes),
+        "Abs": lambda n: (
+            "numbers without a sign, read with one" if n.dtype().label[0] == "u" else ""
+        ),
         "AveragePool": _averaged,
         "BitShift": _shifted,
         "CenterCropPad": _always("it crops by padding with less than nothing"),
