@@ -6,3 +6,4 @@ from .profiling import Profile as Profile
 from .profiling import Recorder as Recorder
 from .session import Session as Session
 from .stopping import RunOptions as RunOptions
+from .tapping import InnerValues as InnerValues

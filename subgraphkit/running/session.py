@@ -13,7 +13,8 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
 from subgraphkit.compiling import close_all
 from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.errors import ExecutionError
+from subgraphkit.errors import ExecutionError, InputError
+from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning import Partitioning
 from subgraphkit.planning import Plan, PlanSource, Step
 from subgraphkit.running.answering import Answering
@@ -62,6 +63,10 @@ class Session(Answering):
         self._execute: Callable[..., list[Any]]
         self._take(plan)
         follow(self, self._gate)
+
+    @cached_property
+    def _inside(self) -> "running.InnerValues":
+        return running.InnerValues(self.graph)
 
     @property
     def number(self) -> int:
@@ -123,7 +128,13 @@ class Session(Answering):
             RunTimeoutError: It took longer than it may (SGK138); or it was cancelled (SGK139).
         """
         results: list[Any] | ExecutionError
-        places = places_of(output_names, self._output_places) if output_names else None
+        try:
+            places = places_of(output_names, self._output_places) if output_names else None
+        except InputError:
+            inner = self._inside.session(output_names or ())
+            if inner is None or self._weights.versions or self._closed:
+                raise
+            return inner.run(output_names, input_feed, run_options, timeout_s=timeout_s)
         if run_options is not None or timeout_s is not None:
             with self._stoppable.under_way(run_options, timeout_s) as progress:
                 results = self._run_variant(progress, input_feed)
@@ -301,6 +312,8 @@ class Session(Answering):
             return
         self._closed, self._execute = True, run_closed
         close_all(step.operator for step in self._plan.steps)
+        if "_inside" in vars(self):
+            self._inside.close()
 
     def leave_parent(self) -> None:
         """Go on in a forked child if all operators can, or refuse to; called there."""

@@ -44,6 +44,29 @@ def _bytes_of(bound: BoundGraph, name: str) -> int:
     return _UNKNOWN_BYTES if known is None else known
 
 
+class InnerValues:
+    """A session for values inside of a bound model, opened when they are first asked for."""
+
+    def __init__(self, bound: BoundModel) -> None:
+        self._bound = bound
+        self._session: Session | None = None
+
+    def session(self, names: Sequence[str]) -> Session | None:
+        """Return a session whose outputs are values that nodes make; None if one of them is not."""
+        wanted, found = tuple(dict.fromkeys(names)), self._session
+        if isinstance(names, str) or not self._bound.producers.keys() >= set(wanted):
+            return None
+        if found is None or found.graph.outputs != wanted:
+            self.close()
+            found = self._session = tapped_session(self._bound, wanted)
+        return found
+
+    def close(self) -> None:
+        """Close the session, if there is one."""
+        if self._session is not None:
+            self._session.close()
+
+
 def tapped_session(bound: BoundModel, values: Sequence[str]) -> Session:
     """Make a session whose outputs are the values named, and nothing else.
 

@@ -39,11 +39,22 @@ def test_values_inside_are_outputs_if_they_are_named_or_asked_for() -> None:
     with pytest.raises(BindError, match=r"SGK220.*'bb'.*did you mean 'b'"):
         sk.bind(MODEL, outputs=["bb"])
     with sk.InferenceSession(MODEL, "numpy") as session:
-        for names in (["q"], ["y", "q"], "y"):
+        y, a = session.run(["y", "a"], {"x": X})
+        np.testing.assert_allclose(y, a, rtol=1e-6)
+        for names in (["q"], ["a", "q"], "a"):
             with pytest.raises(InputError, match="SGK143"):
                 session.run(names, {"x": X})
     with pytest.raises(CallerError, match="SGK144"):
         session.run(["y"], {"x": X})
+
+
+def test_values_inside_are_not_those_of_former_weights() -> None:
+    text = "g (float[3] x) => (float[3] y) <float[3] w = {1, 2, 3}> { a = Mul(x, w) y = Exp(a) }"
+    with sk.InferenceSession(parsed(text), "numpy") as session:
+        assert session.run(["a"], {"x": X})[0].tolist() == [1, 2, 3]
+        session.update_weights({"w": np.zeros(3, np.float32)})
+        with pytest.raises(InputError, match="SGK143"):
+            session.run(["a"], {"x": X})
 
 
 def test_a_region_is_found_and_measured_by_its_id() -> None:
