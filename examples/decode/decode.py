@@ -53,7 +53,8 @@ class Decoder:
         self._binding.bind_cpu_input("last", self._last)
         self._binding.bind_cpu_input("total", self._total)
         self._session.run_with_iobinding(self._binding)
-        return self._scores[0]
+        scores: npt.NDArray[np.float32] = self._scores[0]
+        return scores
 
     def _bind_buffer(self, name: str, array: npt.NDArray[np.float32]) -> None:
         self._binding.bind_output(name, "cpu", 0, np.float32, array.shape, array.ctypes.data)
@@ -89,10 +90,10 @@ def timed(
 ) -> tuple[list[int], float]:
     """Write ``count`` characters, telling each; return them and how many came in a second."""
     caches = Caches()
-    decoders = [Decoder(session, caches) for session in (prefill, decode)]
+    reader, writer = Decoder(prefill, caches), Decoder(decode, caches)
     begin = time.perf_counter()
     found = []
-    for _, chosen in zip(range(count), write(*decoders, ids, choose), strict=False):
+    for _, chosen in zip(range(count), write(reader, writer, ids, choose), strict=False):
         found.append(chosen)
         say(chosen)
     return found, len(found) / (time.perf_counter() - begin)
