@@ -75,6 +75,8 @@ def _fits_sums(factor: npt.NDArray[Any]) -> bool:
     return bool((np.abs(factor.astype(np.int16)) <= _LARGEST_FACTOR).all())
 
 
+_IMAGES: Final = 4
+_VOLUMES: Final = 5
 _FARTHEST: Final = [np.iinfo(np.int32).max, np.iinfo(np.int64).max]
 _MIXED: Final = {"QLinearConv": sys.maxsize, "QLinearMatMul": 21}
 """Operators, and from which operator set on it has a kernel for int8 times uint8."""
@@ -224,6 +226,8 @@ def _resize(node: Node) -> str:
     sizes = node.constant(3)
     if sizes is not None and not sizes.all():
         return "sizes of 0 are an error"
+    if not _resizes_few_axes(node):
+        return "it interpolates along two axes, or the last three, and is an error for others"
     aligned = node.attribute("coordinate_transformation_mode", "") == "align_corners"
     if not aligned or not _has(node.inputs, 2):
         return ""
@@ -231,6 +235,27 @@ def _resize(node: Node) -> str:
     if scales is not None and (scales == scales.round()).all():
         return ""
     return "corners are aligned by the rounded output size, not by the scales"
+
+
+def _resizes_few_axes(node: Node) -> bool:
+    """Say whether the axes that surely change are some that ONNX Runtime interpolates along."""
+    mode, result = node.attribute("mode", "nearest"), node.output_type()
+    before, after = node.shape(0), getattr(result, "shape", None)
+    if mode == "nearest" or not before or after is None:
+        return True
+    pairs = [(a, b) for a, b in zip(before, after, strict=False)]
+    changed = {i for i, pair in enumerate(pairs) if all(map(_is_size, pair)) and len({*pair}) > 1}
+    if len(before) == _IMAGES:
+        shrinks = any(before[axis] > after[axis] for axis in changed & {1, 2})
+        fails = mode == "cubic" and shrinks and not node.attribute("antialias", 0)
+        return changed <= {2, 3} or (changed <= {1, 2} and not fails)
+    if mode == "linear" and len(before) == _VOLUMES:
+        return changed <= {2, 3, 4}
+    return not changed or len(before) in ({2, 3} if mode == "linear" else {2})
+
+
+def _is_size(dim: object) -> bool:
+    return isinstance(dim, int)
 
 
 def _division(node: Node) -> str:

@@ -1,5 +1,7 @@
 """Which nodes are taken, and what is said of those that are not."""
 
+from collections.abc import Iterable, Iterator
+from itertools import chain, combinations
 from typing import Any
 
 import ml_dtypes
@@ -338,3 +340,27 @@ def test_what_fails_at_a_run_is_computed_by_the_next_backend(text: str) -> None:
         assert homes(session) == [("numpy", (0,))]
         (y,) = session.run(None, feeds)
     assert list(y.shape) == [d.dim_value for d in model.graph.output[0].type.tensor_type.shape.dim]
+
+
+def powerset(axes: Iterable[int]) -> Iterator[tuple[int, ...]]:
+    """Yield all sets of axes but none at all."""
+    one = tuple(axes)
+    return chain.from_iterable(combinations(one, count) for count in range(1, len(one) + 1))
+
+
+@pytest.mark.parametrize("backend", ["onnxruntime", "openvino"])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("shape", [(5,), (4, 5), (2, 3, 4), (2, 3, 4, 5), (2, 2, 3, 4, 3)])
+def test_any_axes_may_be_resized(backend: str, mode: str, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    for axes in powerset(range(len(shape))):
+        sizes = [size + (axis in axes) * (1 - 2 * (axis % 2)) for axis, size in enumerate(shape)]
+        model = parsed(
+            f"""g (float{list(shape)} x) => (float{sizes} y)
+            <int64[{len(shape)}] n = {{{", ".join(map(str, sizes))}}}>
+            {{ y = Resize<mode = "{mode}">(x, , , n) }}""",
+            opset=19,
+        )
+        with open_ort(model, f"{backend},numpy") as session, open_ort(model, "numpy") as other:
+            found, expected = session.run(None, {"x": x}), other.run(None, {"x": x})
+        np.testing.assert_allclose(found[0], expected[0], atol=1e-5, err_msg=f"{axes}")

@@ -8,12 +8,16 @@ from subgraphkit.types import Dim
 _CHANNELS: Final = 2
 _SCALES: Final = 2
 _SIZES: Final = 3
+_IMAGES: Final = 4
+_VOLUMES: Final = 5
 
 
 def resize_problem(node: Node) -> str:
     """Return what OpenVINO does otherwise with a resizing; empty if it does nothing."""
     if not _keeps_first_axis(node):
         return "a first axis that may change, with which OpenVINO writes elsewhere"
+    if not _keeps_channels(node):
+        return "channels that may change, which OpenVINO interpolates otherwise or not at all"
     if node.attribute("antialias") or node.attribute("exclude_outside"):
         return "antialias and exclude_outside, which OpenVINO does not read"
     if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
@@ -43,6 +47,14 @@ def _keeps_first_axis(node: Node) -> bool:
         first = _first_size(node.producer(how))
         return first is not None and first == shape[0]
     return bool(node.attribute("scales", (1,) * len(shape))[place] == 1)
+
+
+def _keeps_channels(node: Node) -> bool:
+    """Say whether the second axis is left as it is, where OpenVINO needs that."""
+    before, after = node.shape(0) or (), node.graph.shape(node.outputs[0]) or ()
+    if len(before) != _VOLUMES and (len(before), node.attribute("mode")) != (_IMAGES, "cubic"):
+        return True
+    return after[1:2] == before[1:2] != (None,)
 
 
 def _first_size(maker: Node | None) -> Dim:
