@@ -67,6 +67,10 @@ def _no_bind(*_: Any) -> Any:
     raise LookupError("no fallback backend is available: the context is not that of a bind")
 
 
+def _no_partition(subgraph: Subgraph, _: object) -> Any:
+    raise LookupError(f"subgraph {subgraph.id!r} is divided while it is compiled, and not before")
+
+
 def _no_folder() -> Path | None:
     return None
 
@@ -103,7 +107,7 @@ class BindContext(Generic[OptionsT]):
 
     options: OptionsT = field(default_factory=_no_options)
     compile: Callable[[Subgraph | PartitionSummary], SubgraphOperator] = _no_bind
-    partition: "Callable[[Subgraph, Sequence[SubgraphProperty]], PartitionSummary]" = _no_bind
+    partition: "Callable[[Subgraph, Sequence[SubgraphProperty]], PartitionSummary]" = _no_partition
     kept_folder: Callable[[], Path | None] = _no_folder
     reshape: Reshape = _no_bind
     threads: int | None = None

@@ -17,11 +17,11 @@ from subgraphkit.backend.checks import Check
 from subgraphkit.backend.conformance import Conformance, SelfCheck
 from subgraphkit.backend.messages import did_you_mean, unavailable
 from subgraphkit.binding import bind
-from subgraphkit.cli.reporting import CommandReport, ExitCode, usage_error
+from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.tables import table
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import resolve
-from subgraphkit.errors import describe_exception
+from subgraphkit.errors import CallerError, describe_exception
 from subgraphkit.finding.registry import get_backend
 from subgraphkit.loading import load
 from subgraphkit.partitioning import partition
@@ -155,7 +155,7 @@ def run_selftest(arguments: Namespace, report: CommandReport) -> ExitCode:
         BackendUnavailableError: No check could be made here (SGK104).
     """
     if len(arguments.names) != 1:
-        raise usage_error("--selftest takes one backend", hint="doctor NAME --selftest")
+        raise CallerError("SGK301", "--selftest takes one backend", hint="doctor NAME --selftest")
     (name,) = arguments.names
     backend = get_backend(name)
     checks = _chosen(name, checks_of(name), arguments.only)
@@ -170,7 +170,8 @@ def run_selftest(arguments: Namespace, report: CommandReport) -> ExitCode:
         "checks": rows,
         "complete": False,
     }
-    with closing(_made_in_children(name, checks)) as findings:
+    made = _made_here if arguments.here else _made_in_children
+    with closing(made(name, checks)) as findings:
         for row in findings:
             rows.append(row)
             report.note(f"{_MARKS[row['status']]:4}  {row['name']}: {row['text']}")
@@ -194,17 +195,26 @@ def _chosen(
 ) -> list[tuple[int, SelfCheck]]:
     names = [check.name for check in checks]
     if not names:
-        raise usage_error(
+        raise CallerError(
+            "SGK301",
             f"backend {backend!r} has no self-test",
             hint=f"Hold it against the contract: subgraphkit author test {backend}",
         )
     for name in only:
         if name not in names:
-            raise usage_error(
+            raise CallerError(
+                "SGK301",
                 f"backend {backend!r} has no check {name!r}{did_you_mean(name, names)}",
                 hint=f"It has: {', '.join(names)}.",
             )
     return [(at, one) for at, one in enumerate(checks) if not only or one.name in only]
+
+
+def _made_here(name: str, checks: Sequence[tuple[int, SelfCheck]]) -> Generator[dict[str, Any]]:
+    """Make checks in this process, for a debugger; none has a limit."""
+    bench = Bench(name)
+    for place, _ in checks:
+        yield bench.attempt(place)
 
 
 def _made_in_children(

@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 from backends.tensorrt.tests.tensorrt_models import needs_rtx
-from subgraphkit import bind, load
+from subgraphkit import bind
 from subgraphkit.errors import BackendUnavailableError, OptionError
 from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt.backend_options import Options
@@ -245,9 +245,9 @@ def test_a_planner_goes_by_what_the_library_says_of_itself(place: Place) -> None
     old = TensorRTBackend.planner(Options())
     assert (old.traits.evidence, old.library.capabilities.version) == ("declared", "10.3.0")
     assert "Attention" in rules_for(old.library, Options()).table.newer
-    model = load(
-        b'<ir_version: 8, opset_import: ["acme": 1]> g (float[2] x) => (float[2] y) '
-        b"{ y = acme.Own(x) }"
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["acme": 1]> g (float[2] x) => (float[2] y) '
+        "{ y = acme.Own(x) }"
     )
     node = bind(model, backend="none").nodes[0]
     refusal = plugin_refusal(old.library, node)

@@ -54,6 +54,10 @@ _VARIABLES: Final = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
 _SHARED: Final = "onnxruntime"
 _RIVALS: Final = ("onnxruntime", "ort-nightly", "ort_nightly")
 _GPU: Final = Path("/dev/nvidia0")
+_WRONG: Final = re.compile(
+    r"(?:unknown backend|no option|no distribution|setting in .*:) '([^']*)'"
+)
+_GUESS: Final = re.compile(r"did you mean '([^']+)'\?")
 _NO_MODULE: Final = re.compile(r"No module named '([^']+)'")
 _BROKEN: Final = frozenset({"SGK103", "SGK115", "SGK116", "SGK191", "SGK320", "SGK321"})
 _ABSENT: Final = frozenset({"SGK101", "SGK102", "SGK104", "SGK117"})
@@ -149,7 +153,7 @@ def _settings() -> tuple[ResolvedConfig | None, list[Check]]:
         return resolve(), [Check("settings", "ok", "the configuration can be read")]
     except SubgraphkitError as error:
         hint = " ".join(error.hint.replace("\n", "; ").split())
-        fix = hint or "Correct the value, or unset it."
+        fix = _suggestion(error.message) or hint or "Correct the value, or unset it."
         unread = Check("settings", "failure", f"[{error.code}] {error.message}", fix)
         # each backend would only repeat it
         return None, [unread, Check("backends", "warning", "not tried, for want of settings")]
@@ -240,7 +244,7 @@ def _fix(found: ChildProbe, hint: str, choice: BackendChoice) -> str:
         return "; ".join(dict.fromkeys(found.missing))
     failed = found.state == "error" and found.operators and found.code not in _ABSENT
     if not failed and found.code not in _BROKEN:
-        return hint or "Correct the value, or unset it."
+        return _suggestion(found.text) or hint or "Correct the value, or unset it."
     name, _, distribution = found.name.partition("@")
     providers = [record.provider for record in CATALOGUE.find(name, distribution)]
     module = _NO_MODULE.search(found.text)
@@ -249,6 +253,14 @@ def _fix(found: ChildProbe, hint: str, choice: BackendChoice) -> str:
     block = f"SUBGRAPH_BLOCK={choice.name}"  # of what is asked for it would be the next error
     way_round = f"leave it out of {choice.origin}" if choice.origin else block
     return f"{mend}; to do without it: {way_round}"
+
+
+def _suggestion(message: str) -> str:
+    """Turn a guess in a message into an instruction."""
+    wrong, guess = _WRONG.search(message), _GUESS.search(message)
+    if guess is None:
+        return ""
+    return f"Write {guess[1]!r}" + (f" in place of {wrong[1]!r}" if wrong else "")
 
 
 def _fallback(resolved: ResolvedConfig) -> Iterator[Check]:
@@ -319,3 +331,4 @@ def add_words(parser: Parser) -> None:
     parser.word("--selftest", purpose, within=own)
     parser.word("-o --output FILE.json", "write the report after every check", writable, within=own)
     parser.word("--only CHECK", "make this check; repeatable", several=True, within=own)
+    parser.word("--here", "in this process and without limits, for a debugger", within=own)

@@ -150,7 +150,7 @@ def test_config_shows_layer_and_location(cli: Cli, monkeypatch: pytest.MonkeyPat
     assert settings["strict"]["layer"] == "file"
     assert "line 1" in settings["strict"]["location"]
     assert settings["options.numpy.key"]["value"] == "value"
-    assert settings["fallback"]["layer"] == "default"
+    assert settings["on_missing"]["layer"] == "default"
     assert data["files"] == ["subgraphkit.toml"]
 
 
