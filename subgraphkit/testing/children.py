@@ -11,9 +11,10 @@ import math
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from subgraphkit.processes import Child, NoAnswer, how_it_ended
@@ -22,6 +23,7 @@ from subgraphkit.processes.memory import machine_bytes, resident_bytes
 from subgraphkit.testing.cases import Finding, Outcome, Stopped
 
 _RUNNER: Final = "subgraphkit.testing.levels:CaseRunner"
+_STEP_SECONDS: Final = 0.5
 _START_SECONDS: Final = 120.0
 """How long a child may take to start and to build the cases of a level."""
 _LAST_OUTPUT: Final = 600
@@ -185,6 +187,7 @@ class Pool:
     ) -> Iterator[Finding]:
         """Carry out cases, and yield a finding for each as it comes."""
         free: SimpleQueue[_Worker] = SimpleQueue()
+        ended: SimpleQueue[Future[list[Finding]]] = SimpleQueue()
         for worker in self._workers:
             free.put(worker)
 
@@ -199,8 +202,11 @@ class Pool:
 
         executor = ThreadPoolExecutor(len(self._workers))
         try:
-            for done in as_completed([executor.submit(carry_out, one) for one in batches]):
-                yield from done.result()
+            carried_out = [executor.submit(carry_out, one) for one in batches]
+            for future in carried_out:
+                future.add_done_callback(ended.put)
+            for _ in carried_out:
+                yield from _next(ended).result()
         finally:
             executor.shutdown(wait=False, cancel_futures=True)
 
@@ -209,3 +215,10 @@ class Pool:
         self._is_closed = True
         for worker in self._workers:
             worker.close()
+
+
+def _next(ended: "SimpleQueue[Future[list[Finding]]]") -> "Future[list[Finding]]":
+    """Wait for the next, in steps: a signal that comes right before a wait is heard after it."""
+    while True:
+        with suppress(Empty):
+            return ended.get(timeout=_STEP_SECONDS)

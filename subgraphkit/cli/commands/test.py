@@ -8,7 +8,7 @@ import time
 from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib import import_module
 from math import inf
 from typing import Any, Final
@@ -39,7 +39,8 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     seconds: dict[int, float] = defaultdict(float)
     cut_short = "the kit itself failed"
     try:
-        with _ended_as_by_ctrl_c():
+        # Its children are stopped here, wherever the signal strikes.
+        with _ended_as_by_ctrl_c(), closing(coming):
             _collect(coming, findings, seconds, arguments, report)
         cut_short = ""
     except KeyboardInterrupt:
