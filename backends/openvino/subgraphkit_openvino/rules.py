@@ -228,9 +228,22 @@ def _cast_before(node: Node) -> Node | None:
 
 def _p_relu(node: Node) -> str:
     shape, slope = node.shape(0) or (), node.shape(1) or ()
-    if len(shape) <= _CHANNELS or len(slope) != 1 or slope[0] == 1:
+    if len(shape) > _CHANNELS and len(slope) == 1 and slope[0] != 1:
+        return "slopes for the last axis, which OpenVINO applies to the channels"
+    if node.constant(1) is not None:
         return ""
-    return "slopes for the last axis, which OpenVINO applies to the channels"
+    return "slopes that are computed, which OpenVINO may apply to numbers above 0 as well"
+
+
+def _einsum(node: Node) -> str:
+    is_empty = any(0 in (node.shape(place) or ()) for place in range(len(node.inputs)))
+    return "sums of nothing, for which OpenVINO fails to compile" if is_empty else ""
+
+
+def _mod(node: Node) -> str:
+    is_whole = node.dtype(0).label.startswith(("int", "uint"))
+    is_exact = is_whole or not node.attribute("fmod", 0)
+    return "" if is_exact else "remainders of fractions, which OpenVINO rounds otherwise"
 
 
 def _norm(node: Node) -> str:
@@ -337,7 +350,9 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "GroupNormalization": _group_normalization,
         "Hardmax": lambda _: "one of several equal numbers, of which it may take another",
         **dict.fromkeys(("HardSigmoid", "Selu"), _zeros),
+        "Einsum": _einsum,
         "MatMul": _mat_mul,
+        "Mod": lambda node: _mod(node) or USES["Mod"](node),
         "NonZero": _non_zero,
         "PRelu": _p_relu,
         "QuantizeLinear": _quantize,
