@@ -15,6 +15,7 @@ from subgraphkit.errors import (
     UnsupportedModelError,
     describe_exception,
 )
+from subgraphkit.finding.extensions import agree
 from subgraphkit.finding.messages import wrong_edit
 from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import Inferred, Model, with_nodes
@@ -39,10 +40,10 @@ def edit_model(
         edits += chain.from_iterable(ask(graph=graph))
         if not edits:
             return None
-        problem = _problem_of(edits, graph)
-        further = model if problem else _with_edits(model, graph.types, edits, extension)
+        _check(edits, graph)
+        further = _with_edits(model, graph.types, edits, extension)
         inferred = infer_types(further)
-        problem = problem or _change_of_type(edits, graph, inferred)
+        _check_types(edits, graph, inferred)
     except InvalidModelError as error:
         raise _wrong(extension, graph, edits, error.message) from error
     except UnsupportedModelError:
@@ -51,8 +52,6 @@ def edit_model(
         pass_on(error)
         raised = f"it raised {describe_exception(error)}"
         raise _wrong(extension, graph, edits, raised) from error
-    if problem:
-        raise _wrong(extension, graph, edits, problem)
     return further, inferred
 
 
@@ -64,29 +63,37 @@ def _wrong(
     return wrong_edit(extension, graph.name, labels, problem)
 
 
-def _problem_of(edits: Sequence[object], graph: BoundGraph) -> str:
-    """Say what is wrong with edits before they are made; empty if nothing is."""
+def _check(edits: Sequence[object], graph: BoundGraph) -> None:
+    """Look at edits before they are made.
+
+    Raises:
+        InvalidModelError: They cannot be made (SGK224).
+    """
     known, gone = frozenset(graph.order), set[int]()
     for edit in edits:
         if not isinstance(edit, Edit):
-            return f"it returned {edit!r:.200}, expected an Edit"
+            raise InvalidModelError("SGK224", f"it returned {edit!r:.200}, expected an Edit")
         for node in edit.nodes:
             if node not in known:
-                return f"the graph has no node of number {node!r}"
+                raise InvalidModelError("SGK224", f"the graph has no node of number {node!r}")
             if node in gone:
-                return f"two edits replace node {graph.nodes[node].label}"
+                label = graph.nodes[node].label
+                raise InvalidModelError("SGK224", f"two edits replace node {label}")
             gone.add(node)
-    return ""
 
 
-def _change_of_type(edits: Sequence[Edit], graph: BoundGraph, inferred: Inferred) -> str:
-    """Say which value has another type than before; empty if none has."""
+def _check_types(edits: Sequence[Edit], graph: BoundGraph, inferred: Inferred) -> None:
+    """Make sure that values which others make now have the types that they had.
+
+    Raises:
+        InvalidModelError: One has another (SGK224).
+    """
     made = (graph.table.outputs[node] for edit in edits for node in edit.nodes)
     for name in chain.from_iterable(made):
         before, after = graph.types.get(name), inferred.types.get(name)
         if after is not None and before is not None and _differ(before, after):
-            return f"value {name!r} would be {after} and was {before}"
-    return ""
+            problem = f"value {name!r} would be {after} and was {before}"
+            raise InvalidModelError("SGK224", problem)
 
 
 def _with_edits(
@@ -106,11 +113,7 @@ def _differ(before: ValueType, after: ValueType) -> bool:
     """Say whether a value of one type cannot be one of the other; sizes may be open in either."""
     if not isinstance(before, TensorType) or not isinstance(after, TensorType):
         return before != after
-    if before.dtype and after.dtype and before.dtype != after.dtype:
-        return True
-    if before.shape is None or after.shape is None:
-        return False
-    pairs = zip(before.shape, after.shape, strict=False)
-    return before.rank != after.rank or any(
+    pairs = zip(before.shape or (), after.shape or (), strict=False)
+    return not agree(before, after) or any(
         isinstance(one, int) and isinstance(other, int) and one != other for one, other in pairs
     )

@@ -100,7 +100,7 @@ def _problem_of(answer: object, declared: Sequence[ValueType | None]) -> str:
             return f"returned {type_!r:.200}, expected a type such as TensorType"
         if isinstance(type_, TensorType) and not _is_sound(type_):
             return f"returned {type_!r:.200}, which is no type of a tensor"
-        if type_ is not None and other is not None and not _agree(type_, other):
+        if type_ is not None and other is not None and not agree(type_, other):
             return f"returned {type_}, where the model declares {other}"
     return ""
 
@@ -114,7 +114,7 @@ def _is_sound(type_: TensorType) -> bool:
     return all(isinstance(dim, int) and not isinstance(dim, bool) and dim >= 0 for dim in sizes)
 
 
-def _agree(type_: ValueType, declared: ValueType) -> bool:
+def agree(type_: ValueType, declared: ValueType) -> bool:
     """Say whether two types are of one kind, element type and rank, as far as these are known."""
     if not isinstance(type_, TensorType) or not isinstance(declared, TensorType):
         return type(type_) is type(declared)

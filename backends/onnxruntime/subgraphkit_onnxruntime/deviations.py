@@ -239,23 +239,23 @@ def _resize(node: Node) -> str:
 
 def _resizes_few_axes(node: Node) -> bool:
     """Say whether the axes that surely change are some that ONNX Runtime interpolates along."""
-    mode, result = node.attribute("mode", "nearest"), node.output_type()
-    before, after = node.shape(0), getattr(result, "shape", None)
+    mode, before = node.attribute("mode", "nearest"), node.shape(0)
+    after = node.graph.shape(node.outputs[0])
     if mode == "nearest" or not before or after is None:
         return True
-    pairs = [(a, b) for a, b in zip(before, after, strict=False)]
-    changed = {i for i, pair in enumerate(pairs) if all(map(_is_size, pair)) and len({*pair}) > 1}
+    pairs = enumerate(zip(before, after, strict=False))
+    shrinks = {
+        axis: new < old
+        for axis, (old, new) in pairs
+        if isinstance(old, int) and isinstance(new, int) and old != new
+    }
+    changed = shrinks.keys()
     if len(before) == _IMAGES:
-        shrinks = any(before[axis] > after[axis] for axis in changed & {1, 2})
-        fails = mode == "cubic" and shrinks and not node.attribute("antialias", 0)
+        fails = mode == "cubic" and any(shrinks.values()) and not node.attribute("antialias", 0)
         return changed <= {2, 3} or (changed <= {1, 2} and not fails)
     if mode == "linear" and len(before) == _VOLUMES:
         return changed <= {2, 3, 4}
     return not changed or len(before) in ({2, 3} if mode == "linear" else {2})
-
-
-def _is_size(dim: object) -> bool:
-    return isinstance(dim, int)
 
 
 def _division(node: Node) -> str:
