@@ -133,7 +133,6 @@ class Backend(Dated, ABC, Generic[OptionsT]):
         Returns:
             The findings; a backend never raises here.
         """
-        del deep
         return ProbeResult(available=True, devices=("cpu",))
 
     @classmethod
@@ -149,7 +148,6 @@ class Backend(Dated, ABC, Generic[OptionsT]):
         Returns:
             The instance, with its ``traits``; None if nothing is known without what is missing.
         """
-        del options
         return None
 
     @classmethod
@@ -174,7 +172,6 @@ class Backend(Dated, ABC, Generic[OptionsT]):
         Returns:
             One line per remedy; an empty string if the name means nothing.
         """
-        del name, value
         return ""
 
     def fingerprint(self) -> str:
@@ -210,7 +207,6 @@ class Backend(Dated, ABC, Generic[OptionsT]):
         subgraphs that differ in it. A constant that decides how the engine is built, such as a
         shape or an axis, must not be among them.
         """
-        del subgraph
         return ()
 
     def accepts(self, made: EngineOrigin, here: EngineOrigin) -> Answer:
@@ -245,7 +241,6 @@ class Backend(Dated, ABC, Generic[OptionsT]):
             Exception: If the engine does not fit here; it is then compiled again, unless it is that
                 of a bundle.
         """
-        del blob, context
         raise NotImplementedError(f"backend {self.name!r} cannot restore subgraph {subgraph.id!r}")
 
 

@@ -235,10 +235,8 @@ def _hooks(specification: type) -> tuple[str, ...]:
 
 
 BACKEND_HOOKS: Final = _hooks(BackendHooks)
-"""Names of the hooks of backends."""
 
 EXTENSION_HOOKS: Final = _hooks(ExtensionHooks)
-"""Names of the hooks of extensions."""
 
 
 def hook_manager() -> pluggy.PluginManager:

@@ -23,7 +23,6 @@ from subgraphkit.backend.plugin_api import BACKEND_NAME, parse_api
 from subgraphkit.errors import OptionError, describe_exception
 
 MANIFEST_FILE: Final = "subgraphkit-backend.toml"
-"""Name of the file beside the package's ``__init__.py``."""
 
 OPTIONS_FILE: Final = "backend_options.py"
 """Name of the module beside it whose class ``Options`` is written from it."""
@@ -142,8 +141,7 @@ def read_manifest(path: Path, backend: str = "") -> Manifest:
 
 
 @lru_cache(maxsize=64)
-def _remembered(path: Path, changed: int, size: int) -> Manifest:
-    del changed, size
+def _remembered(path: Path, *_state: int) -> Manifest:
     return _parse(path.read_text(encoding="utf-8"))
 
 

@@ -177,7 +177,6 @@ class SubgraphOperator(ABC):
         Raises:
             Exception: Anything; if the run is cancelled, that is what the session reports.
         """
-        del progress
         return self.run(inputs, outputs)
 
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
@@ -190,7 +189,6 @@ class SubgraphOperator(ABC):
             case the session compiles the subgraph again. If it raises, it must still compute with
             the old values.
         """
-        del changed
         return False
 
     def serialize(self) -> bytes | None:
@@ -232,7 +230,6 @@ class SubgraphOperator(ABC):
         Raises:
             Exception: Anything; the profile then says so and has no times from inside.
         """
-        del record
         return None
 
     def close(self) -> None:

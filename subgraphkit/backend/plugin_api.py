@@ -16,7 +16,6 @@ RESERVED_NAMES: Final = frozenset({"auto", "none", "default", "reference", "loop
 """Words that mean something in a selection, or may come to, and name no backend."""
 
 BACKEND_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
-"""The form of a backend's name."""
 
 PLUGIN_API: Final = (1, 0)
 """Version of the contract this release provides, as (major, minor)."""

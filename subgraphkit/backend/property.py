@@ -162,7 +162,6 @@ class SubgraphProperty(Dated, ABC):
         It may be asked again about the same nodes, because nodes that are given back make the rest
         grow again. So the answer should depend on the subgraph alone.
         """
-        del subgraph
         return True
 
     def accept_boundary(self, node: Node, value: str, side: Side) -> Answer:
@@ -173,12 +172,10 @@ class SubgraphProperty(Dated, ABC):
             value: Its name.
             side: ``"input"`` if it would enter at the node, ``"output"`` if it would leave there.
         """
-        del node, value, side
         return True
 
     def groups(self, graph: BoundGraph) -> Iterable[Collection[int]]:
         """Name sets of nodes that must stay together or be left out together."""
-        del graph
         return ()
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:

@@ -19,7 +19,6 @@ from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Graph, Node
 
 Predicate = Callable[[Node], Answer]
-"""A question about one node."""
 
 
 class SubgraphSelector(ABC):
@@ -49,12 +48,10 @@ class SubgraphSelector(ABC):
 
     def select_input(self, node: Node, producer: Node) -> Answer:
         """Say whether to take ``producer``, which makes an input of ``node``, taken before."""
-        del node
         return self.select(producer)
 
     def select_output(self, node: Node, consumer: Node) -> Answer:
         """Say whether to take ``consumer``, which reads an output of ``node``, taken before."""
-        del node
         return self.select(consumer)
 
     def filter(self, candidates: Sequence[Node]) -> Sequence[Node]:
@@ -202,12 +199,10 @@ class PatternSelector(SubgraphSelector):
 
     def select_input(self, node: Node, producer: Node) -> Answer:
         """Take nothing upstream: a match grows downwards from its first node."""
-        del node
         return producer.id in self._match
 
     def select_output(self, node: Node, consumer: Node) -> Answer:
         """Take the next node of the match."""
-        del node
         return consumer.id in self._match or Refusal("pattern", "the node is outside the match")
 
     def filter(self, candidates: Sequence[Node]) -> Sequence[Node]:

@@ -71,7 +71,6 @@ DEFAULT_TOLERANCES: Final[Mapping[DataType, Tolerance]] = MappingProxyType(
 less, integers, booleans and text, must be equal."""
 
 EXACT: Final = Tolerance(0.0, 0.0)
-"""Nothing is allowed."""
 
 
 def tolerance_for(

@@ -21,7 +21,6 @@ Shapes = Mapping[str, int | Sequence[Dim]]
 single axes, named or not (``{"x[0]": 8}``), mixed."""
 
 Places = Sequence[tuple[str, int]]
-"""Inputs with an axis each."""
 
 _AXIS_OF: Final = re.compile(r"(?P<input>.+)\[(?P<axis>\d+)\]", re.DOTALL)
 

@@ -130,7 +130,6 @@ def _stored(option: Option, entry: BackendEntry) -> Any:
 _logger = logger_of("bundle")
 
 SYSTEM: Final = f"{sys.platform}-{platform.machine()}-{sys.byteorder}"
-"""This operating system, processor and byte order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,7 +197,6 @@ def _check_backends(manifest: BundleManifest) -> None:
 
 
 MANIFEST: Final = "manifest.json"
-"""Name of the file that makes a folder a bundle."""
 
 _LARGEST_MANIFEST: Final = 256 << 20
 # Bytes of a mapping that are hashed between two looks at whether somebody pressed Ctrl-C.

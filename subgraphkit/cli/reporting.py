@@ -106,7 +106,6 @@ EXIT_CODES: Final[Mapping[ExitCode, str]] = MappingProxyType(
         ExitCode.INTERRUPTED: "interrupted from the keyboard",
     }
 )
-"""What each code means, as the help and the documentation print it."""
 
 _KINDS: Final[tuple[tuple[tuple[type[SubgraphkitError], ...], ExitCode], ...]] = (
     ((ModelError, ModelNotFoundError), ExitCode.MODEL),

@@ -195,7 +195,6 @@ def writable(text: str) -> Path:
 
 
 A_SPEC: Final = "a spec that 'subgraphkit deploy spec' wrote, a model or a bundle"
-"""What commands take that open a session in other processes."""
 
 
 def add_bind_words(parser: Parser) -> None:

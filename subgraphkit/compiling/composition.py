@@ -179,12 +179,10 @@ class IdleOperator(SubgraphOperator):
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         """Compute nothing."""
-        del inputs, outputs
         return ()
 
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
         """Take whatever there is: it makes no difference."""
-        del changed
         return True
 
 

@@ -22,10 +22,8 @@ from subgraphkit.configuration import messages
 from subgraphkit.errors import ConfigError, describe_exception
 
 BACKENDS_GROUP: Final = "subgraphkit.backends"
-"""Entry-point group in which backends register."""
 
 EXTENSIONS_GROUP: Final = "subgraphkit.plugins"
-"""Entry-point group in which extensions register."""
 
 KNOWN_BACKENDS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -38,7 +36,6 @@ KNOWN_BACKENDS: Final[Mapping[str, str]] = MappingProxyType(
         "tvm": "pip install subgraphkit-tvm",
     }
 )
-"""By backend name, the command that installs it."""
 
 BACKEND_OF: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -139,7 +136,6 @@ class BackendNames:
 
 
 BACKEND_NAMES: Final = BackendNames()
-"""The names known in this process."""
 
 
 def _read_metadata() -> _Installed:

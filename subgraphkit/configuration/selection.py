@@ -69,7 +69,7 @@ class BackendChoice:
     @property
     def backend(self) -> str:
         """The name of the backend without a number."""
-        return unnumbered(self.name)
+        return self.name.partition("#")[0]
 
     def __str__(self) -> str:
         """Write the item in the grammar; a value that needs it is shown as Python writes it."""

@@ -34,7 +34,6 @@ from subgraphkit.configuration.selection import AUTO, NONE, Selection
 from subgraphkit.limits import LoadLimits
 
 ENV_PREFIX: Final = "SUBGRAPH_"
-"""All environment variables of the project begin with it."""
 
 OptionValues = Mapping[str, Mapping[str, Any]]
 """Option values by backend, then by option."""

@@ -155,7 +155,6 @@ class Catalogue:
 
 
 CATALOGUE: Final = Catalogue()
-"""The catalogue of this process."""
 
 
 def _discover() -> list[BackendRecord]:

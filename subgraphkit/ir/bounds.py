@@ -195,8 +195,7 @@ def _shape(here: _Pass, node: Node, _: int) -> Bounds | None:
     return _union(*sizes) if sizes else (0, 0)
 
 
-def _filled(here: _Pass, node: Node, _: int) -> Bounds | None:
-    del here
+def _filled(_: _Pass, node: Node, _place: int) -> Bounds | None:
     value = node.attribute("value")
     return (int(value.flat[0]),) * 2 if value is not None and value.size else None
 

@@ -196,9 +196,8 @@ def _gram_numbers(value: Any, given: Given) -> str:
     return f"{grams} places in the output, one for each n-gram of the pool"
 
 
-def _one_way(value: Any, given: Given) -> str:
+def _one_way(_: Any, given: Given) -> str:
     """Judge what is repeated along the axes of the first input, and never the other way round."""
-    del value
     whole, part = given.shape(0)[::-1], given.shape(1)[::-1]
     is_of_channels = len(part) == 1 and part[0] == given.size(0, 1)  # before operator set 7
     if not whole or is_of_channels:
@@ -223,8 +222,7 @@ def _reshaped(value: Any, given: Given) -> str:
     return "" if found == prod(whole) else f"that of {prod(whole)} elements"
 
 
-def _sizes(value: Any, given: Given) -> str:
-    del given
+def _sizes(value: Any, _: Given) -> str:
     return "" if min(value, default=0) >= 0 else "sizes of 0 or more"
 
 
@@ -235,9 +233,8 @@ def _lengths(value: Any, given: Given) -> str:
     return f"lengths up to {most}, the size of the time axis" if most else "lengths of 0 or more"
 
 
-def leave(value: Any, given: Given) -> str:
+def leave(_: Any, _given: Given) -> str:
     """Judge nothing."""
-    del value, given
     return ""
 
 

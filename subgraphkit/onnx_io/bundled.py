@@ -22,7 +22,6 @@ from subgraphkit.onnx_io.writing import OnnxGraphWriter, reference_to, self_cont
 from subgraphkit.types import DataType
 
 Write = Callable[[bytes | memoryview], object]
-"""Takes data in order."""
 
 # Bytes; a cache line, for the data of one weight.
 _ALIGNMENT: Final = 64

@@ -298,4 +298,3 @@ MICROSOFT: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "LayerNormalization"): as_standard("LayerNormalization", 17),
     ("", "SimplifiedLayerNormalization"): _root_mean_square,
 }
-"""The rules, by domain and operator."""

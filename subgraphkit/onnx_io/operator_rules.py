@@ -21,7 +21,6 @@ from subgraphkit.types import DataType, Dim, MapType, Shape, TensorType, ValueTy
 Array = npt.NDArray[Any]
 Types = Sequence[ValueType | None]
 Rule = Callable[["Call"], Types]
-"""From a call to the types of its outputs."""
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _ML: Final = "ai.onnx.ml"

@@ -21,7 +21,6 @@ from subgraphkit.onnx_io.payloads import Payload, read_apart
 _WORTH_TAKING: Final = 1 << 20
 
 LimitsOf = Callable[[], LoadLimits]
-"""Returns what a model may ask for."""
 
 
 class _HasModel(Protocol):

@@ -66,7 +66,6 @@ class ResolvedConstraints(NamedTuple):
 
 
 NO_DEMANDS: Final = ResolvedConstraints(MappingProxyType({}), MappingProxyType({}))
-"""What constrains nothing."""
 
 
 def configured(settings: ResolvedConfig, given: Constraints | None) -> Constraints | None:

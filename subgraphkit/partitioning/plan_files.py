@@ -176,8 +176,7 @@ def read_placement(path: Path) -> Placement:
 
 
 @lru_cache(maxsize=1)  # a command asks for the sizes before it binds
-def _read(path: Path, changed: int, size: int) -> Placement:
-    del changed, size  # of another file it is another answer
+def _read(path: Path, *_state: int) -> Placement:  # of another state it is another answer
     with path.open("rb") as file:
         return placement_of(file.read(_LARGEST))
 

@@ -11,6 +11,7 @@ from subgraphkit.boundary import walking
 from subgraphkit.compiling import CompiledSubgraphs, compile_subgraphs
 from subgraphkit.errors import CallerError, InternalError
 from subgraphkit.ir import BoundGraph, Subgraph, last_uses
+from subgraphkit.lazy import cached_property
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Partitioning, reports
 
@@ -32,7 +33,7 @@ class Step:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Plan:
     """Ordered steps with lifetimes: everything a session needs.
 
@@ -46,7 +47,7 @@ class Plan:
     steps: tuple[Step, ...]
     seconds: dict[str, float]
 
-    @property
+    @cached_property
     def graph(self) -> BoundModel:
         """The bound model the plan runs."""
         return self.partitioning.graph

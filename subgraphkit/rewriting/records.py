@@ -27,7 +27,6 @@ QUANTIZED: Final[Mapping[str, tuple[DataType, float]]] = {
 """The element type behind each kind that has a scale, and the number that its range ends at."""
 
 LOW_TYPES: Final = {"fp16": DataType.FLOAT16, "bf16": DataType.BFLOAT16}
-"""The element type behind each of the two short floats."""
 
 
 @dataclass(frozen=True, slots=True)

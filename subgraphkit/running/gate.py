@@ -8,7 +8,7 @@ is settled once by the child, before its first line of code, and costs a run not
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -208,13 +208,12 @@ def _kept_from_children(plan: Plan) -> set[str]:
     }
 
 
-def run_forked(feeds: Mapping[str, Any], buffers: Any = None) -> list[Any]:
+def run_forked(*_: object) -> list[Any]:
     """Run a session of the parent process in a forked child.
 
     Raises:
         CallerError: Always (SGK127).
     """
-    del feeds, buffers
     raise CallerError(
         "SGK127",
         "the session was opened by the process that this one was forked from, and its backends "

@@ -12,13 +12,12 @@ OPEN_A_FILE: Final = (
 """What to do about a session that has no spec."""
 
 
-def run_closed(feeds: Mapping[str, Any], buffers: Any = None) -> list[Any]:
+def run_closed(*_: object) -> list[Any]:
     """Run a session that is closed.
 
     Raises:
         CallerError: Always (SGK144).
     """
-    del feeds, buffers
     raise CallerError("SGK144", "the session is closed", hint="Make a new one, or close it later.")
 
 

@@ -103,7 +103,6 @@ class Procedures:
         self, requests: Any, grpc_context: Any
     ) -> AsyncIterator[Any]:
         """Refuse a stream, in words."""
-        del requests, grpc_context
         yield messages.ModelStreamInferResponse(
             error_message="[SGK341] there are no streams here\n  Ask with ModelInfer, one by one."
         )

@@ -140,7 +140,6 @@ class Finding:
 
 
 PASSED: Final = Finding(Outcome.PASSED)
-"""A check that offers no nodes holds, of which there is no more to say."""
 
 
 def broken(text: str, taken: tuple[str, ...] = ()) -> Finding:

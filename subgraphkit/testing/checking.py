@@ -24,7 +24,6 @@ from subgraphkit.testing.children import Pool, Task
 
 LAST_LEVEL: Final = len(LEVELS) - 1
 DEFAULT_SECONDS: Final = 60.0
-"""How long a case may take unless told otherwise."""
 _SHARES: Final = {3: 4, 4: 1, 5: 5}
 """The drawn levels, whose cases come in an order that is drawn, with their parts of the time."""
 _FIRST: Final = ("operators", "versions")

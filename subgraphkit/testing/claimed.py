@@ -23,7 +23,6 @@ NOTHING: Final = (
     "it claims none of the models it was offered, alone, in other types, ranks and sizes, nor in "
     "chains; `subgraphkit plan MODEL --backend NAME` says why it refuses nodes"
 )
-"""What is said of a backend that takes nothing at all."""
 
 _AXES_OF_PICTURES: Final = 4
 

@@ -18,7 +18,6 @@ _FILE: Final = Path(__file__).with_name("producers.txt")
 PRODUCERS: Final = {
     kind: tuple(lines.split("\n")) for kind, lines in tables_of(_FILE.read_text(encoding="utf-8"))
 }
-"""Producers by the kind of them."""
 
 _OF_TWO: Final = tuple(
     f"{operator}({operands})"

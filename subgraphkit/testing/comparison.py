@@ -172,7 +172,6 @@ def _bytes_of(value: Any) -> list[Any]:
 
 
 DRAWING: Final = frozenset({"Bernoulli", "Dropout"})
-"""The operators of which a case may draw."""
 _TIMES: Final = 400
 _DEVIATIONS: Final = 6.0
 """How far a mean may be off, in standard deviations; more happens once in 500 million."""
@@ -235,7 +234,6 @@ REFERENCE: Final = "numpy"
 """The backend whose results count where none are stored."""
 
 OF_OTHERS: Final = "values are wrong in nodes that the fallback computed, and right in this backend"
-"""Why a case counts for nothing in which the backend did its part."""
 
 _VALUES: Final = frozenset({Outcome.FAIL_VALUE, Outcome.FAIL_SHAPE, Outcome.FAIL_DTYPE})
 

@@ -71,7 +71,6 @@ class _Operator(SubgraphOperator):
         ]
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
-        del outputs  # the session copies into buffers what was not written there
         values = dict(zip(self._inputs, inputs, strict=True)) | self._constants
         for source, target, carry in self._steps:
             values[target] = carry(values[source])
@@ -86,7 +85,6 @@ class _Property(SubgraphProperty):
         return OpSelector(graph, [f"{DOMAIN}::{CARRY}"])
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
-        del context
         return _Operator(subgraph)
 
 
@@ -130,7 +128,6 @@ class _Everything(SubgraphSelector):
     stateless: ClassVar[bool] = True
 
     def select(self, node: Node) -> Answer:
-        del node
         return True
 
 
@@ -138,13 +135,11 @@ class _Anything(SubgraphProperty):
     name: ClassVar[str] = "anything"
 
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
-        del graph
         return _Everything()
 
 
 class _Nothing(_Anything):
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
-        del context
         raise Unsupported(f"nothing computes {subgraph.id}, of which a partitioning was asked")
 
 

@@ -26,7 +26,6 @@ LIGHT_MODELS: Final = (
     "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet",
     "squeezenet", "vgg19", "zfnet512",
 )  # fmt: skip
-"""Names of the networks."""
 
 REFERENCE_OPSET: Final = 15
 """Version of the operator set in which ``onnx.reference`` computes the networks rightly."""

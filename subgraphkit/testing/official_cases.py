@@ -22,7 +22,6 @@ from subgraphkit.storing.folders import kept_folder
 from subgraphkit.storing.kept_files import KeptFile
 
 KINDS: Final = ("node", "simple", "pytorch-converted", "pytorch-operator")
-"""The kinds of cases there are."""
 
 DataSet = tuple[list[Any], list[Any]]
 """Inputs and expected outputs, in the order of the model's inputs and outputs."""

@@ -288,4 +288,3 @@ OPERATOR_CHECKS: Final[tuple[Callable[[Workbench], Finding], ...]] = (
     no_shared_memory, results_are_given_away, buffers, information, times_inside, new_weights,
     closing_twice,
 )  # fmt: skip
-"""Every check; its name is that of its case."""

@@ -218,4 +218,3 @@ def probed_variants() -> Iterator[OperatorVariant]:
 
 
 FAMILIES: Final = tuple(_all())
-"""The tables, by name: operators that are varied in the same sizes."""

@@ -17,7 +17,6 @@ from onnx import helper, numpy_helper
 from subgraphkit.testing.foreign import CARRY, DOMAIN
 
 VARIANTS: Final = ("alone", "sandwiched", "folded")
-"""Names of the variants."""
 
 _BEFORE: Final = "before:"
 _BEHIND: Final = "behind:"

@@ -179,7 +179,6 @@ class Timeline:
 
 
 Section = Text | Table | Drawing | Timeline
-"""A part of a page."""
 
 
 def lines_of(sections: Iterable[Section], width: int | None = None) -> list[str]:

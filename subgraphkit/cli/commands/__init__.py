@@ -32,7 +32,6 @@ PURPOSES: Final = {
     "deploy probe": "ask a server for one inference, as a health check",
     "deploy cache": "list, check or remove kept engines",
 }
-"""The built-in commands, each with what it does."""
 
 
 def command_of(words: list[str]) -> str:

@@ -19,7 +19,6 @@ from subgraphkit.cli.words import A_SPEC, Merged, Parser, counting, pair
 from subgraphkit.errors import CallerError
 
 _OURS: Final = r"Error: (?=\[SGK)"
-"""What is before the text of an error of subgraphkit in a traceback."""
 
 
 def execute(arguments: Namespace, report: CommandReport) -> ExitCode:

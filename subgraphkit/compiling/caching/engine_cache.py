@@ -34,7 +34,6 @@ from subgraphkit.partitioning.claims import Claim
 from subgraphkit.storing import messages
 
 Compile = Callable[[], SubgraphOperator]
-"""Compiles a subgraph."""
 
 # Seconds to wait for another process that compiles the same engine; then compile it as well.
 _LOCK_TIMEOUT: Final = 600.0

@@ -118,8 +118,7 @@ def _is_changed(top: str, loaded: float) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _digest(place: Path, loaded: float) -> str:
-    del loaded  # what is loaded again is read again
+def _digest(place: Path, _loaded: float) -> str:  # what is loaded again is read again
     digests = file_digests(place, "*.py")
     return data_digest(canonical(digests)) if digests else ""
 

@@ -145,10 +145,11 @@ def finish_all(
 def _claim_regions(pass_: Pass) -> Bound:
     regions: Sequence[Sequence[int]] = ()
     refused: Mapping[int, Refusal] = {}
-    bound, maximal = 0, True
+    bound, maximal, whole = 0, True, list[int]()
     for attempt in count():
         if attempt < _ROUNDS:
             pass_.refuse(forbidden_at_borders(pass_, [pass_.ranks]))
+            whole = [*pass_.ranks]
             grown = Grown(pass_.eligible, whole=False, complete=True)
             if any(pass_.eligible) and not pass_.asked.flag(pass_.selector, "stateless"):
                 grown = grow(pass_)
@@ -156,7 +157,8 @@ def _claim_regions(pass_: Pass) -> Bound:
         else:
             regions = [ranks for ranks in regions if refused.keys().isdisjoint(ranks)]
             bound, maximal = bound_of(pass_, regions), False
-        refused = next(filter(None, (check(pass_, regions) for check in CHECKS)), {})
+        checks = CHECKS[1:] if regions == [whole] else CHECKS  # its border was looked at above
+        refused = next(filter(None, (check(pass_, regions) for check in checks)), {})
         if not refused:
             break
         pass_.refuse(refused)

@@ -37,9 +37,8 @@ _MOST_SECONDS: Final = 20.0
 """How long values of options are tried, unless all is to be."""
 
 
-def cases(subject: Subject) -> Iterator[Case]:
+def cases(_: Subject) -> Iterator[Case]:
     """List the checks."""
-    del subject
     for check in (
         _restored_here, _restored_by_another_process, _stored_while_in_use,
         _new_weights_after_restoring, _foreign_weights, _options_told_apart,
@@ -175,9 +174,8 @@ def _net_restored(text: str, subject: Subject) -> Finding:
     return PASSED
 
 
-def _stored_while_in_use(bench: Workbench, blob: bytes) -> Finding:
+def _stored_while_in_use(bench: Workbench, _: bytes) -> Finding:
     """Storing an operator changes nothing about it."""
-    del blob
     bench.check(0, "after serialize()")
     bench.operator.serialize()
     bench.check(1, "after serialize()")

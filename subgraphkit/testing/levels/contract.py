@@ -29,9 +29,8 @@ _CHILD_SECONDS: Final = 45.0
 _MOST_ASKED: Final = 8
 
 
-def cases(subject: Subject) -> Iterator[Case]:
+def cases(_: Subject) -> Iterator[Case]:
     """List the checks."""
-    del subject
     for check in (
         _probe_again, _deep_probe, _options, _fingerprint, _pool, _keeps_to_one_thread,
         _properties, _instances_apart, _answers, _stateless, _works_after_a_failed_bind,

@@ -28,9 +28,8 @@ _STATED: Final = "Constant"
 """The operator that nobody is offered: the core reads what it states."""
 
 
-def cases(subject: Subject) -> Iterable[Case]:
+def cases(_: Subject) -> Iterable[Case]:
     """Build the cases of this level."""
-    del subject
     for case in official_cases("node"):
         for variant in _variants(case):
             yield _case(case, variant)

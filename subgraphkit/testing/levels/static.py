@@ -26,9 +26,8 @@ _UPPER_BOUND: Final = re.compile(r"<|==|~=")
 _OUR_NAME: Final = re.compile(r"^subgraphkit(?![-_.\w])")
 
 
-def cases(subject: Subject) -> Iterator[Case]:
+def cases(_: Subject) -> Iterator[Case]:
     """List the checks."""
-    del subject
     installed = (_name, _registration, _manifest, _dependency, _typed, _listing)
     for check in (_import, _probe, *installed, _side_effects, _output):
         run = partial(_if_installed, check) if check in installed else check
