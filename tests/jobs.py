@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
-__all__ = ["ROOT", "adopt_descendants", "children", "failure", "install", "outcome_of", "run"]
-
 ROOT: Final = Path(__file__).resolve().parents[1]
 INSTALLING_SECONDS: Final = 1800.0
 ENDING_SECONDS: Final = 10.0

@@ -31,8 +31,6 @@ from typing import Any, Final
 
 from subgraphkit.processes import calling, child_process
 
-__all__ = ["child_command", "python_command", "run_command"]
-
 LAUNCHER: Final = Path(__file__).with_name("launcher.py")
 
 _NOT_READY: Final = child_process.child_command

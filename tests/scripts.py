@@ -9,17 +9,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-__all__ = [
-    "BENCHMARKS",
-    "EXAMPLES",
-    "ROOT",
-    "in_child",
-    "install_project",
-    "load_script",
-    "run_child",
-    "run_python",
-]
-
 ROOT: Final = Path(__file__).resolve().parents[1]
 EXAMPLES: Final = ROOT / "examples"
 BENCHMARKS: Final = ROOT / "benchmarks"

@@ -8,14 +8,7 @@ import numpy as np
 import onnx
 from onnx import NodeProto, helper
 
-from tests.campaign.growing import (
-    MOST_ELEMENTS,
-    Growth,
-    Skip,
-    Value,
-    numpy_type,
-    through_integers,
-)
+from tests.campaign.growing import MOST_ELEMENTS, Growth, Skip, Value, numpy_type, through_integers
 
 _SIZES: Final = (1, 2, 2, 3, 3, 4, 5, 6)
 _WEIGHTS: Final = {

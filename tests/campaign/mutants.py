@@ -67,10 +67,7 @@ class Mutants(Attack):
     def attempt(self, case: Case, backend: str) -> Outcome:
         feeds = models.feeds_of(case)
         with sk.InferenceSession(
-            models.model_of(case),
-            self._selection,
-            cache="off",
-            **self.settings,
+            models.model_of(case), self._selection, cache="off", **self.settings
         ) as session:
             results = session.run(None, feeds, timeout_s=_LONGEST)
         for name, value in models.feeds_of(case).items():

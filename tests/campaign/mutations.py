@@ -43,11 +43,7 @@ class Mutator:
     """Spoils one model with the draws of one generator."""
 
     def __init__(
-        self,
-        model: ModelProto,
-        feeds: dict[str, Any],
-        rng: random.Random,
-        strange: NodeProto,
+        self, model: ModelProto, feeds: dict[str, Any], rng: random.Random, strange: NodeProto
     ) -> None:
         self.model, self.feeds, self.rng, self.strange = model, feeds, rng, strange
 

@@ -20,8 +20,6 @@ from tests.faulty.wrapping import (
     WrappingProperty,
 )
 
-__all__ = ["CHOICES"]
-
 _TURNS: Final = itertools.count()
 _SHARED: Final[list[SubgraphProperty]] = []
 _CONTRACT: Final = Outcome.FAIL_CONTRACT

@@ -15,14 +15,7 @@ import numpy as np
 from subgraphkit.backend import Traits
 from subgraphkit.testing.cases import Outcome
 from tests.faulty import spoiling as by
-from tests.faulty.wrapping import (
-    Fault,
-    Run,
-    WrappedOperator,
-    results,
-)
-
-__all__ = ["COMPUTATIONS"]
+from tests.faulty.wrapping import Fault, Run, WrappedOperator, results
 
 _TURNS: Final = itertools.count()
 _FOR_EVER: Final = 1e6

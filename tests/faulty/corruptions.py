@@ -14,8 +14,6 @@ from tests.faulty import misreadings as as_if
 from tests.faulty import spoiling as by
 from tests.faulty.wrapping import Fault, Run, WrappedOperator, instead, results
 
-__all__ = ["CORRUPTIONS"]
-
 _ARITHMETIC, _CURVES = "L5/operators/arithmetic", "L5/operators/curves"
 _MOVED, _REDUCED = "L5/operators/movement", "L5/operators/reductions"
 _MULTIPLIED, _WINDOWED = "L5/operators/products", "L5/operators/windows"

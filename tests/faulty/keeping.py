@@ -34,8 +34,6 @@ from tests.faulty.wrapping import (
     results,
 )
 
-__all__ = ["KEPT", "Stores"]
-
 _KEPT: Final[list[Any]] = []
 _CLOSED: Final[list[bool]] = []
 _HOLDERS: Final[list[object]] = []

@@ -25,17 +25,6 @@ from subgraphkit.backend import (
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.testing.cases import Outcome
 
-__all__ = [
-    "EveryNode",
-    "Fault",
-    "Run",
-    "WrappedOperator",
-    "WrappingBackend",
-    "WrappingProperty",
-    "instead",
-    "results",
-]
-
 Run = Callable[[Sequence[Any]], list[Any]]
 _Corrupt = Callable[["WrappedOperator", list[Any], Run], Sequence[Any]]
 

@@ -11,8 +11,6 @@ from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.library.flavours import FLAVOURS, Library
 from subgraphkit_tensorrt.library.gpus import Gpu
 
-__all__ = ["MESSAGES"]
-
 
 def _on(gpu: Gpu, **given: Any) -> None:
     members = {"__members__": {"SM75": 75, "SM89": 89, "SM120": 120}}

@@ -16,8 +16,6 @@ from tests.jobs import ROOT, failure, install
 from tests.publishing.projects import PROJECTS, Project
 from tests.publishing.pythons import Line
 
-__all__ = ["rehearse"]
-
 RELEASE: Final = ROOT / "build" / "release"
 SECONDS: Final = 900.0
 FORMS: Final = {

@@ -12,8 +12,6 @@ from packaging.version import Version
 
 from tests.jobs import ROOT
 
-__all__ = ["CORE", "PROJECTS", "Project", "claimed_pythons", "lowest"]
-
 
 @dataclass(frozen=True)
 class Project:

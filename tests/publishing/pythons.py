@@ -17,8 +17,6 @@ from typing import Final
 from tests.jobs import ROOT, failure, install, outcome_of
 from tests.publishing.projects import CORE, PROJECTS, claimed_pythons, lowest
 
-__all__ = ["Line", "interpreters", "try_lowest", "try_pythons"]
-
 ENVIRONMENTS: Final = ROOT / "build" / "pythons"
 FOR_TESTS: Final = ("pytest>=9.0", "hypothesis>=6.130")
 CHOICE: Final = (

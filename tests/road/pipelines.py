@@ -30,8 +30,6 @@ from sklearn.datasets import load_iris
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
-__all__ = ["PIPELINES", "Pipeline"]
-
 Array = np.ndarray[Any, Any]
 
 _X, _CLASSES = load_iris(return_X_y=True)

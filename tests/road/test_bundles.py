@@ -40,9 +40,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _constraints() -> dict[str, Any]:
     """Give every backend a part: pooling to ONNX Runtime, Relu to NumPy, the rest to OpenVINO."""
-    return {
-        "exclusions": {"openvino": ["MaxPool", "Relu"], "onnxruntime": ["Relu"]},
-    }
+    return {"exclusions": {"openvino": ["MaxPool", "Relu"], "onnxruntime": ["Relu"]}}
 
 
 @pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])

@@ -8,12 +8,7 @@ import onnx
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.precision import (
-    Precision,
-    calibrate,
-    measure_accuracy,
-    rewrite,
-)
+from subgraphkit.precision import Precision, calibrate, measure_accuracy, rewrite
 from subgraphkit.precision.accuracy import Sums
 from subgraphkit.testing import light_models
 

@@ -3,8 +3,6 @@
 import os
 from pathlib import Path
 
-__all__ = ["ray_processes"]
-
 
 def ray_processes(title: str, doing: str = "") -> list[int]:
     """Return the ids of processes whose title begins so, and has what they are doing in it."""

@@ -11,8 +11,6 @@ import subgraphkit as sk
 from tests.run_examples import write_small_model
 from tests.scripts import EXAMPLES
 
-__all__ = ["RECIPES", "SECONDS", "expected_of", "prepare", "run_script", "spec_of"]
-
 RECIPES = EXAMPLES / "serving"
 SECONDS = 60.0
 

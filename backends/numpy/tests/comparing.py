@@ -14,8 +14,6 @@ from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit.backend.tolerances import EXACT, Tolerance
 from subgraphkit.comparing import first_difference
 
-__all__ = ["F32", "I64", "RNG", "check", "compare", "floats", "onnxruntime_from", "run_onnxruntime"]
-
 F32 = np.dtype(np.float32)
 I64 = np.dtype(np.int64)
 RNG = np.random.default_rng(7)

@@ -18,10 +18,6 @@ from backends.numpy.tests.dtype_templates import EXTRA
 from subgraphkit.testing.official_cases import official_cases
 from subgraphkit.types import DataType
 
-__all__ = [
-    "Combination", "Template", "combinations", "element_type", "fitting", "model_of", "schemas",
-]  # fmt: skip
-
 BITS_OF_HALF: Final = 16
 BITS_OF_DOUBLE: Final = 53
 NAMES: Final = {dtype.onnx_name: dtype for dtype in DataType if dtype}

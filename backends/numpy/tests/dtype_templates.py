@@ -5,8 +5,6 @@ from typing import Any, Final
 import numpy as np
 from onnx import NodeProto, helper
 
-__all__ = ["EXTRA"]
-
 X: Final = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], np.float32)
 ML: Final = "ai.onnx.ml"
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from backends.numpy.tests.comparing import check
 
-__all__ = ["DOMAIN", "Array", "Numbers", "agrees"]
-
 Array = np.ndarray[Any, Any]
 
 DOMAIN = "com.microsoft"

@@ -7,8 +7,6 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper, parser
 
-__all__ = ["node_model", "parsed"]
-
 
 def parsed(body: str, opset: int = 18) -> onnx.ModelProto:
     """Parse the text of a graph into a model."""

@@ -14,8 +14,6 @@ from subgraphkit_numpy import NumpyBackend
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.operator import NumpyOperator
 
-__all__ = ["CompiledModel", "compile_model"]
-
 
 class CompiledModel:
     """A model whose nodes all run on the NumPy backend."""

@@ -7,7 +7,7 @@ import pytest
 
 from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit.backend import Unsupported
-from subgraphkit.testing import Outcome, Subject
+from subgraphkit.testing import Outcome, Subject, run_checks, sweep_cases
 from subgraphkit.testing.cases import batches
 from subgraphkit.testing.execution import carry_out, carry_out_all
 from subgraphkit.testing.levels import cases_of_level
@@ -60,7 +60,13 @@ def test_operators(name: str, pytestconfig: pytest.Config) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.level > 3])
-def test_conformance(name: str) -> None:
+def test_conformance(
+    name: str, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not pytestconfig.getoption("--all-sizes"):
+        monkeypatch.setattr(sweep_cases, "_WIDTHS", sweep_cases._WIDTHS[::3])
+        monkeypatch.setattr(sweep_cases, "_SECONDS", 3.0)
+        monkeypatch.setattr(run_checks, "_MANY_RUNS", 10)
     with warnings.catch_warnings():
         # onnx's own implementations convert NaN to integers and use what NumPy has deprecated
         warnings.simplefilter("ignore")

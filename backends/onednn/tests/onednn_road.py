@@ -16,8 +16,6 @@ from subgraphkit_onednn import OnednnBackend
 from subgraphkit_onednn.backend_options import Options
 from subgraphkit_onednn.operator import OnednnOperator
 
-__all__ = ["compile_model", "conv_net", "make_model", "refusals"]
-
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 

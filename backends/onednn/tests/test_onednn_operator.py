@@ -22,12 +22,7 @@ from subgraphkit_onednn.lowering import LOWERINGS
 from tests.models import skip_if_large
 from tests.scripts import run_child
 
-NET_PARTITIONS = [
-    "convolution + relu",
-    "convolution + add + relu",
-    "avg_pool",
-    "matmul",
-]
+NET_PARTITIONS = ["convolution + relu", "convolution + add + relu", "avg_pool", "matmul"]
 
 
 def picture(seed: int = 0, *dims: int) -> Any:

@@ -7,8 +7,6 @@ from onnx import parser
 
 import subgraphkit as sk
 
-__all__ = ["homes", "open_ort", "operators", "parsed", "refusals"]
-
 
 def parsed(body: str, opset: int = 18, imports: str = "") -> onnx.ModelProto:
     """Parse the text of a graph into a model."""

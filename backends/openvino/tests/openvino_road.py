@@ -11,8 +11,6 @@ from subgraphkit.ir import Subgraph, make_subgraph
 from subgraphkit_openvino import OpenVINOBackend
 from subgraphkit_openvino.backend_options import Options
 
-__all__ = ["SELECTION", "OpenedModel", "compiled", "homes", "parsed", "reasons", "session"]
-
 SELECTION = "openvino,numpy"
 
 

@@ -197,10 +197,7 @@ def test_what_is_fed_nothing_runs_on_the_fallback(line: str, shape: tuple[int, .
     model = parsed(f"g (float[3,N,1] x, float[1,4,1] w) => ({line}")
     assert homes(model) == ["openvino"]
     feeds = {"x": np.zeros((3, 0, 1), np.float32), "w": np.ones((1, 4, 1), np.float32)}
-    with (
-        session(model) as opened,
-        pytest.warns(SubgraphkitWarning, match="has no elements"),
-    ):
+    with session(model) as opened, pytest.warns(SubgraphkitWarning, match="has no elements"):
         assert opened.run(None, feeds)[0].shape == shape
 
 

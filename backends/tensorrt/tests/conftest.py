@@ -11,8 +11,6 @@ from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running import device, dlpack
 from subgraphkit_tensorrt.running.operator import TensorRTOperator
 
-__all__ = ["double"]
-
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test on the double in several schedules, if they are asked for."""

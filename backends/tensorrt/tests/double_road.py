@@ -26,28 +26,6 @@ from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running.regions import compile_region
 
-__all__ = [
-    "GROWING",
-    "NEEDED",
-    "PICKED",
-    "SUM",
-    "WIDE",
-    "WIDEST",
-    "DoubleBackend",
-    "Opened",
-    "Tensor",
-    "X",
-    "compiled",
-    "in_thread",
-    "on_numpy",
-    "parsed",
-    "run_bound",
-    "session",
-    "summed",
-    "weighted",
-    "wide",
-]
-
 SUM = "agraph (float[2,3] x) => (float[2,3] y) { t = Relu(x) y = Add(t, x) }"
 GROWING = "agraph (float[n,3] x) => (float[n,3] y) { t = Relu(x) y = Add(t, x) }"
 PICKED = "agraph (float[n] x) => (int64[1,m] y, float[n] z) { y = NonZero(x) z = Neg(x) }"

@@ -17,8 +17,6 @@ from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.types import DataType
 from subgraphkit_tensorrt.running import dlpack
 
-__all__ = ["OnnxRuntimeDouble"]
-
 _CUDA = "CUDAExecutionProvider"
 
 

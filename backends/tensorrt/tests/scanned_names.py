@@ -4,8 +4,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["CALLED", "names_defined", "names_in", "names_used"]
-
 CALLED = {
     "builder": "Builder",
     "network": "INetworkDefinition",

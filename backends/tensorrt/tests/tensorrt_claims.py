@@ -14,20 +14,6 @@ from subgraphkit_tensorrt.claiming.parser_queries import ParserQueries
 from subgraphkit_tensorrt.lowering import Conversions, rules_for
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
-__all__ = [
-    "ask",
-    "divided",
-    "edges",
-    "homes",
-    "loaded",
-    "parsed",
-    "reasons",
-    "rules",
-    "static_refusal",
-    "taken",
-    "workers",
-]
-
 
 def parsed(body: str, opset: int = 17) -> onnx.ModelProto:
     """Return a model from ONNX's own textual form."""

@@ -22,21 +22,6 @@ from subgraphkit_tensorrt.building.profiles import InputRange
 from subgraphkit_tensorrt.library.flavours import Library, find
 from subgraphkit_tensorrt.running.regions import compile_region
 
-__all__ = [
-    "blocks",
-    "bound",
-    "buckets_at_bind",
-    "build_engine",
-    "context_of",
-    "cut",
-    "needs_rtx",
-    "options",
-    "ranges_at_bind",
-    "rtx",
-    "typed_model",
-    "whole",
-]
-
 needs_rtx = pytest.mark.skipif(
     find_spec("tensorrt_rtx_bindings") is None, reason="TensorRT for RTX is not installed"
 )

@@ -9,8 +9,6 @@ from onnx import numpy_helper, parser
 
 import subgraphkit as sk
 
-__all__ = ["dense", "homes", "open_tvm", "operators", "parsed", "refusals"]
-
 
 def parsed(body: str, opset: int = 18, **weights: Any) -> onnx.ModelProto:
     """Parse the text of a graph into a model, with arrays as initializers."""

@@ -119,9 +119,7 @@ def test_nodes_are_replaced_by_nodes_and_constants(run_pass: Callable[[Edits], N
     np.testing.assert_allclose(y, (silu + 1) / 2, rtol=1e-6)
 
 
-def test_the_reference_of_a_check_is_the_model_as_it_was(
-    run_pass: Callable[[Edits], None],
-) -> None:
+def test_the_reference_of_a_check_is_the_model_as_it_was(run_pass: Callable[[Edits], None]) -> None:
     wrong = helper.make_node("Neg", ["x"], ["silu"])
     run_pass(lambda graph: silus(graph, [wrong]))
     assert verify(MODEL, FEEDS, backend="onnxruntime,numpy", reference="numpy").outcome == "differs"

@@ -206,11 +206,7 @@ def test_a_backend_that_cannot_say_or_restore_is_named(bundle: Path) -> None:
     def broken(self: Any, *_: Any) -> Any:
         raise RuntimeError("no driver")
 
-    for name, doing in (
-        ("accepts", "judge"),
-        ("fingerprint", "judge"),
-        ("deserialize", "restore"),
-    ):
+    for name, doing in (("accepts", "judge"), ("fingerprint", "judge"), ("deserialize", "restore")):
         with pytest.raises(sk.errors.CompileError, match=f"SGK187.*{doing}.*no driver"):
             sk.InferenceSession(bundle, backend=[storing(**{name: broken})])
 

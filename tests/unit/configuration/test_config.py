@@ -31,10 +31,7 @@ def project_file(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("present", list(product((False, True), repeat=len(LAYERS))))
 def test_the_first_layer_that_speaks_wins_and_is_named(
-    present: tuple[bool, ...],
-    monkeypatch: pytest.MonkeyPatch,
-    project_file: Path,
-    user_file: Path,
+    present: tuple[bool, ...], monkeypatch: pytest.MonkeyPatch, project_file: Path, user_file: Path
 ) -> None:
     spoken = [layer for layer, speaks in zip(LAYERS, present, strict=True) if speaks]
     names = {layer: layer.replace(" ", "_") for layer in LAYERS}

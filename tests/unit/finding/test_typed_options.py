@@ -4,11 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from subgraphkit.backend import (
-    BindContext,
-    Option,
-    read_manifest,
-)
+from subgraphkit.backend import BindContext, Option, read_manifest
 from subgraphkit.backend.contract import option_class_of
 from subgraphkit.backend.options import PlainOptions
 from subgraphkit.cli import main

@@ -9,8 +9,6 @@ from onnx import helper
 
 from subgraphkit.types import DataType
 
-__all__ = ["CASES", "MicrosoftCase"]
-
 _RANDOM = np.random.default_rng(0)
 _SCALE: Final = np.array(0.1, np.float32)
 _ZERO: Final = np.array(3, np.uint8)

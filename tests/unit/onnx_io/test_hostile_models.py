@@ -101,10 +101,7 @@ BROKEN: dict[str, tuple[str, Callable[[onnx.ModelProto], object]]] = {
         "SGK214",
         lambda m: setattr(_types(m)["x"].tensor_type, "elem_type", OUTSIDE),
     ),
-    "of an output": (
-        "SGK214",
-        lambda m: setattr(_types(m)["y"].tensor_type, "elem_type", OUTSIDE),
-    ),
+    "of an output": ("SGK214", lambda m: setattr(_types(m)["y"].tensor_type, "elem_type", OUTSIDE)),
     "of an inner value": (
         "SGK214",
         lambda m: setattr(_types(m)["a"].tensor_type, "elem_type", OUTSIDE),

@@ -207,7 +207,7 @@ def test_what_reads_such_a_value_in_a_body_can_be_bound(call: str, body: str) ->
     bound = sk.bind(sk.load(model))
     ((_, bodies),) = bound.table.bodies.items()
     assert {node.domain for one in bodies.values() for node in one.nodes} <= {
-        *("", "ai.onnx.ml", "somebody"),
+        *("", "ai.onnx.ml", "somebody")
     }
 
 

@@ -147,12 +147,7 @@ def _whole(property_: DescribedProperty, _: str, operators: Sequence[str]) -> No
     property_._make = lambda _: Whole(operators)
 
 
-_SETTINGS = {
-    "border": _no_border,
-    "pattern": _pattern,
-    "ends": _ends,
-    "whole": _whole,
-}
+_SETTINGS = {"border": _no_border, "pattern": _pattern, "ends": _ends, "whole": _whole}
 
 
 def regions(partitioning: Partitioning, name: str) -> list[list[int]]:

@@ -116,10 +116,7 @@ def test_a_plan_measured_elsewhere_holds_and_warns(
         ("[]", "it has no 'format' that is 1"),
         ('{"format": 2}', "it has no 'format' that is 1"),
         ("[" * 100_000, "it is nested too deeply"),
-        (
-            plan_text(backends=3),
-            r"a member of it is wrong: Expected `object`, .* `\$\.backends`",
-        ),
+        (plan_text(backends=3), r"a member of it is wrong: Expected `object`, .* `\$\.backends`"),
         (plan_text(circumstances=[]), "a member of it is wrong"),
         (plan_text(nodes={"tvm": []}), "it places nodes on backends that it does not list"),
         (plan_text(nodes={"numpy": "abc"}), "a member of it is wrong"),

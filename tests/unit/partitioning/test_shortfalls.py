@@ -77,9 +77,7 @@ def warned(
     return [one.getMessage() for one in found]
 
 
-def test_one_warning_says_who_has_what_why_and_what_to_do(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_one_warning_says_who_has_what_why_and_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
     (said,) = warned(caplog, OPEN, closed)
     assert said == (
         "closed has 0 of 5 nodes (0% of FLOPs), numpy 5 (100%). Main reason: dimension 'batch' is "
@@ -126,9 +124,7 @@ def test_who_was_named_first_is_counted_on_for_half_and_others_for_a_tenth(
     assert warned(caplog, chain, [claiming(["Neg", "Abs"], "half"), quarter, "numpy"]) == []
 
 
-def test_a_backend_left_out_is_told_once_with_the_reason(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_backend_left_out_is_told_once_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.warns(SubgraphkitWarning, match="SGK102"):
         (said,) = warned(caplog, DIAMOND, "zzz,numpy", on_missing="warn")
     assert said.startswith("zzz was left out: ")

@@ -10,8 +10,6 @@ import subgraphkit as sk
 from subgraphkit.errors import SubgraphkitError
 from tests.models import parsed
 
-__all__ = ["ones_for", "refusal", "save_with_data"]
-
 
 def ones_for(session: sk.InferenceSession) -> dict[str, Any]:
     return {

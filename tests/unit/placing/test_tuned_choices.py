@@ -10,15 +10,7 @@ import subgraphkit as sk
 from subgraphkit.errors import BackendUnavailableError, ExecutionError
 from subgraphkit.placing import measuring, tune, tuning
 from tests.unit.placing import made_up
-from tests.unit.placing.made_up import (
-    REAL,
-    Clock,
-    Register,
-    bind,
-    chain,
-    homes,
-    summed,
-)
+from tests.unit.placing.made_up import REAL, Clock, Register, bind, chain, homes, summed
 
 
 def test_the_present_choice_stays_unless_another_is_surely_faster(

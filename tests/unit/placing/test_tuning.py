@@ -15,16 +15,7 @@ from subgraphkit.errors import BackendUnavailableError, ConfigError
 from subgraphkit.partitioning.plan_files import Placement, read_placement
 from subgraphkit.placing import Tuning, tune, tuning_loop
 from tests.models import parsed
-from tests.unit.placing.made_up import (
-    CHAIN,
-    COMPUTED,
-    Clock,
-    Register,
-    bind,
-    chain,
-    homes,
-    summed,
-)
+from tests.unit.placing.made_up import CHAIN, COMPUTED, Clock, Register, bind, chain, homes, summed
 
 
 def test_what_measures_best_is_kept_found_again_and_written(

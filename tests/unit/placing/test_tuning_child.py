@@ -127,10 +127,7 @@ def test_a_session_takes_over_what_was_measured_beside_it(
 
 @pytest.mark.parametrize(
     ("says", "told"),
-    [
-        (Child.gone, "its process ended with status -9"),
-        (lambda: "{}", "ValueError"),
-    ],
+    [(Child.gone, "its process ended with status -9"), (lambda: "{}", "ValueError")],
 )
 def test_a_session_stays_as_it_is_where_measuring_fails(
     says: Callable[[], Any],

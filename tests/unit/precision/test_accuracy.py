@@ -10,13 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from subgraphkit.errors import CallerError
-from subgraphkit.precision import (
-    Precision,
-    calibrate,
-    measure_accuracy,
-    precision_search,
-    rewrite,
-)
+from subgraphkit.precision import Precision, calibrate, measure_accuracy, precision_search, rewrite
 from tests.models import CHAIN, parsed
 
 ONE = {"x": np.array([[1, -1, 3, 0]], np.float32)}

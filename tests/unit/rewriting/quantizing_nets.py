@@ -9,8 +9,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 from subgraphkit.precision import Precision, Range, Ranges, Rewriting, rewrite
 
-__all__ = ["DQ", "RNG", "Net", "kernel", "quantized", "ranges_of", "scale_of", "sources"]
-
 RNG = np.random.default_rng(7)
 
 

@@ -70,10 +70,7 @@ def test_a_product_whose_input_int8_would_hold_badly_stays_unless_that_is_allowe
     a = net.add("MatMul", ["x", RNG.standard_normal((32, 32))], "a")
     net.add("MatMul", [a, RNG.standard_normal((32, 32))], "y")
     ranges = Ranges(
-        {
-            "x": Range(1.0, "mse", 1, -1.0, 1.0, 35.0),
-            "a": Range(40.0, "mse", 1, -40.0, 40.0, 12.0),
-        }
+        {"x": Range(1.0, "mse", 1, -1.0, 1.0, 35.0), "a": Range(40.0, "mse", 1, -40.0, 40.0, 12.0)}
     )
     done = quantized(net.model("y"), ranges)
     assert done.quantized == ("a",)

@@ -9,12 +9,7 @@ from onnx import parser
 
 import subgraphkit as sk
 from subgraphkit.errors import ExecutionError
-from tests.faulty import (
-    ComputesInPlace,
-    ReturnsInput,
-    ReturnsOwnBuffer,
-    WritesInputs,
-)
+from tests.faulty import ComputesInPlace, ReturnsInput, ReturnsOwnBuffer, WritesInputs
 from tests.faulty.wrapping import WrappedOperator, WrappingBackend
 
 TWO = parser.parse_model(

@@ -126,11 +126,7 @@ def test_a_value_that_only_the_device_reads_stays_there(*, checked: bool) -> Non
     body = "agraph (float[2] x) => (float[2] y) { a = Relu(x) b = Neg(a) y = Abs(b) }"
     (y,), log = ran(body, X, checked=checked)
     assert y.tolist() == [0, 2]
-    assert log == [
-        (["ndarray"], (ON_DEVICE,)),
-        (["Remote"], (ON_DEVICE,)),
-        (["Remote"], None),
-    ]
+    assert log == [(["ndarray"], (ON_DEVICE,)), (["Remote"], (ON_DEVICE,)), (["Remote"], None)]
 
 
 def test_a_value_that_another_backend_reads_comes_to_the_host() -> None:

@@ -164,8 +164,7 @@ def test_new_weights_come_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "stored",
-    ["y = Reshape(x, shp)", "shp2 = Constant<value_ints=[3, 4]>() y = Reshape(x, shp2)"],
+    "stored", ["y = Reshape(x, shp)", "shp2 = Constant<value_ints=[3, 4]>() y = Reshape(x, shp2)"]
 )
 def test_a_constant_that_decides_a_shape_cannot_be_replaced(stored: str) -> None:
     text = f"""

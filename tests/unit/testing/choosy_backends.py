@@ -3,11 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from subgraphkit.backend import (
-    Answer,
-    Conformance,
-    SubgraphSelector,
-)
+from subgraphkit.backend import Answer, Conformance, SubgraphSelector
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType, TensorType
 from tests.faulty import FlushesDenormals, LosesSignOfZero, WritesInputs

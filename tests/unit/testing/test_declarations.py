@@ -24,12 +24,7 @@ from subgraphkit.testing.comparison import OF_OTHERS
 from subgraphkit.testing.execution import carry_out
 from subgraphkit.testing.small_models import model_of
 from tests.fakes import ReferenceOperator
-from tests.faulty.wrapping import (
-    EveryNode,
-    WrappedOperator,
-    WrappingBackend,
-    WrappingProperty,
-)
+from tests.faulty.wrapping import EveryNode, WrappedOperator, WrappingBackend, WrappingProperty
 from tests.unit.testing.choosy_backends import GemmOnly
 
 

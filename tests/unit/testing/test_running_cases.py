@@ -125,10 +125,7 @@ def test_what_operators_compute_comes_before_all_else() -> None:
     [
         ("arithmetic", {("Clip", 10), ("Dropout", 11)}),
         ("movement", {("Pad", 10), ("Slice", 9), ("Split", 12), ("Squeeze", 12), ("Pad", 17)}),
-        (
-            "reductions",
-            {("Softmax", 12), ("ReduceSum", 12), ("ReduceMean", 17), ("TopK", 9)},
-        ),
+        ("reductions", {("Softmax", 12), ("ReduceSum", 12), ("ReduceMean", 17), ("TopK", 9)}),
         ("windows", {("BatchNormalization", 13), ("AveragePool", 18), ("MaxPool", 9)}),
         ("normalisations", {("Upsample", 9), ("Resize", 10), ("LSTM", 13)}),
         ("quantised", {("QuantizeLinear", 12), ("DequantizeLinear", 20)}),

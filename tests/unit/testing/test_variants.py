@@ -7,10 +7,7 @@ import pytest
 from subgraphkit.testing import Subject
 from subgraphkit.testing.foreign import ForeignBackend, beside_foreign, is_foreign
 from subgraphkit.testing.official_cases import OfficialCase, official_cases
-from subgraphkit.testing.variants import (
-    folded,
-    sandwiched,
-)
+from subgraphkit.testing.variants import folded, sandwiched
 from tests.models import parsed
 
 NUMPY = Subject("numpy")

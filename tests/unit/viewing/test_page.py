@@ -6,15 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from subgraphkit.viewing import (
-    Arrow,
-    Box,
-    Drawing,
-    Table,
-    Text,
-    fragment,
-    page,
-)
+from subgraphkit.viewing import Arrow, Box, Drawing, Table, Text, fragment, page
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e</script><!--\x00\ud800&amp;"
 HARMLESS = "h" * len(HOSTILE)  # long names are beside their box

@@ -26,12 +26,7 @@ Elements = tuple[int, ...]
 _Allowed = frozenset[DataType]
 _STRING: Final = frozenset({DataType.STRING})
 _FLOAT8: Final = frozenset(
-    {
-        DataType.FLOAT8E4M3FN,
-        DataType.FLOAT8E4M3FNUZ,
-        DataType.FLOAT8E5M2,
-        DataType.FLOAT8E5M2FNUZ,
-    }
+    {DataType.FLOAT8E4M3FN, DataType.FLOAT8E4M3FNUZ, DataType.FLOAT8E5M2, DataType.FLOAT8E5M2FNUZ}
 )
 _NOT_COMPUTED: Final[Mapping[tuple[str, str], Mapping[int, _Allowed]]] = {
     ("", "Col2Im"): {0: _STRING},

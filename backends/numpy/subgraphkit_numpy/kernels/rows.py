@@ -12,12 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit_numpy.kernels.elementwise import (
-    BLOCK,
-    SHARED_NANOSECONDS,
-    cut_blocks,
-    scratch,
-)
+from subgraphkit_numpy.kernels.elementwise import BLOCK, SHARED_NANOSECONDS, cut_blocks, scratch
 from subgraphkit_numpy.kernels.registry import Array
 from subgraphkit_numpy.parallel import BUFFER, share
 

@@ -26,8 +26,6 @@ from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.library.flavours import FLAVOURS, Library
 from subgraphkit_tensorrt.library.logger import logger_for
 
-__all__ = ["CLASSES", "Double", "members_of"]
-
 CLASSES = (*BUILDING, *RUNNING, *REFITTING, *CALLED_BACK)
 """The classes of the double, of all releases together."""
 

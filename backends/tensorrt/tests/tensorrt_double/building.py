@@ -10,8 +10,6 @@ import onnx
 
 from backends.tensorrt.tests.tensorrt_double.computing import NAMES, Computation
 
-__all__ = ["BUILDING", "read_plan", "with_model"]
-
 _HEADER = 28
 
 

@@ -13,8 +13,6 @@ from onnx import numpy_helper
 import subgraphkit as sk
 from subgraphkit.types import DataType, TensorType
 
-__all__ = ["NAMES", "Computation"]
-
 NAMES = {
     DataType.FLOAT: "FLOAT",
     DataType.FLOAT16: "HALF",

@@ -9,8 +9,6 @@ import numpy as np
 from backends.tensorrt.tests.tensorrt_double.listeners import started
 from subgraphkit_tensorrt.building.network import TYPES
 
-__all__ = ["IExecutionContext", "scratch_for"]
-
 _SCRATCH = 512
 """Bytes of scratch memory for each row of the largest input, and for one more."""
 _STATE = 256

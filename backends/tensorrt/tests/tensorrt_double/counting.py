@@ -3,8 +3,6 @@
 from collections import Counter
 from typing import Any
 
-__all__ = ["Counted"]
-
 _MADE = {
     "cudaMalloc": (0, "memory"),
     "cudaMallocFromPoolAsync": (0, "memory"),

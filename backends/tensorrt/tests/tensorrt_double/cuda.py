@@ -26,8 +26,6 @@ from backends.tensorrt.tests.tensorrt_double.ordering import (
 )
 from backends.tensorrt.tests.tensorrt_double.pools import Pools
 
-__all__ = ["DoubleCuda"]
-
 _INVALID = 1
 _OUT_OF_MEMORY = 2
 _FAILED = 719

@@ -5,8 +5,6 @@ from typing import Any
 
 from backends.tensorrt.tests.tensorrt_double.ordering import Clock, Step, Stream, merge
 
-__all__ = ["Events"]
-
 _FAILED = 719
 _NOT_WHILE_CAPTURING = 900
 _NON_BLOCKING = 1

@@ -6,8 +6,6 @@ from typing import Any
 
 from backends.tensorrt.tests.tensorrt_double.ordering import Clock, Step, Stream
 
-__all__ = ["Graphs"]
-
 _INVALID = 1
 _CAPTURE_INVALID = 901
 _GLOBAL = 0

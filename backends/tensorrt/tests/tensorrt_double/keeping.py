@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-__all__ = ["EngineInspector", "IRuntimeConfig"]
-
 
 class IRuntimeConfig:
     cuda_graph_strategy: Any = None

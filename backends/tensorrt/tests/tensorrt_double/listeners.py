@@ -3,8 +3,6 @@
 import enum
 from typing import Any
 
-__all__ = ["CALLED_BACK", "started"]
-
 
 class _Severity(enum.IntEnum):
     INTERNAL_ERROR = 0

@@ -8,8 +8,6 @@ So a missing event is found in every schedule, also in one whose result happens 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Allocation", "Clock", "Span", "Step", "Stream", "Work", "merge"]
-
 Work = Callable[[], object]
 
 Clock = dict[int, int]

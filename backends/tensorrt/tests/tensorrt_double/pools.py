@@ -7,8 +7,6 @@ from typing import Any
 
 from backends.tensorrt.tests.tensorrt_double.ordering import Step, merge
 
-__all__ = ["Pools"]
-
 _THRESHOLD = 4
 _RESERVED = 5
 _USED = 7

@@ -6,8 +6,6 @@ import onnx
 
 from backends.tensorrt.tests.tensorrt_double.building import put_in
 
-__all__ = ["REFITTING"]
-
 
 class Refitter:
     def __init__(self, engine: Any, logger: Any) -> None:

@@ -7,8 +7,6 @@ from backends.tensorrt.tests.tensorrt_double.computing import NAMES, Computation
 from backends.tensorrt.tests.tensorrt_double.contexts import IExecutionContext, scratch_for
 from backends.tensorrt.tests.tensorrt_double.keeping import EngineInspector, IRuntimeConfig
 
-__all__ = ["RUNNING"]
-
 _WEIGHTS = 512
 
 
