@@ -120,6 +120,21 @@ def _sum_of_bytes(settings: Mapping[str, str]) -> float:
     return float(compiled([np.full((1, 64, 4, 4), ends[1])])[0].max())
 
 
+@lru_cache(maxsize=1)
+def rounds_to_bfloat16() -> bool:
+    """Say whether the processor rounds float32 to the nearest bfloat16.
+
+    Without instructions for it, OpenVINO rounds down what lies between half a step and three
+    quarters. So it is tried once.
+    """
+    openvino = runtime()
+    x = openvino.opset13.parameter([1], openvino.Type.f32)
+    made = openvino.opset13.convert(x, "bf16")
+    compiled = core().compile_model(openvino.Model([made], [x]), "CPU", {})
+    nearest = np.float32([1.0078125]).view(np.uint16)[1]
+    return bool(compiled([np.float32([1.005])])[0].view(np.uint16)[0] == nearest)
+
+
 def devices() -> tuple[str, ...]:
     """Return the names of the devices that OpenVINO found, such as ``CPU`` and ``GPU.0``."""
     return tuple(core().available_devices)

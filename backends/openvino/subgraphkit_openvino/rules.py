@@ -16,6 +16,7 @@ from subgraphkit.types import DataType, TensorType
 from subgraphkit_openvino.bodies import body_graphs
 from subgraphkit_openvino.geometry import pool_problem, resize_problem
 from subgraphkit_openvino.integers import WholeNumbers
+from subgraphkit_openvino.library import rounds_to_bfloat16
 from subgraphkit_openvino.memory import ELEMENT_TYPES
 from subgraphkit_openvino.uses import USES, is_fixed
 
@@ -130,6 +131,9 @@ def _operator(node: Node) -> Refusal | None:
 def _attention(node: Node) -> str:
     if len(list(filter(None, node.inputs))) > len(_QUERY_KEY_VALUE) or len(node.outputs) > 1:
         return "masks, caches and scores, which OpenVINO combines otherwise"
+    heads = [(node.shape(place) or (None,) * 4)[1:-2] for place in range(2)]
+    if not all(isinstance(n, int) for found in heads for n in found):
+        return "a count of heads known only at a run, at which OpenVINO fails"
     other = sorted(set(node.attributes) - _PLAIN_ATTENTION)
     return f"attribute {other[0]}, which OpenVINO does not read" if other else ""
 
@@ -201,6 +205,9 @@ def _space_to_depth(node: Node) -> str:
 
 
 def _cast(node: Node) -> str:
+    makes_bfloat16 = node.graph.dtype(node.outputs[0]) is DataType.BFLOAT16
+    if makes_bfloat16 and node.dtype(0) is not DataType.BFLOAT16 and not rounds_to_bfloat16():
+        return "a cast to bfloat16, which OpenVINO does not round to the nearest here"
     before = _cast_before(node)
     rounds = before is not None and before.dtype(0) not in {*_HALVES, DataType.BOOL}
     if not rounds or node.dtype(0) not in _HALVES:

@@ -118,6 +118,8 @@ def is_fixed(node: Node, place: int = 0) -> bool:
 def _result_steps(node: Node) -> str:
     if not node.is_constant(_MADE_SCALE) or not node.is_constant(_MADE_SCALE + 1):
         return "a scale or zero point of the result that is fed, behind which OpenVINO rounds"
+    if any(node.dtype(place) is not DataType.FLOAT for place in _SCALES):
+        return "scales of 16 bits, for which OpenVINO fails to compile"
     scales = [node.constant(place) for place in _SCALES]
     wide = np.concatenate([np.float64(np.pi if one is None else one).reshape(-1) for one in scales])
     has_few_digits = np.array([f"{one:.2g}" for one in wide]).astype(np.float32) == wide

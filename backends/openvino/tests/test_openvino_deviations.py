@@ -214,10 +214,28 @@ def test_a_fused_product_is_taken_with_the_activations_that_openvino_reads(
             "(float[4] x) => (float[4] y) { c = Cast<to=10>(x) t = Identity(c) y = Cast<to=1>(t) }",
             "rounded to a half",
         ),
+        (
+            "(float[1,H,4,8] x, float[1,1,4,8] k) => (float[1,H,4,8] y) { y = Attention(x, k, k) }",
+            "a count of heads known only at a run",
+        ),
+        (
+            (
+                "(uint8[N,2] x) => (uint8[N,2] y) <float16 t = {14336}, uint8 o = {0}, "
+                "uint8[2,2] w = {1, 2, 3, 4}> { y = QLinearMatMul(x, t, o, w, t, o, t, o) }"
+            ),
+            "scales of 16 bits",
+        ),
     ],
 )
 def test_what_is_left_out_or_put_elsewhere_is_refused(body: str, reason: str) -> None:
-    assert reason in reasons(parsed(f"g {body}"))[0]
+    assert reason in reasons(parsed(f"g {body}", 23))[0]
+
+
+def test_a_cast_to_bfloat16_is_rounded_to_the_nearest_whoever_computes_it() -> None:
+    x = np.linspace(1, 2, 999, dtype=np.float32)
+    with session(parsed("g (float[N] x) => (bfloat16[N] y) { y = Cast<to=16>(x) }")) as opened:
+        (made,) = opened.run(None, {"x": x})
+    assert (made == x.astype(made.dtype)).all()
 
 
 _X43 = np.arange(12, dtype=np.float32).reshape(4, 3)
