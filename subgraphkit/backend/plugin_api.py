@@ -24,11 +24,7 @@ _API: Final = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)")
 
 
 def parse_api(text: str) -> tuple[int, int]:
-    """Read ``"major.minor"``.
-
-    Raises:
-        ValueError: If the text has another form.
-    """
+    """Read ``"major.minor"``; ValueError for another form."""
     match = _API.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a plugin API version, expected MAJOR.MINOR")

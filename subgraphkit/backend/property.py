@@ -126,11 +126,7 @@ class SubgraphProperty(Dated, ABC):
     """
 
     def __init_subclass__(cls, **words: Any) -> None:
-        """Refuse what left the contract.
-
-        Raises:
-            BackendIncompatibleError: The class defines it (SGK105).
-        """
+        """Refuse what left the contract (BackendIncompatibleError, SGK105)."""
         super().__init_subclass__(**words)
         refuse_names(cls, _LEFT)
 

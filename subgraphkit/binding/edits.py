@@ -64,11 +64,7 @@ def _wrong(
 
 
 def _check(edits: Sequence[object], graph: BoundGraph) -> None:
-    """Look at edits before they are made.
-
-    Raises:
-        InvalidModelError: They cannot be made (SGK224).
-    """
+    """Refuse edits that cannot be made (InvalidModelError, SGK224)."""
     known, gone = frozenset(graph.order), set[int]()
     for edit in edits:
         if not isinstance(edit, Edit):
@@ -83,11 +79,7 @@ def _check(edits: Sequence[object], graph: BoundGraph) -> None:
 
 
 def _check_types(edits: Sequence[Edit], graph: BoundGraph, inferred: Inferred) -> None:
-    """Make sure that values which others make now have the types that they had.
-
-    Raises:
-        InvalidModelError: One has another (SGK224).
-    """
+    """Refuse edits that change the type of a value (InvalidModelError, SGK224)."""
     made = (graph.table.outputs[node] for edit in edits for node in edit.nodes)
     for name in chain.from_iterable(made):
         before, after = graph.types.get(name), inferred.types.get(name)

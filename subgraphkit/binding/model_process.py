@@ -101,11 +101,7 @@ class ModelProcess:
         return 0 if self._child is None else self._child.number
 
     def ready(self, progress: Progress | None = None) -> int:
-        """Start the process unless it is at work; return its generation.
-
-        Raises:
-            ProcessEnded: It went down too often.
-        """
+        """Start the process unless it is at work; return its generation, or raise ProcessEnded."""
         if self._child is None:
             if self._endings >= _MOST_ENDINGS:
                 raise ProcessEnded(f"{self._endings} endings before, so it is not started again")
@@ -244,11 +240,7 @@ def _job(graph: Any) -> dict[str, Any]:
 
 
 def described(graph: Any, backend: Backend) -> dict[str, Any]:
-    """Return by what another process finds a backend, and with which options.
-
-    Raises:
-        BackendError: It cannot (SGK137).
-    """
+    """Return by what another process finds a backend, and its options; or BackendError (SGK137)."""
     name, kind = backend.name, type(backend)
     options = {
         option.name: plain_value(value)

@@ -208,11 +208,7 @@ _AMPLE: Final = 8
 
 
 def require_bounded(graph: BoundGraph, limits: LoadLimits) -> None:
-    """Refuse a graph with a value, or a node that works in something, beyond the limits.
-
-    Raises:
-        UnsupportedModelError: There is one (SGK216).
-    """
+    """Refuse values and nodes beyond the limits (UnsupportedModelError, SGK216)."""
     most, rank = limits.value_bytes or math.inf, limits.max_rank or math.inf
     for one in with_bodies(graph):
         # Many values have one type.

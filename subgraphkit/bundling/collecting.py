@@ -39,11 +39,7 @@ _LAYER = "bundle"
 def carried_options(
     backend: Backend, settings: ResolvedConfig, *, has_engines: bool
 ) -> dict[str, Any]:
-    """Return the options to write into a bundle.
-
-    Raises:
-        OptionError: A value does not come back from JSON as it is (SGK111, SGK112).
-    """
+    """Return options for a bundle; OptionError (SGK111, SGK112) if JSON would change a value."""
     given = settings.options_for(backend.name)
     carried = {}
     for option in backend.options:

@@ -149,11 +149,7 @@ class BundleManifest(_Entry, frozen=True):
 
 
 def write_manifest(manifest: BundleManifest) -> bytes:
-    """Return the text of a manifest.
-
-    Raises:
-        ValueError: Something in it has no form in JSON.
-    """
+    """Return the text of a manifest; ValueError if something in it has no form in JSON."""
     members = {MARK: FORMAT, **manifest.to_dict()}
     members[DIGEST] = data_digest(canonical(members))
     return json.dumps(members, indent=1, allow_nan=False).encode("ascii") + b"\n"

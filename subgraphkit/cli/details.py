@@ -18,11 +18,7 @@ _COLUMNS = "option=name type default allowed environment help"
 
 
 def show_details(name: str, report: CommandReport, *, options_alone: bool) -> ExitCode:
-    """Show all that a backend's metadata says, or what is in a bundle.
-
-    Raises:
-        BackendNotFoundError: There is neither (SGK101, SGK102).
-    """
+    """Show a backend's metadata, or a bundle; BackendNotFoundError (SGK101, SGK102) if neither."""
     records = [record for record in list_backends() if record.name == name]
     if not records and is_bundle(Path(name)):
         _show_bundle(Path(name), report)

@@ -199,11 +199,7 @@ class CommandReport:
 
     @contextmanager
     def writing(self, file: Path, words: str) -> Iterator[None]:
-        """Say in words that name it that a file was written, once it was.
-
-        Raises:
-            CallerError: It cannot be written (SGK301).
-        """
+        """Say that a file was written, once it was; CallerError (SGK301) if it cannot be."""
         try:
             yield
         except OSError as error:

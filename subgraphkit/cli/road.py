@@ -20,22 +20,14 @@ from subgraphkit.placing import SessionSpec
 
 
 def load_as_told(arguments: Namespace) -> Model:
-    """Load the model of a command line.
-
-    Raises:
-        SubgraphkitError: As ``load``.
-    """
+    """Load the model of a command line."""
     return load(arguments.model, data_roots=arguments.data_root)
 
 
 def bind_as_told(
     arguments: Namespace, model: Model | None = None, *, require: str | None = None
 ) -> BoundModel:
-    """Bind a model with the shapes, backends and options of a command line.
-
-    Raises:
-        SubgraphkitError: As ``load`` and ``bind``.
-    """
+    """Bind a model with the shapes, backends and options of a command line."""
     bound = bind(
         model or load_as_told(arguments),
         shapes=arguments.shapes or _planned_sizes(arguments.backend),
@@ -55,11 +47,7 @@ def bind_as_told(
 def bind_and_feed(
     arguments: Namespace, report: CommandReport, *selections: str | None
 ) -> tuple[Model, dict[str, Any]]:
-    """Load a model, look at the names of backends, and read or make up what is fed.
-
-    Raises:
-        SubgraphkitError: As ``load``, ``bind`` and ``check_names``.
-    """
+    """Load a model, look at the names of backends, and read or make up what is fed."""
     model = load_as_told(arguments)
     bound = bind(model, arguments.shapes, backend="none")
     check_names(bound.settings, *selections)

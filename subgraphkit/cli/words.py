@@ -172,12 +172,7 @@ def counting(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 def writable(text: str) -> Path:
-    """Refuse a file that could not be written before any work is done.
-
-    Raises:
-        CallerError: It is a folder, its folder is missing or closed to you, or no file can have
-            that name (SGK301).
-    """
+    """Refuse a file that cannot be written, before any work is done (CallerError, SGK301)."""
     path, problem = Path(text), ""
     try:
         if path.is_dir() or not path.parent.is_dir():

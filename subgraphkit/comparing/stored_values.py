@@ -26,11 +26,7 @@ _Array = npt.NDArray[Any]
 
 
 def store_values(values: Mapping[str, Any], folder: Path) -> None:
-    """Store values by name in a new folder.
-
-    Raises:
-        CallerError: A value has an element type that ONNX does not have (SGK141).
-    """
+    """Store values by name in a new folder; CallerError (SGK141) for a type ONNX does not have."""
     folder.mkdir()
     numbers = count()
     entries = [(name, _entry(name, value, folder, numbers)) for name, value in values.items()]

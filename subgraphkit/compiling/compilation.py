@@ -276,11 +276,7 @@ class Setup(NamedTuple):
         return self.shares_processors or self.partitioning.shares_processors
 
     def obtained(self, subgraph: Subgraph, claim: Claim) -> tuple[SubgraphOperator, bool]:
-        """Return the operator of a subgraph, and whether it came from the cache.
-
-        Raises:
-            Exception: As ``compile_subgraph``.
-        """
+        """Return the operator of a subgraph, and whether it came from the cache."""
         if not subgraph.outputs:
             return IdleOperator(), False
         compile_ = partial(self.compiled, subgraph, claim)

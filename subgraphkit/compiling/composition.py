@@ -68,11 +68,7 @@ class ComposedOperator(SubgraphOperator):
         self._values: dict[str, Any] = {}
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
-        """Run the regions.
-
-        Raises:
-            Exception: Whatever an operator raises, with a note that names its region.
-        """
+        """Run the regions; what an operator raises gets a note that names its region."""
         return self._run(inputs, outputs, lambda operator, given, room: operator.run(given, room))
 
     def run_stoppable(

@@ -84,11 +84,7 @@ def given_back(
 
 
 def _named_nodes(subgraph: Subgraph, error: Unsupported) -> tuple[int, ...]:
-    """Return the nodes that a backend gives back by name.
-
-    Raises:
-        SelectorContractError: They are no node indices, or not of the subgraph (SGK122).
-    """
+    """Return the nodes given back by name; SelectorContractError (SGK122) for any other."""
     nodes: tuple[int, ...] = ()
     try:
         nodes = tuple(map(as_index, error.nodes))

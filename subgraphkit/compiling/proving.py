@@ -225,11 +225,7 @@ class EngineFaultError(Exception):
 
 
 def restored_by(restore: Callable[[Subgraph], object], subgraph: Subgraph) -> SubgraphOperator:
-    """Have a backend restore the operator of a subgraph.
-
-    Raises:
-        EngineFaultError: It could not.
-    """
+    """Have a backend restore the operator of a subgraph; EngineFaultError if it could not."""
     try:
         operator = restore(subgraph)
     except Exception as error:
@@ -240,11 +236,7 @@ def restored_by(restore: Callable[[Subgraph], object], subgraph: Subgraph) -> Su
 
 
 def engine_of(operator: SubgraphOperator) -> bytes | None:
-    """Have an operator store its engine; None if it has none.
-
-    Raises:
-        EngineFaultError: It could not.
-    """
+    """Have an operator store its engine, None if it has none; EngineFaultError if it could not."""
     try:
         engine: object = operator.serialize()
     except Exception as error:

@@ -38,11 +38,7 @@ class Pin(NamedTuple):
 
 
 def pins(value: object) -> tuple[Pin, ...]:
-    """Read ``Conv=numpy, #12=openvino``, or a mapping from nodes to backends.
-
-    Raises:
-        ValueError: It is something else.
-    """
+    """Read ``Conv=numpy, #12=openvino``, or a mapping from nodes to backends; else ValueError."""
     if isinstance(value, Mapping):
         pairs = [(node, names) for node, given in value.items() for names in _several(given)]
     else:
@@ -66,11 +62,7 @@ def _pin(node: object, backend: object) -> Pin:
 
 
 def shares(value: object) -> Mapping[str, float]:
-    """Read ``tvm=0.9, onednn=0.5``, or a mapping from backends to shares from 0 to 1.
-
-    Raises:
-        ValueError: It is something else.
-    """
+    """Read ``tvm=0.9, onednn=0.5``, or a mapping to shares from 0 to 1; else ValueError."""
     if isinstance(value, Mapping):
         pairs = list(value.items())
     else:
@@ -85,11 +77,7 @@ def shares(value: object) -> Mapping[str, float]:
 
 
 def backend_name(value: object) -> str:
-    """Read the name of one backend.
-
-    Raises:
-        ValueError: It is something else.
-    """
+    """Read the name of one backend; ValueError for anything else."""
     if isinstance(value, str) and BACKEND_NAME.fullmatch(value.strip()) is not None:
         return value.strip()
     raise ValueError("the name of one backend, 'auto' or 'none'")
@@ -145,11 +133,7 @@ def less_isolated(value: frozenset[str], below: frozenset[str]) -> bool:
 
 
 def isolated(value: object) -> frozenset[str]:
-    """Read ``none``, ``process`` for all backends, or the names of some.
-
-    Raises:
-        ValueError: It is something else.
-    """
+    """Read ``none``, ``process`` for all backends, or the names of some; else ValueError."""
     if isinstance(value, set | frozenset):
         value = sorted(value)
     names = read_list(value)

@@ -32,11 +32,7 @@ _PLACE: Final = re.compile(r"\s*(?:\[\s*([\w\-.\"' ]+?)\s*\]|([\w\-.\"' ]+?)\s*=
 
 
 def config_paths(environ: Mapping[str, str], working_directory: Path) -> list[tuple[str, Path]]:
-    """Return the files to read, with the name of the layer of each, the winning one first.
-
-    Raises:
-        ConfigError: If ``SUBGRAPH_CONFIG`` names a file that does not exist (SGK109).
-    """
+    """Return files and layers, the winning first; ConfigError (SGK109) if one named is missing."""
     chosen = environ.get("SUBGRAPH_CONFIG", "").strip()
     if chosen.lower() == "none":
         return []
@@ -69,11 +65,7 @@ def read_config_files(environ: Mapping[str, str], working_directory: Path) -> li
 
 
 def read_config_file(path: Path, layer: str = "file") -> Layer:
-    """Read one configuration file.
-
-    Raises:
-        ConfigError: As ``read_config_files``.
-    """
+    """Read one configuration file, as ``read_config_files``."""
     try:
         text = path.read_bytes().decode("utf-8")
     except OSError as error:
@@ -207,11 +199,7 @@ def unvouched(layers: Sequence[Layer], trusted: Sequence[Path]) -> Path | None:
 
 
 def require_trust(layers: Sequence[Layer], values: Mapping[str, Any]) -> Path | None:
-    """Check what the file that was found says, where it is what holds; the winning layer is first.
-
-    Raises:
-        ConfigError: It widens what is trusted (SGK126).
-    """
+    """Refuse a file, found where it is what holds, that widens trust (ConfigError, SGK126)."""
     others = [one for one in layers if one.found_in is None]
     said = next(one for one in others if "trusted_folders" in one.values)
     folder = unvouched(layers, said.values["trusted_folders"].value)

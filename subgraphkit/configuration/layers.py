@@ -88,11 +88,7 @@ def _read(setting: Setting, value: object, location: str) -> Any:
 def read_options(
     given: object, locate: Callable[[object], str]
 ) -> Mapping[str, Mapping[str, Entry]]:
-    """Check that option values come by backend and option; the values are read at bind.
-
-    Raises:
-        ConfigError: If they do not (SGK108).
-    """
+    """Refuse option values that are not by backend and option (ConfigError, SGK108)."""
     if not _is_named(given) or not all(map(_is_named, given.values())):
         expected = "a mapping from backend to options, such as {'tensorrt': {'precision': 'fp16'}}"
         raise messages.bad_setting(locate(given), expected)

@@ -160,11 +160,7 @@ class ExtensionManager:
         return joined
 
     def implements(self, hook_name: str) -> bool:
-        """Say whether any extension listens to a hook.
-
-        Raises:
-            InternalError: If there is no such hook.
-        """
+        """Say whether any extension listens to a hook; InternalError for no such hook."""
         return bool(self._listeners(hook_name))
 
     def notify(self, hook_name: str, **arguments: Any) -> list[Any]:

@@ -65,11 +65,7 @@ class HookFactory:
             self.api = example.api
 
     def __call__(self, options: Any = None) -> Backend:
-        """Build an instance for one bind; without options, with the defaults.
-
-        Raises:
-            TypeError: If the hook returns something else.
-        """
+        """Build an instance for one bind, by default options; TypeError if it is no backend."""
         if options is None:
             options = PlainOptions(**{one.name: one.default for one in self.options})
         backend = self._hooks.hook.subgraphkit_backend(options=options)

@@ -140,11 +140,7 @@ def _in_order(
 
 
 def load_in_turn(resolved: ResolvedConfig) -> Iterator[tuple[BackendChoice, BackendFactory]]:
-    """Load the backends a bind has selected, and the fallback, without opening any.
-
-    Raises:
-        BackendError: As ``open_in_turn``, for a backend that somebody named.
-    """
+    """Load the backends a bind has selected, and the fallback, without opening any."""
     choices = list(_expand(resolved))
     fallback = {resolved.fallback} - {AUTO, NONE} - {choice.name for choice, _ in choices}
     choices += [(BackendChoice(name, optional=True), True) for name in fallback]

@@ -105,11 +105,7 @@ def _hash(weight: Initializer) -> str:
 
 
 def file_digests(path: Path, pattern: str = "*") -> dict[str, str]:
-    """Return the digest of a file, or of every file below a folder, by relative path.
-
-    Raises:
-        OSError: A file cannot be read.
-    """
+    """Return the digest of a file, or by relative path of all below a folder; or OSError."""
     if path.is_file():
         return {"": data_digest(path.read_bytes())}
     found = sorted(one for one in path.rglob(pattern) if "__pycache__" not in one.parts)

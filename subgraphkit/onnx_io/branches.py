@@ -62,11 +62,7 @@ def forget(
 
 
 def require_conditions(model: Model, truth_of: Callable[[str], bool | None]) -> None:
-    """Make sure that the branches in the places of Ifs are still the ones to take.
-
-    Raises:
-        InvalidModelError: A condition is not what it was (SGK222).
-    """
+    """Refuse conditions of Ifs that are not what they were (InvalidModelError, SGK222)."""
     for node, (name, condition) in model.conditions.items():
         if truth_of(name) != condition:
             raise InvalidModelError(

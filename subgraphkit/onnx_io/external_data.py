@@ -93,11 +93,7 @@ class DataFolders:
             return None
 
     def size_of(self, location: str, subject: str) -> int:
-        """Return the size of a data file as it was when somebody first asked, in bytes.
-
-        Raises:
-            InvalidModelError: As ``open``.
-        """
+        """Return the bytes of a data file as of the first question; raises as ``open``."""
         if location in self.mapped:
             return len(self.mapped[location])
         state = self._seen.get(location) if location else None  # which is the model itself
@@ -107,11 +103,7 @@ class DataFolders:
         return state[0]
 
     def read_again(self, start: int, length: int) -> npt.NDArray[np.uint8]:
-        """Read bytes of the model itself once more.
-
-        Raises:
-            InvalidModelError: It is not the file that was read before (SGK188).
-        """
+        """Read bytes of the model once more, if unchanged; else InvalidModelError (SGK188)."""
         with suppress(_RefusedError, OSError), self._again("") as file:
             if _state(file) == self._seen[""]:
                 file.seek(start)
@@ -128,11 +120,7 @@ class DataFolders:
         )
 
     def require_same(self, location: str, file: BinaryIO) -> None:
-        """Refuse a data file that was written to since something was first read from it.
-
-        Raises:
-            InvalidModelError: It was (SGK188).
-        """
+        """Refuse a data file written to since it was first read (InvalidModelError, SGK188)."""
         # Not the number: file systems over a network give a file another one now and then.
         state = _state(file)[:2]
         if self._read.setdefault(location, state) != state:

@@ -306,11 +306,7 @@ class _Inference:
         return types, answer.bodies
 
     def _settled(self, node: Node, missing: Sequence[str]) -> bool:
-        """Type what inference left open; say whether anything came of it.
-
-        Raises:
-            InvalidModelError: The types of what the node reads contradict it (SGK222).
-        """
+        """Type what inference left open, if any; InvalidModelError (SGK222) if in conflict."""
         found: dict[str, ValueType] = {}
         if not self._is_inferred(node.id):
             proto = self._model.proto.graph.node[node.id]

@@ -246,11 +246,7 @@ def require_fitting(
     *,
     are_typed: bool = False,
 ) -> None:
-    """Check attributes and constant axes of nodes, and in bodies, beside the shapes they read.
-
-    Raises:
-        InvalidModelError: An attribute or an input is not what the operator allows (SGK218).
-    """
+    """Refuse attributes and constant axes that do not fit the shapes, in bodies too (SGK218)."""
     table, opsets = graph.table, graph.opset_imports
     op_types, domains, attributes = table.op_types, table.domains, table.attributes
     judged = {

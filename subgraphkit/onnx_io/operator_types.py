@@ -40,11 +40,7 @@ _MOST_ROUNDS: Final = 4
 def inferred(
     model: onnx.ModelProto, places: Sequence[int], *, strict: bool, propagates: bool
 ) -> onnx.ModelProto:
-    """Return a model with the types that onnx infers.
-
-    Raises:
-        InferenceError: The types of what a node reads contradict it.
-    """
+    """Return a model with the types that onnx infers; InferenceError if they contradict."""
     blind = [node for node, _ in _blind_nodes(model.graph, places)]
     domains = [node.domain for node in blind]
     for node in blind:

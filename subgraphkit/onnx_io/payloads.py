@@ -56,11 +56,7 @@ class Payload:
         self._again: Callable[[int, int], npt.NDArray[np.uint8]] | None = None
 
     def data(self) -> npt.NDArray[np.uint8]:
-        """Return the bytes.
-
-        Raises:
-            InvalidModelError: They were let go, and the file was changed since (SGK188).
-        """
+        """Return the bytes; InvalidModelError (SGK188) if let go, and the file has changed."""
         data = self._data
         if data is None and self._again is not None:
             data = self._again(self.start, self.length)

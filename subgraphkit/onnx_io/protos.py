@@ -67,12 +67,7 @@ def drop_notes(nodes: Iterable[onnx.NodeProto]) -> None:
 
 
 def read_type(proto: onnx.TypeProto, *, inferred: bool = False) -> ValueType | None:
-    """Read a type; None if the model leaves it open.
-
-    Raises:
-        InvalidModelError: It is of an element type that ONNX lacks, or larger than any memory
-            (SGK214).
-    """
+    """Read a type, None if open; InvalidModelError (SGK214) if unknown, or larger than memory."""
     return _read(proto.SerializeToString(), inferred)
 
 

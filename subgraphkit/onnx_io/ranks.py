@@ -118,11 +118,7 @@ class RankWatch:
         self._most = _LEEWAY * limits.max_rank
 
     def note(self, node: int, flush: Callable[[], None]) -> None:
-        """Take note of a node that will wait.
-
-        Raises:
-            UnsupportedModelError: It would make too many dimensions (SGK216).
-        """
+        """Take note of a node that will wait; UnsupportedModelError (SGK216) for too many axes."""
         if not self._limits.max_rank:
             return
         stated = self._stated(node)
@@ -141,11 +137,7 @@ class RankWatch:
         self._waiting.append(node)
 
     def settle(self) -> None:
-        """Look at what the nodes that waited were typed as.
-
-        Raises:
-            UnsupportedModelError: There are too many dimensions (SGK216).
-        """
+        """Look at the types of nodes that waited; UnsupportedModelError (SGK216) as ``note``."""
         for node in self._waiting:
             for name in self._graph.table.outputs[node]:
                 type_ = self._types.get(name)

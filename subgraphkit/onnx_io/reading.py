@@ -67,11 +67,7 @@ def read_graph(
 def read_types(
     values: Iterable[onnx.ValueInfoProto], *, inferred: bool = False
 ) -> dict[str, ValueType]:
-    """Return the types that are stated of values; see ``read_type``.
-
-    Raises:
-        InvalidModelError: One is none (SGK214).
-    """
+    """Return the types that are stated of values, as ``read_type``."""
     types: dict[str, ValueType] = {}
     for value in values:
         try:

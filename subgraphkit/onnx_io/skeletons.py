@@ -174,11 +174,7 @@ class Skeletons:
         *,
         strict: bool = False,
     ) -> Answer:
-        """Let onnx infer the types that nodes make.
-
-        Raises:
-            InferenceError: The types of what a node reads contradict it.
-        """
+        """Let onnx infer the types that nodes make; InferenceError if they contradict."""
         graph = self._graph
         skeleton, first, has_open_values = self._make(nodes, types, values)
         # Of a node by itself onnx computes no more than one value from small ones. What it would

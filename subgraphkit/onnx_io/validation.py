@@ -34,11 +34,7 @@ _OF_ONNX: Final = frozenset(
 
 
 def require_text(model: onnx.ModelProto, *, everywhere: bool) -> None:
-    """Check that what is to be text is UTF-8, which protobuf does not.
-
-    Raises:
-        InvalidModelError: Something is not (SGK214).
-    """
+    """Refuse text that is not UTF-8, as protobuf does not (InvalidModelError, SGK214)."""
     pending: list[tuple[str, Any]] = [("the model", model), ("the graph", model.graph)]
     while pending:
         where, message = pending.pop()

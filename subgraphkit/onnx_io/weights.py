@@ -232,11 +232,7 @@ def _stored_count(tensor: onnx.TensorProto, dtype: DataType, count: int) -> int:
 
 
 def check_sparse(sparse: onnx.SparseTensorProto, folders: DataFolders | None, where: str) -> None:
-    """Check a sparse tensor, reading none of it.
-
-    Raises:
-        InvalidModelError: As ``check_tensor``.
-    """
+    """Check a sparse tensor, reading none of it, as ``check_tensor``."""
     values, indices = sparse.values, sparse.indices
     check_tensor(values, folders, where)
     check_tensor(indices, folders, where)

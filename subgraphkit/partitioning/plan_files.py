@@ -64,11 +64,7 @@ class Placement:
         )
 
     def constraints(self, bound: BoundModel) -> Constraints:
-        """Return what keeps every node from the backends that it is not placed on.
-
-        Raises:
-            ConfigError: The model has no such nodes (SGK124).
-        """
+        """Return what keeps nodes where they were placed; ConfigError (SGK124) if not there."""
         makers = {first_output(bound, node): node for node in range(len(bound.table.outputs))}
         placed = {name: backend for backend, names in self.nodes.items() for name in names}
         unknown = [name for name in placed if name not in makers]
@@ -88,11 +84,7 @@ class Placement:
         return Constraints(exclusions=exclusions)
 
     def regions_in(self, partitioning: PartitioningData) -> list[tuple[int, list[int]]]:
-        """Return the regions by claim and node, of a partitioning by the same placement.
-
-        Raises:
-            ConfigError: A backend refuses a node now (SGK124).
-        """
+        """Return regions by claim and node; ConfigError (SGK124) if a backend now refuses one."""
         graph, claims = partitioning.graph, partitioning.passes.claims
         makers = {first_output(graph, node): node for node in graph.order}
         regions = []
@@ -159,11 +151,7 @@ def save_regions(partitioning: PartitioningData, path: Path) -> None:
 
 
 def read_placement(path: Path) -> Placement:
-    """Read a plan file.
-
-    Raises:
-        ConfigError: It cannot be read, or is no plan file (SGK124).
-    """
+    """Read a plan file; ConfigError (SGK124) if it cannot be read, or is none."""
     try:
         found = path.stat()
         return _read(path, found.st_mtime_ns, found.st_size)
@@ -204,11 +192,7 @@ def placement_of(text: str | bytes) -> Placement:
 
 
 def plain_placement(read: Mapping[str, Any]) -> Placement:
-    """Return the placement that plain data says; its regions say which nodes it has, if any.
-
-    Raises:
-        ValueError: There is none.
-    """
+    """Return the placement plain data says, with the nodes if regions say; else ValueError."""
     try:
         found = msgspec.convert(read, Placement)
     except msgspec.ValidationError as error:

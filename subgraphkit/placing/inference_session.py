@@ -275,11 +275,7 @@ class SessionSpec:
         *,
         warm_up: bool | Shapes = False,
     ) -> Self:
-        """Return the spec of a call, of which it is known what holds for it.
-
-        Raises:
-            CallerError: Something of it cannot be sent (SGK192).
-        """
+        """Return the spec of a call; CallerError (SGK192) if something of it cannot be sent."""
         root = settings.model_root
         carried = carried_call(call, settings)
         source = placed(call.source, root)

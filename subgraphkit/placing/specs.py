@@ -77,11 +77,7 @@ class OpenCall(NamedTuple):
         return self._replace(source=kept, backend=None, options=None, shapes=shapes, progress=kind)
 
     def require_plain(self) -> "OpenCall":
-        """Return the call if its source and progress can be sent.
-
-        Raises:
-            CallerError: They cannot (SGK192).
-        """
+        """Return the call if source and progress can be sent; else CallerError (SGK192)."""
         if isinstance(self.source, type):
             raise no_spec(
                 f"its source is {self.source.__name__}, and other processes read files",
@@ -92,11 +88,7 @@ class OpenCall(NamedTuple):
         return self
 
     def require(self, digest: str | None) -> None:
-        """Make sure that the model is the one that is wanted.
-
-        Raises:
-            CallerError: It is another (SGK194).
-        """
+        """Require the model that is wanted; CallerError (SGK194) for another."""
         if self.digest and digest != self.digest:
             found = digest[:12] if digest else "a file that changes"
             raise CallerError(
@@ -136,11 +128,7 @@ def bound_by(call: OpenCall) -> tuple[BoundModel, ShownAs]:
 
 
 def digest_of(call: OpenCall) -> str | None:
-    """Return the digest of the model or bundle of a call; None if it does not stay as it is.
-
-    Raises:
-        SubgraphkitError: As ``load``; it is no bundle that can be read.
-    """
+    """Digest the model or bundle of a call; None if it may change; raises as ``load``."""
     if is_folder(call.source):
         return bundling.BundleFiles(Path(call.source), trust=call.trust).digest
     roots, limits = call.settings.get("data_roots"), call.settings.get("limits")
@@ -149,11 +137,7 @@ def digest_of(call: OpenCall) -> str | None:
 
 
 def carried_call(call: OpenCall, settings: ResolvedConfig) -> dict[str, Any]:
-    """Return selection, options and settings that open the session of a call elsewhere.
-
-    Raises:
-        CallerError: Something of it is no plain data (SGK192).
-    """
+    """Return what opens a call's session elsewhere; CallerError (SGK192) if not plain data."""
     is_bundle, is_chosen = is_folder(call.source), settings.sources["backend"][0] == "call"
     carried = _settings(settings, call.settings, without={"fold"} if is_bundle else set())
     return {
@@ -234,11 +218,7 @@ def _demands(settings: ResolvedConfig, constraints: Constraints | None) -> dict[
 
 
 def plain_json(value: Any, what: str, depth: int = 0) -> Any:
-    """Return a value as JSON can hold it.
-
-    Raises:
-        CallerError: It is of a kind that it cannot, or nested too deep (SGK192).
-    """
+    """Return a value as JSON can hold it; CallerError (SGK192) if it cannot, or not so deep."""
     if depth > _MOST_DEPTH:
         raise no_spec(f"{what} is nested deeper than {_MOST_DEPTH} levels", "Give it flatter.")
     inner = what, depth + 1
@@ -316,11 +296,7 @@ def _frozen(value: Any) -> Any:
 
 
 def written(members: Mapping[str, Any]) -> str:
-    """Return the members of a spec as JSON; those that are empty are left out.
-
-    Raises:
-        CallerError: It is more than engines should take along with every task (SGK192).
-    """
+    """Return a spec as JSON, empty members left out; CallerError (SGK192) if it is too large."""
     said = {name: plain_json(one, name) for name, one in members.items() if one}
     text = json.dumps({MARK: _SCHEMA, **said}, sort_keys=True, allow_nan=False)
     if len(text) > _MOST_BYTES:

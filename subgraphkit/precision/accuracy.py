@@ -293,11 +293,7 @@ def measure_accuracy(
 
 
 def floating_outputs(bound: BoundGraph) -> list[str]:
-    """Return the outputs that are floating point tensors.
-
-    Raises:
-        CallerError: There is none, so that any bound would seem to hold (SGK234).
-    """
+    """Return the floating point outputs; CallerError (SGK234) for none, as any bound would hold."""
     found = [name for name in dict.fromkeys(bound.outputs) if bound.dtype(name) in _FLOATS]
     if not found:
         raise CallerError(

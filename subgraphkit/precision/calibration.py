@@ -132,11 +132,7 @@ _STRIDE: Final = 8
 
 
 def check_method(method: str, percentile: float) -> None:
-    """Make sure that a method exists.
-
-    Raises:
-        CallerError: It does not, or the percentile is none (SGK231).
-    """
+    """Refuse an unknown method or percentile (CallerError, SGK231)."""
     check_word("the method", method, get_args(Method))
     if not 0 < percentile <= _WHOLE:
         raise CallerError("SGK231", f"the percentile is {percentile}, expected one of 0 to 100")

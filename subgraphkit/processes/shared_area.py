@@ -46,11 +46,7 @@ class SharedArea:
         self._read: dict[str, list[_Array]] = {}
 
     def store(self, values: Sequence[Any]) -> str:
-        """Copy values into the memory; return what describes them.
-
-        Raises:
-            KeyError: An array has a dtype that ONNX does not have.
-        """
+        """Copy values into the memory and describe them; KeyError for a dtype ONNX lacks."""
         if not all(map(_is_plain, values)):
             return self._described(values)
         places, text = self._laid_out(tuple([(one.dtype, one.shape) for one in values]))

@@ -213,11 +213,7 @@ def skeleton_of(
 
 
 def draft_of(skeleton: onnx.ModelProto, stored: Stored) -> Draft:
-    """Take a skeleton apart, its values typed.
-
-    Raises:
-        InvalidModelError: Types or shapes of the model contradict each other (SGK222).
-    """
+    """Take a typed skeleton apart; InvalidModelError (SGK222) if types contradict each other."""
     model = load(skeleton)
     types = infer(model, {}, {}).types
     graph = model.graph

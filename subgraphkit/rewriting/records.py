@@ -132,11 +132,7 @@ def precision_of(given: Precision | str) -> Precision:
 
 
 def check_word(what: str, word: object, known: tuple[str, ...]) -> None:
-    """Make sure that a word is one of those known.
-
-    Raises:
-        CallerError: It is not (SGK231).
-    """
+    """Refuse a word that is not known (CallerError, SGK231)."""
     if word not in known:
         raise CallerError(
             "SGK231", f"{what} is {word!r}, expected one of {', '.join(map(repr, known))}"

@@ -260,11 +260,7 @@ class Batcher:
 
 
 def _common_dimension(graph: BoundModel) -> Dim:
-    """Return the first dimension that all inputs have in common.
-
-    Raises:
-        CallerError: There is none, or it is fixed (SGK196).
-    """
+    """Return the first dimension of all inputs; CallerError (SGK196) if none, or it is fixed."""
     found: set[Dim] = set()
     for name in graph.inputs:
         type_ = graph.types.get(name)
@@ -280,11 +276,7 @@ def _common_dimension(graph: BoundModel) -> Dim:
 
 
 def _check_rows(session: Answering, dimension: Dim) -> None:
-    """Make sure that every output has a row for each row of the inputs.
-
-    Raises:
-        CallerError: One does not, or nobody can say (SGK196).
-    """
+    """Require a row of each output for each of the inputs; else CallerError (SGK196)."""
     graph = session.graph
     unsure = []
     for place, name in enumerate(graph.outputs):

@@ -30,11 +30,7 @@ def read_only(value: Any) -> Any:
 
 
 def finite(names: Sequence[str], results: list[Any]) -> list[Any]:
-    """Return the results of a run if all that are tensors of numbers in memory are finite.
-
-    Raises:
-        CallerError: One is not (SGK147).
-    """
+    """Return results whose tensors of numbers in memory are finite; else CallerError (SGK147)."""
     for name, result in zip(names, results, strict=True):
         if not isinstance(result, np.ndarray) or result.dtype.kind in "iubOUS":
             continue
@@ -114,11 +110,7 @@ class Apart:
 def check_result(
     subgraph: Subgraph, name: str, type_: TensorType, result: Any, *, may_stay: bool = False
 ) -> None:
-    """Check one output of an operator: kind, dtype, rank and known dimensions.
-
-    Raises:
-        ExecutionError: It is not as declared (SGK132).
-    """
+    """Refuse an output of other kind, dtype or shape than declared (ExecutionError, SGK132)."""
     if may_stay and is_on_device(result):
         return
     if not isinstance(result, np.ndarray):

@@ -202,11 +202,7 @@ def device_of(value: Any) -> str:
 
 
 def to_host(value: Any) -> Any:
-    """Return what an operator left on its device as an array of the host; others as they are.
-
-    Raises:
-        TypeError: It does not let the host read it by ``__array__``.
-    """
+    """Return what is on a device as a host array, else as it is; TypeError if unreadable."""
     if isinstance(value, np.ndarray) or not is_on_device(value):
         return value
     if not hasattr(value, "__array__"):

@@ -65,11 +65,7 @@ def movable(
 
 
 def made_elsewhere(plan: Plan, index: int, failure: ExecutionError) -> Plan:
-    """Return a plan one of whose steps runs on the fallback.
-
-    Raises:
-        ExecutionError: It cannot, or is there already; the failure.
-    """
+    """Return a plan with a step on the fallback; the failure, if that fails or is there already."""
     step = plan.steps[index]
     try:
         operator = compile_elsewhere(plan.partitioning, step.subgraph)

@@ -142,11 +142,7 @@ def admit_input(graph: BoundGraph, name: str, *, on_device: bool = False) -> Adm
 
 
 def check_names(graph: BoundGraph, feeds: Mapping[str, Any]) -> None:
-    """Check that every input is fed and nothing else is.
-
-    Raises:
-        InputError: A name is missing or unknown (SGK142).
-    """
+    """Check that every input is fed and nothing else is; else InputError (SGK142)."""
     missing = [name for name in graph.inputs if name not in feeds]
     known = (*graph.inputs, *graph.defaults)
     unknown = [name for name in feeds if name not in known]

@@ -209,11 +209,7 @@ def _kept_from_children(plan: Plan) -> set[str]:
 
 
 def run_forked(*_: object) -> list[Any]:
-    """Run a session of the parent process in a forked child.
-
-    Raises:
-        CallerError: Always (SGK127).
-    """
+    """Refuse to run a session of the parent process in a forked child (CallerError, SGK127)."""
     raise CallerError(
         "SGK127",
         "the session was opened by the process that this one was forked from, and its backends "

@@ -13,30 +13,18 @@ OPEN_A_FILE: Final = (
 
 
 def run_closed(*_: object) -> list[Any]:
-    """Run a session that is closed.
-
-    Raises:
-        CallerError: Always (SGK144).
-    """
+    """Refuse to run a session that is closed (CallerError, SGK144)."""
     raise CallerError("SGK144", "the session is closed", hint="Make a new one, or close it later.")
 
 
 def check_count(name: str, value: object) -> None:
-    """Make sure that an argument is a number of things.
-
-    Raises:
-        CallerError: It is not (SGK142).
-    """
+    """Refuse an argument that is no number of things (CallerError, SGK142)."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise CallerError("SGK142", f"{name} is {value!r}, expected a whole number from 1 on")
 
 
 def check_seconds(name: str, value: object, *, may_be_none: bool = True) -> None:
-    """Make sure that an argument says how long something may take.
-
-    Raises:
-        CallerError: It does not (SGK142).
-    """
+    """Refuse an argument that is no time something may take (CallerError, SGK142)."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
     if not is_number and not (value is None and may_be_none):
         hint = "Leave it out, or give None, for a run that takes as long as it takes."
@@ -152,11 +140,7 @@ def explain_attribute(owner: object, name: str) -> NoReturn:
 
 
 def refuse_arguments(settings: Mapping[str, Any]) -> None:
-    """Say what takes the place of an argument that only ONNX Runtime has.
-
-    Raises:
-        CallerError: One of them was given (SGK114).
-    """
+    """Refuse arguments that only ONNX Runtime has, and say what to use (CallerError, SGK114)."""
     for word in ("providers", "provider_options", "sess_options"):
         if word in settings:
             raise CallerError(

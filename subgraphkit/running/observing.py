@@ -135,11 +135,7 @@ class Observer:
         self._here = threading.local()
 
     def hear(self, recorder: "running.Recorder | None") -> None:
-        """Report to a recorder as well, whose operators run in place of the plan's; None for none.
-
-        Raises:
-            CallerError: There is another one (SGK146).
-        """
+        """Have operators of a recorder, if any, run for the plan's; CallerError (SGK146) if two."""
         if recorder is not None and self._recorder not in (None, recorder):
             raise profiled_already()
         if recorder is not None:

@@ -68,11 +68,7 @@ class InnerValues:
 
 
 def tapped_session(bound: BoundModel, values: Sequence[str]) -> Session:
-    """Make a session whose outputs are the values named, and nothing else.
-
-    Raises:
-        SubgraphkitError: Whatever a step of the road raises.
-    """
+    """Make a session whose outputs are the values named, and nothing else."""
     # The session that is looked into has said what there is to say.
     settings = replace(bound.settings, on_fallback="ok", require={})
     partitioning = partition(replace(bound, settings=settings).with_outputs(values))

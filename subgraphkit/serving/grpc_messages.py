@@ -20,11 +20,7 @@ _CONTENTS: Final = {
 
 
 def read_request(request: Any) -> oip.InferenceRequest:
-    """Return what a ``ModelInferRequest`` asks for; raw contents are viewed, never copied.
-
-    Raises:
-        InputError: It is wrong (SGK341, SGK343).
-    """
+    """Read a ``ModelInferRequest``, nothing copied; InputError (SGK341, SGK343) if wrong."""
     raw, inputs = request.raw_input_contents, {}
     if raw and len(raw) != len(request.inputs):
         refuse(400, f"{len(request.inputs)} inputs have {len(raw)} raw_input_contents")
@@ -67,11 +63,7 @@ def _settings(message: Any) -> dict[str, Any]:
 
 
 def written_response(request: Any, results: Mapping[str, Any], version: str) -> Any:
-    """Return the ``ModelInferResponse`` with these results.
-
-    Raises:
-        InputError: A tensor cannot travel (SGK344).
-    """
+    """Return the ``ModelInferResponse``; InputError (SGK344) if a tensor cannot travel."""
     outputs, raw = [], []
     for name, array in results.items():
         where = f"output {name!r}"

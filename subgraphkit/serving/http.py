@@ -57,11 +57,7 @@ async def answer(
 
 
 async def described(models: Models, method: str, path: str, body: Any = b"") -> Any:
-    """Return what is answered to all but inferences, as it is in JSON.
-
-    Raises:
-        SubgraphkitError: There is no such thing, or it is not ready.
-    """
+    """Return the JSON for all but inferences; SubgraphkitError if not there or not ready."""
     found = _PATH.fullmatch(path) or refuse(404, f"there is nothing at {path!r}")
     health, listed, changed, change, name, version, verb = found.groups()
     if method != ("POST" if verb == "infer" or listed or change else "GET"):

@@ -126,11 +126,7 @@ class Models:
             refuse(503, "the server is ending", "Ask another, or this one in a second.")
 
     def find(self, name: str = "", version: str = "") -> LiveModel:
-        """Return a model, whose name may be left out where there is one.
-
-        Raises:
-            InputError: There is none of that name, or it has another version (SGK341).
-        """
+        """Return a model, the only one if not named; InputError (SGK341) if it is not here."""
         names = list(self._served)
         model = self._served.get(name or names[0] if len(names) == 1 else name)
         if model is None:

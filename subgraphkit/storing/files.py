@@ -26,11 +26,7 @@ _IN_THE_WAY: Final = frozenset({errno.EACCES, errno.EBUSY, errno.EPERM, errno.ER
 
 
 def open_through_no_link(path: Path) -> BinaryIO:
-    """Open a file for reading, unless it is a link; whose it is and what it is is not looked at.
-
-    Raises:
-        OSError: It cannot be opened, or is a link.
-    """
+    """Open for reading what is no link, whatever and whose it is; else OSError."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     return os.fdopen(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb")
 
@@ -68,11 +64,7 @@ def _check_file(path: Path, status: os.stat_result, *, secret: bool) -> None:
 
 @contextmanager
 def new_file(path: Path, mode: int = 0o600, *, durable: bool = True) -> Iterator[BinaryIO]:
-    """Make a file that is not there yet, and hand it out for writing.
-
-    Raises:
-        OSError: It is there already, or cannot be written; what was written stays.
-    """
+    """Make and hand out a new file; OSError if there or not writable; what was written stays."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(path, flags, mode), "wb") as file:
         yield file

@@ -29,11 +29,7 @@ BACKENDS: Final = "backends"
 
 
 def default_cache_dir() -> Path:
-    """Return the folder for engines if nobody names one: what can be made again.
-
-    Raises:
-        CacheError: The home directory is not known (SGK151).
-    """
+    """Return the folder for what can be made again; CacheError (SGK151) without a home."""
     return _place("cache")
 
 
@@ -129,11 +125,7 @@ def ownership_problem(
 
 
 def require_owner(path: Path, status: os.stat_result) -> None:
-    """Make sure that nobody else could have written a file or a folder.
-
-    Raises:
-        CacheError: Somebody could (SGK150).
-    """
+    """Refuse what somebody else could have written (CacheError, SGK150)."""
     problem = ownership_problem(path, status)
     if problem is not None:
         raise messages.untrusted(path, *problem)

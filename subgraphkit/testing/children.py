@@ -108,11 +108,7 @@ class _Worker:
         return task.case.level
 
     def _ask(self, method: str, *words: Any, seconds: float) -> Any:
-        """Call a method of the child's runner.
-
-        Raises:
-            Stopped: The child went down, kept silent for too long or took too much memory.
-        """
+        """Call a method of the child's runner; Stopped if it dies, or exceeds time or memory."""
         outcome = Outcome.CRASH
         child, is_new = self._living()
         try:

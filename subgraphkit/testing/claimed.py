@@ -61,11 +61,7 @@ def _usual_first(subject: Subject) -> Iterator[ProbeModel]:
 
 
 def models_taken(subject: Subject) -> Iterator[SmallModel]:
-    """Yield models of which the backend takes a node: the first, and one of other operators.
-
-    Raises:
-        Stopped: As for ``model_taken``.
-    """
+    """Yield models with a node the backend takes, the second of other operators; else Stopped."""
     first = model_taken(subject)
     yield first
     known = {node.op_type for node in first.proto.graph.node}

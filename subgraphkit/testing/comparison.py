@@ -153,11 +153,7 @@ def _arrays(value: Any) -> list[Any]:
 
 @contextmanager
 def untouched(feeds: Mapping[str, Any]) -> Iterator[None]:
-    """Watch over the arrays that are fed.
-
-    Raises:
-        Stopped: One of them was written to.
-    """
+    """Watch over the arrays that are fed; Stopped if one is written to."""
     before = {name: _bytes_of(value) for name, value in feeds.items()}
     yield
     for name, value in feeds.items():

@@ -60,11 +60,7 @@ class Workbench:
         return replace(self, model=SmallModel(proto))
 
     def check(self, seed: int = 0, remark: str = "") -> None:
-        """Run once and compare.
-
-        Raises:
-            Stopped: It fails, or is wrong.
-        """
+        """Run once and compare; Stopped if it fails, or is wrong."""
         self.require_right(self.run(self.inputs(seed)), seed, remark)
 
     def inputs(self, seed: int = 0) -> list[_Array]:
@@ -76,11 +72,7 @@ class Workbench:
         return self._values(self.subgraph.outputs, seed)
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[_Array]:
-        """Call the operator.
-
-        Raises:
-            Stopped: It raised, or returned something that is no list of arrays.
-        """
+        """Call the operator; Stopped if it raises, or returns no list of arrays."""
         try:
             results: Any = self.operator.run(inputs, outputs)
         except Exception as error:
@@ -99,11 +91,7 @@ class Workbench:
         ]
 
     def require_right(self, results: Sequence[Any], seed: int = 0, remark: str = "") -> None:
-        """Compare results with what they must be.
-
-        Raises:
-            Stopped: They are something else.
-        """
+        """Compare results with what they must be; Stopped if they are not."""
         found = self.subject.judge.difference(self.expected(seed), results)
         if found is not None:
             raise Stopped(found.outcome, f"{remark}: {found.detail}" if remark else found.detail)
@@ -117,11 +105,7 @@ class Workbench:
 
 @contextmanager
 def workbench(subject: Subject, model: SmallModel | None = None) -> Iterator[Workbench]:
-    """Compile a subgraph of a small model that the backend takes; close it at the end.
-
-    Raises:
-        Stopped: It takes none, or fails on the way.
-    """
+    """Compile what the backend takes of a small model, close it at the end; Stopped if it fails."""
     model = model or model_taken(subject)
     partitioning = subject.partition(subject.bind(model.proto))
     try:

@@ -47,11 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse to test nothing.
-
-    Raises:
-        UsageError: The kit was asked to run, and not on what.
-    """
+    """Refuse to test nothing (UsageError)."""
     names = [str(word).partition("::")[0] for word in config.invocation_params.args]
     if _PACKAGE in names and not config.option.subgraph_backend:
         raise pytest.UsageError(f"{_PACKAGE} tests a backend: add --subgraph-backend=NAME")
@@ -103,11 +99,7 @@ class ConformanceFile(pytest.File):
         self.config.stash[_FILE] = self
 
     def collect(self) -> Iterator[pytest.Item]:
-        """List the cases of every level.
-
-        Raises:
-            CollectError: The process that was to list them is gone.
-        """
+        """List the cases of every level; CollectError if the process that lists them is gone."""
         for level in range(self.config.option.subgraph_level + 1):
             try:
                 listed = self.pool.listed(level, _SECONDS)

@@ -46,11 +46,7 @@ class Opened:
     session: Session
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Run once; the feeds must stay as they are.
-
-        Raises:
-            Stopped: The run fails, or an array that was fed was written to.
-        """
+        """Run once; Stopped if that fails, or a fed array was written to."""
         with untouched(feeds):
             return self.subject.run(self.session, feeds)
 

@@ -94,11 +94,7 @@ class IreeProperty(sk.SubgraphProperty):
     def create_operator(
         self, subgraph: sk.Subgraph, context: BindContext[Options]
     ) -> sk.SubgraphOperator:
-        """Compile a region.
-
-        Raises:
-            Unsupported: The compiler cannot after all; with the nodes that it names, if it does.
-        """
+        """Compile a region; Unsupported, with the nodes if named, if the compiler cannot."""
         inside = frozenset(subgraph.nodes)
         reshaping = (node for node in subgraph.members if node.op_type == "Reshape")
         cut_off = [node.id for node in reshaping if is_fed(node, 1, inside)]

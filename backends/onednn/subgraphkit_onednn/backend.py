@@ -32,11 +32,7 @@ class OnednnBackend(Backend[Options]):
     _packs_factors = False
 
     def properties(self) -> Sequence[SubgraphProperty]:
-        """Return the one property.
-
-        Raises:
-            LibraryError: oneDNN is missing or not the right one (SGK104).
-        """
+        """Return the one property; LibraryError (SGK104) without the right oneDNN."""
         property_ = OnednnProperty(self.option_values)
         library = property_.library
         self._packs_factors = library.packs_factors

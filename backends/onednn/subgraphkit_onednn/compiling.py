@@ -114,11 +114,7 @@ class _Compiler:
         }
 
     def ordered_partitions(self) -> list[Partition]:
-        """Let the library partition the draft; returns the partitions in an order to run them.
-
-        Raises:
-            Unsupported: The library cannot take some of the operations.
-        """
+        """Return partitions of the draft, in order to run; Unsupported if some cannot be taken."""
         count = len(self.draft.operations)
         if not count:
             return []
@@ -135,11 +131,7 @@ class _Compiler:
         return self._in_order(found)
 
     def compile(self, partition: Partition, layouts: dict[int, LogicalTensor]) -> CompiledStep:
-        """Compile one partition.
-
-        Raises:
-            Unsupported: The library cannot compile it.
-        """
+        """Compile one partition; Unsupported if the library cannot."""
         numbers = partition.operations
         inputs, outputs = partition.ports("input"), partition.ports("output")
         for number in inputs:
@@ -261,11 +253,7 @@ def compile_region(
     outputs: Sequence[DraftTensor],
     data_of: Callable[[str], npt.NDArray[Any]],
 ) -> CompiledRegion:
-    """Compile a region.
-
-    Raises:
-        Unsupported: The library cannot take some of the nodes.
-    """
+    """Compile a region; Unsupported if the library cannot take a node."""
     compiler = _Compiler(engine, draft, outputs)
     layouts: dict[int, LogicalTensor] = {}
     steps = [compiler.compile(one, layouts) for one in compiler.ordered_partitions()]

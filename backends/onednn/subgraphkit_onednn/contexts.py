@@ -99,11 +99,7 @@ class RunContext:
         self._execute = library.function("dnnl_graph_compiled_partition_execute")
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """Run all steps and wait for the last.
-
-        Raises:
-            StepError: A step failed.
-        """
+        """Run all steps and wait for the last; StepError if one failed."""
         bind = self._bind
         for tensor, place in self._inputs:
             bind(tensor, inputs[place])

@@ -24,11 +24,7 @@ class Edge:
         self._outputs = _signatures(subgraph.outputs, subgraph.output_types)
 
     def taken(self, inputs: Sequence[Any]) -> list[Array]:
-        """Return the inputs as dense arrays of the right type, copied only where they are not.
-
-        Raises:
-            ValueError: One has another dtype or shape than its region was compiled for.
-        """
+        """Return inputs as dense arrays, copied if need be; ValueError if not as compiled for."""
         return [
             _dense(value, signature) for value, signature in zip(inputs, self._inputs, strict=True)
         ]

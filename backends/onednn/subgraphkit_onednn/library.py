@@ -259,11 +259,7 @@ class DnnlLibrary:
         return getattr(self._functions, name)
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call a function that returns a status.
-
-        Raises:
-            DnnlError: The status is not ``success``.
-        """
+        """Call a function; DnnlError unless its status is ``success``."""
         status: int = getattr(self._functions, name)(*arguments)
         if status:
             raise DnnlError(name, status)
@@ -293,11 +289,7 @@ class DnnlLibrary:
 
 
 def open_library(path: Path | None = None) -> DnnlLibrary:
-    """Load oneDNN; the same library is loaded once.
-
-    Raises:
-        LibraryError: There is none, or not the right one (SGK104).
-    """
+    """Load oneDNN, once; LibraryError (SGK104) if it is not there or not the right one."""
     given = path or os.environ.get(LIBRARY_VARIABLE)
     if given:
         if not Path(given).is_file():

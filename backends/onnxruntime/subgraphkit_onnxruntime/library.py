@@ -44,11 +44,7 @@ _SOURCE: Final = re.compile(
 
 
 def onnxruntime() -> ModuleType:
-    """Import ONNX Runtime.
-
-    Raises:
-        ImportError: It is not installed, or broken.
-    """
+    """Import ONNX Runtime; ImportError if it is not installed, or broken."""
     # not at the top: importing this package must work without it
     stand_in = sys.modules.get("onnxruntime")
     if stand_in is None or stand_in.__name__ == "onnxruntime":

@@ -103,11 +103,7 @@ class OpenVINOProperty(SubgraphProperty):
         return _Answered(self._refusals)
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> OpenVINOOperator:
-        """Compile a region.
-
-        Raises:
-            Unsupported: The device does not run some of its nodes.
-        """
+        """Compile a region; Unsupported if the device does not run a node."""
         imported = self._questions.imported(subgraph) if self._questions is not None else None
         try:
             return compile_subgraph(subgraph, self._options, context, imported)
@@ -129,11 +125,7 @@ class OpenVINOBackend(Backend[Options]):
     traits = Traits(pool="sleeps", evidence="asked", maps_engines=True, loses_nan=LOSES_NAN)
 
     def properties(self) -> Sequence[SubgraphProperty]:
-        """Return the one property.
-
-        Raises:
-            OptionError: There is no device of that name (SGK112).
-        """
+        """Return the one property; OptionError (SGK112) if there is no such device."""
         library.check_device(self.option_values.device)
         return (OpenVINOProperty(self.option_values),)
 
@@ -191,11 +183,7 @@ class OpenVINOBackend(Backend[Options]):
     def deserialize(
         self, blob: bytes | memoryview, subgraph: Subgraph, context: BindContext
     ) -> OpenVINOOperator:
-        """Restore a compiled region.
-
-        Raises:
-            CompileError: It is damaged, or made by another version or for another device (SGK130).
-        """
+        """Restore a compiled region; CompileError (SGK130) if it is not of here, or damaged."""
         return restore(blob, subgraph, self.option_values, context)
 
 

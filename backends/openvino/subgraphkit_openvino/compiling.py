@@ -152,11 +152,7 @@ def _counted(
 def restore(
     blob: bytes | memoryview, subgraph: Subgraph, options: Options, context: BindContext
 ) -> OpenVINOOperator:
-    """Restore what ``OpenVINOOperator.serialize`` returned; see ``compile_subgraph``.
-
-    Raises:
-        CompileError: It is damaged, or made by another version or for another device (SGK130).
-    """
+    """Restore a serialized operator; CompileError (SGK130) if damaged or not of here."""
     try:
         exported = np.frombuffer(opened(blob), np.uint8)
         tensor = tensor_over(unlocked(exported))

@@ -152,11 +152,7 @@ def versions() -> dict[str, str]:
 
 
 def check_device(name: str) -> None:
-    """Make sure that there is a device of that name; ``GPU`` means the first of several.
-
-    Raises:
-        OptionError: There is none (SGK112).
-    """
+    """Require a device, ``GPU`` the first of several; OptionError (SGK112) if there is none."""
     found = devices()
     if name not in {*found, *(device.partition(".")[0] for device in found)}:
         raise OptionError(

@@ -320,11 +320,7 @@ def sealed(compiled: Any) -> bytes:
 
 
 def opened(blob: bytes | memoryview) -> memoryview:
-    """Return the exported model inside what ``sealed`` made.
-
-    Raises:
-        ValueError: It is something else, or damaged.
-    """
+    """Return the exported model inside what ``sealed`` made; ValueError if damaged or other."""
     if len(blob) < _HEADER.size:
         raise ValueError("it is too short")
     seal, checksum = _HEADER.unpack_from(blob)

@@ -34,11 +34,7 @@ class ShapeRanges:
 
 
 def read_ranges(options: Options) -> tuple[ShapeRanges, ...]:
-    """Read ``dims``, ``min_shapes``, ``opt_shapes`` and ``max_shapes``.
-
-    Raises:
-        OptionError: They contradict one another or themselves (SGK161).
-    """
+    """Read ``dims``, ``min_shapes``, ``opt_shapes``, ``max_shapes``; OptionError (SGK161)."""
     several = {name: _dim_ranges(name, values) for name, values in options.dims.items()}
     given = [options.min_shapes, options.opt_shapes, options.max_shapes]
     names = {name: None for shapes in given for name in shapes}
@@ -116,11 +112,7 @@ def _shape_range(
 
 
 def check_agreement(options: Options) -> None:
-    """Make sure that options do not contradict one another.
-
-    Raises:
-        OptionError: They do (SGK161).
-    """
+    """Refuse options that contradict one another (OptionError, SGK161)."""
     read_ranges(options)
     if options.precision in {"int8", "fp8"} and options.calibration is None:
         raise contradiction(

@@ -29,11 +29,7 @@ class Engine:
 
 
 def lower(imported: RelaxRegion) -> Any:
-    """Turn operators into fused loops, none of them arranged yet.
-
-    Raises:
-        Exception: Whatever TVM raises, for an operator it has no loops for.
-    """
+    """Turn operators into fused loops, not arranged yet; what TVM raises if it has none."""
     relax, transform = tvm("relax"), tvm("relax.transform")
     passes = [transform.DecomposeOpsForInference(), transform.CanonicalizeBindings()]
     if imported.weights:
@@ -53,11 +49,7 @@ def lower(imported: RelaxRegion) -> Any:
 
 
 def build(module: Any) -> Engine:
-    """Generate code for this machine.
-
-    Raises:
-        Exception: Whatever TVM raises.
-    """
+    """Generate code for this machine; raises whatever TVM does."""
     with quiet():
         executable = tvm().compile(scheduled(module), host_target())
         try:

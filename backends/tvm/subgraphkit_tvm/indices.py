@@ -80,11 +80,7 @@ class IndexWatch:
         self._names = subgraph.inputs
 
     def check(self, inputs: Sequence[Any]) -> None:
-        """Make sure that TVM stays inside of its arrays.
-
-        Raises:
-            IndexError: It would not.
-        """
+        """Make sure that TVM stays inside of its arrays; else IndexError."""
         for place, limits in self.limits:
             if not _fit(inputs[place], limits):
                 low, high = max(limits[0]), min(limits[1])

@@ -22,11 +22,7 @@ _LONGEST_OUTPUT: Final = 2000
 
 @cache
 def tvm(name: str = "") -> Any:
-    """Import TVM or one of its modules; the first import takes seconds.
-
-    Raises:
-        ImportError: It is not installed, or broken.
-    """
+    """Import TVM or a part of it, which takes seconds; ImportError if missing or broken."""
     with warnings.catch_warnings(), _Hushed.here():
         warnings.simplefilter("ignore")
         return import_module(f"{MODULE}.{name}" if name else MODULE)

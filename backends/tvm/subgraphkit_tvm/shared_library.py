@@ -17,11 +17,7 @@ def pack(library: bytes) -> bytes:
 
 
 def unpack(blob: bytes) -> bytes:
-    """Return the shared library of what ``pack`` returned.
-
-    Raises:
-        ValueError: It is something else, or damaged.
-    """
+    """Return the shared library in what ``pack`` made; ValueError if it is other, or damaged."""
     if not blob.startswith(_MAGIC):
         raise ValueError("the stored engine is not one of this backend, or of another version")
     digest, library = blob[len(_MAGIC) :][:_DIGEST_SIZE], blob[len(_MAGIC) + _DIGEST_SIZE :]

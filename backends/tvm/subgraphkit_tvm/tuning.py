@@ -70,11 +70,7 @@ def require_tunable(backend: str, options: Options) -> None:
 
 
 def make_tuner(context: BindContext[Options]) -> Tune | None:
-    """Return what tunes, as the options say; None if they say not to.
-
-    Raises:
-        BackendUnavailableError: The libraries installed cannot write records (SGK104).
-    """
+    """Return what tunes, None if not to; BackendUnavailableError (SGK104) if it cannot record."""
     options = context.options
     folder = options.tuning_dir
     if options.tuning == "none" or folder is None:

@@ -81,11 +81,7 @@ def _unfit(problem: str) -> CallerError:
 
 
 def batches_in(places: Sequence[str], inputs: Sequence[str]) -> Batches:
-    """Find the batches in files and folders.
-
-    Raises:
-        CallerError: A place does not exist or holds no batch (SGK301).
-    """
+    """Find the batches in files and folders; CallerError (SGK301) if a place has none."""
     files: list[Path] = []
     for place in map(Path, places):
         found = [place]

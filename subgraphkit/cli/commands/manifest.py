@@ -88,11 +88,7 @@ def add_words(parser: Parser) -> None:
 
 
 def _folder_of(word: str) -> Path:
-    """Find the folder of a package.
-
-    Raises:
-        CallerError: The backend of that name has no manifest (SGK242).
-    """
+    """Find the folder of a package; CallerError (SGK242) if it has no manifest."""
     folder = Path(word)
     records = CATALOGUE.find(word)
     if (folder / MANIFEST_FILE).exists() or not records:

@@ -92,11 +92,7 @@ def _loaded_at(parts: Iterable[object]) -> dict[str, float]:
 
 
 def _source_digest(top: str, loaded: float) -> str:
-    """Return the digest of a module or package on disk; empty if it is not there.
-
-    Raises:
-        NoKeyError: Something was changed after it was loaded.
-    """
+    """Digest a module or package on disk, empty if not there; NoKeyError if it has changed."""
     module: Any = sys.modules.get(top)
     path = getattr(module, "__file__", None)
     if not path:

@@ -67,11 +67,7 @@ class Description(Struct, frozen=True, forbid_unknown_fields=True):
     schema: int = FORMAT
 
     def check_engine(self, engine: bytes) -> None:
-        """Compare an engine with the description.
-
-        Raises:
-            DamagedError: It is another one.
-        """
+        """Refuse an engine that is not the one described (DamagedError)."""
         if len(engine) != self.size:
             raise DamagedError(f"the engine has {len(engine)} bytes instead of {self.size}")
         if data_digest(engine) != self.sha256:
@@ -86,11 +82,7 @@ def write_description(description: Description, signing_key: bytes) -> bytes:
 
 
 def read_description(text: bytes, digest: str, signing_key: bytes) -> Description:
-    """Read a description; nothing in it is believed before the signature is checked.
-
-    Raises:
-        DamagedError: It is not what ``write_description`` wrote for that key.
-    """
+    """Read a description once its signature is checked; DamagedError if that is wrong."""
     try:
         members = json.loads(text)
         signature = str(members.pop("hmac")).encode("utf-8", "replace")
@@ -189,11 +181,7 @@ class EngineStore:
         return engine
 
     def write(self, description: Description, engine: bytes) -> None:
-        """Store an engine; readers see all of it or nothing.
-
-        Raises:
-            OSError: It cannot be written; nothing is left of it.
-        """
+        """Store an engine, all of it or nothing; OSError if it cannot be written."""
         digest = description.key
         write_whole(self._path(digest, _ENGINE), engine)
         text = write_description(description, self._signing_key)
@@ -208,11 +196,7 @@ class EngineStore:
     # -- all engines -------------------------------------------------------------------------
 
     def entries(self, *, deep: bool = False) -> list[StoredEngine]:
-        """Return all entries, least recently used first.
-
-        Raises:
-            CacheError: The folder cannot be read (SGK151).
-        """
+        """Return all entries, least recently used first; CacheError (SGK151) if unreadable."""
         digests = [
             name.removesuffix(_DESCRIPTION) for name in self._scan() if name.endswith(_DESCRIPTION)
         ]
@@ -221,11 +205,7 @@ class EngineStore:
         return sorted(entries, key=lambda entry: (entry.last_used, entry.digest))
 
     def remove(self, digest: str) -> None:
-        """Remove an entry, description first.
-
-        Raises:
-            CacheError: It cannot be removed (SGK151).
-        """
+        """Remove an entry, description first; CacheError (SGK151) if it cannot be."""
         for suffix in (_DESCRIPTION, _ENGINE):
             path = self._path(digest, suffix)
             try:

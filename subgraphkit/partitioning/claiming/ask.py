@@ -103,11 +103,7 @@ class CheckedProperty:
         return own or name in vars(property_)
 
     def new_selector(self) -> SubgraphSelector:
-        """Make a selector.
-
-        Raises:
-            SelectorContractError: ``create_selector`` raised or returned something else (SGK122).
-        """
+        """Make a selector; SelectorContractError (SGK122) if that fails."""
         with self.blame("SGK122", "create_selector"):
             selector = self.claim.property.create_selector(self.graph)
         if not isinstance(selector, SubgraphSelector):
@@ -119,21 +115,12 @@ class CheckedProperty:
         return selector
 
     def flag(self, selector: SubgraphSelector, name: str) -> bool:
-        """Return ``stateless`` or ``splittable`` of a selector, which may compute them.
-
-        Raises:
-            SelectorContractError: It raised (SGK121).
-        """
+        """Return ``stateless`` or ``splittable``; SelectorContractError (SGK121) if that fails."""
         with self.blame("SGK121", name):
             return bool(getattr(selector, name))
 
     def filter(self, selector: SubgraphSelector, candidates: Sequence[Node]) -> set[int]:
-        """Show a selector its candidates, and return the nodes it keeps.
-
-        Raises:
-            SelectorContractError: It raised, returned no nodes, or returned something that was not
-                a candidate (SGK121).
-        """
+        """Return the candidates a selector keeps; SelectorContractError (SGK121) for others."""
         claim, first = self.claim, candidates[0] if candidates else None
         with self.blame("SGK121", "filter", first):
             answer: Any = selector.filter(list(candidates))
@@ -159,12 +146,7 @@ class CheckedProperty:
         return {node.id for node in listed}
 
     def groups(self) -> list[list[int]]:
-        """Return the sets of nodes that the property wants kept together.
-
-        Raises:
-            SelectorContractError: ``groups`` raised, or named something else than sets of indices
-                of nodes (SGK122).
-        """
+        """Return the node sets to keep together; SelectorContractError (SGK122) for others."""
         claim, groups = self.claim, []
         with self.blame("SGK122", "groups"):
             answer: Any = claim.property.groups(self.graph)
@@ -218,11 +200,7 @@ class CheckedProperty:
     def ask(
         self, asked: SubgraphSelector | SubgraphProperty, question: str, *given: Any, about: Node
     ) -> Refusal | None:
-        """Put one question about one node, or the region that starts there; None means yes.
-
-        Raises:
-            SelectorContractError: It raised, or the answer is none, or a refusal that says nothing.
-        """
+        """Ask about a node or its region, None is yes; SelectorContractError for no answer."""
         code = "SGK121" if isinstance(asked, SubgraphSelector) else "SGK122"
         with self.blame(code, question, about):
             answer = getattr(asked, question)(*given)

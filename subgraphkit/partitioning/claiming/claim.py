@@ -130,11 +130,7 @@ def claim_all(
 def finish_all(
     graph: BoundGraph, found: PartitionSummary, passes: Passes, earlier: Passes | None = None
 ) -> None:
-    """Show the finished partitioning to every property that had its first pass.
-
-    Raises:
-        SelectorContractError: ``finish`` raised (SGK122).
-    """
+    """Show properties, once each, the result; SelectorContractError (SGK122) if one raises."""
     for at, (claim, column) in enumerate(zip(passes.claims, passes.columns, strict=True)):
         if column is None or (earlier is not None and earlier.columns[at] is not None):
             continue

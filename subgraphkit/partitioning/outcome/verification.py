@@ -138,11 +138,7 @@ def region_by_rank(state: PartitionState, regions: Sequence[Region]) -> "array[i
 
 
 def verify_regions(state: PartitionState, regions: Sequence[Region]) -> None:
-    """Check that the regions are disjoint, cover everything, hang together and can run.
-
-    Raises:
-        InternalError: They are not, with the nodes that show it.
-    """
+    """Require disjoint regions that cover all, hang together and can run; else InternalError."""
     apart = np.flatnonzero(np.frombuffer(state.constant, np.uint8)).tolist()
     if sum(len(region.ranks) for region in regions) + len(apart) != state.count:
         raise InternalError("the regions of a partitioning are not disjoint or do not cover it")

@@ -47,11 +47,7 @@ def refuse(text: str, hint: str = "", *, code: str = "SGK343") -> NoReturn:
 
 
 def datatype_of(array: Any, where: str) -> str:
-    """Return the protocol's name for the type of an array.
-
-    Raises:
-        InputError: It is no array, or the protocol has no such type (SGK344).
-    """
+    """Return the protocol's name for the type of an array; InputError (SGK344) if it has none."""
     if not isinstance(array, np.ndarray | np.generic):
         refuse(f"{where} is a {type(array).__name__}; only tensors can travel", code="SGK344")
     is_text = array.dtype.kind in "UST"
@@ -63,11 +59,7 @@ def datatype_of(array: Any, where: str) -> str:
 
 
 def to_binary(array: Any, where: str) -> Any:
-    """Return an array as binary data: its own memory, if that is as the protocol wants it.
-
-    Raises:
-        InputError: It cannot be written (SGK344).
-    """
+    """Return an array as binary data, if it can its own memory; else InputError (SGK344)."""
     if datatype_of(array, where) == "BYTES":
         encoded = [_encoded(one, where) for one in np.asarray(array, object).flat]
         return b"".join(chain.from_iterable((LENGTH.pack(len(one)), one) for one in encoded))
@@ -75,11 +67,7 @@ def to_binary(array: Any, where: str) -> Any:
 
 
 def to_json(array: Any, where: str) -> msgspec.Raw:
-    """Return the values of an array in row-major order, written piece by piece.
-
-    Raises:
-        InputError: It cannot be written, or JSON has no such values (SGK344).
-    """
+    """Write the values in row-major order, piece by piece; InputError (SGK344) if JSON cannot."""
     datatype, hint = datatype_of(array, where), "Ask for it as binary data."
     if datatype in BINARY_ONLY:
         refuse(f"{where} is {datatype}, which is not sent in JSON", hint, code="SGK344")

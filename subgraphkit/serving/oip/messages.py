@@ -75,11 +75,7 @@ def decode_response(body: Any, header_length: str | int | None = None) -> dict[s
 
 
 def encode_request(request: InferenceRequest) -> Message:
-    """Write a request; its inputs are binary if it asks for binary outputs.
-
-    Raises:
-        InputError: A tensor cannot travel, or not in JSON (SGK344).
-    """
+    """Write a request, inputs binary if outputs are; InputError (SGK344) if one cannot travel."""
     head: dict[str, Any] = {} if request.id is None else {"id": request.id}
     head["parameters"] = {**request.parameters, "binary_data_output": request.binary}
     head["outputs"] = [
@@ -92,11 +88,7 @@ def encode_request(request: InferenceRequest) -> Message:
 def encode_response(
     request: InferenceRequest, results: Mapping[str, Any], model: str, version: str | None = None
 ) -> Message:
-    """Write an answer, in which each output is as the request wants it.
-
-    Raises:
-        InputError: A tensor cannot travel, or not in JSON (SGK344).
-    """
+    """Write an answer, outputs as requested; InputError (SGK344) if one cannot travel so."""
     head: dict[str, Any] = {"model_name": model}
     head |= {} if version is None else {"model_version": version}
     head |= {} if request.id is None else {"id": request.id}

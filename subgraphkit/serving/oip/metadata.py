@@ -27,11 +27,7 @@ def server_metadata() -> dict[str, Any]:
 
 
 def model_metadata(session: sk.Session, name: str, versions: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what ``GET /v2/models/NAME`` answers.
-
-    Raises:
-        InputError: An input or output is no tensor of a type that the protocol has (SGK344).
-    """
+    """Answer ``GET /v2/models/NAME``; InputError (SGK344) if the protocol lacks a type."""
     return {
         "name": name,
         **({"versions": list(versions)} if versions else {}),
@@ -42,11 +38,7 @@ def model_metadata(session: sk.Session, name: str, versions: Sequence[str] = ())
 
 
 def model_configuration(session: sk.Session, name: str) -> dict[str, Any]:
-    """Return what ``GET /v2/models/NAME/config`` answers; its sizes include that of a batch.
-
-    Raises:
-        InputError: As for ``model_metadata``.
-    """
+    """Answer ``GET /v2/models/NAME/config``, the batch in its sizes; as ``model_metadata``."""
     said = model_metadata(session, name)
     kinds = {kind: [_configured(one) for one in said[f"{kind}s"]] for kind in ("input", "output")}
     return {"name": name, "platform": said["platform"], "max_batch_size": 0, **kinds}

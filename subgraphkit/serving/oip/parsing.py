@@ -74,12 +74,7 @@ _Named = TypeVar("_Named", TensorForm, OutputForm)
 def parted(
     body: Any, header_length: str | int | None, form: type[_Form]
 ) -> tuple[_Form, memoryview]:
-    """Return the JSON of a body and the binary data behind it.
-
-    Raises:
-        InputError: They cannot be told apart, or the JSON is not as its form says (SGK343), as from
-            all here.
-    """
+    """Return a body's JSON and the data behind it; InputError (SGK343), as from all here."""
     view = memoryview(body).cast("B")
     given = str(len(view) if header_length is None else header_length)
     if not re.fullmatch("[0-9]{1,19}", given) or int(given) > len(view):

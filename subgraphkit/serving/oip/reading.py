@@ -22,11 +22,7 @@ _MOST_AXES: Final = 64  # of NumPy's arrays
 
 
 def checked_shape(tensor: TensorForm, where: str) -> tuple[int, ...]:
-    """Return the shape of a tensor whose data nobody has looked at yet.
-
-    Raises:
-        InputError: It has none, or more than can be, or another data type (SGK343).
-    """
+    """Return the shape of a tensor still unread; InputError (SGK343) if it cannot be."""
     datatype, shape = tensor.datatype, tensor.shape
     if datatype not in DATATYPES:
         known = ", ".join(DATATYPES)
@@ -39,11 +35,7 @@ def checked_shape(tensor: TensorForm, where: str) -> tuple[int, ...]:
 
 
 def from_binary(datatype: str, shape: tuple[int, ...], data: memoryview, where: str) -> _Array:
-    """Return a read-only view of binary data; of strings, an array of ``str``.
-
-    Raises:
-        InputError: The data are not what shape and type say (SGK343).
-    """
+    """View data read-only, strings as ``str``; InputError (SGK343) if shape or type differ."""
     dtype, count = DATATYPES[datatype][1], math.prod(shape)
     if datatype == "BYTES":
         return objects(_strings(data, count, where), shape)

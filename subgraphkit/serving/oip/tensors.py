@@ -23,11 +23,7 @@ def arrays_of(
     key: str,
     pause: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
-    """Return the arrays of a message by name.
-
-    Raises:
-        InputError: A tensor is wrong, or takes too much (SGK343).
-    """
+    """Return the arrays of a message by name; InputError (SGK343) if wrong or too much."""
     arrays, place = {}, 0
     room = max(_MORE_THAN_JSON * sum(len(memoryview(one.data)) for one in tensors), _FREE_BYTES)
     for one, where in named(tensors, key):

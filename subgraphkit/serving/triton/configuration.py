@@ -19,11 +19,7 @@ def no_export(text: str, hint: str = "") -> sk.errors.CallerError:
 
 
 def batch_of(session: sk.Session, wanted: int | None) -> int:
-    """Return how many rows Triton may gather, where nothing is wanted as many as is harmless.
-
-    Raises:
-        CallerError: What is wanted cannot be (SGK345).
-    """
+    """Return how many rows Triton may gather; CallerError (SGK345) if that cannot be."""
     if wanted == 0:
         return 0
     try:
@@ -48,11 +44,7 @@ def configuration_of(
     device: str,
     delay_s: float,
 ) -> str:
-    """Return the configuration, in protobuf's text format.
-
-    Raises:
-        CallerError: Triton has no such tensors (SGK345).
-    """
+    """Return the configuration as text; CallerError (SGK345) for tensors Triton lacks."""
     lines = [f"name: {_quoted(name)}", 'backend: "python"', f"max_batch_size: {max_batch}"]
     for kind, args in (("input", session.get_inputs()), ("output", session.get_outputs())):
         if not args:

@@ -19,11 +19,7 @@ __all__ = ["cases_of_level"]
 
 
 def cases_of_level(level: int, subject: Subject) -> Mapping[str, Case]:
-    """Build the cases of a level, in order, by identifier.
-
-    Raises:
-        InternalError: Two of them have the same identifier.
-    """
+    """Build the cases of a level, in order, by identifier; InternalError if two share one."""
     module = import_module(f"{__name__}.{LEVELS[level]}")
     found: dict[str, Case] = {}
     for case in module.cases(subject):

@@ -45,11 +45,7 @@ _ACTIVATIONS: Final[Mapping[str, tuple[Callable[..., Block], Sequence[float]]]] 
 
 
 def _activation(site: Site, given: list[float | None]) -> Block | None:
-    """Return the activation that a node names, or None if it names none.
-
-    Raises:
-        Unsupported: If nothing implements it.
-    """
+    """Return the activation that a node names, if any; Unsupported if nothing implements it."""
     name = site.attribute("activation", "")
     if not name:
         return None
@@ -298,11 +294,7 @@ def embed_layer_normalization(site: Site) -> Made:
 def rows_looked_up(
     tables: list[Array], ids: Array, segments: Array | None, places: Array | None
 ) -> list[Array]:
-    """Return the rows of the tables of words, positions and maybe segments.
-
-    Raises:
-        ValueError: If an id is outside a table.
-    """
+    """Return the rows of words, positions and maybe segments; ValueError for an id outside."""
     at = np.arange(ids.shape[1])[None] if places is None else places
     found = []
     for table, chosen, what in zip(

@@ -55,11 +55,7 @@ def output_limit(scope: Scope) -> int:
 
 
 def check_texts(shape: Sequence[int], limit: int) -> None:
-    """Refuse to make an array of too many texts: NumPy makes and frees one at a stroke.
-
-    Raises:
-        OutputTooLargeError: There would be more than the limit; 0 is none.
-    """
+    """Refuse more texts than the limit, as NumPy frees them at a stroke; 0 is none."""
     if limit and prod(shape) * _A_TEXT > limit and min(shape) >= 0:
         raise OutputTooLargeError(
             f"the output would be string{list(shape)}; a text counts as {_A_TEXT} elements, and "
@@ -109,11 +105,7 @@ class Budget:
         self._held: dict[int, weakref.ref[Array]] = {}
 
     def require(self, more: int, limit: int) -> None:
-        """Refuse what would be more than the limit together with what is held; 0 is none.
-
-        Raises:
-            OutputTooLargeError: It would be.
-        """
+        """Refuse what would exceed the limit with what is held (OutputTooLargeError)."""
         if limit and self.live + more > limit:
             raise OutputTooLargeError(
                 f"the run holds {self.live:,} bytes of values and would make {more:,} more; the "
@@ -121,11 +113,7 @@ class Budget:
             )
 
     def take(self, value: Any, limit: int) -> None:
-        """Count what a kernel returned, until nobody holds it; views count as what they show.
-
-        Raises:
-            OutputTooLargeError: The limit is passed.
-        """
+        """Count a result until nobody holds it, views as shown; OutputTooLargeError if too much."""
         if isinstance(value, list | tuple):
             for one in value:
                 self.take(one, limit)

@@ -178,11 +178,7 @@ def _fix(value: Any, dtype: np.dtype[Any] | None) -> Any:
 
 
 def reference_kernel(site: Site) -> Callable[..., Any]:
-    """Return a kernel that runs a node on ``onnx.reference``, for the rare cases of an operator.
-
-    Raises:
-        Unsupported: If there is none.
-    """
+    """Return a kernel on ``onnx.reference``, for rare cases; Unsupported if there is none."""
     node = site.node
     entry = reference_entry(node.domain, node.op_type, node.opset)
     if not isinstance(entry, Implementation):

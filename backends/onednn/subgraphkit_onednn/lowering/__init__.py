@@ -20,11 +20,7 @@ for _family in ("elementwise", "normalizing", "products", "shaping", "spatial"):
 
 
 def lower(draft: GraphDraft, node: Node) -> None:
-    """Write the operations of a node into a draft.
-
-    Raises:
-        RefusedError: It cannot be done; the draft may hold a part of it.
-    """
+    """Write a node's operations into a draft; RefusedError, a part written, if it cannot be."""
     lowering = None if node.domain else LOWERINGS.get(node.op_type)
     if lowering is None:
         raise RefusedError("op_unsupported", f"oneDNN has no {node.qualified_op_type}")

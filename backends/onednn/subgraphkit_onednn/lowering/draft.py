@@ -97,11 +97,7 @@ class GraphDraft:
         self._node = node.id
 
     def value(self, name: str, also: frozenset[DataType] = frozenset()) -> DraftTensor:
-        """Return the tensor of a value of the model.
-
-        Raises:
-            RefusedError: Its element type or shape is none that oneDNN can compute with.
-        """
+        """Return the tensor of a value; RefusedError for a type or shape oneDNN lacks."""
         if name not in self.values:
             dims, dtype = self._type(name, self.dtypes | also)
             source = None
@@ -168,11 +164,7 @@ class GraphDraft:
         return output
 
     def read(self, node: Node, place: int) -> Array | None:
-        """Return the data of an input that chooses attributes; None if it is left out.
-
-        Raises:
-            RefusedError: It is not constant.
-        """
+        """Return an input that chooses attributes, if any; RefusedError if not constant."""
         if place >= len(node.inputs) or not node.inputs[place]:
             return None
         found = node.constant(place)
@@ -198,11 +190,7 @@ class GraphDraft:
 
 
 def dims_of(name: str, type_: TensorType) -> Dims:
-    """Return the lengths of the axes of a value; a scalar has one axis.
-
-    Raises:
-        RefusedError: They are not all known, one is zero, or there are too many.
-    """
+    """Return a value's lengths, one for a scalar; RefusedError if unknown, zero or many."""
     shape = type_.shape
     if shape is None or not all(isinstance(dim, int) for dim in shape):
         raise RefusedError("dynamic_shape", f"the shape of value {name!r} is known only at a run")
@@ -237,21 +225,13 @@ def lowers(*op_types: str) -> Callable[[Lowering], Lowering]:
 
 
 def require(condition: bool, code: str, text: str) -> None:  # noqa: FBT001 (reads as an assertion)
-    """Refuse the node unless a condition holds.
-
-    Raises:
-        RefusedError: It does not.
-    """
+    """Refuse the node unless a condition holds (RefusedError)."""
     if not condition:
         raise RefusedError(code, text)
 
 
 def single_output(node: Node) -> str:
-    """Return the name of the only output of a node.
-
-    Raises:
-        RefusedError: Further outputs are asked for.
-    """
+    """Return the name of a node's only output; RefusedError if it has more."""
     require(
         bool(node.outputs[0]) and not any(node.outputs[1:]),
         "attribute",

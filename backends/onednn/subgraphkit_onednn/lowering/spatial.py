@@ -49,11 +49,7 @@ def _stated(node: Node, kernel: tuple[int, ...]) -> Windows:
 
 
 def _padded(stated: Windows, begin: list[int], end: list[int]) -> Windows:
-    """Return the geometry with the padding that was settled.
-
-    Raises:
-        RefusedError: It is negative.
-    """
+    """Return the geometry with the settled padding; RefusedError if that is negative."""
     require(min(*begin, *end) >= 0, "attribute", "padding is negative")
     return replace(stated, pads_begin=tuple(begin), pads_end=tuple(end))
 

@@ -43,11 +43,7 @@ def configure(parsed: ParsedNetwork, library: Library, options: Options) -> Any:
 def add_profile(
     config: Any, parsed: ParsedNetwork, ranges: Mapping[str, InputRange], library: Library
 ) -> None:
-    """Add a profile of what ``check_ranges`` returned; none is needed where every shape is fixed.
-
-    Raises:
-        CompileError: TensorRT does not take it (SGK162).
-    """
+    """Add a profile for open shapes, as from ``check_ranges``; CompileError (SGK162) if refused."""
     if not ranges:
         return
     profile = check(parsed.builder.create_optimization_profile(), "make a profile")

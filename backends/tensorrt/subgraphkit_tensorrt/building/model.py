@@ -192,11 +192,7 @@ def _warn(kind: str, why: str) -> None:
 
 
 def read_calibration(path: Path | None) -> Ranges | None:
-    """Read ranges of values from our own file or a calibration cache of TensorRT.
-
-    Raises:
-        CallerError: The file cannot be read (SGK233).
-    """
+    """Read ranges, from our file or TensorRT's cache; CallerError (SGK233) if it cannot."""
     if path is None:
         return None
     return read_calibration_cache(path) if is_calibration_cache(path) else Ranges.load(path)

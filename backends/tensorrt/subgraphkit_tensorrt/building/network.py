@@ -38,11 +38,7 @@ PACKED: Final = frozenset({DataType.INT4, DataType.FLOAT4E2M1, DataType.FLOAT8E8
 
 
 def make_builder(library: Library) -> Any:
-    """Return a builder for the current device.
-
-    Raises:
-        CompileError: TensorRT makes none (SGK162).
-    """
+    """Return a builder for the current device; CompileError (SGK162) if TensorRT makes none."""
     with listening() as lines:
         return check(library.trt.Builder(library.logger), "make a builder", lines)
 
@@ -222,11 +218,7 @@ _LARGEST: Final = 2**31
 def check_ranges(
     ranges: Mapping[str, InputRange], network: Any, subgraph: str
 ) -> dict[str, InputRange]:
-    """Return the ranges that the inputs of a network need, before the builder sees them.
-
-    Raises:
-        CompileError: One is not known, or too large (SGK169).
-    """
+    """Return ranges of inputs for the builder; CompileError (SGK169) if unknown or too large."""
     tensors = [network.get_input(place) for place in range(network.num_inputs)]
     needed = {}
     for tensor in tensors:

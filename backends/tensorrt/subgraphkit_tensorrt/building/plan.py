@@ -62,11 +62,7 @@ def write_plans(plans: Sequence[EnginePlan]) -> bytes:
 
 
 def read_plans(blob: bytes) -> list[EnginePlan]:
-    """Read what ``write_plans`` wrote.
-
-    Raises:
-        CompileError: It is something else, or not whole (SGK179).
-    """
+    """Read what ``write_plans`` wrote; CompileError (SGK179) if it is other, or not whole."""
     try:
         return _read(memoryview(blob))
     except (ValueError, KeyError, TypeError, struct.error) as error:

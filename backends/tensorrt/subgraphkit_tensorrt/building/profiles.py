@@ -220,11 +220,7 @@ def _asked_values(graph: Graph, asked: ShapeRanges) -> Mapping[str, tuple[Dims, 
 
 
 def check_options(graph: Graph, asked: ShapeRanges) -> None:
-    """Make sure that the ranges asked for are ranges of this model.
-
-    Raises:
-        OptionError: They are not (SGK169).
-    """
+    """Refuse ranges that are none of this model (OptionError, SGK169)."""
     symbols = _symbols(graph)
     given = getattr(graph, "symbols", {})
     for name, sizes in asked.dims.items():

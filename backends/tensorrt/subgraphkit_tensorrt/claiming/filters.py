@@ -44,11 +44,7 @@ class Filters:
         self._facts = b""  # what is learnt depends on: all of the graph but its weights, and more
 
     def look_at(self, graph: BoundGraph, context: BindContext[Options]) -> None:
-        """Sieve a graph; nothing happens the second time.
-
-        Raises:
-            OptionError: A plugin library or a module cannot be used (SGK167, SGK168).
-        """
+        """Sieve a graph, once; OptionError (SGK167, SGK168) if a plugin or module is unusable."""
         if self._graph is graph:
             return
         options, library = self.options, self.library

@@ -64,11 +64,7 @@ def read_settings(trt: Any, given: OptionMapping) -> list[BuilderSetting]:
 
 
 def apply_settings(config: Any, trt: Any, settings: list[BuilderSetting]) -> None:
-    """Put settings into a builder configuration.
-
-    Raises:
-        CompileError: The library does not take one, or makes something else of it (SGK173).
-    """
+    """Put settings into a configuration; CompileError (SGK173) if one does not take."""
     for one in settings:
         if one.owner == _PROPERTY:
             put(config, one.name, one.value, f"builder={one.name}")

@@ -187,11 +187,7 @@ class Cuda:
         self._call("cudaStreamDestroy", ctypes.c_void_p(stream))
 
     def wait_for_stream(self, stream: int) -> None:
-        """Wait until everything put on a stream is done.
-
-        Raises:
-            ExecutionError: Something on it failed (SGK174).
-        """
+        """Wait for all that is on a stream; ExecutionError (SGK174) if something failed."""
         self._call("cudaStreamSynchronize", ctypes.c_void_p(stream))
 
     def order(self, before: int, after: int) -> None:

@@ -122,22 +122,14 @@ _QUOTED = 12
 
 
 def check(result: _T | None, what: str, lines: Sequence[str] = (), *, hint: str = "") -> _T:
-    """Return what a call on the way to an engine returned, unless it says that it failed.
-
-    Raises:
-        CompileError: It failed (SGK162).
-    """
+    """Return what a call made on the way to an engine; CompileError (SGK162) if it failed."""
     if result is None or result is False:
         raise _failure(CompileError, "SGK162", what, lines, hint)
     return result
 
 
 def check_run(result: _T | None, what: str, lines: Sequence[str] = (), *, hint: str = "") -> _T:
-    """Return what a call of the run side returned, unless it says that it failed; as ``check``.
-
-    Raises:
-        ExecutionError: It failed (SGK163).
-    """
+    """Return what a call of the run side made; ExecutionError (SGK163) if it failed."""
     if result is None or result is False:
         raise _failure(ExecutionError, "SGK163", what, lines, hint)
     return result

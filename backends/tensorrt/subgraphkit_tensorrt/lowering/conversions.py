@@ -35,11 +35,7 @@ class Conversions:
         self._rules = rules
 
     def replacement(self, node: Node, model: onnx.ModelProto) -> Replacement | None:
-        """Return what a node is written as in a model; None if it stays as it is.
-
-        Raises:
-            BackendError: A converter raised, or returned something that is no replacement (SGK166).
-        """
+        """Return a node's replacement, if any; BackendError (SGK166) if a converter failed."""
         lower = self._lowering(node)
         if lower is None:
             return None

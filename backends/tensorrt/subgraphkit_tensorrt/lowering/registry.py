@@ -73,11 +73,7 @@ def unregister(op_type: str, *, domain: str = "") -> None:
 
 
 def load_modules(names: Iterable[str]) -> None:
-    """Import modules that register converters.
-
-    Raises:
-        OptionError: One cannot be imported (SGK168).
-    """
+    """Import modules that register converters; OptionError (SGK168) if one cannot be."""
     for name in names:
         try:
             importlib.import_module(name)

@@ -75,11 +75,7 @@ class DeviceArray:
         self.stream = stream
 
     def wait(self) -> None:
-        """Wait until the array is computed.
-
-        Raises:
-            ExecutionError: What computes it failed (SGK174).
-        """
+        """Wait until the array is computed; ExecutionError (SGK174) if that failed."""
         with self._device.active():
             self._device.cuda.wait_for_stream(self.stream)
 
@@ -214,11 +210,7 @@ def read_foreign(
 
 
 def fetch_to_host(value: Any, name: str, device: Device) -> npt.NDArray[Any]:
-    """Copy an array of any library on the device to the host.
-
-    Raises:
-        InputError: As ``read_foreign``.
-    """
+    """Copy an array of any library on the device to the host, as ``read_foreign``."""
     if isinstance(value, DeviceArray):
         return np.asarray(value)
     with device.active(), device.slot() as slot:

@@ -137,11 +137,7 @@ class Context:
         outputs: Sequence[IOTensor],
         lines: Sequence[str],
     ) -> list[tuple[int, ...]]:
-        """Set the shapes of the inputs, and the addresses of those that shapes are computed from.
-
-        Raises:
-            ExecutionError: They do not fit the engine (SGK163).
-        """
+        """Set shapes, and addresses of those that give shapes; ExecutionError (SGK163) if unfit."""
         for tensor, array in zip(tensors, arrays, strict=True):
             name, shape = tensor.name, array.shape
             if self._shapes.get(name) != shape:

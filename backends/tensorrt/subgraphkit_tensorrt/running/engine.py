@@ -81,11 +81,7 @@ class LoadedEngine:
         return self.handle is not None and bool(self.handle.refittable)
 
     def serialize(self) -> bytes:
-        """Return a plan of it, with the weights it has.
-
-        Raises:
-            CompileError: TensorRT cannot write it (SGK162).
-        """
+        """Return a plan of it, with the weights it has; CompileError (SGK162) if it cannot."""
         with self.device.active(), listening() as lines:
             found = self.handle.serialize() if self.handle is not None else None
             return bytes(check(found, "write an engine down", lines))

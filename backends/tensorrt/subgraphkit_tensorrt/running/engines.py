@@ -118,11 +118,7 @@ class Engines:
             return [(entry.plan, entry.engine) for entry in self._entries]
 
     def add(self, plan: EnginePlan, *, met: bool = False) -> None:
-        """Load a plan; the engine used longest ago makes room if there are too many.
-
-        Raises:
-            CompileError: TensorRT does not take it (SGK162, SGK179).
-        """
+        """Load a plan, the longest unused making room; CompileError (SGK162, SGK179) if refused."""
         names, options = (plan.inputs, plan.outputs), self._options
         loaded = LoadedEngine(plan.data, *names, self.loader, options, times=self._times)
         entry = PooledEngine(plan, loaded, met)
@@ -136,11 +132,7 @@ class Engines:
         self._retire(retired)
 
     def plans(self) -> list[EnginePlan]:
-        """Return the plans whole, which takes the memory of the host that they have.
-
-        Raises:
-            CompileError: An engine cannot be written down again (SGK162).
-        """
+        """Return the plans whole, in memory of the host; CompileError (SGK162) if it cannot."""
         return [
             plan if plan.data else replace(plan, data=engine.serialize())
             for plan, engine in self.current()

@@ -240,11 +240,7 @@ class StreamSlot:
             self.generation += 1
 
     def wait(self) -> None:
-        """Wait for everything on the stream.
-
-        Raises:
-            ExecutionError: Something on it failed (SGK174).
-        """
+        """Wait for everything on the stream; ExecutionError (SGK174) if something failed."""
         self._cuda.wait_for_stream(self.stream)
         self.is_uploading = False
 

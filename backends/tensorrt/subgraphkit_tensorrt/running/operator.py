@@ -218,11 +218,7 @@ class TensorRTOperator(SubgraphOperator):
         return True
 
     def serialize(self) -> bytes | None:
-        """Return the plans, or None if there is none yet.
-
-        Raises:
-            CompileError: An engine cannot be written down again (SGK162).
-        """
+        """Return the plans, None if there is none yet; CompileError (SGK162) if it cannot."""
         plans = self._engines.plans()
         return write_plans(plans) if plans else None
 

@@ -106,11 +106,7 @@ class BuiltPlans(SubgraphOperator):
         self._subgraph = subgraph
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
-        """Refuse.
-
-        Raises:
-            ExecutionError: Always (SGK163).
-        """
+        """Refuse to run (ExecutionError, SGK163)."""
         del inputs, outputs
         raise ExecutionError(
             "SGK163",

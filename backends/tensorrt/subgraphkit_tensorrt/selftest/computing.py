@@ -25,11 +25,7 @@ class NotAvailable(Exception):  # noqa: N818 (not a failure)
 
 
 def require(holds: bool, text: str) -> None:  # noqa: FBT001 (reads as an assertion)
-    """Make sure of something.
-
-    Raises:
-        NotAsExpected: It does not hold.
-    """
+    """Make sure of something; NotAsExpected if it does not hold."""
     if not holds:
         raise NotAsExpected(text)
 
@@ -40,11 +36,7 @@ def installation() -> Installation:
 
 
 def gpus() -> tuple[Gpu, ...]:
-    """Return the GPUs.
-
-    Raises:
-        NotAvailable: There is no driver, or no GPU.
-    """
+    """Return the GPUs; NotAvailable if there is none, or no driver."""
     here = installation().machine
     if not here.devices:
         raise NotAvailable(f"{here.problem}; {here.hint}")
@@ -52,11 +44,7 @@ def gpus() -> tuple[Gpu, ...]:
 
 
 def cuda_library() -> Cuda:
-    """Return CUDA's runtime library.
-
-    Raises:
-        NotAvailable: There is none, or no GPU.
-    """
+    """Return CUDA's runtime library; NotAvailable without it or a GPU."""
     gpus()
     try:
         return cudart.cuda_runtime()
@@ -65,11 +53,7 @@ def cuda_library() -> Cuda:
 
 
 def tensorrt(flavour: str = "") -> Library:
-    """Return a library that can run engines here; the one in use unless another is named.
-
-    Raises:
-        NotAvailable: There is none.
-    """
+    """Return a library that runs engines, the one in use unless named; NotAvailable if none."""
     cuda_library()
     found = find(flavour) if flavour else installation()
     if found.library is None or found.state != "ready":
@@ -121,11 +105,7 @@ def same(
     feeds: Mapping[str, Any],
     most: float = EXACT,
 ) -> float:
-    """Run a model on both backends.
-
-    Raises:
-        NotAsExpected: It is more than ``most``, or shapes or element types differ.
-    """
+    """Run a model on both; NotAsExpected if more than ``most`` apart, or other in shape or type."""
     worst = 0.0
     for actual, expected in zip(found.run(feeds), bench.expected(model, feeds), strict=True):
         require(actual.shape == expected.shape, f"shape {actual.shape}, expected {expected.shape}")
@@ -173,22 +153,14 @@ def agreed(
 
 
 def require_products(found: OpenedModel, products: str) -> None:
-    """Make sure that engines multiply numbers of a type.
-
-    Raises:
-        NotAsExpected: None does.
-    """
+    """Require engines that multiply numbers of a type; else NotAsExpected."""
     reports = [one["report"] for each in found.operators() for one in each["engines"]]
     kinds = {kind for one in reports for kind in one["products"]}
     require(products in kinds, f"products are of {kinds}, none of {products}")
 
 
 def require_float8() -> None:
-    """Make sure that there is a GPU that computes in float8, as they do from Ada and Hopper on.
-
-    Raises:
-        NotAvailable: There is none.
-    """
+    """Require a GPU that computes in float8, as since Ada and Hopper; else NotAvailable."""
     if all(gpu.compute_capability < FP8_FROM for gpu in gpus()):
         raise NotAvailable("no GPU here computes in float8; those of 8.9, 9.0 and newer do")
 

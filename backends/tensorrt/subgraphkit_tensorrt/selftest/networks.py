@@ -54,11 +54,7 @@ Network = tuple[Any, Mapping[str, Any]]
 
 
 def light(bench: ModelOpener, name: str) -> Network:
-    """Return a network of the onnx wheel with weights drawn from a seed.
-
-    Raises:
-        NotAvailable: This build of onnx comes without it.
-    """
+    """Return a network of onnx with weights from a seed; NotAvailable if not in this build."""
     try:
         model = bench.network(name)
     except FileNotFoundError as error:
