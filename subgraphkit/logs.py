@@ -21,8 +21,7 @@ def logger_of(topic: str) -> logging.Logger:
 def show_log(verbose: int) -> None:
     """Have what is logged written to standard error from now on, in this process.
 
-    Args:
-        verbose: 1 for warnings, 2 for what happens as well, 3 for everything.
+    ``verbose``: 1 for warnings, 2 for what happens as well, 3 for everything.
     """
     top = logging.getLogger("subgraphkit")
     top.addHandler(_TO_STANDARD_ERROR)  # once, however often

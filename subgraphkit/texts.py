@@ -24,9 +24,7 @@ _LEAST: Final = 20
 def printable(text: str, keep: str = "") -> str:
     """Write what a terminal would obey, and line breaks, as escapes: names may hold anything.
 
-    Args:
-        text: Any text.
-        keep: Characters that are left as they are all the same.
+    ``keep``: Characters that are left as they are all the same.
     """
     if text.isprintable():
         return text
@@ -34,12 +32,7 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def paragraph(text: str, width: int | None = None) -> str:
-    """Make a message printable; its later lines are indented, so that none passes for another.
-
-    Args:
-        text: The message.
-        width: As for ``folded``.
-    """
+    """Make a message printable; its later lines are indented, so that none passes for another."""
     first, *others = printable(text, _LAYOUT).split("\n")
     lines = [first, *(line if line[:2] == "  " else f"  {line}" for line in others)]
     return folded("\n".join(lines), width)
@@ -49,10 +42,7 @@ def folded(text: str, width: int | None) -> str:
     """Let what has no room in a line go on in an indented one; no word is broken.
 
     A line that is a command, or ends with one after a colon, stays in one piece to be copied.
-
-    Args:
-        text: Any text.
-        width: Cells in a line; None for as many as there is text.
+    ``width``: Cells in a line; None for as many as there is text.
     """
     if width is None:
         return text

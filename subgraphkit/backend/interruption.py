@@ -209,13 +209,7 @@ class _Hush:
 def limited_to(
     seconds: float, progress: Progress, error: Callable[[], BaseException]
 ) -> Iterator[None]:
-    """Cancel work when it has taken so long.
-
-    Args:
-        seconds: How long it may take.
-        progress: That of the work.
-        error: Makes what to cancel it with.
-    """
+    """Cancel work that takes more than so many seconds, with what ``error`` makes."""
     key = object()
     _alarm.set(key, time.monotonic() + seconds, lambda: progress.cancel(error()))
     try:

@@ -100,14 +100,7 @@ class Manifest:
 
 
 def find_manifest(module: str) -> Path | None:
-    """Find the manifest of the package that contains ``module``, importing nothing.
-
-    Args:
-        module: Dotted name of the module an entry point refers to.
-
-    Returns:
-        Path of the manifest, or None if the package cannot be found or has none.
-    """
+    """Find the manifest of the package of a module, importing nothing; None if there is none."""
     try:
         spec = importlib.util.find_spec(module.partition(".")[0])
     except (ImportError, ValueError):

@@ -62,14 +62,9 @@ class Dated:
 
 
 def refuse_names(cls: type, left: Mapping[str, str]) -> None:
-    """Refuse a class that defines what the contract no longer asks for.
+    """Refuse a class that defines what has left the contract (BackendIncompatibleError, SGK105).
 
-    Args:
-        cls: A class of a plugin.
-        left: By name that left the contract, what stands in its place.
-
-    Raises:
-        BackendIncompatibleError: It defines one of them (SGK105).
+    ``left``: By name that left, what stands in its place.
     """
     for name in sorted(left.keys() & vars(cls).keys()):
         raise BackendIncompatibleError(

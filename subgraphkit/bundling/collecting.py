@@ -133,7 +133,6 @@ class CollectedSubgraph:
     """A subgraph as it goes into a bundle.
 
     Attributes:
-        subgraph: The subgraph.
         structure: Digest of all that it computes but the data of its constants; empty if there is
             none.
         engine: What its operator serialized; None if it is to be compiled when the bundle is

@@ -50,7 +50,6 @@ class FileEntry(_Entry, frozen=True):
 
     Attributes:
         name: Its name; it lies in the bundle's folder itself.
-        size: Bytes.
         sha256: Digest of its content, in hexadecimal.
     """
 
@@ -76,7 +75,6 @@ class BackendEntry(_Entry, frozen=True):
     """A backend that runs subgraphs.
 
     Attributes:
-        name: Its name.
         options: Values of the options it had, as JSON has them: of a backend with engines those
             that shape engines, of another those that were given.
         origin: Where its engines were made; None if there are none.
@@ -91,7 +89,6 @@ class SubgraphEntry(_Entry, frozen=True):
     """A subgraph.
 
     Attributes:
-        id: Its name.
         backend: Name of the backend that runs it.
         property: Name of the property that compiled it.
         nodes: Places of its nodes in the model's node list, in order.

@@ -297,11 +297,7 @@ def _candidates(found: Benchmark) -> Table:
 def candidate_table(first: str, rows: Sequence[Sequence[Cell]], what: str, *more: str) -> Table:
     """Return the table of who takes how long, and what of the time of the first one that is.
 
-    Args:
-        first: Whom the others are compared with.
-        rows: A name, a verdict, median and interval of the ratio, median in ms.
-        what: What the rows are.
-        *more: The heads of further columns.
+    ``rows``: A name, a verdict, median and interval of the ratio, median in ms; and ``more``.
     """
     ratio_to = f"ratio to {first}"
     columns = ("candidate", "verdict", ratio_to, "from", "to", "median, ms", *more)

@@ -80,16 +80,8 @@ def bind_both(
 ) -> tuple[BoundModel, BoundModel]:
     """Bind a model for the backends under test and for those that are believed.
 
-    Args:
-        source: The model.
-        backend: The backends under test.
-        reference: The backends that are believed.
-        inlined: Whether the reference takes the same branches of Ifs as the backends under test,
-            and so has every value that they have.
-        **settings: What else ``bind`` takes, for both.
-
-    Raises:
-        SubgraphkitError: As ``load`` and ``bind``.
+    ``inlined``: Whether the reference takes the same branches of Ifs as the backends under test,
+    and so has every value that they have.
     """
     model = load(source, data_roots=settings.get("data_roots"))
     # Another backend in its place would hide a fault, and so would a check that ends the run.

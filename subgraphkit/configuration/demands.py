@@ -27,7 +27,6 @@ class Pin(NamedTuple):
 
     Attributes:
         node: The name of a node or an operator, or a place in the list of nodes.
-        backend: Name of the backend.
     """
 
     node: str | int

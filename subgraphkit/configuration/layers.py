@@ -20,7 +20,6 @@ class Entry(NamedTuple):
     """A value and where it comes from.
 
     Attributes:
-        value: The typed value.
         location: Who gave it, with the value as written: ``environment variable
             SUBGRAPH_STRICT='yes'``.
     """
@@ -50,13 +49,10 @@ class Layer:
 def make_layer(
     name: str, given: Mapping[str, object], locate: Callable[[str, object], str]
 ) -> Layer:
-    """Read everything one source says.
+    """Read everything one source says; None means not given.
 
-    Args:
-        name: Name of the layer.
-        given: Values as written, by setting; None means not given.
-        locate: Describes where a setting of that value comes from; with no setting, where all of
-            them come from, and the value is the name of one that does not exist.
+    ``locate``: Describes where a setting of that value comes from; with no setting, where all of
+    them come from, and the value is the name of one that does not exist.
 
     Raises:
         ConfigError: If a setting is unknown (SGK114), a value is of the wrong kind (SGK108), or a
@@ -132,9 +128,8 @@ def processor_name() -> str:
 def thread_limit(environ: Mapping[str, str]) -> tuple[int | None, str]:
     """Return how many threads are worth starting here, and what says so.
 
-    Returns:
-        The smallest of the CPUs this process may run on, the CPUs its control group grants, rounded
-        up, and ``OMP_NUM_THREADS``; None if none of them is less than the machine has.
+    It is the smallest of the CPUs this process may run on, the CPUs its control group grants,
+    rounded up, and ``OMP_NUM_THREADS``; None if none of them is less than the machine has.
     """
     machine = os.cpu_count() or 1
     limits = [(machine, "the default")]

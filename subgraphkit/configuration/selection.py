@@ -86,15 +86,9 @@ def unnumbered(name: str) -> str:
 
 
 def parse_selection(selection: Selection, origin: str = "a call") -> tuple[BackendChoice, ...]:
-    """Read a selection of backends.
+    """Read a selection of backends; none for ``"none"`` and for an empty list.
 
-    Args:
-        selection: Any of the forms of ``Selection``. An empty list means no backend, like
-            ``"none"``.
-        origin: Who made the selection; kept in the choices and named in messages.
-
-    Returns:
-        The choices in order; empty for ``"none"``.
+    ``origin``: Who made the selection; kept in the choices and named in messages.
 
     Raises:
         ConfigError: If it cannot be read, or has an instance of a backend beside another (SGK107).

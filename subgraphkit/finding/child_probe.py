@@ -95,14 +95,10 @@ def ask_child(
 ) -> ChildProbe:
     """Have a function look at a plugin in a child process, where it may crash or never return.
 
-    Args:
-        kind: The kind of plugin, as the text calls it.
-        name: Its name.
-        timeout: How long it may keep silent.
-        function: It is given what sends the name first, then what the plugin is tried on, and
-            nothing once it was tried; the name; and ``plain``. It returns fields of the result.
-        plain: What else the function is given.
-        variables: What is set in the child's environment.
+    ``timeout``: How long it may keep silent.
+    ``function``: It is given what sends the name first, then what the plugin is tried on, and
+    nothing once it was tried; the name; and ``plain``. It returns fields of the result.
+    ``variables``: What is set in the child's environment.
     """
     if not sys.executable:
         problem = "this process does not know its Python interpreter"

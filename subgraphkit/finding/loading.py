@@ -195,10 +195,8 @@ def build(
 ) -> Backend | None:
     """Build an instance with validated options, which it gets as attributes.
 
-    ``to_plan``: Whether it is one that claims here although it cannot run.
-
-    Returns:
-        The instance; None if it is to plan, and the backend has no claims without what is missing.
+    ``to_plan``: Whether it is one that claims here although it cannot run; None if the backend has
+    no claims without what is missing.
 
     Raises:
         BackendLoadError: If the plugin raised (SGK103), or returned something else (SGK115).

@@ -153,14 +153,10 @@ def load_in_turn(resolved: ResolvedConfig) -> Iterator[tuple[BackendChoice, Back
 
 
 def open_fallback(resolved: ResolvedConfig) -> Backend | None:
-    """Build the backend that runs the unclaimed nodes.
+    """Build the backend that runs the unclaimed nodes, which is never left out silently.
 
-    Returns:
-        A new instance; None if the configuration says ``fallback="none"``, or ``"auto"`` where
-        numpy is not installed.
-
-    Raises:
-        SubgraphkitError: As ``open_backends``; a fallback is never left out silently.
+    It is None if the configuration says ``fallback="none"``, or ``"auto"`` where numpy is not
+    installed. What is raised is as for ``open_backends``.
     """
     if resolved.fallback in (AUTO, NONE):
         return None

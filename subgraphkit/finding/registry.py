@@ -262,10 +262,7 @@ def probe_record(
 ) -> ProbeResult:
     """Load a backend and ask it, once, whether it can run here.
 
-    Args:
-        record: The backend.
-        deep: Whether to let it compile and run a small model; never remembered.
-        raise_errors: Whether errors of the plugin pass as they are.
+    ``deep``: Whether to let it compile and run a small model; never remembered.
 
     Raises:
         BackendUnavailableError: If it cannot run here (SGK104).

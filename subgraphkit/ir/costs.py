@@ -57,11 +57,7 @@ def elements(shape: Shape | None) -> int:
 
 
 def bytes_of(type_: ValueType | None) -> int:
-    """Return the size of a value; dimensions that are not known count as one element.
-
-    Returns:
-        At least 1, so that a value whose size is not known still weighs something.
-    """
+    """Return the size of a value, at least 1; dimensions not known count as one element."""
     if isinstance(type_, TensorType | SparseTensorType):
         return max(1, (elements(type_.shape) * (type_.dtype.bits or _BITS_OF_TEXT) + 7) // 8)
     return _BITS_OF_TEXT // 8

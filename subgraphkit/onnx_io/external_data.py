@@ -81,9 +81,7 @@ class DataFolders:
     def read_model(self, read: Callable[[BinaryIO, int], _Read]) -> _Read | None:
         """Read the model itself, and trust the folder that its path leads to.
 
-        Returns:
-            What was read; None if there is no plain file, which includes one that is moved
-            meanwhile.
+        It is None if there is no plain file, which includes one that is moved meanwhile.
         """
         try:
             with self._opened(self._name, self._trust_folder_of) as file:

@@ -34,10 +34,6 @@ def inline_functions(model: onnx.ModelProto, limits: LimitsOf = LoadLimits) -> o
 
     The given model is returned as it is if it has no functions, and is never changed.
 
-    Args:
-        model: The model.
-        limits: Returns what a model may grow to.
-
     Raises:
         InvalidModelError: Functions that call each other in a circle, or that onnx cannot inline
             (SGK212).

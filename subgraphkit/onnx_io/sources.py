@@ -70,7 +70,6 @@ class ReadModel(NamedTuple):
     """A model as it was found.
 
     Attributes:
-        proto: The model.
         path: Its file, if it was read from one.
         folders: Where its external data may be; None if nowhere.
         size: Its bytes, where they were read.
@@ -213,15 +212,7 @@ def _require_size(size: int, subject: str, limits: LimitsOf) -> None:
 
 
 def parse_model(data: bytes, subject: str) -> onnx.ModelProto:
-    """Return the model that bytes are.
-
-    Args:
-        data: The bytes.
-        subject: What they are called if they are none.
-
-    Raises:
-        InvalidModelError: They are not an ONNX model (SGK202).
-    """
+    """Return the model that bytes are; InvalidModelError (SGK202) if they are none."""
     try:
         proto: onnx.ModelProto = onnx.ModelProto.FromString(data)
     except DecodeError as error:

@@ -72,18 +72,14 @@ def choose_claimants(
 ) -> Iterator[list[Claim]]:
     """Open the backends and list their properties in the order in which they are to claim.
 
-    Args:
-        bound: The bound graph.
-        resolved: What was configured, with the selection of backends.
-        takes_all: Says whether nobody else would be needed for the graph.
-        named: Gets the backends that somebody named, in order, each with why it was left out, or
-            an empty text.
-        among: Chooses among the backends that ``auto`` stands for; see ``open_in_turn``.
-        dry_run: Whether backends claim that can plan here and not run.
+    ``takes_all``: Says whether nobody else would be needed for the graph.
+    ``named``: Gets the backends that somebody named, in order, each with why it was left out, or an
+    empty text.
+    ``among``: Chooses among the backends that ``auto`` stands for; see ``open_in_turn``.
+    ``dry_run``: Whether backends claim that can plan here and not run.
 
-    Yields:
-        The claimants; then more of them, for those who have nodes left: one more backend that
-        ``auto`` stands for, and at last a fallback that had to be found.
+    After the claimants come more of them, for those who have nodes left: one more backend that
+    ``auto`` stands for, and at last a fallback that had to be found.
 
     Raises:
         BackendNotFoundError: A backend is not installed or not known.
@@ -109,13 +105,7 @@ def choose_claimants(
 def choose_again(
     bound: BoundModel, claims: Sequence[Claim], alone: str | None = None
 ) -> list[Claim]:
-    """List the properties of backends that are open anew, for another pass.
-
-    Args:
-        bound: The bound graph.
-        claims: What was chosen.
-        alone: The only backend to be left; None for all.
-    """
+    """List the properties of backends, or one ``alone``, that are open anew, for another pass."""
     by_name = {claim.backend.name: claim.backend for claim in claims if not claim.is_fallback}
     fallback = next((claim.backend for claim in claims if claim.is_fallback), None)
     named = next((claim.fallback.backend for claim in claims if claim.fallback is not None), None)
@@ -140,11 +130,7 @@ def choose_claimants_within(bound: BoundModel, among: object, divider: Claim | s
     """List properties that are to claim in a subgraph, and the fallback backend's after them.
 
     While it compiles, a backend is not its own fallback: what its properties leave, nobody takes.
-
-    Args:
-        bound: The model as the subgraph sees it.
-        among: The properties in order.
-        divider: Who claimed the subgraph, or the name of the backend that did.
+    ``divider``: Who claimed the subgraph, or the name of the backend that did.
 
     Raises:
         ConfigError: They are no list of properties (SGK123).
@@ -295,11 +281,7 @@ def rehearsed(bound: BoundModel, claims: Sequence[Claim], named: dict[str, str])
     """Return the claims of those who survive what they will be asked.
 
     Nothing is rehearsed unless an isolated backend among them asks its library.
-
-    Args:
-        bound: The bound model.
-        claims: The claims in order.
-        named: Gets why a backend that somebody named was left out.
+    ``named``: Gets why a backend that somebody named was left out.
 
     Raises:
         BackendError: One does not, and the setting ``on_compile_error`` says that this is an error

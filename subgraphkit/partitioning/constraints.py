@@ -89,11 +89,6 @@ def resolve_constraints(
 
     ``Constant`` nodes are left out: they travel with their readers.
 
-    Args:
-        graph: The bound graph.
-        constraints: The demands, or None.
-        backends: Names of the backends that take part.
-
     Raises:
         ConfigError: A node or backend is unknown, or two demands contradict each other (SGK123).
     """

@@ -194,14 +194,7 @@ def divided_anew(
 ) -> PartitioningT:
     """Divide the subgraph at a place anew, by what is demanded; what comes of it stands there.
 
-    Args:
-        partitioning: The partitioning.
-        place: Where the subgraph is in ``subgraphs``.
-        first: The first property to be asked.
-        given_back: The nodes that it gave back, with the reasons.
-
-    Raises:
-        SubgraphkitError: As ``partition``.
+    ``given_back``: The nodes that the ``first`` property to be asked gave back, with the reasons.
     """
     graph, demanded = partitioning.graph, partitioning.constraints
     columns = [

@@ -112,10 +112,7 @@ class BackgroundBuild:
     """Compiles in a thread what a session is to run in the end, and exchanges it at once.
 
     The thread does not keep the session alive, and ends with it, or with the main thread.
-
-    Args:
-        session: Runs a starting plan.
-        how: How it is shown how far compiling is, as for a session that opens.
+    ``how``: How it is shown how far compiling is, as for a session that opens.
 
     Thread-safety: every method may be called from any thread.
     """

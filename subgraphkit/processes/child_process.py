@@ -102,11 +102,7 @@ def child_command(module: str, words: Sequence[str] = ()) -> list[str]:
 
 
 def child_environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return this process's environment with its import path, for a child.
-
-    Args:
-        variables: Variables to add or to replace.
-    """
+    """Return this process's environment with its import path and further variables, for a child."""
     folders = [folder or str(Path.cwd()) for folder in sys.path]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(folders), **(variables or {})}
 

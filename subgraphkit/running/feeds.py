@@ -58,15 +58,7 @@ def node_args(graph: BoundModel, names: tuple[str, ...]) -> list[NodeArg]:
 
 
 def places_of(names: Sequence[str], outputs: Mapping[str, int]) -> list[int]:
-    """Return the places of outputs that are asked for.
-
-    Args:
-        names: Their names.
-        outputs: The places of all, by name.
-
-    Raises:
-        InputError: There is none of a name, or the names are one text or inputs (SGK143).
-    """
+    """Return the places of outputs by name; InputError (SGK143) for one text, or none of a name."""
     if isinstance(names, str | Mapping):
         raise not_a_list(names)
     try:
@@ -78,11 +70,7 @@ def places_of(names: Sequence[str], outputs: Mapping[str, int]) -> list[int]:
 def described(kind: str, graph: BoundGraph, summary: str, state: str) -> str:
     """Return a session in three lines: the model and who runs it, its inputs, its outputs.
 
-    Args:
-        kind: The name of its class.
-        graph: The bound model.
-        summary: Who runs it.
-        state: A word to add, such as "closed", or nothing.
+    ``state``: A word to add, such as "closed", or nothing.
     """
     head = ", ".join(filter(None, (repr(graph.name), summary, state)))
     lines = [f"{kind}({head})"]
@@ -128,10 +116,7 @@ def admit_input(graph: BoundGraph, name: str, *, on_device: bool = False) -> Adm
     contiguous. Foreign byte order is converted; Python numbers and lists become arrays of the
     model's dtype; objects that speak ``__array__`` or DLPack are taken over. A dtype is never cast.
 
-    Args:
-        graph: The bound graph.
-        name: Name of the input.
-        on_device: Whether all who read it take arrays on their device; these pass unseen.
+    ``on_device``: Whether all who read it take arrays on their device; these pass unseen.
 
     Raises:
         InputError: From the returned function: wrong dtype (SGK141), wrong shape (SGK140), or

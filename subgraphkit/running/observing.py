@@ -94,11 +94,7 @@ class RunTally:
             self._errors[error.fault if isinstance(error, SubgraphkitError) else "caller"] += 1
 
     def stats(self, in_flight: int) -> RunStats:
-        """Return what was counted.
-
-        Args:
-            in_flight: How many runs are under way.
-        """
+        """Return what was counted, and how many runs are under way."""
         with self._lock:
             counts, errors = list(self._counts), dict(self._errors)
             seconds = self._seconds
@@ -157,11 +153,6 @@ class Observer:
 
         Where nobody listens or counts, it is the same object; where somebody listens to steps, it
         is the same code, which calls clocks around the operators.
-
-        Args:
-            emitted: The code.
-            plan: The plan.
-            run_of: What is called to run an operator.
         """
         hears_steps = self._extensions.implements("subgraphkit_step")
         hooks = ("subgraphkit_run_start", "subgraphkit_run_end")

@@ -84,12 +84,7 @@ class ProfileRow:
 def profile_rows(
     runs: Sequence[RunTimes], subgraphs: Mapping[str, Subgraph]
 ) -> tuple[ProfileRow, ...]:
-    """Return the rows: subgraphs in order, each before what is inside of it; then all others.
-
-    Args:
-        runs: The runs.
-        subgraphs: The subgraphs that ran, by identifier.
-    """
+    """Return the rows: subgraphs in order, each before what is inside of it; then all others."""
     sums = _Sums(len(runs), sum(run.event.seconds or 0.0 for run in runs))
     looked_into = {s.event.subgraph for run in runs for s in run.steps if s.inner}
     for run in runs:
@@ -243,11 +238,6 @@ def trace(
     Each thread of the caller has a track with its runs and their steps, and one with what is inside
     of them. Where a library does not say when something began, it is put behind what came before
     it, and has ``"start": "unknown"``. What would overlap has a further track.
-
-    Args:
-        model: Name of the model.
-        runs: The runs.
-        subgraphs: The subgraphs that ran, by identifier.
     """
     begun = sorted(runs, key=lambda run: run.event.start)
     tracks = _Tracks(model, begun[0].event.start if begun else 0.0)

@@ -155,11 +155,7 @@ def refuse_stopped(
 ) -> None:
     """Raise that a run ended early, and at which step, if that is why it failed.
 
-    Args:
-        progress: That of the run; None if it may take as long as it takes.
-        error: What the run raised.
-        emitted: The code that ran.
-        plan: The plan it was made of.
+    ``progress``: That of the run; None if it may take as long as it takes.
 
     Raises:
         RunTimeoutError: It took longer than it may (SGK138).

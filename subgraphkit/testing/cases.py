@@ -214,9 +214,7 @@ _Item = TypeVar("_Item")
 def batches(items: Iterable[_Item], key_of: Callable[[_Item], str]) -> list[list[_Item]]:
     """Put those together that may be carried out in one model, in the order of their firsts.
 
-    Args:
-        items: The cases, or what stands for them.
-        key_of: From one to its ``batch_key``.
+    ``key_of``: From one to its ``batch_key``.
     """
     made: list[list[_Item]] = []
     open_ones: dict[str, list[_Item]] = {}

@@ -70,7 +70,6 @@ class OperatorVariant:
         family: The table.
         strictness: How its results are judged: ``bits``, ``equal``, ``ulp`` or ``near``.
         element_type: Its element type, as onnx's text variant has it.
-        text: The line.
         opset: Version of the operator set.
         meaning: The same in other operators of the usual set, where ``onnx.reference`` does not
             compute the line, or not as ONNX has it; else empty.

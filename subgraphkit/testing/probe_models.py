@@ -104,16 +104,10 @@ class ProbeModel:
     def between(
         self, source: str, target: str, mark: str = "", *, shared: str = ""
     ) -> tuple[list[str], str]:
-        """Write the nodes between two values in onnx's text variant.
+        """Write nodes between two values in onnx's text variant, and the weights they declare.
 
-        Args:
-            source: The value they read.
-            target: The value they make.
-            mark: What the names of all else end with.
-            shared: What those of weights end with, if they are the weights of others as well.
-
-        Returns:
-            Declarations of weights, and the nodes.
+        ``mark``: What the names of all else end with. ``shared``: What those of weights end
+        with, if they are the weights of others as well.
         """
         return self._written((source, target), mark, shared or mark, _ending(self) or ())
 

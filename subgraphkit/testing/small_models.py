@@ -62,12 +62,10 @@ def graphs_of(section: str) -> dict[str, str]:
 
 
 def model_of(text: str, header: str = _HEADER) -> onnx.ModelProto:
-    """Read a model in onnx's text form.
+    """Read a model in onnx's text form; the header has versions of format and operator sets.
 
-    Args:
-        text: The graph. Values that are declared and made by no node become initializers with
-            numbers drawn, unless they have some.
-        header: Versions of the format and of the operator sets.
+    Values that are declared and made by no node become initializers with numbers drawn, unless
+    they have some.
     """
     model = parser.parse_model(f"{header} {text}")
     graph = model.graph
@@ -83,9 +81,7 @@ def model_of(text: str, header: str = _HEADER) -> onnx.ModelProto:
 def side_by_side(models: Iterable[onnx.ModelProto], name: str) -> onnx.ModelProto:
     """Return a model in which models have nothing to do with one another.
 
-    Args:
-        models: They have operator sets in common; names of the first begin with ``0:``.
-        name: What the graph is called.
+    They have operator sets in common; names of the first begin with ``0:``.
     """
     whole, *others = [compose.add_prefix(one, f"{place}:") for place, one in enumerate(models)]
     for other in others:

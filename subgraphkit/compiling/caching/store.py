@@ -51,13 +51,7 @@ class About(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Description(Struct, frozen=True, forbid_unknown_fields=True):
-    """The description of a stored engine.
-
-    Attributes:
-        key: Digest of the key.
-        fields: Fields of the key.
-        schema: The format.
-    """
+    """The description of a stored engine."""
 
     key: str
     fields: dict[str, Any]

@@ -206,9 +206,7 @@ def contract_groups(
 
     Strong components do not touch each other, so one round sees to all of them. One that is left
     after some rounds loses half of its groups at a time, so the whole takes near-linear time.
-
-    Returns:
-        The contraction, the groups in it, and those left out.
+    Returned are the contraction, the groups in it, and those left out.
     """
     kept, dropped = list(groups), list[Sequence[int]]()
     for attempt in count():

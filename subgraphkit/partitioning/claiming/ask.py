@@ -32,9 +32,6 @@ class RefusalColumn:
     """For each node, why one property did not take it: one small integer.
 
     A million refused nodes usually share a handful of reasons, so each reason is stored once.
-
-    Args:
-        node_count: Number of nodes of the model.
     """
 
     __slots__ = ("_code_of", "_codes", "_reasons")

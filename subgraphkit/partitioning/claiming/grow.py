@@ -242,8 +242,7 @@ class _Growth:
     ) -> tuple[Refusal | None, int, int]:
         """Offer the other nodes of a group one by one, along the edges between them.
 
-        Returns:
-            The first refusal, of whom, and how many were asked about.
+        Returned are the first refusal, of whom, and how many were asked about.
         """
         waiting = set(group) - {first}
         queue = deque([first])

@@ -128,8 +128,8 @@ def _ways_out(
 ) -> tuple[dict[int, int], list[int], int]:
     """Follow the edges that leave some vertices, up to the last of these.
 
-    Returns:
-        The vertices met, each with the one before it; a way that comes back in; and the edges seen.
+    Returned are the vertices met, each with the one before it; a way that comes back in; and the
+    edges seen.
     """
     last, work = max(inside), 0
     before: dict[int, int] = {}

@@ -304,11 +304,8 @@ def cut(
     subgraph of the last property, or to a subgraph of its own if there is no other; its value is
     known without running anything.
 
-    Args:
-        state: The partition state, with every node claimed.
-        passes: What came of them.
-        also_wanted: Values read outside the part of the graph that the pass works on.
-        checks: Looks at what crosses the edges.
+    ``also_wanted``: Values read outside the part of the graph that the pass works on.
+    ``checks``: Looks at what crosses the edges.
 
     Raises:
         InternalError: The verifier found a broken promise.

@@ -157,11 +157,7 @@ class Cause:
 
 
 class Roots:
-    """Where the shapes come from that are not known: from inputs, or from nodes that decide them.
-
-    Args:
-        graph: The bound graph.
-    """
+    """Where shapes come from that are not known: inputs, or nodes that decide them."""
 
     def __init__(self, graph: BoundGraph) -> None:
         self._graph = graph
@@ -223,11 +219,7 @@ def find_causes(
 ) -> list[Cause]:
     """Group what one backend refused by root cause, the most nodes first.
 
-    Args:
-        graph: The bound graph.
-        backend: Name of the backend.
-        refused: Nodes with reasons; a node may come more than once.
-        roots: Where the unknown shapes of the graph come from.
+    ``refused``: Nodes with reasons; a node may come more than once.
     """
     texts: dict[tuple[str, str], dict[str, None]] = {}
     nodes: dict[tuple[str, str], dict[int, None]] = {}
