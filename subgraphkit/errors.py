@@ -270,6 +270,15 @@ class BackendConflictError(BackendError):
     """Two distributions provide a backend of the same name."""
 
 
+CANNOT_BE_USED: Final = (
+    BackendNotFoundError,
+    BackendLoadError,
+    BackendUnavailableError,
+    BackendIncompatibleError,
+    BackendConflictError,
+)
+
+
 class SelectorContractError(BackendError):
     """A selector or property returned something its contract forbids."""
 

@@ -26,11 +26,7 @@ from subgraphkit import __version__
 from subgraphkit import backend as contract
 from subgraphkit.backend.messages import PLACEMENT_LOG, is_of_plugin
 from subgraphkit.errors import (
-    BackendConflictError,
-    BackendIncompatibleError,
-    BackendLoadError,
-    BackendNotFoundError,
-    BackendUnavailableError,
+    CANNOT_BE_USED,
     CallerError,
     CompileTimeoutError,
     InternalError,
@@ -110,16 +106,7 @@ EXIT_CODES: Final[Mapping[ExitCode, str]] = MappingProxyType(
 _KINDS: Final[tuple[tuple[tuple[type[SubgraphkitError], ...], ExitCode], ...]] = (
     ((ModelError, ModelNotFoundError), ExitCode.MODEL),
     ((UnclaimedNodesError,), ExitCode.UNCLAIMED),
-    (
-        (
-            BackendNotFoundError,
-            BackendLoadError,
-            BackendUnavailableError,
-            BackendIncompatibleError,
-            BackendConflictError,
-        ),
-        ExitCode.BACKEND,
-    ),
+    (CANNOT_BE_USED, ExitCode.BACKEND),
     ((InternalError,), ExitCode.BUG),
     ((CompileTimeoutError, WeightUpdateError), ExitCode.FAILURE),
     ((CallerError,), ExitCode.USAGE),

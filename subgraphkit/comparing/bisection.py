@@ -16,7 +16,6 @@ from subgraphkit.comparing.messages import unwritable
 from subgraphkit.comparing.parts import Built, PartSearch, Symptom, Verdict
 from subgraphkit.comparing.stored_values import store_npz
 from subgraphkit.comparing.verification import bind_both, selection_of, verify_plan
-from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import CompileError
 from subgraphkit.finding.opening import declared_tolerances
 from subgraphkit.loading import load
@@ -183,7 +182,7 @@ def _verified(
     if tolerance is None:
         tolerance = declared_tolerances(partitioning.backends, tested.settings).tolerance_for
     try:
-        compiled = plan(partitioning, compile_subgraphs(partitioning))
+        compiled = plan(partitioning)
     except CompileError as error:
         failed = error.subgraph or ""
         if not any(one.id == failed for one in partitioning.subgraphs):

@@ -12,11 +12,10 @@ from subgraphkit.binding import bind
 from subgraphkit.comparing.benchmark import Schedule
 from subgraphkit.comparing.messages import crashed, hung
 from subgraphkit.comparing.stored_values import restore_values, store_values
-from subgraphkit.comparing.verification import planned
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.opening import declared_tolerances
 from subgraphkit.loading import load
-from subgraphkit.planning import Plan
+from subgraphkit.planning import Plan, plan
 from subgraphkit.processes import Child, NoAnswer
 from subgraphkit.processes.memory import peak_bytes, resident_bytes
 from subgraphkit.running import Session
@@ -103,7 +102,7 @@ def _planned(job: Mapping[str, Any]) -> Plan:
     settings = {"threads": job["threads"], **job["settings"]}
     model = load(job["model"], data_roots=settings.get("data_roots"))
     # what another backend has computed in its place is not its own time
-    return planned(bind(model, backend=job["selection"], **settings | {"on_run_error": "raise"}))
+    return plan(bind(model, backend=job["selection"], **settings | {"on_run_error": "raise"}))
 
 
 _VARIABLES: Final = (

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.binding import BoundModel, bind
-from subgraphkit.comparing.verification import admitted, planned, selection_of
+from subgraphkit.comparing.verification import admitted, selection_of
 from subgraphkit.ir import Node
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
@@ -86,8 +86,8 @@ def find_not_finite(
     """
     model = load(source, data_roots=settings.get("data_roots"))
     bound = bind(model, backend=backend, **settings | {"on_run_error": "raise", "checked": False})
-    plan = planned(bound)
-    with Session(plan) as session:
+    with Session(bound) as session:
+        home_of = session.partitioning.home_of
         results = dict(zip(bound.outputs, session.run(None, feeds), strict=True))
     wrong = tuple(name for name, value in results.items() if any(_marks(value)))
     selection = selection_of(bound)
@@ -105,7 +105,7 @@ def find_not_finite(
         selection,
         wrong,
         node.label,
-        plan.partitioning.home_of(found).id,
+        home_of(found).id,
         "NaN" if any(_marks(values[name])[0] for name in made) else "infinity",
         tuple(_descriptions(read, values)),
         tuple(_descriptions(made, values)),

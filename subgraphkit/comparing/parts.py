@@ -18,12 +18,13 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.binding import BoundModel
 from subgraphkit.comparing.findings import Verification
-from subgraphkit.comparing.verification import admitted, planned, reference_values, verify_plan
+from subgraphkit.comparing.verification import admitted, reference_values, verify_plan
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.selection import BackendChoice
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph, make_subgraph, within
 from subgraphkit.partitioning import Partitioning
+from subgraphkit.planning import plan
 
 Symptom = Literal["", "compile", "run", "value"]
 """What is wrong: nothing, it does not compile, it fails while running, or values differ."""
@@ -153,7 +154,7 @@ class PartSearch:
         count = len(tested.order)
         self._progress("building parts", self.builds, max(most, self.builds), f"{count} nodes")
         try:
-            compiled = planned(tested)
+            compiled = plan(tested)
         except CompileError as error:
             return Built("compile", error=str(error))
         compared = verify_plan(compiled, trusted, feeds, tolerance=self._tolerance)

@@ -19,13 +19,11 @@ from subgraphkit.binding import BoundModel, bind
 from subgraphkit.comparing.findings import SubgraphFinding, Verification
 from subgraphkit.comparing.messages import meaningless
 from subgraphkit.comparing.stored_values import random_feeds
-from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import ExecutionError, SubgraphkitError
 from subgraphkit.finding.opening import declared_tolerances
 from subgraphkit.ir import BoundGraph
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
-from subgraphkit.partitioning import partition
 from subgraphkit.planning import Plan, Step, plan
 from subgraphkit.running import Session
 from subgraphkit.running.feeds import admit_input
@@ -66,9 +64,7 @@ def verify(
     """
     tested, trusted = bind_both(source, backend, reference, inlined=per_subgraph, **settings)
     fed = random_feeds(tested) if feeds is None else feeds
-    found = verify_plan(
-        planned(tested), trusted, fed, per_subgraph=per_subgraph, tolerance=tolerance
-    )
+    found = verify_plan(plan(tested), trusted, fed, per_subgraph=per_subgraph, tolerance=tolerance)
     nothing = {one.name: one.nothing for one in found.outputs if one.nothing}
     if nothing and found.outcome != "differs":
         warn_user(meaningless(nothing, everything=found.outcome == "means nothing"))
@@ -159,16 +155,6 @@ def _compared(
             yield replace(one, stage="") if is_near and one.stage == "value" else one
 
 
-def planned(bound: BoundModel) -> Plan:
-    """Go down the road to a plan.
-
-    Raises:
-        SubgraphkitError: Whatever a step of the road raises.
-    """
-    partitioning = partition(bound)
-    return plan(partitioning, compile_subgraphs(partitioning))
-
-
 def _boundary(step: Step) -> tuple[str, ...]:
     return (*step.subgraph.inputs, *step.subgraph.outputs)
 
@@ -185,7 +171,7 @@ def reference_values(
 ) -> dict[str, Any]:
     """Run the reference with further values of the graph as outputs; return them all, read-only."""
     names = (*dict.fromkeys(trusted.outputs), *inner)
-    with Session(planned(replace(trusted, outputs=names))) as session:
+    with Session(replace(trusted, outputs=names)) as session:
         results = session.run(None, feeds)
     return {name: _frozen(value) for name, value in zip(names, results, strict=True)}
 

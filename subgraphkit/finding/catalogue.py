@@ -69,11 +69,6 @@ class BackendRecord:
     error: SubgraphkitError | None = None
 
     @property
-    def key(self) -> tuple[str, str]:
-        """The identity of the record: name and distribution."""
-        return self.name, self.distribution
-
-    @property
     def provider(self) -> str:
         """The distribution and its version, for messages."""
         return f"{self.distribution} {self.version}".rstrip()
@@ -84,7 +79,7 @@ class BackendRecord:
         return ships_with_us(self.name, self.distribution)
 
 
-_KEY: Final = attrgetter("name", "distribution")
+key_of: Final = attrgetter("name", "distribution")
 
 
 class Catalogue:
@@ -110,9 +105,9 @@ class Catalogue:
             known = self._outcomes
             records = [
                 replace(one, state=known[key][0], error=known[key][1]) if key in known else one
-                for one, key in zip(records, map(_KEY, records), strict=True)
+                for one, key in zip(records, map(key_of, records), strict=True)
             ]
-        return sorted(records, key=_KEY)
+        return sorted(records, key=key_of)
 
     def find(self, name: str, distribution: str = "") -> list[BackendRecord]:
         """Return the records of a name, of one distribution if that is given."""
@@ -123,14 +118,12 @@ class Catalogue:
             if record.name == name and (not wanted or normalised(record.distribution) == wanted)
         ]
 
-    def add(self, record: BackendRecord) -> BackendRecord | None:
-        """Add a backend registered by a call; return the one it replaces among those, if any."""
+    def add(self, record: BackendRecord) -> None:
+        """Add a backend registered by a call, in the place of another of its name."""
         with self._lock:
-            self._outcomes.pop(record.key, None)
-            former = self._registered.get(record.name)
+            self._outcomes.pop(key_of(record), None)
             self._registered[record.name] = record
             BACKEND_NAMES.add(record.name)
-            return former
 
     def remove(self, name: str) -> BackendRecord | None:
         """Remove a backend registered by a call; return it, or None if there is none."""
@@ -144,7 +137,7 @@ class Catalogue:
     ) -> None:
         """Keep what became of a backend until ``forget``."""
         with self._lock:
-            self._outcomes[record.key] = (state, error)
+            self._outcomes[key_of(record)] = (state, error)
 
     def forget(self) -> None:
         """Read metadata anew when next asked, and give failed backends another chance."""
@@ -233,7 +226,7 @@ def list_backends(*, all: bool = False) -> list[BackendRecord]:  # noqa: A002 (r
     if all:
         installed = {record.name for record in records}
         records += [_missing(name) for name in KNOWN_BACKENDS if name not in installed]
-    return sorted(records, key=lambda record: record.key)
+    return sorted(records, key=key_of)
 
 
 def declared_options(name: str) -> list[Option]:
@@ -284,18 +277,19 @@ def _module_problem(requirement: Requirement) -> str:
         found = False
     if not found:
         return f"module {top_level!r} is not installed"
-    version = _version(top_level)
+    # The distribution is mostly called like the module; a scan of all distributions would cost more
+    # than the answer is worth here, and the probe tells the truth in the end.
+    version = version_of(top_level)
     if requirement.minimum and version and _numbers(version) < _numbers(requirement.minimum):
         return f"module {top_level!r} is version {version}, {requirement.minimum} is needed"
     return ""
 
 
-def _version(module: str) -> str:
-    # The distribution is mostly called like the module; a scan of all distributions would cost more
-    # than the answer is worth here, and the probe tells the truth in the end.
+def version_of(distribution: str) -> str:
+    """Return the version of a distribution; empty if it is not installed, or cannot be read."""
     try:
-        return importlib.metadata.version(module)
-    except Exception:  # noqa: BLE001 (not installed, or with metadata that cannot be read)
+        return importlib.metadata.version(distribution)
+    except Exception:  # noqa: BLE001 (whatever is wrong with its metadata)
         return ""
 
 

@@ -17,9 +17,7 @@ from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.names import BACKENDS_GROUP
 from subgraphkit.configuration.selection import AUTO, NONE, BackendChoice, parse_selection
 from subgraphkit.errors import (
-    BackendConflictError,
-    BackendIncompatibleError,
-    BackendLoadError,
+    CANNOT_BE_USED,
     BackendNotFoundError,
     BackendUnavailableError,
     OptionError,
@@ -33,13 +31,6 @@ from subgraphkit.finding.registry import find_record, load_record, probe_record
 from subgraphkit.logs import logger_of
 
 _LOGGER: Final = logger_of("registry")
-_CANNOT_BE_USED: Final = (
-    BackendNotFoundError,
-    BackendLoadError,
-    BackendUnavailableError,
-    BackendIncompatibleError,
-    BackendConflictError,
-)
 
 
 Among = Callable[[Sequence[str]], Iterable[str]]
@@ -92,7 +83,7 @@ def open_in_turn(
     for choice, automatic in _in_order(choices, among if in_turn else None):
         try:
             opened.append(_open(choice, resolved, automatic=automatic))
-        except _CANNOT_BE_USED as error:
+        except CANNOT_BE_USED as error:
             if not (choice.optional or automatic or resolved.on_missing == "warn"):
                 planner = _planner(choice, resolved, error) if dry_run else None
                 if planner is None:
@@ -120,7 +111,7 @@ def _neighbours(opened: Sequence[Backend], resolved: ResolvedConfig) -> Iterator
         entries = {**sources, choice.name: {**given, **sources.get(choice.name, {})}}
         try:
             made = _open(choice, replace(resolved, option_sources=entries), automatic=True)
-        except (*_CANNOT_BE_USED, OptionError) as error:
+        except (*CANNOT_BE_USED, OptionError) as error:
             _LOGGER.info("what %r leaves does not run on %s: %s", name, choice, error.message)
         else:
             _LOGGER.info("what %r leaves runs on %s, which is here", name, choice)
@@ -147,7 +138,7 @@ def load_in_turn(resolved: ResolvedConfig) -> Iterator[tuple[BackendChoice, Back
     for choice, automatic in choices:
         try:
             yield choice, _looked_up(choice, resolved, automatic=automatic)[1]
-        except _CANNOT_BE_USED:
+        except CANNOT_BE_USED:
             if not (choice.optional or automatic or resolved.on_missing == "warn"):
                 raise
 

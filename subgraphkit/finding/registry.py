@@ -25,7 +25,14 @@ from subgraphkit.errors import (
     SubgraphkitError,
 )
 from subgraphkit.finding import messages
-from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS, BackendRecord, State, usable_names
+from subgraphkit.finding.catalogue import (
+    CATALOGUE,
+    IN_PROCESS,
+    BackendRecord,
+    State,
+    key_of,
+    usable_names,
+)
 from subgraphkit.finding.loading import BackendFactory, adopt, load, probe
 
 _Registered = TypeVar("_Registered")
@@ -50,11 +57,11 @@ class _Slots:
 
     def slot(self, record: BackendRecord) -> _Slot:
         with self._lock:
-            return self._slots.setdefault(record.key, _Slot())
+            return self._slots.setdefault(key_of(record), _Slot())
 
     def replace(self, record: BackendRecord, slot: _Slot) -> None:
         with self._lock:
-            self._slots[record.key] = slot
+            self._slots[key_of(record)] = slot
 
     def forget(self) -> None:
         """Forget what became of backends; those registered by calls stay what they are."""

@@ -22,7 +22,7 @@ from subgraphkit.configuration.selection import (
     parse_selection,
 )
 from subgraphkit.errors import ConfigError, SubgraphkitError
-from subgraphkit.finding.catalogue import CATALOGUE
+from subgraphkit.finding.catalogue import CATALOGUE, version_of
 from subgraphkit.finding.registry import find_record, probe_record
 from subgraphkit.ir.structure import NoKeyError, canonical
 from subgraphkit.logs import logger_of
@@ -94,12 +94,7 @@ def _versions(settings: ResolvedConfig) -> dict[str, str]:
     return dict(sorted(versions.items()))
 
 
-@cache  # what is loaded stays, and every bind on auto asks
-def _version(distribution: str) -> str:
-    try:
-        return importlib.metadata.version(distribution)
-    except Exception:  # noqa: BLE001 (not installed, or with metadata that cannot be read)
-        return ""
+_version: Final = cache(version_of)  # what is loaded stays, and every bind on auto asks
 
 
 @cache

@@ -18,7 +18,7 @@ from subgraphkit.backend.contract import stores_engines
 from subgraphkit.backend.operator import maker_of
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
-from subgraphkit.compiling import CompiledSubgraphs, close_all, compile_subgraphs, compile_unproven
+from subgraphkit.compiling import CompiledSubgraphs, close_all, compile_unproven
 from subgraphkit.compiling.proving import Proofs, ProofStep
 from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning, describe_exception
 from subgraphkit.finding.opening import load_in_turn
@@ -105,7 +105,7 @@ def starting_plan(bound: BoundModel, constraints: Constraints | None) -> Plan | 
         return None
     # Nobody asked for this placement, so there is nothing to be reported of it.
     found = replace(found, named={})
-    return plan(found, compile_subgraphs(found))
+    return plan(found)
 
 
 class BackgroundBuild:
@@ -182,7 +182,7 @@ class BackgroundBuild:
     def _build(self) -> None:
         self._progress.check()
         wanted = partition(self._start.graph)
-        if _work(wanted) != _work(self._start):
+        if wanted != self._start:
             self._wanted = wanted
             self._exchange(compile_unproven(wanted, progress=self._progress))
             return
@@ -204,10 +204,6 @@ class BackgroundBuild:
         finally:
             if compiled.cache is not None:
                 compiled.cache.proofs.drop_all()
-
-
-def _work(partitioning: Partitioning) -> list[Any]:
-    return [(one.backend, one.nodes, one.outputs) for one in partitioning.subgraphs]
 
 
 class _BuildProgress(Progress):

@@ -12,7 +12,6 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.comparing.benching import file_of
 from subgraphkit.comparing.stored_values import restore_values
-from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import plain_options, plain_settings, plain_value
 from subgraphkit.configuration.selection import AUTO
 from subgraphkit.errors import CallerError, describe_exception
@@ -158,16 +157,12 @@ class BackgroundTuning:
         if session is None or self.state != "measuring":
             return "stopped"
         partitioning = partition(session.graph, placement)
-        if _divided(partitioning) == _divided(session.partitioning):
+        if partitioning == session.partitioning:
             return "kept"
-        session.exchange(plan(partitioning, compile_subgraphs(partitioning)))
+        session.exchange(plan(partitioning))
         backends = ", ".join(partitioning.backends)
         _logger.info("measured in the background: runs on %s from now on", backends)
         return "exchanged"
-
-
-def _divided(partitioning: Partitioning) -> set[tuple[str, tuple[int, ...]]]:
-    return {(one.backend, one.nodes) for one in partitioning.subgraphs}
 
 
 def measure_placement(job: Mapping[str, Any]) -> Any:

@@ -67,14 +67,10 @@ class LevelSummary:
             if self.counts.get(Outcome.UNCLAIMED):
                 return NOTHING_CLAIMED
             if not self.counts.get(Outcome.PASSED):
-                return self._nothing_tried
+                return "not begun" if self.counts.get(Outcome.UNTRIED) else "nothing offered"
         if not self.is_over:
             return CUT_SHORT
         return "passed" if self.tried >= LEAST_TRIED else IN_PART
-
-    @property
-    def _nothing_tried(self) -> str:
-        return "not begun" if self.counts.get(Outcome.UNTRIED) else "nothing offered"
 
     @property
     def text(self) -> str:

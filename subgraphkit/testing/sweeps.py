@@ -130,7 +130,7 @@ class Sweep(SmallModel):
     def _computed(self, feeds: Mapping[str, Any]) -> list[Any]:
         wide = {
             name: array.astype(np.float64)
-            if array.dtype.kind == "f" and self._is_precise(number_of(name))
+            if array.dtype.kind == "f" and self.rows[number_of(name)][0].strictness in _PRECISE
             else array
             for name, array in feeds.items()
         }
@@ -192,9 +192,6 @@ class Sweep(SmallModel):
                 if number in strange and array.size >= len(odd):
                     fed[name].flat[: len(odd)] = odd  # so that what is unclear shows in every draw
         return fed
-
-    def _is_precise(self, number: int) -> bool:
-        return self.rows[number][0].strictness in _PRECISE
 
     def _model(self, rows: Mapping[int, _Row], *, precise: bool = False) -> onnx.ModelProto:
         nodes, inputs, stored = [], [], []

@@ -29,14 +29,9 @@ from subgraphkit.configuration.files import config_paths
 from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP, KNOWN_BACKENDS
 from subgraphkit.configuration.selection import AUTO, NONE, BackendChoice
 from subgraphkit.errors import SubgraphkitError
-from subgraphkit.finding.catalogue import CATALOGUE
+from subgraphkit.finding.catalogue import CATALOGUE, version_of
 from subgraphkit.finding.child_probe import ChildProbe, ask_child, find_facts
 from subgraphkit.texts import paragraph
-
-
-def look_after(name: str, timeout_seconds: float, *, deep: bool, origin: str) -> ChildProbe:
-    """Probe a backend and let it compile and run a small model, in a child process."""
-    return ask_child("backend", name, timeout_seconds, find_health, origin, deep, variables={})
 
 
 def find_health(begin: Callable[[str], None], name: str, origin: str, deep: Any) -> dict[str, Any]:
@@ -86,8 +81,9 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         for choice in _to_probe(arguments.names, resolved):
             name = f"{choice.name}@{choice.distribution}" if choice.distribution else choice.name
             with report.doing(f"trying {name}"):
-                found = look_after(
-                    name, arguments.timeout, deep=arguments.deep, origin=choice.origin
+                given = choice.origin, arguments.deep
+                found = ask_child(
+                    "backend", name, arguments.timeout, find_health, *given, variables={}
                 )
             checks.append(_judged(found, choice, resolved))
             states[name] = _state(found)
@@ -124,14 +120,6 @@ def _described(resolved: ResolvedConfig) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in resolved.as_table()]
 
 
-def _package_versions() -> dict[str, str]:
-    found = {}
-    for name in _PACKAGES:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
-
-
 def _environment() -> dict[str, Any]:
     return {
         "subgraphkit": __version__,
@@ -139,7 +127,7 @@ def _environment() -> dict[str, Any]:
         "interpreter": sys.executable,
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
-        "packages": _package_versions(),
+        "packages": {name: v for name in _PACKAGES if (v := version_of(name))},
         "variables": {
             name: value
             for name, value in sorted(os.environ.items())
