@@ -57,8 +57,7 @@ def _filtered_in(selector: EveryNode, candidates: Sequence[Node]) -> Sequence[No
 
 # fmt: off
 CHOICES: Final[Mapping[str, Fault]] = {
-    "RaisesInProbe": Fault(
-        "Raises where it should report.", "", "L0/probe", outcome=_PROBE,
+    "RaisesInProbe": Fault("Raises where it should report.", "", "L0/probe", outcome=_PROBE,
         backend={"probe": classmethod(by.raising(OSError("libfaulty.so.1: no such file")))}),
     "CannotRunHere": Fault(
         "Has no device.", "", "L0/probe", outcome=_PROBE,
@@ -67,24 +66,19 @@ CHOICES: Final[Mapping[str, Fault]] = {
     "AbortsInProbe": Fault(
         "Takes the process down when it is probed.", "", "L0/import", outcome=Outcome.CRASH,
         backend={"probe": classmethod(lambda cls, *, deep=False: os.abort())}),
-    "OptionUnexplained": Fault(
-        "Has an option that nobody can know the use of.", "", "L1/options", outcome=_CONTRACT,
-        backend={"options": (Option("speed", int, default=1),)}),
-    "SharesProperty": Fault(
-        "Gives all instances one property, whose state they then share.", "", "L1/properties",
-        outcome=_CONTRACT, backend={"properties": _one_property}),
-    "AnswersWithText": Fault(
-        "Answers neither yes nor no.", "", "L1/answers", outcome=_SELECT,
+    "OptionUnexplained": Fault("Has an option that nobody can know the use of.", "", "L1/options",
+        outcome=_CONTRACT, backend={"options": (Option("speed", int, default=1),)}),
+    "SharesProperty": Fault("Gives all instances one property, whose state they then share.", "",
+        "L1/properties", outcome=_CONTRACT, backend={"properties": _one_property}),
+    "AnswersWithText": Fault("Answers neither yes nor no.", "", "L1/answers", outcome=_SELECT,
         selector={"select": lambda self, node: "yes"}),
-    "AnswersByTurns": Fault(
-        "Answers yes and no by turns, about one node.", "", "L1/answers", outcome=_SELECT,
-        selector={"select": lambda self, node: next(_TURNS) % 2 == 0}),
+    "AnswersByTurns": Fault("Answers yes and no by turns, about one node.", "", "L1/answers",
+        outcome=_SELECT, selector={"select": lambda self, node: next(_TURNS) % 2 == 0}),
     "StatelessByName": Fault(
         "Calls its selector stateless, and counts.", "", "L1/stateless", outcome=_SELECT,
         selector={"stateless": True, "seen": 0, "select": _counted,
                   "reset": lambda self: setattr(self, "seen", 0)}),
-    "RaisesInSelect": Fault(
-        "Raises when it is asked about a node.", "", _ONE, outcome=_SELECT,
+    "RaisesInSelect": Fault("Raises when it is asked about a node.", "", _ONE, outcome=_SELECT,
         selector={"select": by.raising(LookupError("no rule for this operator"))}),
     "TakesByTurns": Fault(
         "Takes everything in one bind and nothing in the next.", "", _ONE, outcome=_SELECT,
@@ -93,8 +87,7 @@ CHOICES: Final[Mapping[str, Fault]] = {
     "FiltersIn": Fault(
         "Keeps nodes in its filter that it was not shown.", "", "L2/two_roots", outcome=_SELECT,
         selector={"select": lambda self, node: node.op_type != "Add", "filter": _filtered_in}),
-    "RaisesInCompile": Fault(
-        "Claims what it cannot compile, and does not give it back.", "", _ONE,
+    "RaisesInCompile": Fault("Claims what it cannot compile, and does not give it back.", "", _ONE,
         outcome=Outcome.FAIL_COMPILE,
         strategy={"create_operator": by.raising(RuntimeError("it ran out of registers"))}),
     "CompilesToNothing": Fault(
@@ -104,9 +97,8 @@ CHOICES: Final[Mapping[str, Fault]] = {
         "Declares that a case fails which does not.", "", "L2/chain", outcome=_CONTRACT,
         backend={"conformance": classmethod(
             lambda cls, suite: suite.xfail("L2/chain", "chains were not supported once"))}),
-    "ClaimsNothing": Fault(
-        "Is never wrong, for it never does anything.", "", "L2/chain", outcome=Outcome.UNCLAIMED,
-        backend={"selector_class": _NoNode}),
+    "ClaimsNothing": Fault("Is never wrong, for it never does anything.", "", "L2/chain",
+        outcome=Outcome.UNCLAIMED, backend={"selector_class": _NoNode}),
 }
 # fmt: on
 """By the name of the backend's class; those of one level together."""

@@ -113,35 +113,27 @@ def _swallowing(operator: WrappedOperator, inputs: list[Any], right: Run) -> Seq
 
 # fmt: off
 COMPUTATIONS: Final[Mapping[str, Fault]] = {
-    "CachesFirstResult": Fault(
-        "Returns what it computed first, for ever.", "", "L1/operator/repeated_runs",
-        by.kept(lambda fed: 0)),
+    "CachesFirstResult": Fault("Returns what it computed first, for ever.", "",
+        "L1/operator/repeated_runs", by.kept(lambda fed: 0)),
     "ComputesInPlace": Fault(
         "Spares an array, and asks nobody whether its input is one to write to.", "",
         "L1/operator/inputs_left_alone", _in_place, _ALIAS),
-    "IgnoresStrides": Fault(
-        "Reads every array as if it lay in one piece.", "", "L1/operator/strided_inputs",
-        _in_one_piece),
+    "IgnoresStrides": Fault("Reads every array as if it lay in one piece.", "",
+        "L1/operator/strided_inputs", _in_one_piece),
     "TakesColumnsForRows": Fault(
         "Reads an array that lies column by column as if it lay row by row.", "MatMul",
         "L5/operators/products", _rows_first),
-    "OneArrayForTwo": Fault(
-        "Is wrong where one array is fed for two inputs.", "Add Mul", "L5/operators/arithmetic",
-        _one_for_two),
-    "GrowsFromOne": Fault(
-        "Repeats the first element if there were one and are two.", "Sub",
+    "OneArrayForTwo": Fault("Is wrong where one array is fed for two inputs.", "Add Mul",
+        "L5/operators/arithmetic", _one_for_two),
+    "GrowsFromOne": Fault("Repeats the first element if there were one and are two.", "Sub",
         "L5/sizes/open/arithmetic", by.later(by.grown_from_one)),
-    "SecondOfTwo": Fault(
-        "Computes right in every other operator that a process has made.", "Sigmoid",
-        "L5/operators/curves", _second_of_two),
-    "StaleAfterFailure": Fault(
-        "Is wrong in the run after one that failed.", "Gather", "L5/errors/travel",
-        _stale_after_failure),
-    "ReturnsOwnBuffer": Fault(
-        "Hands out one buffer, run after run.", "", "L1/operator/results_are_given_away",
-        _own_buffer, _ALIAS),
-    "WeightsOnlyInWord": Fault(
-        "Says that it has taken new weights.", "", "L1/operator/new_weights",
+    "SecondOfTwo": Fault("Computes right in every other operator that a process has made.",
+        "Sigmoid", "L5/operators/curves", _second_of_two),
+    "StaleAfterFailure": Fault("Is wrong in the run after one that failed.", "Gather",
+        "L5/errors/travel", _stale_after_failure),
+    "ReturnsOwnBuffer": Fault("Hands out one buffer, run after run.", "",
+        "L1/operator/results_are_given_away", _own_buffer, _ALIAS),
+    "WeightsOnlyInWord": Fault("Says that it has taken new weights.", "", "L1/operator/new_weights",
         operator={"update_weights": lambda self, changed: True}),
     "ForgetsWeights": Fault(
         "Takes the first of several new weights.", "", "L1/operator/new_weights",
@@ -155,31 +147,26 @@ COMPUTATIONS: Final[Mapping[str, Fault]] = {
         "Takes the process down when it is run.", "", _ONE, lambda *_: os.abort(), Outcome.CRASH),
     "SleepsInRun": Fault(
         "Never returns.", "", _ONE, by.besides(lambda: time.sleep(_FOR_EVER)), Outcome.HANG),
-    "WrongDtype": Fault(
-        "Computes in double precision and leaves it at that.", "", _ONE,
+    "WrongDtype": Fault("Computes in double precision and leaves it at that.", "", _ONE,
         results(lambda made: made.astype(np.float64)), Outcome.FAIL_DTYPE),
     "WrongShape": Fault(
         "Adds an axis.", "", _ONE, results(lambda made: made[None]), Outcome.FAIL_SHAPE),
     "WrongValue": Fault("Is off by one.", "", _ONE, results(by.spoil)),
-    "OutputsReversed": Fault(
-        "Returns its outputs in the wrong order.", "", "L2/inner_value_is_an_output",
-        lambda operator, inputs, right: right(inputs)[::-1]),
-    "OutputsTooFew": Fault(
-        "Forgets its last output.", "", _ONE,
+    "OutputsReversed": Fault("Returns its outputs in the wrong order.", "",
+        "L2/inner_value_is_an_output", lambda operator, inputs, right: right(inputs)[::-1]),
+    "OutputsTooFew": Fault("Forgets its last output.", "", _ONE,
         lambda operator, inputs, right: right(inputs)[:-1], _RUN),
     "ReturnsInput": Fault(
         "Spares a copy where nothing was to be done.", "", _ONE, _spared_copy, _ALIAS),
-    "WritesInputs": Fault(
-        "Uses its inputs for scratch, and says that it does not.", "", _ONE, _inputs_for_scratch,
-        _ALIAS, operator={"traits": Traits(minds_memory=True)}),
+    "WritesInputs": Fault("Uses its inputs for scratch, and says that it does not.", "", _ONE,
+        _inputs_for_scratch, _ALIAS, operator={"traits": Traits(minds_memory=True)}),
     "ComputesThroughDouble": Fault(
         "Turns int64 into double on the way.", "", "L5/operators/arithmetic", _through_double),
     "NotReallyThreadSafe": Fault(
         "Says that threads may share it, and stages their inputs in one place.", "",
         "L7/threads_in_one_session", _staged_in_one_place, operator=_SAFE),
-    "SwallowsInterrupts": Fault(
-        "Takes Ctrl-C for one of its own errors and goes on.", "", "L7/interrupted", _swallowing,
-        _CONTRACT),
+    "SwallowsInterrupts": Fault("Takes Ctrl-C for one of its own errors and goes on.", "",
+        "L7/interrupted", _swallowing, _CONTRACT),
 }
 # fmt: on
 """By the name of the backend's class; those of one level together."""

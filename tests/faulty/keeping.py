@@ -238,8 +238,7 @@ _ROUNDED: Final = {
 
 # fmt: off
 KEPT: Final[Mapping[str, Fault]] = {
-    "StartsThreads": Fault(
-        "Starts as many threads as it likes, and says that it does not.", "",
+    "StartsThreads": Fault("Starts as many threads as it likes, and says that it does not.", "",
         "L1/keeps_to_one_thread", outcome=_CONTRACT, backend={"pool": "sleeps"},
         operator={"begin": _many_threads, "close": _threads_ended}),
     "SpinsBesideOthers": Fault(
@@ -247,24 +246,19 @@ KEPT: Final[Mapping[str, Fault]] = {
         "L1/keeps_to_one_thread",
         by.besides(lambda: threading.Thread(target=_look_for_work, daemon=True).start()),
         _CONTRACT, backend={"pool": "spins"}),
-    "LeavesNumPyStrict": Fault(
-        "Has NumPy raise where it warned, for everybody.", "", _ALONE,
+    "LeavesNumPyStrict": Fault("Has NumPy raise where it warned, for everybody.", "", _ALONE,
         by.besides(lambda: np.seterr(invalid="raise")), _CONTRACT),
-    "LeavesRounding": Fault(
-        "Has the processor round upwards, for everybody.", "", _ALONE,
+    "LeavesRounding": Fault("Has the processor round upwards, for everybody.", "", _ALONE,
         by.besides(lambda: ctypes.CDLL(None).fesetround(_UPWARDS)), _CONTRACT),
-    "WritesToStandardOutput": Fault(
-        "Tells of its work where the application puts its results.", "", _ALONE,
-        by.besides(lambda: os.write(1, b"kernel 0 of 1\n")), _CONTRACT),
-    "ChangesTheLocale": Fault(
-        "Has numbers written otherwise, and files kept from others.", "", _ALONE,
-        by.besides(_gone_abroad), _CONTRACT),
+    "WritesToStandardOutput": Fault("Tells of its work where the application puts its results.", "",
+        _ALONE, by.besides(lambda: os.write(1, b"kernel 0 of 1\n")), _CONTRACT),
+    "ChangesTheLocale": Fault("Has numbers written otherwise, and files kept from others.", "",
+        _ALONE, by.besides(_gone_abroad), _CONTRACT),
     "AbortsAtExit": Fault(
         "Takes the process down when it ends, as some libraries do that are unloaded.", "",
         _ALONE, outcome=Outcome.CRASH, operator={"begin": lambda self: atexit.register(os.abort)}),
-    "InformationUnwritable": Fault(
-        "Tells about itself in objects.", "", "L1/operator/information", outcome=_CONTRACT,
-        operator={"info": lambda self: {"engine": object()}}),
+    "InformationUnwritable": Fault("Tells about itself in objects.", "", "L1/operator/information",
+        outcome=_CONTRACT, operator={"info": lambda self: {"engine": object()}}),
     "NamesForeignNodes": Fault(
         "Records times of nodes that it does not have.", "", "L1/operator/times_inside",
         outcome=_CONTRACT,
@@ -275,29 +269,23 @@ KEPT: Final[Mapping[str, Fault]] = {
         "L1/operator/closing_twice", _shut_down, _RUN,
         operator={"begin": lambda self: _CLOSED.clear(),
                   "close": lambda self: _CLOSED.append(True)}),
-    "ErrorsStay": Fault(
-        "Raises errors that cannot be sent to another process.", "", "L5/errors/travel", _sending,
-        _CONTRACT),
+    "ErrorsStay": Fault("Raises errors that cannot be sent to another process.", "",
+        "L5/errors/travel", _sending, _CONTRACT),
     "ForgetsForks": Fault(
         "Computes in a thread, which a forked child does not have, and calls that safe.", "",
         "L5/processes/forked", _in_pool, _RUN,
         operator={"begin": _pooled, "close": _pool_closed,
                   "traits": Traits(thread_safe=True, fork_safe=True)}),
-    "OpensOnce": Fault(
-        "Lets a process have one session, which is then its only one.", "", "L5/processes/spec",
-        outcome=_CONTRACT, operator={"begin": _hold, "close": _let_go}),
-    "CannotRestore": Fault(
-        "Stores its operators, and that is all.", "", "L6/restored_here", outcome=_CONTRACT,
-        operator={"serialize": _stored}),
-    "StoresAddresses": Fault(
-        "Stores where in memory its operators are.", "", "L6/restored_by_another_process",
-        outcome=_CONTRACT, base=Stores, operator={"serialize": _stored_address},
-        backend={"deserialize": _restored_address}),
-    "TrustsWhatIsStored": Fault(
-        "Does not look whether what it restores is whole.", "", "L6/damaged/middle_changed",
-        base=Stores, backend={"deserialize": _restored_unseen}),
-    "RestoresStale": Fault(
-        "Says that it has taken new weights when it was restored.", "",
+    "OpensOnce": Fault("Lets a process have one session, which is then its only one.", "",
+        "L5/processes/spec", outcome=_CONTRACT, operator={"begin": _hold, "close": _let_go}),
+    "CannotRestore": Fault("Stores its operators, and that is all.", "", "L6/restored_here",
+        outcome=_CONTRACT, operator={"serialize": _stored}),
+    "StoresAddresses": Fault("Stores where in memory its operators are.", "",
+        "L6/restored_by_another_process", outcome=_CONTRACT, base=Stores,
+        operator={"serialize": _stored_address}, backend={"deserialize": _restored_address}),
+    "TrustsWhatIsStored": Fault("Does not look whether what it restores is whole.", "",
+        "L6/damaged/middle_changed", base=Stores, backend={"deserialize": _restored_unseen}),
+    "RestoresStale": Fault("Says that it has taken new weights when it was restored.", "",
         "L6/new_weights_after_restoring", base=Stores, backend={"deserialize": _restored_stale}),
     "RestoresTheFirstWeights": Fault(
         "Says that weights are not in its engines, and restores those of whoever stored them.", "",
@@ -309,24 +297,20 @@ KEPT: Final[Mapping[str, Fault]] = {
             backend={"deserialize": _restored_rounded(*operators.split())})
         for net, operators in _ROUNDED.items()
     },
-    "LosesOptions": Fault(
-        "Restores operators without their options.", "", "L6/options_told_apart",
+    "LosesOptions": Fault("Restores operators without their options.", "", "L6/options_told_apart",
         _maybe_negated, base=Stores, strategy={"create_operator": _negated},
         backend=_option(cache=True)),
-    "SharesEngines": Fault(
-        "Has engines of other options restored for its own.", "", "L6/options_told_apart",
-        _maybe_negated, base=Stores, operator={"serialize": _stored_with_option},
-        strategy={"create_operator": _negated},
+    "SharesEngines": Fault("Has engines of other options restored for its own.", "",
+        "L6/options_told_apart", _maybe_negated, base=Stores,
+        operator={"serialize": _stored_with_option}, strategy={"create_operator": _negated},
         backend={**_option(cache=False), "deserialize": _restored_with_option}),
     "FingerprintOfProcess": Fault(
         "Has another fingerprint in every process, so that nothing stored is ever found.", "",
         "L6/fingerprint_in_another_process", outcome=_CONTRACT,
         backend={"fingerprint": lambda self: f"{self.name};{os.getpid()}"}),
-    "LeaksRuns": Fault(
-        "Keeps the results of every run.", "", "L7/many_runs",
+    "LeaksRuns": Fault("Keeps the results of every run.", "", "L7/many_runs",
         results(lambda made: _KEPT.append(made.copy())), _CONTRACT),
-    "OpensFiles": Fault(
-        "Opens a file in every run, and leaves it open.", "", "L7/many_runs",
+    "OpensFiles": Fault("Opens a file in every run, and leaves it open.", "", "L7/many_runs",
         by.besides(lambda: _KEPT.append(os.open(os.devnull, os.O_RDONLY))), _CONTRACT),
     "LeaksSessions": Fault(
         "Keeps its workspace when it is closed.", "", "L7/many_sessions", outcome=_CONTRACT,

@@ -66,15 +66,11 @@ def test_fastapi_answers_bad_rows_with_400_and_stays_healthy(web: Any) -> None:
     assert web.get("/health").status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("error", "status"),
-    [
-        (sk.errors.ExecutionError("SGK131", "it fails", backend="numpy", subgraph="numpy_0"), 500),
-        (sk.errors.ModelError("SGK222", "it fails"), 500),
-        (sk.errors.RunTimeoutError("SGK138", "it fails"), 503),
-    ],
-    ids=lambda value: value.code if isinstance(value, Exception) else str(value),
-)
+@pytest.mark.parametrize(("error", "status"), [
+    (sk.errors.ExecutionError("SGK131", "it fails", backend="numpy", subgraph="numpy_0"), 500),
+    (sk.errors.ModelError("SGK222", "it fails"), 500),
+    (sk.errors.RunTimeoutError("SGK138", "it fails"), 503),
+], ids=lambda value: value.code if isinstance(value, Exception) else str(value))  # fmt: skip
 def test_fastapi_says_whose_fault_an_error_is(
     web: Any, monkeypatch: pytest.MonkeyPatch, error: sk.SubgraphkitError, status: int
 ) -> None:

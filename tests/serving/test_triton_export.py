@@ -66,25 +66,15 @@ def test_a_version_is_a_configuration_a_spec_and_a_file_that_is_always_the_same(
     assert "max_batch_size: 16\n" in (tmp_path / "models" / "open" / "config.pbtxt").read_text()
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("g (float x) => (float y) { y = Relu(x) }", "input 'x' is a scalar"),
-        (
-            "g (bfloat16[2] x) => (bfloat16[2] y) { y = Identity(x) }",
-            r"input 'x' is tensor\(bfloat16\)",
-        ),
-        (
-            "g (seq(float[N]) x) => (int64 y) { y = SequenceLength(x) }",
-            r"input 'x' is seq\(tensor\(float\)\)",
-        ),
-        (
-            "g (float[2] x, int64[K] s) => (float[] y) { y = Reshape(x, s) }",
-            "the rank of output 'y' is not known",
-        ),
-        ("g () => (float[1] y) <float[1] c = {1}> { y = Relu(c) }", "it has no inputs"),
-    ],
-)
+@pytest.mark.parametrize(("text", "says"), [
+    ("g (float x) => (float y) {y = Relu(x)}", "input 'x' is a scalar"),
+    ("g (bfloat16[2] x) => (bfloat16[2] y) {y = Identity(x)}", r"input 'x' is tensor\(bfloat16\)"),
+    ("g (seq(float[N]) x) => (int64 y) {y = SequenceLength(x)}",
+     r"input 'x' is seq\(tensor\(float\)\)"),
+    ("g (float[2] x, int64[K] s) => (float[] y) {y = Reshape(x, s)}",
+     "the rank of output 'y' is not known"),
+    ("g () => (float[1] y) <float[1] c = {1}> {y = Relu(c)}", "it has no inputs"),
+])  # fmt: skip
 def test_a_model_that_triton_cannot_hold_is_refused(
     spec_of: Callable[..., sk.SessionSpec], tmp_path: Path, text: str, says: str
 ) -> None:

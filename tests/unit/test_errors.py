@@ -311,26 +311,22 @@ def _raised(error: SubgraphkitError, cause: BaseException) -> SubgraphkitError:
 _COMPILE = partial(CompileError, "SGK130", "failed", backend="mine")
 
 
-@pytest.mark.parametrize(
-    ("error", "fault"),
-    [
-        (InputError("SGK142", "missing"), "caller"),
-        (ModelError("SGK203", "a cycle"), "model"),
-        (_COMPILE(), "backend"),
-        (InternalError("a broken invariant"), "backend"),
-        (MemoryLimitError("SGK134", "too much"), "machine"),
-        (_raised(_COMPILE(), MemoryError()), "machine"),
-        (_raised(_COMPILE(), RuntimeError("CUDA error: out of memory")), "machine"),
-        (_raised(_COMPILE(), RuntimeError("std::bad_alloc")), "machine"),
-        (_raised(_COMPILE(), OSError(errno.ENOSPC, "no space")), "machine"),
-        (_raised(BundleError("SGK180", "not written"), PermissionError()), "machine"),
-        (_raised(CallerError("SGK201", "not opened"), FileNotFoundError(2, "none")), "caller"),
-        (_raised(_COMPILE(), InvalidModelError("SGK208", "weights")), "model"),
-        (_raised(_COMPILE(), RuntimeError("a kernel failed")), "backend"),
-        (_raised(InvalidModelError("SGK219", "unforeseen"), MemoryError()), "machine"),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("error", "fault"), [
+    (InputError("SGK142", "missing"), "caller"),
+    (ModelError("SGK203", "a cycle"), "model"),
+    (_COMPILE(), "backend"),
+    (InternalError("a broken invariant"), "backend"),
+    (MemoryLimitError("SGK134", "too much"), "machine"),
+    (_raised(_COMPILE(), MemoryError()), "machine"),
+    (_raised(_COMPILE(), RuntimeError("CUDA error: out of memory")), "machine"),
+    (_raised(_COMPILE(), RuntimeError("std::bad_alloc")), "machine"),
+    (_raised(_COMPILE(), OSError(errno.ENOSPC, "no space")), "machine"),
+    (_raised(BundleError("SGK180", "not written"), PermissionError()), "machine"),
+    (_raised(CallerError("SGK201", "not opened"), FileNotFoundError(2, "none")), "caller"),
+    (_raised(_COMPILE(), InvalidModelError("SGK208", "weights")), "model"),
+    (_raised(_COMPILE(), RuntimeError("a kernel failed")), "backend"),
+    (_raised(InvalidModelError("SGK219", "unforeseen"), MemoryError()), "machine"),
+], ids=repr)  # fmt: skip
 def test_who_is_at_fault_is_told_by_code_then_cause_then_class(
     error: SubgraphkitError, fault: str
 ) -> None:
@@ -352,18 +348,14 @@ def test_whoever_raises_an_error_can_say_whose_fault_it_is() -> None:
     assert _raised(_COMPILE(), error).fault == "caller"
 
 
-@pytest.mark.parametrize(
-    ("error", "fault"),
-    [
-        (IndexError("index 99 is out of bounds for axis 0 with size 3"), "caller"),
-        (RuntimeError("[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Gather node"), "caller"),
-        (IndexError("list index out of range"), None),
-        (IndexError("tuple index out of range"), None),
-        (ZeroDivisionError("division by zero"), None),
-        (MemoryError(), "machine"),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("error", "fault"), [
+    (IndexError("index 99 is out of bounds for axis 0 with size 3"), "caller"),
+    (RuntimeError("[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Gather node"), "caller"),
+    (IndexError("list index out of range"), None),
+    (IndexError("tuple index out of range"), None),
+    (ZeroDivisionError("division by zero"), None),
+    (MemoryError(), "machine"),
+], ids=repr)  # fmt: skip
 def test_of_what_a_library_raises_only_its_words_about_values_blame_them(
     error: Exception, fault: str | None
 ) -> None:

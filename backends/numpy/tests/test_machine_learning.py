@@ -174,21 +174,17 @@ TEXTS = np.array([["the cat, sat", "on a  mat"], ["", "é è ünï x1_y"]], obje
 
 @pytest.mark.parametrize("mark", [0, 1])
 @pytest.mark.parametrize("least", [1, 2])
-@pytest.mark.parametrize(
-    "rule",
-    [
-        {"tokenexp": "[a-zA-Z0-9_]+"},
-        {"tokenexp": r"\w+"},
-        {"tokenexp": "x*"},
-        {"tokenexp": "[[:alpha:]]+"},
-        {"tokenexp": "a|at"},
-        {"tokenexp": "a+?"},
-        {"separators": [" "]},
-        {"separators": [",? ", "a"]},
-        {"separators": [" +", "[,]"]},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("rule", [
+    {"tokenexp": "[a-zA-Z0-9_]+"},
+    {"tokenexp": r"\w+"},
+    {"tokenexp": "x*"},
+    {"tokenexp": "[[:alpha:]]+"},
+    {"tokenexp": "a|at"},
+    {"tokenexp": "a+?"},
+    {"separators": [" "]},
+    {"separators": [",? ", "a"]},
+    {"separators": [" +", "[,]"]},
+], ids=str)  # fmt: skip
 def test_texts_are_cut_as_by_onnx_runtime(rule: dict[str, Any], least: int, mark: int) -> None:
     attributes = {"mark": mark, "mincharnum": least, "pad_value": "#", **rule}
     for texts in (TEXTS, TEXTS[0], TEXTS[1:, :1]):

@@ -79,21 +79,13 @@ def test_every_family_registers_kernels() -> None:
             assert f"{kernels.__name__}.{path.stem}" in sys.modules
 
 
-@pytest.mark.parametrize(
-    ("operator", "domain", "opset", "expected"),
-    [
-        ("Nonsense", "", 18, "op_unsupported: operator Nonsense is unknown"),
-        ("Gelu", "", 18, "opset: operator Gelu does not exist in opset 18"),
-        (
-            "Upsample",
-            "",
-            21,
-            f"{_WITHDRAWN}Upsample{_IN}21{_EXPORT}10, or with Resize in its place",
-        ),
-        ("Scatter", "", 18, f"{_WITHDRAWN}Scatter{_IN}18{_EXPORT}11, or with ScatterElements in"),
-        ("Conv", "com.acme", 1, "op_unsupported: operator com.acme::Conv"),
-    ],
-)
+@pytest.mark.parametrize(("operator", "domain", "opset", "expected"), [
+    ("Nonsense", "", 18, "op_unsupported: operator Nonsense is unknown"),
+    ("Gelu", "", 18, "opset: operator Gelu does not exist in opset 18"),
+    ("Upsample", "", 21, f"{_WITHDRAWN}Upsample{_IN}21{_EXPORT}10, or with Resize in its place"),
+    ("Scatter", "", 18, f"{_WITHDRAWN}Scatter{_IN}18{_EXPORT}11, or with ScatterElements in"),
+    ("Conv", "com.acme", 1, "op_unsupported: operator com.acme::Conv"),
+])  # fmt: skip
 def test_what_nothing_implements_is_refused_by_name(
     operator: str, domain: str, opset: int, expected: str
 ) -> None:

@@ -104,21 +104,14 @@ def test_what_onednn_has_no_operation_for_runs_on_numpy() -> None:
     np.testing.assert_allclose(y, expected(model, x=x)[0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("node", "dims", "dtype", "reason"),
-    [
-        (helper.make_node("Relu", ["x"], ["y"]), [4], 11, "dtype: value 'x' is float64"),
-        (helper.make_node("Relu", ["x"], ["y"]), ["n"], 1, "dynamic_shape"),
-        (helper.make_node("Relu", ["x"], ["y"]), [0, 3], 1, "shape: value 'x' is empty"),
-        (helper.make_node("Erf", ["x"], ["y"]), [4], 1, "op_unsupported: oneDNN has no Erf"),
-        (
-            helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2]),
-            [1, 1, 4],
-            1,
-            "attribute: MaxPool makes outputs",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("node", "dims", "dtype", "reason"), [
+    (helper.make_node("Relu", ["x"], ["y"]), [4], 11, "dtype: value 'x' is float64"),
+    (helper.make_node("Relu", ["x"], ["y"]), ["n"], 1, "dynamic_shape"),
+    (helper.make_node("Relu", ["x"], ["y"]), [0, 3], 1, "shape: value 'x' is empty"),
+    (helper.make_node("Erf", ["x"], ["y"]), [4], 1, "op_unsupported: oneDNN has no Erf"),
+    (helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2]), [1, 1, 4], 1,
+     "attribute: MaxPool makes outputs"),
+])  # fmt: skip
 def test_a_node_onednn_cannot_take_is_refused_with_the_reason(
     node: onnx.NodeProto, dims: list[int | str], dtype: int, reason: str
 ) -> None:
@@ -252,16 +245,12 @@ def _numbers() -> Any:
     return x
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [
-        [("Cast", BFLOAT16)],
-        [("Cast", FLOAT)],
-        [("Cast", BFLOAT16), ("Cast", FLOAT)],
-        [("Abs", FLOAT), ("Cast", BFLOAT16), ("Cast", FLOAT), ("Abs", FLOAT)],
-    ],
-    ids=["down", "up", "down and up", "between others"],
-)
+@pytest.mark.parametrize("steps", [
+    [("Cast", BFLOAT16)],
+    [("Cast", FLOAT)],
+    [("Cast", BFLOAT16), ("Cast", FLOAT)],
+    [("Abs", FLOAT), ("Cast", BFLOAT16), ("Cast", FLOAT), ("Abs", FLOAT)],
+], ids=["down", "up", "down and up", "between others"])  # fmt: skip
 def test_casts_round_as_bfloat16_does(steps: list[tuple[str, int]]) -> None:
     model = _model(*steps)
     with np.errstate(all="ignore"), sk.InferenceSession(model, backend="onednn") as session:

@@ -180,23 +180,16 @@ _CACHE = "(float[1,4,2] past, int64[1] at, float[1,1,2] new) => (float[1,4,2] pr
 _WRITTEN = "present = ScatterND(past, at, new)"
 
 
-@pytest.mark.parametrize(
-    ("body", "in_place", "ends_later"),
-    [
-        (f"{_ROWS}) {{ {_WRITTEN} }}", True, 0),
-        (f"{_ROWS}, float[4,2] b) {{ {_WRITTEN} b = Neg(past) }}", False, 0),
-        (f"{_ROWS}, int64[2] sizes) {{ {_WRITTEN} sizes = Shape(past) }}", True, 0),
-        (f"{_OPEN}) {{ {_WRITTEN} }}", True, 0),
-        (
-            f"{_OPEN}) {{ both = Concat<axis=1>(at,at) present = ScatterElements(past,both,new) }}",
-            True,
-            0,
-        ),
-        (f"{_CACHE}) {{ present = TensorScatter<axis = 1>(past, new, at) }}", True, 0),
-        (f"{_ROWS}) {{ {_WRITTEN} }}", True, 2),
-    ],
-    ids=["rows", "read once more", "shape", "open", "elements", "cache", "part of it"],
-)
+@pytest.mark.parametrize(("body", "in_place", "ends_later"), [
+    (f"{_ROWS}) {{{_WRITTEN}}}", True, 0),
+    (f"{_ROWS}, float[4,2] b) {{{_WRITTEN} b = Neg(past)}}", False, 0),
+    (f"{_ROWS}, int64[2] sizes) {{{_WRITTEN} sizes = Shape(past)}}", True, 0),
+    (f"{_OPEN}) {{{_WRITTEN}}}", True, 0),
+    (f"{_OPEN}) {{both = Concat<axis=1>(at,at) present = ScatterElements(past,both,new)}}", True,
+     0),
+    (f"{_CACHE}) {{present = TensorScatter<axis = 1>(past, new, at)}}", True, 0),
+    (f"{_ROWS}) {{{_WRITTEN}}}", True, 2),
+], ids=["rows", "read once more", "shape", "open", "elements", "cache", "part of it"])  # fmt: skip
 def test_a_cache_in_one_buffer_is_what_two_buffers_are(
     body: str,
     in_place: bool,  # noqa: FBT001 (by pytest)

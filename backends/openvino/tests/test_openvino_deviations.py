@@ -63,25 +63,19 @@ def test_a_version_that_is_right_is_given_the_reduction_as_it_is(
     assert right is not reductions._tried()
 
 
-@pytest.mark.parametrize(
-    ("node", "size", "problem"),
-    [
-        ("MaxPool<kernel_shape=[2], strides=[3], ceil_mode=1>(x)", "N", "may begin in the padding"),
-        ("MaxPool<kernel_shape=[1], strides=[2], ceil_mode=1>(x)", "4", "may begin in the padding"),
-        ("MaxPool<kernel_shape=[3], strides=[2], ceil_mode=1>(x)", "N", ""),
-        ("MaxPool<kernel_shape=[1], strides=[2], ceil_mode=1>(x)", "5", ""),
-        (
-            "AveragePool<kernel_shape=[3], strides=[2], ceil_mode=1, count_include_pad=1>(x)",
-            "6",
-            "may reach beyond the padding",
-        ),
-        ("AveragePool<kernel_shape=[3], strides=[2], ceil_mode=1>(x)", "6", ""),
-        ("LpPool<kernel_shape=[2], strides=[2], ceil_mode=1>(x)", "3", "may reach beyond"),
-        ("LpPool<kernel_shape=[2], strides=[2], ceil_mode=1>(x)", "4", ""),
-        ("Shrink<lambd=1.0>(x)", "4", "NaN of infinities"),
-        ("ThresholdedRelu(x)", "4", "NaN of infinities"),
-    ],
-)
+@pytest.mark.parametrize(("node", "size", "problem"), [
+    ("MaxPool<kernel_shape=[2], strides=[3], ceil_mode=1>(x)", "N", "may begin in the padding"),
+    ("MaxPool<kernel_shape=[1], strides=[2], ceil_mode=1>(x)", "4", "may begin in the padding"),
+    ("MaxPool<kernel_shape=[3], strides=[2], ceil_mode=1>(x)", "N", ""),
+    ("MaxPool<kernel_shape=[1], strides=[2], ceil_mode=1>(x)", "5", ""),
+    ("AveragePool<kernel_shape=[3], strides=[2], ceil_mode=1, count_include_pad=1>(x)", "6",
+     "may reach beyond the padding"),
+    ("AveragePool<kernel_shape=[3], strides=[2], ceil_mode=1>(x)", "6", ""),
+    ("LpPool<kernel_shape=[2], strides=[2], ceil_mode=1>(x)", "3", "may reach beyond"),
+    ("LpPool<kernel_shape=[2], strides=[2], ceil_mode=1>(x)", "4", ""),
+    ("Shrink<lambd=1.0>(x)", "4", "NaN of infinities"),
+    ("ThresholdedRelu(x)", "4", "NaN of infinities"),
+])  # fmt: skip
 def test_windows_and_operators_that_openvino_computes_otherwise_are_refused(
     node: str, size: str, problem: str
 ) -> None:

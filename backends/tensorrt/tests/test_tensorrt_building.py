@@ -124,31 +124,23 @@ def test_a_workspace_that_is_too_small_fails_with_a_word_on_the_option() -> None
     assert "workspace_limit" in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"optimization_level": 1},
-        {"builder": {"avg_timing_iterations": 2, "max_aux_streams": 0}},
-        {"tf32": False},
-        {"weight_streaming": True},
-        {"builder": {"tiling_optimization_level": "FAST", "TACTIC_DRAM": 1 << 30}},
-        {"workspace_limit": 1 << 30},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("given", [
+    {"optimization_level": 1},
+    {"builder": {"avg_timing_iterations": 2, "max_aux_streams": 0}},
+    {"tf32": False},
+    {"weight_streaming": True},
+    {"builder": {"tiling_optimization_level": "FAST", "TACTIC_DRAM": 1 << 30}},
+    {"workspace_limit": 1 << 30},
+], ids=str)  # fmt: skip
 def test_an_option_reaches_the_builder(given: dict[str, Any]) -> None:
     assert build_engine(cut(bound(blocks()), 0), options(dims=RANGES, **given), rtx()).data
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"hardware_compatibility_level": "AMPERE_PLUS"},
-        {"max_num_tactics": -5},
-        {"max_num_tactics": "many"},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("given", [
+    {"hardware_compatibility_level": "AMPERE_PLUS"},
+    {"max_num_tactics": -5},
+    {"max_num_tactics": "many"},
+], ids=str)  # fmt: skip
 def test_an_option_the_library_would_ignore_is_an_error(given: dict[str, Any]) -> None:
     with pytest.raises(CompileError) as caught:
         build_engine(cut(bound(blocks()), 0), options(dims=RANGES, builder=given), rtx())

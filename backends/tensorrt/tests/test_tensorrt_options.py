@@ -33,24 +33,19 @@ def _capabilities(release: str) -> Capabilities:
     return Capabilities.of(api.module(), api.flavour)
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"dims": {"batch": (8, 4, 2)}}, "the range (8, 4, 2)"),
-        ({"dims": {"batch": (1, 2)}}, "the range (1, 2)"),
-        ({"dims": {"batch": (-1, 4, 8)}}, "the range (-1, 4, 8)"),
-        ({"dims": {"batch": ("n",)}}, "the range ('n',)"),
-        ({"min_shapes": "x=1x3"}, "no shape in opt_shapes and max_shapes"),
-        ({f"{word}_shapes": f"x={word}" for word in ("min", "opt", "max")}, "whole numbers"),
-        (
-            {"min_shapes": "x=1x3", "opt_shapes": "x=4x3", "max_shapes": "x=2x3"},
-            "none larger than the next",
-        ),
-        ({"min_shapes": "x=1", "opt_shapes": "x=1x1", "max_shapes": "x=1"}, "equally many"),
-        ({"precision": "int8"}, "needs calibration"),
-        ({"precision": "fp8"}, "needs calibration"),
-    ],
-)
+@pytest.mark.parametrize(("given", "said"), [
+    ({"dims": {"batch": (8, 4, 2)}}, "the range (8, 4, 2)"),
+    ({"dims": {"batch": (1, 2)}}, "the range (1, 2)"),
+    ({"dims": {"batch": (-1, 4, 8)}}, "the range (-1, 4, 8)"),
+    ({"dims": {"batch": ("n",)}}, "the range ('n',)"),
+    ({"min_shapes": "x=1x3"}, "no shape in opt_shapes and max_shapes"),
+    ({f"{word}_shapes": f"x={word}" for word in ("min", "opt", "max")}, "whole numbers"),
+    ({"min_shapes": "x=1x3", "opt_shapes": "x=4x3", "max_shapes": "x=2x3"},
+     "none larger than the next"),
+    ({"min_shapes": "x=1", "opt_shapes": "x=1x1", "max_shapes": "x=1"}, "equally many"),
+    ({"precision": "int8"}, "needs calibration"),
+    ({"precision": "fp8"}, "needs calibration"),
+])  # fmt: skip
 def test_options_that_contradict_one_another_are_refused(given: Any, said: str) -> None:
     with pytest.raises(OptionError) as caught:
         check_agreement(_with(**given))

@@ -49,37 +49,31 @@ def test_a_full_manifest_is_read() -> None:
     assert manifest.options[1].default == 2**30
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("name = ", "Invalid value"),
-        ('api = "1.0"', "name is missing"),
-        ('name = "a"', "api is missing"),
-        ('name = "b"\napi = "1.0"', "names backend 'b', but the entry point is called 'a'"),
-        ('name = "A"\napi = "1.0"', "not a lower-case identifier"),
-        ('name = "a"\napi = "1"', "api = '1'"),
-        ('name = "a"\napi = 1.0', "api = 1.0 has the wrong type"),
-        ('name = "a"\napi = "1.0"\npriority = true', "priority = True"),
-        ('name = "a"\napi = "1.0"\nprioritty = 1', "did you mean 'priority'?"),
-        ('name = "a"\napi = "1.0"\ndevices = [1]', "expected texts"),
-        ('name = "a"\napi = "1.0"\nrequires = [1]', "requires[0] = 1, expected a table"),
-        ('name = "a"\napi = "1.0"\noptions.x = 1', "options.x = 1, expected a table"),
-        ('name = "a"\napi = "1.0"\n[[requires]]\npip = "x"', "either a module or a library"),
-        ('name = "a"\napi = "1.0"\n[[requires]]\nmodul = "x"', "requires[0].modul is not a key"),
-        ('name = "a"\napi = "1.0"\n[options.x]', "options.x.type is missing"),
-        ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\ndefault = "y"', "option 'x'"),
-        ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\nminimum = 1', "did you mean 'min'?"),
-        ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\nhelp = 1', "options.x.help"),
-        (
-            'name = "a"\napi = "1.0"\n[options.x]\ntype = "enum"\nchoices = "a"',
-            "has the wrong type",
-        ),
-        ('name = "a"\napi = "1.0"\n[options.if]\ntype = "int"', "a lower-case identifier"),
-        ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\nelsewhere = "y"', "wrong type"),
-        ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\nelsewhere = {y = 1}', "texts"),
-        (f'name = "a"\napi = {"[" * 5000}{"]" * 5000}', "RecursionError"),
-    ],
-)
+@pytest.mark.parametrize(("text", "problem"), [
+    ("name = ", "Invalid value"),
+    ('api = "1.0"', "name is missing"),
+    ('name = "a"', "api is missing"),
+    ('name = "b"\napi = "1.0"', "names backend 'b', but the entry point is called 'a'"),
+    ('name = "A"\napi = "1.0"', "not a lower-case identifier"),
+    ('name = "a"\napi = "1"', "api = '1'"),
+    ('name = "a"\napi = 1.0', "api = 1.0 has the wrong type"),
+    ('name = "a"\napi = "1.0"\npriority = true', "priority = True"),
+    ('name = "a"\napi = "1.0"\nprioritty = 1', "did you mean 'priority'?"),
+    ('name = "a"\napi = "1.0"\ndevices = [1]', "expected texts"),
+    ('name = "a"\napi = "1.0"\nrequires = [1]', "requires[0] = 1, expected a table"),
+    ('name = "a"\napi = "1.0"\noptions.x = 1', "options.x = 1, expected a table"),
+    ('name = "a"\napi = "1.0"\n[[requires]]\npip = "x"', "either a module or a library"),
+    ('name = "a"\napi = "1.0"\n[[requires]]\nmodul = "x"', "requires[0].modul is not a key"),
+    ('name = "a"\napi = "1.0"\n[options.x]', "options.x.type is missing"),
+    ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\ndefault = "y"', "option 'x'"),
+    ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\nminimum = 1', "did you mean 'min'?"),
+    ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\nhelp = 1', "options.x.help"),
+    ('name = "a"\napi = "1.0"\n[options.x]\ntype = "enum"\nchoices = "a"', "has the wrong type"),
+    ('name = "a"\napi = "1.0"\n[options.if]\ntype = "int"', "a lower-case identifier"),
+    ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\nelsewhere = "y"', "wrong type"),
+    ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\nelsewhere = {y = 1}', "texts"),
+    (f'name = "a"\napi = {"[" * 5000}{"]" * 5000}', "RecursionError"),
+])  # fmt: skip
 def test_a_bad_manifest_is_refused_with_the_place(text: str, problem: str) -> None:
     with pytest.raises(BackendLoadError) as caught:
         parse_manifest(text, "a")

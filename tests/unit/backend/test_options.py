@@ -38,36 +38,29 @@ def test_defaults_fill_in_what_is_not_given() -> None:
     assert values["tag"] is None
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "typed"),
-    [
-        ("precision", "fp16", "fp16"),
-        ("workspace", 2**25, 2**25),
-        ("workspace", "32MiB", 2**25),
-        ("workspace", "1.5 GB", 1_500_000_000),
-        ("workspace", "33554432", 2**25),
-        ("device", " 3 ", 3),
-        ("refit", "on", True),
-        ("refit", "0", False),
-        ("refit", "No", False),
-        ("tolerance", 1, 1.0),
-        ("tolerance", "1e-5", 1e-5),
-        ("tag", "0", "0"),
-        ("timing", "/a/b", Path("/a/b")),
-        ("layers", "a, b,", ("a", "b")),
-        ("layers", ["a"], ("a",)),
-        ("profiles", {"x": [1, "N", None]}, {"x": (1, "N", None)}),
-        ("settings", {"a": 1, "b": True, "c": "FULL"}, {"a": 1, "b": True, "c": "FULL"}),
-        ("settings", "a=1; b=on;c=FULL;d=0.5", {"a": 1, "b": True, "c": "FULL", "d": 0.5}),
-        ("settings", "", {}),
-        ("profiles", {"n": [1, [1, 8, 32]]}, {"n": (1, (1, 8, 32))}),
-        (
-            "profiles",
-            "x=1x3x224;mask=N,?,4;s=",
-            {"x": (1, 3, 224), "mask": ("N", None, 4), "s": ()},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("name", "given", "typed"), [
+    ("precision", "fp16", "fp16"),
+    ("workspace", 2**25, 2**25),
+    ("workspace", "32MiB", 2**25),
+    ("workspace", "1.5 GB", 1_500_000_000),
+    ("workspace", "33554432", 2**25),
+    ("device", " 3 ", 3),
+    ("refit", "on", True),
+    ("refit", "0", False),
+    ("refit", "No", False),
+    ("tolerance", 1, 1.0),
+    ("tolerance", "1e-5", 1e-5),
+    ("tag", "0", "0"),
+    ("timing", "/a/b", Path("/a/b")),
+    ("layers", "a, b,", ("a", "b")),
+    ("layers", ["a"], ("a",)),
+    ("profiles", {"x": [1, "N", None]}, {"x": (1, "N", None)}),
+    ("settings", {"a": 1, "b": True, "c": "FULL"}, {"a": 1, "b": True, "c": "FULL"}),
+    ("settings", "a=1; b=on;c=FULL;d=0.5", {"a": 1, "b": True, "c": "FULL", "d": 0.5}),
+    ("settings", "", {}),
+    ("profiles", {"n": [1, [1, 8, 32]]}, {"n": (1, (1, 8, 32))}),
+    ("profiles", "x=1x3x224;mask=N,?,4;s=", {"x": (1, 3, 224), "mask": ("N", None, 4), "s": ()}),
+])  # fmt: skip
 def test_values_are_read_from_python_and_from_text(name: str, given: object, typed: object) -> None:
     assert read(name, given) == typed
 

@@ -260,15 +260,11 @@ def test_an_engine_whose_old_weights_are_gone_is_not_refitted_in_place(
     assert asked == []
 
 
-@pytest.mark.parametrize(
-    ("text", "fresh", "shape"),
-    [
-        (None, {"w1": np.eye(64, dtype=F)}, (2, 64)),
-        (LINEAR, {"bias": np.array([1, 2], F)}, (2, 3)),
-        (STATED, {"k": np.array([8, 9], F)}, (2,)),
-    ],
-    ids=["large", "small", "stated"],
-)
+@pytest.mark.parametrize(("text", "fresh", "shape"), [
+    (None, {"w1": np.eye(64, dtype=F)}, (2, 64)),
+    (LINEAR, {"bias": np.array([1, 2], F)}, (2, 3)),
+    (STATED, {"k": np.array([8, 9], F)}, (2,)),
+], ids=["large", "small", "stated"])  # fmt: skip
 def test_weights_that_were_replaced_are_exported_as_they_are_now(
     text: str | None, fresh: dict[str, Any], shape: tuple[int, ...]
 ) -> None:

@@ -222,19 +222,13 @@ def test_a_healthy_backend_has_really_run_something(new_process: Cli, install: I
     assert "ran Relu correctly" in check["text"]
 
 
-@pytest.mark.parametrize(
-    ("illness", "finding", "trace"),
-    [
-        (
-            "crash",
-            "[SGK320] backend 'patient' took the process down while it compiled and ran Relu",
-            "the last words",
-        ),
-        ("hang", "[SGK321] backend 'patient' did not return within 4 s while it compiled and", ""),
-        ("error", "[SGK131] subgraph 'patient_0'", "ValueError: out of luck"),
-        ("wrong", "[SGK322] backend 'patient' computes Relu wrongly: 1.0, expected 0.0", ""),
-    ],
-)
+@pytest.mark.parametrize(("illness", "finding", "trace"), [
+    ("crash", "[SGK320] backend 'patient' took the process down while it compiled and ran Relu",
+     "the last words"),
+    ("hang", "[SGK321] backend 'patient' did not return within 4 s while it compiled and", ""),
+    ("error", "[SGK131] subgraph 'patient_0'", "ValueError: out of luck"),
+    ("wrong", "[SGK322] backend 'patient' computes Relu wrongly: 1.0, expected 0.0", ""),
+])  # fmt: skip
 def test_an_illness_that_only_shows_when_it_runs_is_found(
     new_process: Cli, install: Install, illness: str, finding: str, trace: str
 ) -> None:
@@ -262,15 +256,11 @@ def test_what_the_machine_lacks_is_mended_as_the_backend_says(
     assert (optional.code, _check(optional)[0]["status"]) == (0, "warning")
 
 
-@pytest.mark.parametrize(
-    ("chosen", "code", "status", "text"),
-    [
-        ("", 0, "warning", "builds only, there is no ground; no versions named"),
-        ("patient?:stay=true,numpy", 0, "ok", "builds only, there is no ground; no versions named"),
-        ("patient,numpy", 1, "failure", "[SGK104] it can compile and not run"),
-    ],
-    ids=["unnamed", "told to build only", "to run"],
-)
+@pytest.mark.parametrize(("chosen", "code", "status", "text"), [
+    ("", 0, "warning", "builds only, there is no ground; no versions named"),
+    ("patient?:stay=true,numpy", 0, "ok", "builds only, there is no ground; no versions named"),
+    ("patient,numpy", 1, "failure", "[SGK104] it can compile and not run"),
+], ids=["unnamed", "told to build only", "to run"])  # fmt: skip
 def test_a_backend_that_can_only_build_is_not_called_ready(
     new_process: Cli, install: Install, chosen: str, code: int, status: str, text: str
 ) -> None:

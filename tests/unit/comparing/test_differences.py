@@ -251,21 +251,17 @@ def test_it_is_the_backend_s_own_numbers_that_are_looked_at() -> None:
     assert find_not_finite(parsed(CHAIN), {"x": HOT / 50}, "numpy").node == ""
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        np.arange(6, dtype=np.int16).reshape(2, 3)[:, ::2],
-        np.array(2.5),
-        np.zeros((0, 3), np.float16),
-        np.array([True, False]),
-        np.array([1 + 2j], np.complex64),
-        np.array([1, -2], ml_dtypes.bfloat16),
-        np.array([1, -2], ml_dtypes.int4),
-        np.array([0.5], ml_dtypes.float8_e4m3fn),
-        np.array([["a\0", "ü"], ["", "\n"]], object),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("value", [
+    np.arange(6, dtype=np.int16).reshape(2, 3)[:, ::2],
+    np.array(2.5),
+    np.zeros((0, 3), np.float16),
+    np.array([True, False]),
+    np.array([1 + 2j], np.complex64),
+    np.array([1, -2], ml_dtypes.bfloat16),
+    np.array([1, -2], ml_dtypes.int4),
+    np.array([0.5], ml_dtypes.float8_e4m3fn),
+    np.array([["a\0", "ü"], ["", "\n"]], object),
+], ids=str)  # fmt: skip
 def test_a_tensor_comes_back_as_it_was(tmp_path: Path, value: Any) -> None:
     store_values({"odd/name": value}, tmp_path / "stored")
     (back,) = restore_values(tmp_path / "stored").values()

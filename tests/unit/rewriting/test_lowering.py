@@ -133,18 +133,12 @@ def test_values_seen_to_be_large_are_kept_in_fp16_alone() -> None:
     assert _kept(_rewritten(CHAIN, "bf16", ranges=ranges)) == {}
 
 
-@pytest.mark.parametrize(
-    ("line", "kept"),
-    [
-        ("y = LayerNormalization(x, w)", {"y"}),
-        (
-            "s = Pow(x, two) m = ReduceMean(s) e = Add(m, two) r = Sqrt(e) y = Div(x, r)",
-            set("smer"),
-        ),
-        ("s = Mul(x, x) m = ReduceMean(s) r = Sqrt(m) y = Div(x, r)", set("smr")),
-        ("m = ReduceMean(x) y = Sub(x, m)", set()),
-    ],
-)
+@pytest.mark.parametrize(("line", "kept"), [
+    ("y = LayerNormalization(x, w)", {"y"}),
+    ("s = Pow(x, two) m = ReduceMean(s) e = Add(m, two) r = Sqrt(e) y = Div(x, r)", set("smer")),
+    ("s = Mul(x, x) m = ReduceMean(s) r = Sqrt(m) y = Div(x, r)", set("smr")),
+    ("m = ReduceMean(x) y = Sub(x, m)", set()),
+])  # fmt: skip
 def test_normalisations_are_kept_in_fp16(line: str, kept: set[str]) -> None:
     body = (
         f"g (float[2,2] x) => (float[2,2] y) <float[2] w = {{1, 1}}, float two = {{2}}> {{{line}}}"

@@ -108,19 +108,15 @@ def _broken(error: Exception, **settings: Any) -> sk.InferenceSession:
 ONES = {"x": np.ones(2, np.float32)}
 
 
-@pytest.mark.parametrize(
-    ("error", "fault"),
-    [
-        (ZeroDivisionError("a kernel divided by zero"), "backend"),
-        (IndexError("list index out of range"), "backend"),
-        (KeyError("weights"), "backend"),
-        (MemoryError("no room"), "machine"),
-        (RuntimeError("CUDA failure 2: out of memory"), "machine"),
-        (RuntimeError("cannot write: No space left on device"), "machine"),
-        (RuntimeError("INVALID_ARGUMENT: indices"), "caller"),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("error", "fault"), [
+    (ZeroDivisionError("a kernel divided by zero"), "backend"),
+    (IndexError("list index out of range"), "backend"),
+    (KeyError("weights"), "backend"),
+    (MemoryError("no room"), "machine"),
+    (RuntimeError("CUDA failure 2: out of memory"), "machine"),
+    (RuntimeError("cannot write: No space left on device"), "machine"),
+    (RuntimeError("INVALID_ARGUMENT: indices"), "caller"),
+], ids=repr)  # fmt: skip
 @pytest.mark.filterwarnings("ignore")
 def test_other_failures_are_told_apart(error: Exception, fault: str) -> None:
     with _broken(error) as session:

@@ -75,17 +75,13 @@ def test_values_cross_from_backend_to_backend() -> None:
     np.testing.assert_array_equal(s.run(None, {"x": ones(2, 3)})[0], np.zeros((2, 3)))
 
 
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3)),
-        np.arange(12, dtype=np.float32).reshape(2, 6)[:, ::2],
-        np.broadcast_to(np.float32(3), (2, 3)),
-        np.arange(6, dtype=">f4").reshape(2, 3),
-        [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]],
-    ],
-    ids=["fortran order", "strided", "read-only", "foreign byte order", "a list"],
-)
+@pytest.mark.parametrize("array", [
+    np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3)),
+    np.arange(12, dtype=np.float32).reshape(2, 6)[:, ::2],
+    np.broadcast_to(np.float32(3), (2, 3)),
+    np.arange(6, dtype=">f4").reshape(2, 3),
+    [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]],
+], ids=["fortran order", "strided", "read-only", "foreign byte order", "a list"])  # fmt: skip
 def test_every_form_of_a_right_array_is_accepted(array: Any) -> None:
     (result,) = session(DIAMOND).run(None, {"x": array})
     np.testing.assert_array_equal(result, np.abs(array) - np.asarray(array))

@@ -32,20 +32,16 @@ def findings(backend: type[Backend], cases: tuple[str, ...] = TRIED) -> list[Fin
     return [carry_out(levels[int(case[1])][case], subject) for case in cases]
 
 
-@pytest.mark.parametrize(
-    ("backend", "operator"),
-    [
-        (choosy.ConvRuns, "Conv"),
-        (choosy.WholeRuns, "BatchNormalization"),
-        (choosy.GemmOnly, "Gemm"),
-        (choosy.QuantizedOnly, "QLinearConv"),
-        (choosy.HalfOnly, "MatMul"),
-        (choosy.FixedOnly, "Relu"),
-        (choosy.AttentionOnly, "Attention"),
-        (choosy.SortingOnly, "TopK"),
-    ],
-    ids=lambda one: getattr(one, "__name__", one),
-)
+@pytest.mark.parametrize(("backend", "operator"), [
+    (choosy.ConvRuns, "Conv"),
+    (choosy.WholeRuns, "BatchNormalization"),
+    (choosy.GemmOnly, "Gemm"),
+    (choosy.QuantizedOnly, "QLinearConv"),
+    (choosy.HalfOnly, "MatMul"),
+    (choosy.FixedOnly, "Relu"),
+    (choosy.AttentionOnly, "Attention"),
+    (choosy.SortingOnly, "TopK"),
+], ids=lambda one: getattr(one, "__name__", one))  # fmt: skip
 def test_a_choosy_backend_is_held_against_the_contract_with_what_it_takes(
     backend: type[Backend], operator: str
 ) -> None:

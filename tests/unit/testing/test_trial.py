@@ -35,15 +35,11 @@ def test_a_backend_is_tried_on_what_it_takes(operators: str) -> None:
     assert tried == list(COMMON[: COMMON.index(operators) + 1])
 
 
-@pytest.mark.parametrize(
-    ("backend", "operators"),
-    [
-        (choosy_backends.WholeRuns, "Conv-BatchNormalization-Relu"),
-        (choosy_backends.HalfOnly, "Add float16"),
-        (choosy_backends.QuantizedOnly, "QLinearConv"),
-    ],
-    ids=lambda one: getattr(one, "__name__", one),
-)
+@pytest.mark.parametrize(("backend", "operators"), [
+    (choosy_backends.WholeRuns, "Conv-BatchNormalization-Relu"),
+    (choosy_backends.HalfOnly, "Add float16"),
+    (choosy_backends.QuantizedOnly, "QLinearConv"),
+], ids=lambda one: getattr(one, "__name__", one))  # fmt: skip
 def test_a_choosy_backend_is_tried_on_what_it_takes(backend: Any, operators: str) -> None:
     trial = try_backend(backend)
     assert (trial.state, trial.operators, trial.text) == ("ok", operators, "")
