@@ -44,7 +44,6 @@ _PATIENCE_SECONDS: Final = 1.0
 _UPWARDS: Final = 0x800 if platform.machine() == "x86_64" else 0x400000  # of fenv.h
 _CONTRACT: Final = Outcome.FAIL_CONTRACT
 _RUN: Final = Outcome.FAIL_RUN
-_SAFE: Final = {"traits": Traits(thread_safe=True)}
 _ALONE: Final = "L1/leaves_the_process_alone"
 
 

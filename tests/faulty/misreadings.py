@@ -1,13 +1,11 @@
 """Operators computed as something else: in place of what a node means, given what it reads."""
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType
-
-_WHOLE: Final = frozenset({DataType.INT32, DataType.INT64})
 
 
 def saturated(node: Node, one: Any, other: Any) -> Any:

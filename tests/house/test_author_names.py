@@ -57,9 +57,6 @@ def test_the_contract_is_this_and_nothing_else() -> None:
     assert sorted(subgraphkit.backend.__all__) == sorted(CONTRACT)
 
 
-_ON_INSTANCES: dict[type, list[str]] = {Backend: ["option_values"]}
-
-
 def test_the_classes_of_the_contract_have_at_most_45_members() -> None:
     classes = [Backend, BindContext, SubgraphOperator, SubgraphProperty]
     members = [

@@ -33,14 +33,6 @@ def random_dag(seed: int, *, nodes: tuple[int, int], refused: tuple[float, float
     return build(rows, [unit for unit in range(count) if rng.random() >= share])
 
 
-def with_more(eligible: bytearray, units: Iterable[int]) -> bytearray:
-    """Return the mask with more units that may be claimed."""
-    more = bytearray(eligible)
-    for unit in units:
-        more[unit] = 1
-    return more
-
-
 def networkx_of(adjacency: Adjacency) -> nx.DiGraph:
     graph = nx.DiGraph()
     graph.add_nodes_from(range(adjacency.count))

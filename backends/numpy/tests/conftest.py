@@ -3,8 +3,6 @@
 import re
 from typing import Any
 
-_CASE = re.compile(r"::test_(?:conformance|operators)\[(L\d)/.*?(\+\d+)?\]")
-
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print how many cases of each level were as they should be."""

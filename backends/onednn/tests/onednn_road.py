@@ -16,8 +16,6 @@ from subgraphkit_onednn import OnednnBackend
 from subgraphkit_onednn.backend_options import Options
 from subgraphkit_onednn.operator import OnednnOperator
 
-_NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
-
 
 def make_model(
     nodes: Sequence[onnx.NodeProto],

@@ -8,7 +8,6 @@ import pytest
 from onnx import helper, numpy_helper
 
 from backends.openvino.tests.openvino_road import OpenedModel, parsed
-from subgraphkit.backend import BindContext
 from subgraphkit_openvino import library
 from subgraphkit_openvino.operator import OpenVINOOperator
 
@@ -24,8 +23,6 @@ GRAPHS = {
     ),
     "product": ("g (float[4,64] x) => (float[4,16] y) {" + _PAIRS + "MatMul(a, b) }", (64, 16)),
 }
-
-CONTEXT = BindContext()
 
 
 def _quantized(graph: str, dtype: Any) -> tuple[onnx.ModelProto, Any]:

@@ -355,7 +355,6 @@ _AT: dict[str, str] = {
         "{ y = ScatterElements(x, i, u) }"
     ),
 }
-_BY_A_SUM = "{ z = Add(i, i) y = ScatterElements(x, z"
 
 
 @pytest.mark.parametrize("op", _AT)

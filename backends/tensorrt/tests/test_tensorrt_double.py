@@ -13,7 +13,6 @@ from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.library.cudart import Cuda
 
 RELEASES = releases()
-_CALLED_BY_NAME = {"IOutputAllocator", "IGpuAllocator", "IProgressMonitor"}
 
 
 def _members(owner: type) -> dict[str, Any]:

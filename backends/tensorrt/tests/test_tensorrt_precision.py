@@ -34,9 +34,6 @@ def _calibrated(folder: Path, names: Sequence[str]) -> Path:
     return table
 
 
-BLOCK_VALUES = ("x", "block0.q", "block0.r", "block0.s", "y0")
-
-
 @pytest.mark.parametrize(("kind", "short"), [("int8", "int8"), ("fp8", "float8_e4m3fn")])
 @pytest.mark.parametrize(
     ("asked", "rest"), [({}, "float16"), ({"high_precision": "fp32"}, "float32")]

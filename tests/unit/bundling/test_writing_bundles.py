@@ -158,19 +158,6 @@ def test_a_disk_that_fails_leaves_nothing_or_what_was_there(
     assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
 
 
-FULL = """
-import resource, signal, sys
-import subgraphkit as sk
-session = sk.InferenceSession("wide.onnx", backend="numpy", shapes={"N": 2})
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
-try:
-    session.export("bundle")
-except sk.errors.BundleError as error:
-    print(error.code)
-"""
-
-
 KILLED = """
 import os, signal, sys
 import subgraphkit as sk

@@ -25,15 +25,6 @@ VOICE = {
     "state": RNG.standard_normal((2, 1, 128)).astype(np.float32) * 0.1,
     "sr": np.array(16000),
 }
-SHIPPED = {
-    "magika": ("model.onnx", {"bytes": RNG.integers(0, 257, (2, 2048), np.int32)}),
-    "silero_vad": ("silero_vad_16k_op15.onnx", VOICE),
-    "rapidocr_onnxruntime": (
-        "*rec_infer.onnx",
-        {"x": RNG.standard_normal((1, 3, 48, 96), np.float32)},
-    ),
-}
-"""Networks of packages with what they are fed."""
 
 
 def _grown(count: int, seed: int = 0) -> onnx.ModelProto:

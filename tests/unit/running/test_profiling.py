@@ -24,7 +24,6 @@ g (float[1, 4] x) => (float[1, 4] y)
 <float[4] w = {1, 2, 3, 4}>
 { a = Relu(x)  b = Mul(a, w)  y = Neg(b) }
 """
-HOSTILE = "\x1b[2J<script>alert(1)</script>"
 
 
 class Telling(ReferenceOperator):

@@ -7,7 +7,7 @@ from subgraphkit.backend import Answer, Conformance, SubgraphSelector
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType, TensorType
 from tests.faulty import FlushesDenormals, LosesSignOfZero, WritesInputs
-from tests.faulty.wrapping import EveryNode, Fault, WrappingBackend, WrappingProperty
+from tests.faulty.wrapping import EveryNode, Fault, WrappingBackend
 
 _FOLLOWERS = {"Conv": "BatchNormalization", "BatchNormalization": "Relu"}
 
@@ -119,10 +119,3 @@ class FixedOnly(WrappingBackend):
     """Takes shapes that are all known."""
 
     selector_class: ClassVar[type[SubgraphSelector]] = _Fixed
-
-
-class LargeOnly(WrappingBackend):
-    """Takes regions of three nodes and more."""
-
-    class property_class(WrappingProperty):  # noqa: N801 (a member by its name)
-        min_nodes = 3

@@ -18,7 +18,6 @@ CONV = {"operator": "Conv", "version": 17, "dtypes": ("float32",)}
 RIGHT = found("L3/Conv/plain/alone", Outcome.RIGHT, **CONV)
 WRONG = found("L3/Conv/dilated/alone", Outcome.FAIL_VALUE, **CONV)
 UNCLAIMED = found("L3/Loop/plain/alone", Outcome.UNCLAIMED, operator="Loop", version=17)
-SKIPPED = found("L3/Conv/big/alone", Outcome.SKIP, detail="too big", **CONV)
 
 
 def test_every_outcome_either_counts_as_wrong_or_does_not() -> None:

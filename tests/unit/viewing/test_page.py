@@ -6,16 +6,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from subgraphkit.viewing import Arrow, Box, Drawing, Table, Text, fragment, page
+from subgraphkit.viewing import Box, Drawing, Table, Text, fragment, page
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e</script><!--\x00\ud800&amp;"
 HARMLESS = "h" * len(HOSTILE)  # long names are beside their box
-
-
-def _drawing(count: int) -> Drawing:
-    boxes = [Box(f"part_{at}", "ab"[at % 2], at, "a note") for at in range(count)]
-    arrows = [Arrow(at, at + 1, 1024, "x") for at in range(count - 1)]
-    return Drawing(boxes, arrows, title="Parts", opens="Nodes")
 
 
 def _table(rows: int) -> Table:
